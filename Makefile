@@ -1,0 +1,61 @@
+# Every target sets itself up: a fresh machine needs Python 3.11 or newer, make, and nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-data test-all lint format bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## Fit a first model and show what it does
+	$(BIN)/gramless demo
+
+test: $(VENV)/.dev ## Run the tests
+	$(BIN)/python -m pytest -q
+
+# Exit code 5 says that no test was collected: no fault where none is marked.
+test-data: $(VENV)/.dev ## Run the slow tests and those on real data
+	$(BIN)/python -m pytest -q -m "slow or data" || [ $$? -eq 5 ]
+
+test-all: $(VENV)/.dev ## Run every test
+	$(BIN)/python -m pytest -q -m ""
+
+lint: $(VENV)/.dev ## Check style, types and the floors
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## Put the code in its standard form
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+bench: $(VENV)/.bench ## Time the loops (BENCHES="files" for others)
+	@for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean: ## Remove caches and builds, keep .venv
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "gramless needs Python 3.11 or newer, and $(PYTHON) is missing or older." >&2; \
+	  echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/pip
+	$(PIP) install -e ".[plots]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/pip
+	$(PIP) install -e ".[plots,tables,dev]"
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/pip
+	$(PIP) install -e ".[bench]"
+	@touch $@

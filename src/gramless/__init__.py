@@ -1,0 +1,30 @@
+"""Kernel machines without the Gram matrix.
+
+The public names load on first use, so that ``import gramless`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "RandomBinning": "gramless.features.binning",
+}
+
+__all__ = ["RandomBinning", "__version__"]
+
+if TYPE_CHECKING:
+    from gramless.features.binning import RandomBinning
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'gramless' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

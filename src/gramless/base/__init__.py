@@ -1,0 +1,1 @@
+"""Ground floor: errors, random streams, the thread pool and the memory budget."""

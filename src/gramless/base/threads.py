@@ -1,0 +1,139 @@
+"""One thread pool for the whole package; every loop is serial and releases the GIL."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from gramless.base.errors import InputError
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+_pools: dict[int, ThreadPoolExecutor] = {}
+_inside = threading.local()
+
+
+def available_cpus() -> int:
+    """Return the number of processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Turn ``n_jobs`` into a number of threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        ``None`` and ``-1`` mean every processor; ``-2`` all but one.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Raises
+    ------
+    InputError
+        If ``n_jobs`` is 0 or not an integer.
+
+    Examples
+    --------
+    >>> thread_count(3)
+    3
+    """
+    if n_jobs is None:
+        return available_cpus()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+        raise InputError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}.")
+    return n_jobs if n_jobs > 0 else max(1, available_cpus() + 1 + n_jobs)
+
+
+def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int | None) -> list[T]:
+    """Call ``function(*block)`` for every block on the shared pool, results in order.
+
+    Runs in the calling thread when there is one block, one thread, or when the
+    caller already is a pool thread (a nested wait could otherwise never end).
+
+    Parameters
+    ----------
+    function : callable
+        Releases the GIL for most of its time.
+    blocks : iterable of tuple
+        The arguments of each call.
+    n_jobs : int or None
+        Number of threads, see :func:`thread_count`.
+
+    Returns
+    -------
+    list
+        One result a block, in the order of ``blocks``.
+
+    Examples
+    --------
+    >>> map_blocks(lambda a, b: a + b, [(1, 2), (3, 4)], n_jobs=2)
+    [3, 7]
+    """
+    calls = list(blocks)
+    n_threads = min(thread_count(n_jobs), len(calls))
+    if n_threads <= 1 or getattr(_inside, "active", False):
+        return [function(*call) for call in calls]
+    shared: Iterator[tuple[int, tuple]] = iter(enumerate(calls))
+    results: list[T | None] = [None] * len(calls)
+    turn = threading.Lock()
+
+    def work() -> None:
+        _inside.active = True
+        try:
+            while True:
+                with turn:
+                    item = next(shared, None)
+                if item is None:
+                    return
+                results[item[0]] = function(*item[1])
+        finally:
+            _inside.active = False
+
+    pool = _pool(n_threads - 1)
+    helpers = [pool.submit(work) for _ in range(n_threads - 1)]
+    try:
+        work()
+    finally:
+        for helper in helpers:
+            helper.result()
+    return results  # type: ignore[return-value]
+
+
+def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
+    """Cut ``n_rows`` into ``(start, stop)`` pairs of at most ``block_rows`` rows.
+
+    Examples
+    --------
+    >>> row_blocks(5, 2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return [(i, min(i + block_rows, n_rows)) for i in range(0, n_rows, block_rows)]
+
+
+def _pool(n_helpers: int) -> ThreadPoolExecutor:
+    with _lock:
+        if n_helpers not in _pools:
+            _pools[n_helpers] = ThreadPoolExecutor(n_helpers, thread_name_prefix="gramless")
+        return _pools[n_helpers]
+
+
+def _forget_pools() -> None:
+    """Drop the pools in a forked child, where their threads do not exist."""
+    global _lock
+    _lock = threading.Lock()
+    _pools.clear()
+    _inside.active = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pools)

@@ -1,0 +1,30 @@
+"""Data: readers of table files, known data sets with checksums, made-up tables."""
+
+from gramless.datasets.arff import read_arff
+from gramless.datasets.csv_reader import read_csv
+from gramless.datasets.dataset import Dataset
+from gramless.datasets.generators import friedman1, make_regression_like
+from gramless.datasets.libsvm import read_libsvm
+from gramless.datasets.npz import read_npy, read_npz
+from gramless.datasets.parquet import read_parquet
+from gramless.datasets.readers import read_table
+from gramless.datasets.registry import DatasetInfo, available, data_folder, load
+from gramless.datasets.table import Table
+
+__all__ = [
+    "Dataset",
+    "DatasetInfo",
+    "Table",
+    "available",
+    "data_folder",
+    "friedman1",
+    "load",
+    "make_regression_like",
+    "read_arff",
+    "read_csv",
+    "read_libsvm",
+    "read_npy",
+    "read_npz",
+    "read_parquet",
+    "read_table",
+]

@@ -1,0 +1,174 @@
+"""Delimited text: CSV, TSV and the .data files of older collections."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.datasets.columns import MISSING, ColumnBuilder, RowSource, split_lines, to_numbers
+from gramless.datasets.files import HEAD_BYTES, open_bytes, plain_path, read_head, text_encodings
+from gramless.datasets.table import Table
+
+SAMPLE_ROWS = 200
+
+# The comma comes late: a file cut by semicolons may hold decimal commas in every row.
+_DELIMITERS = ("\t", ";", "|", ",", " ")
+
+
+def read_csv(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    categorical: Sequence[str] = (),
+) -> Table:
+    r"""Read delimited text, plain or compressed.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.gz``, ``.bz2`` and ``.xz`` are decompressed while reading.
+    delimiter : str, default=None
+        One character; ``" "`` stands for any run of blanks and tabs. By
+        default found from the first lines.
+    header : bool, default=None
+        Whether the first row holds the names. By default it does if no cell
+        of it is a number and the rows below look different. Without a header
+        the names are x1, x2, ...
+    categorical : sequence of str, default=()
+        Names of columns to keep as text though they look like numbers.
+
+    Returns
+    -------
+    Table
+        Numeric columns as float64, ``"", ?, NA, N/A, nan, null`` as NaN; other
+        columns as object arrays of str, the same cells as ``""``. A last
+        column without a name and without any value is left out.
+
+    Raises
+    ------
+    DataFileError
+        With the line of the fault: ragged rows, unclosed quotes, a few cells
+        that are not numbers in a column of numbers, binary or empty files.
+    InputError
+        If ``delimiter`` is not one character, or ``categorical`` names a
+        column that is not there.
+
+    Notes
+    -----
+    About 0.3 microseconds a cell. Holds one chunk of text and the finished
+    columns; a column that turns out to be text after 20,000 rows costs a
+    second reading.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
+    ...     _ = path.write_text("kind,weight\ncat,4.5\ndog,NA\n")
+    ...     read_csv(path).column("weight")
+    array([4.5, nan])
+    """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
+    where = plain_path(path)
+    for encoding in text_encodings(where, read_head(where)):
+        try:
+            return _read(where, encoding, delimiter, header, categorical)
+        except UnicodeDecodeError as fault:
+            wrong = fault
+    raise DataFileError(f"{where} is not valid {wrong.encoding}; save it as UTF-8.") from wrong
+
+
+def _read(
+    path: Path,
+    encoding: str,
+    delimiter: str | None,
+    header: bool | None,
+    categorical: Sequence[str],
+) -> Table:
+    lines = _sample_lines(path, encoding)
+    delimiter = delimiter or _find_delimiter(lines)
+    rows = _sample_rows(lines, delimiter)
+    if not rows:
+        raise DataFileError(f"{path} has no rows; copy or download it again.")
+    named = _has_header(rows) if header is None else header
+    names = _names(path, rows[0]) if named else [f"x{j + 1}" for j in range(len(rows[0]))]
+    source = RowSource(path, encoding, delimiter, skip_rows=int(named), n_columns=len(names))
+    if absent := [name for name in categorical if name not in names]:
+        raise InputError(f"{path} has no column {absent[0]!r} to take as categorical.")
+    text = {names.index(name) for name in categorical}
+    columns = ColumnBuilder(source, names, text).build()
+    unnamed = not named or not rows[0][-1].strip()
+    last = columns[names[-1]]
+    # A delimiter at the end of every line is not a column.
+    if len(names) > 1 and unnamed and last.dtype.kind == "f" and np.isnan(last).all():
+        del columns[names[-1]]
+    return Table(columns, source=str(path))
+
+
+def _sample_lines(path: Path, encoding: str) -> list[str]:
+    """Return the first lines, a few even where each is very long."""
+    lines: list[str] = []
+    size = 0
+    with open_bytes(path) as file:
+        for line in io.TextIOWrapper(file, encoding=encoding, newline=""):
+            lines.append(line)
+            size += len(line)
+            if len(lines) >= SAMPLE_ROWS or (len(lines) >= 10 and size >= HEAD_BYTES):
+                break
+    return lines
+
+
+def _sample_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    try:
+        for row in split_lines(lines, delimiter):
+            if row and (len(row) > 1 or row[0].strip()):
+                rows.append(row)
+    except csv.Error:
+        # Only a sample: the reading proper meets the fault again and names its line.
+        pass
+    return rows
+
+
+def _find_delimiter(lines: Sequence[str]) -> str:
+    best, best_share = ",", 0.5
+    for delimiter in _DELIMITERS:
+        lengths = Counter(len(row) for row in _sample_rows(lines, delimiter))
+        width, count = max(lengths.items(), key=lambda item: item[1], default=(0, 0))
+        share = count / max(1, lengths.total())
+        if width > 1 and share > best_share:
+            best, best_share = delimiter, share
+    return best
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    first = [cell.strip() for cell in rows[0]]
+    if not any(first) or any(cell and to_numbers((cell,)) is not None for cell in first):
+        return False
+    below = [row for row in rows[1:] if len(row) == len(first)]
+    if not below:
+        return True
+    columns = list(zip(*below, strict=True))
+    if any(to_numbers(column) is not None and set(column) - MISSING for column in columns):
+        return True
+    unlike = all(name not in column for name, column in zip(first, columns, strict=True))
+    return unlike and len(set(first)) == len(first)
+
+
+def _names(path: Path, row: Sequence[str]) -> list[str]:
+    names = [cell.strip() or f"x{j + 1}" for j, cell in enumerate(row)]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataFileError(
+            f"{path}: the header names column {repeated[0]!r} more than once; rename one, or "
+            "say header=False if the first row is data."
+        )
+    return names

@@ -1,0 +1,217 @@
+"""Opening data files: compression, formats, encodings; every fault as a DataFileError."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from gramless.base.errors import DataFileError, InputError
+
+HEAD_BYTES = 1 << 16
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+FORMATS = ("csv", "tsv", "arff", "parquet", "libsvm", "npz", "npy")
+
+_ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".arff": "arff",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".libsvm": "libsvm",
+    ".svmlight": "libsvm",
+    ".svm": "libsvm",
+    ".npz": "npz",
+    ".npy": "npy",
+}
+
+_MAGIC = {
+    b"\x1f\x8b": "gzip data (name it .gz)",
+    b"BZh": "bzip2 data (name it .bz2)",
+    b"\xfd7zXZ\x00": "xz data (name it .xz)",
+    b"PAR1": "Parquet (name it .parquet)",
+    b"PK\x03\x04": "a zip archive (unpack it, or name it .npz if it is one)",
+    b"\x93NUMPY": "a NumPy array (name it .npy)",
+}
+
+_UNPRINTABLE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+
+_SPARSE_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)*\s*(#.*)?")
+
+
+def plain_path(path: str | os.PathLike[str]) -> Path:
+    """Return an existing, non-empty file as a Path.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Path
+        With ``~`` expanded.
+
+    Raises
+    ------
+    DataFileError
+        If there is no such file, it is a folder, or it is empty.
+    """
+    where = Path(path).expanduser()
+    if where.is_dir():
+        raise DataFileError(f"{where} is a folder, not a file; name one file in it.")
+    with faults(where):
+        if where.stat().st_size == 0:
+            raise _empty(where)
+    return where
+
+
+@contextmanager
+def faults(path: Path) -> Iterator[None]:
+    """Turn what the operating system and the decompressors raise into DataFileError."""
+    try:
+        yield
+    except FileNotFoundError as fault:
+        raise DataFileError(f"{path} does not exist; check the name and the folder.") from fault
+    except PermissionError as fault:
+        raise DataFileError(f"{path} may not be read; change its permissions.") from fault
+    except EOFError as fault:
+        raise DataFileError(
+            f"{path} is cut off: its compressed data ends early. Copy or download it again."
+        ) from fault
+    except (OSError, lzma.LZMAError, zlib.error) as fault:
+        raise DataFileError(
+            f"{path} cannot be read ({fault}). If its ending names a compression, the data is "
+            "damaged or not of that kind: copy or download it again, or rename it."
+        ) from fault
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed by its ending, with faults named."""
+    opener = _OPENERS.get(path.suffix.lower(), open)
+    with faults(path), opener(path, "rb") as file:
+        yield file
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of the decompressed file, at least one.
+
+    Raises
+    ------
+    DataFileError
+        If there is nothing in it, or it cannot be read.
+    """
+    with open_bytes(path) as file:
+        head = file.read(HEAD_BYTES)
+    if not head:
+        raise _empty(path)
+    return head
+
+
+def without_compression(name: str) -> str:
+    """Return a file name without its compression ending.
+
+    Examples
+    --------
+    >>> without_compression("ijcnn1.t.bz2")
+    'ijcnn1.t'
+    """
+    stem, ending = os.path.splitext(name)
+    return stem if ending.lower() in _OPENERS else name
+
+
+def detect_format(path: Path, wanted: str | None = None) -> str:
+    """Return the format of a file, from its ending or, failing that, its first lines.
+
+    Parameters
+    ----------
+    path : Path
+    wanted : str, default=None
+        Skips the detection.
+
+    Returns
+    -------
+    str
+        One of ``FORMATS``.
+
+    Raises
+    ------
+    InputError
+        If ``wanted`` is none of ``FORMATS``.
+    DataFileError
+        If neither ending nor content say what it is.
+    """
+    if wanted is not None:
+        if wanted not in FORMATS:
+            raise InputError(f"format must be one of {', '.join(FORMATS)}, got {wanted!r}.")
+        return wanted
+    ending = os.path.splitext(without_compression(path.name))[1].lower()
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    # Files of the LIBSVM collection are called a9a, a9a.t or letter.scale: only content tells.
+    if _looks_like_libsvm(read_head(path)):
+        return "libsvm"
+    if ending in (".data", ".txt"):
+        return "csv"
+    raise DataFileError(
+        f"{path}: the ending {ending or '(none)'} names no known format. Rename it, or say "
+        f"format= one of {', '.join(FORMATS)}."
+    )
+
+
+def _looks_like_libsvm(head: bytes) -> bool:
+    lines = head.split(b"\n")
+    if len(head) == HEAD_BYTES:
+        lines = lines[:-1] if len(lines) > 1 else [head.rpartition(b" ")[0]]
+    bodies = [line for line in lines[:10] if line.split(b"#")[0].strip()]
+    return any(b":" in line.split(b"#")[0] for line in bodies) and all(
+        _SPARSE_LINE.fullmatch(line) for line in bodies
+    )
+
+
+def text_encodings(path: Path, head: bytes) -> tuple[str, ...]:
+    """Return the encodings to try in turn for a text file.
+
+    Parameters
+    ----------
+    path : Path
+    head : bytes
+        Its first bytes, as from :func:`read_head`.
+
+    Returns
+    -------
+    tuple of str
+        UTF-8, with or without a mark, then Latin-1, which accepts every
+        byte; UTF-16 alone where its mark is found.
+
+    Raises
+    ------
+    DataFileError
+        If the file is not text.
+    """
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return ("utf-16",)
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            raise DataFileError(f"{path} is not text but {kind}.")
+    if found := _UNPRINTABLE.search(head):
+        raise DataFileError(
+            f"{path} is not text: byte {found.start()} is {found[0][0]:#04x}. "
+            "Check its ending, or say format=."
+        )
+    return ("utf-8-sig", "latin-1")
+
+
+def _empty(path: Path) -> DataFileError:
+    return DataFileError(f"{path} is empty; copy or download it again.")

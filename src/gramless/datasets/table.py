@@ -1,0 +1,389 @@
+"""One table of data: named columns of mixed kinds, or one matrix, dense or sparse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gramless.base.errors import InputError
+
+Array = NDArray[Any]
+TARGET_NAMES = ("target", "label", "class", "y")
+
+
+def as_floats(values: Array) -> Array:
+    """Return a real array as float32 or float64, whichever holds its values exactly.
+
+    Parameters
+    ----------
+    values : ndarray of bool, integer or float
+
+    Returns
+    -------
+    ndarray
+        Floats of at most 32 bits and integers of at most 16 bits become
+        float32, everything else float64. No copy if nothing changes.
+
+    Examples
+    --------
+    >>> as_floats(np.array([1, 2], dtype=np.uint8)).dtype
+    dtype('float32')
+    """
+    narrow = 4 if values.dtype.kind == "f" else 2
+    return values.astype(np.float32 if values.dtype.itemsize <= narrow else np.float64, copy=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """A table read from a file, before anything is encoded.
+
+    Exactly one of ``columns`` and ``matrix`` is given. Numbers are float32 or
+    float64, with NaN where a value is missing; text, boolean and categorical
+    columns are object arrays of str, with ``""`` where a value is missing.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray of shape (n_rows,), default=None
+        One array a column.
+    matrix : ndarray or CSR matrix of shape (n_rows, n_columns), default=None
+        Numbers only.
+    names : sequence of str, default=None
+        Column names of ``matrix``; by default x1, x2, ..., which a sparse
+        matrix does not store but understands.
+    target : ndarray of shape (n_rows,) or (n_rows, n_outputs), default=None
+        Labels that the file keeps apart from its columns (LIBSVM, NPZ).
+    source : str, default="the table"
+        Where it came from, for messages.
+
+    Raises
+    ------
+    InputError
+        If both or neither of ``columns`` and ``matrix`` are given, or shapes
+        or names do not agree.
+
+    Examples
+    --------
+    >>> table = Table({"age": np.array([3.0, 5.0]), "sex": np.array(["f", "m"], dtype=object)})
+    >>> table.shape, table.names, table.is_categorical("sex")
+    ((2, 2), ('age', 'sex'), True)
+    """
+
+    columns: Mapping[str, Array] | None = None
+    matrix: Any = None
+    names: Sequence[str] | None = None
+    target: Array | None = None
+    source: str = "the table"
+
+    def __post_init__(self) -> None:
+        """Bring every form into one: float matrix in CSR, names as a tuple, checked shapes."""
+        if (self.columns is None) == (self.matrix is None):
+            raise InputError("Table needs exactly one of columns and matrix.")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", {k: _column(v) for k, v in self.columns.items()})
+            names: tuple[str, ...] | None = tuple(self.columns)
+        else:
+            object.__setattr__(self, "matrix", _float_matrix(self.matrix))
+            names = tuple(self.names) if self.names is not None else None
+            if names is None and not sparse.issparse(self.matrix):
+                names = tuple(f"x{j + 1}" for j in range(self.matrix.shape[1]))
+        object.__setattr__(self, "names", names)
+        self._check()
+
+    def _check(self) -> None:
+        if self.columns is not None and len({len(v) for v in self.columns.values()}) != 1:
+            raise InputError(f"{self.source}: the columns must be of one length, at least one.")
+        if self.names is not None and len(self.names) != self.shape[1]:
+            raise InputError(
+                f"{self.source}: {len(self.names)} names for {self.shape[1]} columns; "
+                "give one name a column."
+            )
+        if self.names is not None and len(set(self.names)) != len(self.names):
+            raise InputError(f"{self.source}: column names must differ from each other.")
+        if self.target is not None and len(self.target) != self.shape[0]:
+            raise InputError(
+                f"{self.source}: {len(self.target)} labels for {self.shape[0]} rows; "
+                "give one label a row."
+            )
+
+    def __repr__(self) -> str:
+        """Say what it holds, never the numbers."""
+        kind = "columns" if self.columns is not None else type(self.matrix).__name__
+        return f"Table({self.shape[0]:,} x {self.shape[1]:,}, {kind}, from {self.source})"
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.shape[0]
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """Return ``(n_rows, n_columns)``, own target not counted."""
+        if self.columns is not None:
+            return len(next(iter(self.columns.values()), ())), len(self.columns)
+        return int(self.matrix.shape[0]), int(self.matrix.shape[1])
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Return the names of the text, boolean and categorical columns."""
+        if self.columns is None:
+            return ()
+        return tuple(name for name, values in self.columns.items() if values.dtype.kind == "O")
+
+    def is_categorical(self, name: str) -> bool:
+        """Tell whether column ``name`` holds text, booleans or categories.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        InputError
+            If there is no such column.
+        """
+        self.index_of(name)
+        return self.columns is not None and self.columns[name].dtype.kind == "O"
+
+    def column(self, name: str | int) -> Array:
+        """Return one column as a dense array.
+
+        Parameters
+        ----------
+        name : str or int
+            Name, or position (negative from the end).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Shared with the table where it is stored as such.
+
+        Raises
+        ------
+        InputError
+            If there is no such column.
+
+        Examples
+        --------
+        >>> Table(matrix=np.eye(2)).column("x2")
+        array([0., 1.])
+        """
+        index = self.index_of(name)
+        if self.columns is not None:
+            return list(self.columns.values())[index]
+        if sparse.issparse(self.matrix):
+            dense: Array = self.matrix[:, [index]].toarray()
+            return dense[:, 0]
+        return np.asarray(self.matrix[:, index])
+
+    def index_of(self, name: str | int) -> int:
+        """Return the position of a column given by name or position.
+
+        Parameters
+        ----------
+        name : str or int
+
+        Returns
+        -------
+        int
+            At least 0.
+
+        Raises
+        ------
+        InputError
+            If there is no such column; the message lists those there are.
+        """
+        width = self.shape[1]
+        if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+            if -width <= name < width:
+                return int(name) % width
+        elif self.names is not None and name in self.names:
+            return self.names.index(name)
+        elif self.names is None and re.fullmatch(r"x[1-9]\d{0,9}", str(name)):
+            index = int(str(name)[1:]) - 1
+            if index < width:
+                return index
+        raise InputError(f"{self.source} has no column {name!r}; it has {self._listing()}.")
+
+    def _listing(self) -> str:
+        width = self.shape[1]
+        if self.names is None:
+            return f"x1 to x{width}"
+        shown = ", ".join(self.names[:20])
+        return shown if width <= 20 else f"{shown}, ... ({width} columns)"
+
+    def select(self, features: Sequence[str | int] | None = None) -> Any:
+        """Return the columns named, in that order, ready for an estimator.
+
+        Parameters
+        ----------
+        features : sequence of str or int, default=None
+            Names or positions; by default every column.
+
+        Returns
+        -------
+        ndarray, CSR matrix or Table
+            Numbers as an array or a CSR matrix of shape
+            (n_rows, n_features); a Table if any column is categorical.
+
+        Raises
+        ------
+        InputError
+            If a column is missing or asked for twice, or none is left.
+
+        Notes
+        -----
+        Costs one copy of the columns; a whole matrix is returned as it is.
+
+        Examples
+        --------
+        >>> Table({"a": np.array([1.0]), "b": np.array([2.0])}).select(["b", "a"])
+        array([[2., 1.]])
+        """
+        order = self._order(features)
+        if self.columns is None:
+            whole = order == list(range(self.shape[1]))
+            return self.matrix if whole else self.matrix[:, order]
+        names = list(self.columns)
+        chosen = {names[j]: self.columns[names[j]] for j in order}
+        if any(values.dtype.kind == "O" for values in chosen.values()):
+            return Table(chosen, source=self.source)
+        return np.column_stack(list(chosen.values()))
+
+    def split_target(
+        self, target: str | int | None = None, features: Sequence[str | int] | None = None
+    ) -> tuple[Any, Array, tuple[str, ...] | None]:
+        """Split into inputs and labels.
+
+        Parameters
+        ----------
+        target : str, int or None, default=None
+            Name or position of the column of labels. By default the labels
+            that the file keeps apart, else the column called target, label,
+            class or y (in any case, in this order), else the last column.
+        features : sequence of str or int, default=None
+            Columns to keep; by default all but the target.
+
+        Returns
+        -------
+        X : ndarray, CSR matrix or Table of shape (n_rows, n_features)
+            A Table if any feature is categorical.
+        y : ndarray of shape (n_rows,)
+            Numbers, or an object array of str.
+        feature_names : tuple of str or None
+            None for a sparse matrix without names and without ``features``.
+
+        Raises
+        ------
+        InputError
+            If a column does not exist or no feature is left.
+
+        Notes
+        -----
+        Costs one copy of the features, none if the file keeps its labels apart.
+
+        Examples
+        --------
+        >>> table = Table({"y": np.array([1.0, 0.0]), "a": np.array([3.0, 4.0])})
+        >>> X, y, names = table.split_target()
+        >>> X.ravel(), y, names
+        (array([3., 4.]), array([1., 0.]), ('a',))
+        """
+        if self._has_own(target):
+            own = np.asarray(self.target)
+            if features is None and self.names is None:
+                return self.matrix, own, None
+            order = self._order(features)
+            return self.select(order), own, self._names_of(order)
+        position = self._default_target() if target is None else self.index_of(target)
+        if features is None and self.shape[1] == 1:
+            raise InputError(f"{self.source} has one column only; nothing is left to learn from.")
+        others = [j for j in range(self.shape[1]) if j != position]
+        order = others if features is None else self._order(features)
+        if position in order:
+            raise InputError(f"The target {self._name(position)!r} is also among the features.")
+        return self.select(order), self.column(position), self._names_of(order)
+
+    def _order(self, features: Sequence[str | int] | None) -> list[int]:
+        """Return the positions of the columns asked for."""
+        if isinstance(features, str):
+            raise InputError(f"features must be a list of column names, got {features!r}.")
+        wanted = range(self.shape[1]) if features is None else features
+        order = [self.index_of(feature) for feature in wanted]
+        if not order or len(set(order)) != len(order):
+            raise InputError(f"{self.source}: features must name at least one column, each once.")
+        return order
+
+    def _has_own(self, target: str | int | None) -> bool:
+        if self.target is None or not isinstance(target, str | None):
+            return False
+        known = self.names is not None and target in self.names
+        return target is None or (not known and target.lower() in TARGET_NAMES)
+
+    def _default_target(self) -> int:
+        lowered = [name.lower() for name in self.names or ()]
+        for name in TARGET_NAMES:
+            if name in lowered:
+                return lowered.index(name)
+        return self.shape[1] - 1
+
+    def _name(self, index: int) -> str:
+        return f"x{index + 1}" if self.names is None else self.names[index]
+
+    def _names_of(self, order: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._name(index) for index in order)
+
+    def take_rows(self, rows: Any) -> Table:
+        """Return the rows given, in that order, as a new table.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int or bool
+
+        Returns
+        -------
+        Table
+
+        Examples
+        --------
+        >>> Table(matrix=np.eye(3)).take_rows(slice(0, 2)).shape
+        (2, 3)
+        """
+        target = None if self.target is None else self.target[rows]
+        if self.columns is not None:
+            columns = {name: values[rows] for name, values in self.columns.items()}
+            return Table(columns, target=target, source=self.source)
+        matrix = self.matrix[rows]
+        return Table(matrix=matrix, names=self.names, target=target, source=self.source)
+
+
+def _column(values: Array) -> Array:
+    values = np.asarray(values)
+    if values.ndim != 1:
+        raise InputError(f"A column must be one-dimensional, got shape {values.shape}.")
+    if values.dtype.kind in "iuf":
+        return as_floats(values)
+    if values.dtype.kind == "b":
+        return values.astype(str).astype(object)
+    return values.astype(object)
+
+
+def _float_matrix(matrix: Any) -> Any:
+    if sparse.issparse(matrix):
+        rows = sparse.csr_matrix(matrix)
+        rows.sort_indices()
+        rows.data = as_floats(rows.data)
+        return rows
+    dense = np.asarray(matrix)
+    if dense.ndim != 2 or dense.dtype.kind not in "biuf":
+        raise InputError(f"A matrix of numbers is needed, got {dense.dtype} of {dense.ndim} axes.")
+    return as_floats(dense)

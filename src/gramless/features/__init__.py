@@ -1,0 +1,1 @@
+"""Feature maps: scikit-learn transformers that also hand out a feature matrix."""

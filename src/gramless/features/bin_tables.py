@@ -1,0 +1,148 @@
+"""The grids of a random binning map and the tables of their known bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.features.packing import PackedBlock
+from gramless.loops import binning as loops
+
+_FIRST_BITS = 10
+_MAX_CELL = 2.0**60
+
+
+@dataclass(frozen=True)
+class GridGroup:
+    """Up to eight grids: their cells' widths and shifts, and their hash.
+
+    Attributes
+    ----------
+    inverse_widths, shifts : arrays (n_grids, n_features) of float64
+    multipliers : array (n_grids, n_features) of int64, odd
+    offsets : array (n_grids,) of int64
+    """
+
+    inverse_widths: NDArray[np.float64]
+    shifts: NDArray[np.float64]
+    multipliers: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def prepare(self, block: PackedBlock) -> tuple:
+        """Return the arguments that :mod:`gramless.loops.binning` wants for ``block``."""
+        contributions = np.empty((len(self.offsets), block.pattern_values.shape[1]), np.int64)
+        loops.pattern_contributions(
+            block.pattern_values, block.pattern_starts, block.pattern_columns,
+            (self.inverse_widths, self.shifts, self.multipliers), contributions,
+        )
+        tiled = tuple(
+            np.ascontiguousarray(part[:, block.tiled])
+            for part in (self.inverse_widths, self.shifts, self.multipliers)
+        )
+        sparse_grids, zero_keys = self._sparse_grids(block.sparse)
+        return (
+            block.n_rows, block.tiles, block.ids, contributions,
+            (block.indptr, block.indices, block.values),
+            tiled, sparse_grids, self.offsets + zero_keys,
+        )
+
+    def _sparse_grids(self, columns: NDArray[np.int64]) -> tuple[tuple, NDArray[np.int64]]:
+        """Transpose the sparse columns' parameters to (n_columns, GROUP), with the zero cells."""
+        parts = [
+            np.zeros((len(columns), loops.GROUP), part.dtype)
+            for part in (self.inverse_widths, self.shifts, self.multipliers)
+        ]
+        for out, part in zip(
+            parts, (self.inverse_widths, self.shifts, self.multipliers), strict=True
+        ):
+            out[:, : len(part)] = part[:, columns].T
+        zero_cells = np.floor((0.0 - parts[1]) * parts[0]).astype(np.int64)
+        zero_keys = (parts[2] * zero_cells).sum(axis=0)[: len(self.offsets)]
+        return (*parts, zero_cells), zero_keys
+
+
+@dataclass
+class BinTables:
+    """The known bins of a group of grids, found by their keys.
+
+    Row g of ``table`` lists the keys of the bins of grid g in order of first
+    appearance (entry 0 stands for "never seen"); the first ``2**bits[g]``
+    entries of row g of ``slots`` are an open-addressing index into it, at most
+    a quarter full. Reserved room that is not used yet costs no memory.
+    """
+
+    counts: NDArray[np.int64]
+    bits: NDArray[np.int64]
+    table: NDArray[np.int64] = field(repr=False)
+    slots: NDArray[np.int32] = field(repr=False)
+
+    @classmethod
+    def empty(cls, n_grids: int) -> BinTables:
+        """Return tables that know no bin."""
+        return cls(
+            np.zeros(n_grids, np.int64),
+            np.full(n_grids, _FIRST_BITS, np.int64),
+            np.zeros((n_grids, 1 << (_FIRST_BITS - 2)), np.int64),
+            np.zeros((n_grids, 1 << _FIRST_BITS), np.int32),
+        )
+
+    @classmethod
+    def from_keys(cls, keys: list[NDArray[np.int64]]) -> BinTables:
+        """Rebuild the tables from the keys of each grid's bins, in bin order."""
+        tables = cls.empty(len(keys))
+        tables.counts[:] = [len(k) for k in keys]
+        room = max(_room_bits(int(n)) for n in tables.counts)
+        tables.table = np.zeros((len(keys), 1 << (room - 2)), np.int64)
+        tables.slots = np.zeros((len(keys), 1 << room), np.int32)
+        for g, grid_keys in enumerate(keys):
+            tables.table[g, 1 : len(grid_keys) + 1] = grid_keys
+            tables.bits[g] = max(_FIRST_BITS, _room_bits(len(grid_keys)))
+            loops.fill_slots(tables.table[g], len(grid_keys), tables.slots[g], tables.bits[g])
+        return tables
+
+    def keys(self, g: int) -> NDArray[np.int64]:
+        """Return the keys of the bins of grid ``g`` of the group, in bin order."""
+        return self.table[g, 1 : self.counts[g] + 1]
+
+    def learn(self, group: GridGroup, block: PackedBlock, codes: NDArray) -> bool:
+        """Number the bins of ``block`` into ``codes`` (n_grids, n_rows), adding new ones.
+
+        Returns False when a bin number did not fit the type of ``codes``: the
+        new bins are known then, and :meth:`find` into a wider type gives them.
+        """
+        self._reserve(int(self.counts.max()) + block.n_rows)
+        loops.learn_block(
+            *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
+        )
+        return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
+
+    def find(self, group: GridGroup, block: PackedBlock, codes: NDArray) -> None:
+        """Look up the bins of ``block`` into ``codes`` (n_grids, n_rows); 0 if never seen."""
+        loops.find_block(
+            *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
+        )
+
+    def _reserve(self, n_bins: int) -> None:
+        room = _room_bits(n_bins)
+        if (1 << room) <= self.slots.shape[1]:
+            return
+        table = np.zeros((len(self.counts), 1 << (room - 2)), np.int64)
+        slots = np.zeros((len(self.counts), 1 << room), np.int32)
+        for g, count in enumerate(self.counts):
+            table[g, : count + 1] = self.table[g, : count + 1]
+            slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]
+        self.table, self.slots = table, slots
+
+
+def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest input of each column whose cell number fits 63 bits in every grid."""
+    finest = inverse_widths.max(axis=0, initial=0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
+
+
+def _room_bits(n_bins: int) -> int:
+    """Return the bits of an index at most a quarter full with ``n_bins`` bins."""
+    return max(_FIRST_BITS, (4 * (n_bins + 1)).bit_length())

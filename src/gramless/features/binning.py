@@ -1,0 +1,205 @@
+"""Random binning features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState, seed_from
+from gramless.features.grids import Grids, KnownBins
+from gramless.features.inputs import Rows, check_rows
+from gramless.features.median import median_distance
+from gramless.kernels import KernelLike, as_binning_kernel, bandwidth_vector
+from gramless.matrices.binned import BinnedMatrix
+
+
+class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Random binning features (Rahimi & Recht 2007, section 4; Wu et al. 2016, Algorithm 1).
+
+    Each of ``n_grids`` random grids cuts the input space into bins; a row has
+    one non-zero, ``1/sqrt(n_grids)``, in the bin of each grid that it falls
+    into. The inner product of two rows estimates the kernel without bias: it is
+    the share of grids in which they fall into one bin.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="laplacian"
+        ``"laplacian"``, ``"exponential_power"``, ``"inverse_power"``, ``"hat"``,
+        an object such as ``ExponentialPower(0.7)``, or a convex decreasing
+        function of the distance. The Gaussian kernel has no random binning.
+    bandwidth : float, array-like (n_features,) or "median", default="median"
+        In units of the inputs, one number or one an input (infinity ignores an
+        input); ``"median"`` takes the median L1 distance between rows.
+    n_grids : int, default=256
+        The error of the kernel falls as ``1/sqrt(n_grids)``.
+    random_state : int, RandomState or None, default=None
+        Grid r depends on the seed and r alone: raising ``n_grids`` keeps the
+        earlier grids.
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    bandwidth_ : array (n_features,)
+    widths_, shifts_ : arrays (n_grids, n_features)
+        The grids; a cell is ``floor((x - shift) / width)``.
+    n_bins_ : array (n_grids,)
+        Occupied bins a grid: D is their sum.
+    nu_ : array (n_grids,)
+        Collision probability: the share of the rows in the fullest bin.
+    kappa_ : float
+        Mean of ``1/nu_`` (RB16, Definition 1): the larger, the faster it learns.
+    kappa_bar_ : float
+        ``D / n_grids``, the mean number of bins.
+    seed_ : int
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Fitting costs about ``0.08 * n_features + 1.5`` ns a row, grid and core, and
+    1, 2 or 4 bytes a row and grid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless import RandomBinning
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> Z = RandomBinning(bandwidth=2.0, n_grids=512, random_state=0).fit_transform(X)
+    >>> Z.shape[0], Z.nnz
+    (500, 256000)
+    >>> exact = np.exp(-np.abs(X[0] - X[1]).sum() / 2.0)
+    >>> bool(abs((Z[[0]] @ Z[[1]].T).toarray()[0, 0] - exact) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: KernelLike = "laplacian",
+        *,
+        bandwidth: float | ArrayLike | str = "median",
+        n_grids: int = 256,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.n_grids = n_grids
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> RandomBinning:
+        """Draw the grids and learn which bins the rows occupy.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        RandomBinning
+
+        Raises
+        ------
+        KernelError
+            If the kernel has no random binning.
+        InputError
+            If the bandwidth or ``n_grids`` cannot be used.
+        """
+        self.fit_matrix(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:  # type: ignore[override]
+        """Fit to the rows and return their features, in one pass."""
+        return self.fit_matrix(X, y).tocsr()
+
+    def fit_matrix(self, X: Any, y: Any = None) -> BinnedMatrix:
+        """Fit to the rows and return their compact feature matrix, in one pass.
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+        """
+        return self.fit_rows(check_rows(self, X, reset=True))
+
+    def fit_rows(self, X: Rows) -> BinnedMatrix:
+        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        kernel = as_binning_kernel(self.kernel)
+        if not isinstance(self.n_grids, (int, np.integer)) or self.n_grids < 1:
+            raise InputError(f"RandomBinning: n_grids must be at least 1, got {self.n_grids!r}.")
+        self.seed_ = seed_from(self.random_state)
+        self.bandwidth_ = self._bandwidth(X)
+        self._grids = Grids.draw(kernel, self.bandwidth_, int(self.n_grids), self.seed_)
+        codes, self._known = self._grids.learn(X, self.n_jobs)
+        self.widths_, self.shifts_ = self._grids.widths, self._grids.shifts
+        self.n_bins_ = self._known.n_bins
+        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
+        matrix = BinnedMatrix(codes, self.offsets_, has_unseen=False, n_jobs=self.n_jobs)
+        self._describe(matrix)
+        return matrix
+
+    def feature_matrix(self, X: Any) -> BinnedMatrix:
+        """Return the compact feature matrix of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+            Nothing in a grid where a row falls into a bin never seen in ``fit``.
+        """
+        check_is_fitted(self, "widths_")
+        return self.rows_matrix(check_rows(self, X, reset=False))
+
+    def rows_matrix(self, X: Rows) -> BinnedMatrix:
+        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        return BinnedMatrix(self._known.find(X, self.n_jobs), self.offsets_, n_jobs=self.n_jobs)
+
+    def transform(self, X: Any) -> sp.csr_array:
+        """Return the features of rows as SciPy CSR.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        csr_array (n_samples, D)
+            ``n_grids`` entries of ``1/sqrt(n_grids)`` a row, fewer where a row
+            falls into bins never seen in ``fit``. 12 bytes a non-zero.
+        """
+        return self.feature_matrix(X).tocsr()
+
+    def _bandwidth(self, X: Rows) -> NDArray[np.float64]:
+        if isinstance(self.bandwidth, str):
+            if self.bandwidth != "median":
+                raise InputError(
+                    f"RandomBinning: bandwidth must be a number, one number an input or "
+                    f"'median', got {self.bandwidth!r}."
+                )
+            return np.full(X.shape[1], median_distance(X, self.seed_))
+        return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))
+
+    def _describe(self, matrix: BinnedMatrix) -> None:
+        shares = matrix.gram_diagonal() * (self.n_grids / matrix.shape[0])
+        self.nu_ = np.maximum.reduceat(shares, self.offsets_[:-1])
+        self.kappa_ = float(np.mean(1.0 / self.nu_))
+        self.kappa_bar_ = float(np.mean(self.n_bins_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.offsets_[-1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

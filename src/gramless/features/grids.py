@@ -1,0 +1,186 @@
+"""Random grids and their known bins: rows in, bin numbers out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.random import stream
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
+from gramless.features.inputs import Rows
+from gramless.features.packing import block_rows, pack_block, plan_columns
+from gramless.kernels import BinningKernel
+from gramless.loops.binning import GROUP
+
+
+@dataclass(frozen=True)
+class Grids:
+    """R random grids over d inputs, with the hash that names their bins.
+
+    Attributes
+    ----------
+    widths, shifts : arrays (n_grids, n_features)
+        A point lies in cell ``floor((x - shift) / width)``; an infinite width
+        makes the grid ignore the input.
+    multipliers : array (n_grids, n_features) of odd int64
+    offsets : array (n_grids,) of int64
+        The linear hash of a cell, see :mod:`gramless.loops.binning`.
+    """
+
+    widths: NDArray[np.float64]
+    shifts: NDArray[np.float64]
+    multipliers: NDArray[np.int64] = field(repr=False)
+    offsets: NDArray[np.int64] = field(repr=False)
+
+    @classmethod
+    def draw(
+        cls, kernel: BinningKernel, bandwidth: NDArray[np.float64], n_grids: int, seed: int
+    ) -> Grids:
+        """Draw grids whose bins represent ``kernel`` (RR07, section 4).
+
+        Grid r depends on ``(seed, r)`` alone: more grids leave the first ones as
+        they are, and another bandwidth stretches the same grids.
+
+        Parameters
+        ----------
+        kernel : BinningKernel
+        bandwidth : array (n_features,)
+        n_grids : int
+        seed : int
+
+        Returns
+        -------
+        Grids
+        """
+        n_features = len(bandwidth)
+        widths, shifts = np.empty((2, n_grids, n_features))
+        hashes = np.empty((n_grids, n_features + 1), np.int64)
+        for r in range(n_grids):
+            generator = stream(seed, "grids", r)
+            widths[r], shifts[r] = kernel.sample_grid(generator, bandwidth)
+            hashes[r] = stream(seed, "cells", r).integers(-(2**63), 2**63, n_features + 1)
+        return cls(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
+
+    def __len__(self) -> int:
+        return len(self.widths)
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs."""
+        return self.widths.shape[1]
+
+    def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[NDArray[Any], KnownBins]:
+        """Bin the rows and number the bins of each grid in order of first appearance.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features) or CSR
+        n_jobs : int or None
+
+        Returns
+        -------
+        codes : array (n_grids, n_samples) of uint8, uint16 or uint32
+            Bin numbers from 1, in the smallest type that holds them.
+        known : KnownBins
+
+        Notes
+        -----
+        About ``0.08 * n_features + 1.5`` ns a row, grid and core on dense rows,
+        less with columns of few values; proportional to the non-zeros on CSR.
+        Beside the codes, 16 MB and 24 bytes a bin.
+        """
+        known = KnownBins(self, [BinTables.empty(b - a) for a, b in row_blocks(len(self), GROUP)])
+        codes: NDArray[Any] = np.empty((len(self), X.shape[0]), np.uint16)
+        for start, stop, block in known.blocks(X, n_jobs):
+            fits = known.map_groups(
+                lambda tables, group, a, b, start=start, stop=stop, block=block: tables.learn(
+                    group, block, codes[a:b, start:stop]
+                ),
+                n_jobs,
+            )
+            if not all(fits):
+                codes = codes.astype(np.uint32)
+                known.find_block(block, codes[:, start:stop], n_jobs)
+        return _narrowest(codes, known.n_bins), known
+
+
+@dataclass(frozen=True)
+class KnownBins:
+    """The bins that training rows fell into, ready for look-up."""
+
+    grids: Grids
+    tables: list[BinTables] = field(repr=False)
+
+    @classmethod
+    def from_keys(
+        cls, grids: Grids, keys: NDArray[np.int64], offsets: NDArray[np.int64]
+    ) -> KnownBins:
+        """Rebuild the tables from the keys of all bins, grid after grid."""
+        parts = [keys[offsets[r] : offsets[r + 1]] for r in range(len(grids))]
+        return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in row_blocks(len(grids), GROUP)])
+
+    @property
+    def n_bins(self) -> NDArray[np.int64]:
+        """Number of known bins of each grid."""
+        return np.concatenate([tables.counts for tables in self.tables])
+
+    def keys(self) -> NDArray[np.int64]:
+        """Return the keys of all bins, grid after grid: 8 bytes a bin."""
+        return np.concatenate([t.keys(g) for t in self.tables for g in range(len(t.counts))])
+
+    def find(self, X: Rows, n_jobs: int | None = None) -> NDArray[Any]:
+        """Look up the bins of rows; 0 for a bin never seen.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features) or CSR
+        n_jobs : int or None
+
+        Returns
+        -------
+        array (n_grids, n_samples) of uint8, uint16 or uint32
+        """
+        codes = np.empty((len(self.grids), X.shape[0]), _code_type(self.n_bins))
+        for start, stop, block in self.blocks(X, n_jobs):
+            self.find_block(block, codes[:, start:stop], n_jobs)
+        return codes
+
+    def blocks(self, X: Rows, n_jobs: int | None):  # type: ignore[no-untyped-def]
+        """Yield ``(start, stop, packed block)`` over the rows."""
+        plan = plan_columns(X)
+        inverse = 1.0 / self.grids.widths
+        limits = cell_limits(inverse)
+        for start, stop in row_blocks(X.shape[0], block_rows(X.shape[1])):
+            yield start, stop, pack_block(X, start, stop, plan, limits, n_jobs)
+
+    def find_block(self, block, codes: NDArray[Any], n_jobs: int | None) -> None:  # type: ignore[no-untyped-def]
+        """Look up one packed block."""
+        self.map_groups(
+            lambda tables, group, a, b: tables.find(group, block, codes[a:b]), n_jobs
+        )
+
+    def map_groups(self, function, n_jobs: int | None) -> list:  # type: ignore[no-untyped-def]
+        """Call ``function(tables, group, first grid, last grid)`` for each group of grids."""
+        grids = self.grids
+        calls = []
+        for k, (a, b) in enumerate(row_blocks(len(grids), GROUP)):
+            group = GridGroup(
+                1.0 / grids.widths[a:b], grids.shifts[a:b], grids.multipliers[a:b],
+                grids.offsets[a:b],
+            )
+            calls.append((self.tables[k], group, a, b))
+        return map_blocks(function, calls, n_jobs)
+
+
+def _code_type(n_bins: NDArray[np.int64]) -> type[np.unsignedinteger]:
+    largest = int(n_bins.max(initial=0))
+    return np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.uint32
+
+
+def _narrowest(codes: NDArray[Any], n_bins: NDArray[np.int64]) -> NDArray[Any]:
+    wanted = _code_type(n_bins)
+    return codes if codes.dtype == wanted else codes.astype(wanted)

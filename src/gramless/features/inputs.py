@@ -1,0 +1,65 @@
+"""What a feature map accepts as rows, and how it is normalised without needless copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+Rows = NDArray | sp.csr_array
+
+_NATIVE = frozenset(np.dtype(t) for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"))
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Rows:
+    """Validate ``X`` as scikit-learn does, keeping its precision, order and sparsity.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and ``feature_names_in_`` when ``reset``.
+    X : array-like, data frame or sparse matrix (n_samples, n_features)
+        Numbers; float32 stays float32, integers stay integers.
+    reset : bool
+        True in ``fit``.
+    min_rows : int, default=1
+
+    Returns
+    -------
+    ndarray or csr_array
+        The given array itself whenever its type and layout allow.
+
+    Raises
+    ------
+    ValueError
+        On NaN, infinity, complex numbers, text, or the wrong number of columns.
+    """
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        dtype="numeric",
+        order=None,
+        ensure_min_samples=min_rows,
+    )
+    return normalise_rows(X)
+
+
+def normalise_rows(X: Any) -> Rows:
+    """Give validated rows a type that the loops are compiled for."""
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X
+    if X.dtype == bool:
+        return X.view(np.uint8)
+    if X.dtype not in _NATIVE or not X.dtype.isnative:
+        return X.astype(np.float32 if X.dtype == np.float16 else np.float64)
+    return X

@@ -1,0 +1,274 @@
+"""What a kernel is: an exact Gram matrix and, where one exists, a law of random grids."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from gramless.base.errors import InputError, KernelError
+
+FloatArray = NDArray[np.float64]
+KernelConfig = Mapping[str, Any]
+
+# A grid of width w decides nothing about points further apart than w, so raising widths to the
+# smallest one changes no kernel value at distances above it, yet keeps bin numbers inside 64-bit
+# integers. Lowering widths to the largest one moves a value at distance t by less than t * 2**-60,
+# and keeps widths finite in single precision.
+SMALLEST_WIDTH = 2.0**-40
+LARGEST_WIDTH = 2.0**60
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """A kernel that multiplies one-dimensional profiles over the inputs.
+
+    ``k(x, y) = prod_j profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. Subclasses are
+    frozen dataclasses whose fields are the parameters; a kernel holds no bandwidth, so one object
+    serves a whole search over bandwidths.
+    """
+
+    name: ClassVar[str]
+    no_binning_because: ClassVar[str] = "its class defines no law of grid widths"
+
+    @abstractmethod
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Evaluate the one-dimensional profile at bandwidth 1.
+
+        Parameters
+        ----------
+        distance : ndarray of any shape
+            Distances in units of the bandwidth, not negative.
+
+        Returns
+        -------
+        ndarray
+            Same shape; 1 at distance 0.
+        """
+
+    def gram(
+        self, X: ArrayLike, Y: ArrayLike | None = None, *, bandwidth: ArrayLike = 1.0
+    ) -> FloatArray:
+        """Compute the exact kernel values between the rows of ``X`` and of ``Y``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_inputs)
+            Finite numbers.
+        Y : array-like of shape (n_others, n_inputs), default=None
+            ``None`` means ``X``.
+        bandwidth : float or array-like of shape (n_inputs,), default=1.0
+            In units of the inputs; an infinite one makes the kernel ignore that input.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_others)
+            float64. Time O(n_rows n_others n_inputs), memory O(n_rows n_others).
+
+        Raises
+        ------
+        InputError
+            If ``X`` and ``Y`` differ in width, or the bandwidth does not fit them.
+
+        Examples
+        --------
+        >>> from gramless.kernels import Laplacian
+        >>> Laplacian().gram([[0.0, 0.0]], [[1.0, 5.0]], bandwidth=[2.0, float("inf")]).round(4)
+        array([[0.6065]])
+        """
+        rows = check_array(X, dtype=np.float64, input_name="X")
+        others = rows if Y is None else check_array(Y, dtype=np.float64, input_name="Y")
+        if others.shape[1] != rows.shape[1]:
+            raise InputError(
+                f"X has {rows.shape[1]} inputs and Y has {others.shape[1]}: they must agree."
+            )
+        widths = bandwidth_vector(bandwidth, rows.shape[1])
+        used = np.isfinite(widths)
+        return self._gram_at_unit_bandwidth(
+            rows[:, used] / widths[used], others[:, used] / widths[used]
+        )
+
+    def _gram_at_unit_bandwidth(self, rows: FloatArray, others: FloatArray) -> FloatArray:
+        gram = np.ones((rows.shape[0], others.shape[0]))
+        for column, other_column in zip(rows.T, others.T, strict=True):
+            gram *= self.profile(np.abs(column[:, None] - other_column[None, :]))
+        return gram
+
+    def to_config(self) -> dict[str, Any]:
+        """Describe the kernel in plain data, ready for JSON.
+
+        Returns
+        -------
+        dict
+            ``"name"`` and one entry a parameter; ``gramless.kernels.from_config`` undoes it.
+
+        Examples
+        --------
+        >>> from gramless.kernels import ExponentialPower
+        >>> ExponentialPower(power=0.3).to_config()
+        {'name': 'exponential_power', 'power': 0.3}
+        """
+        fields = [field.name for field in dataclasses.fields(self) if field.init]
+        return {"name": self.name, **{field: _plain(getattr(self, field)) for field in fields}}
+
+
+@dataclass(frozen=True)
+class BinningKernel(Kernel):
+    """A kernel whose profile is a mixture of hats, so that random grids represent it.
+
+    A grid of width ``w`` and uniform shift puts two points at distance ``t`` into one bin with
+    probability ``max(0, 1 - t/w)``. A profile ``k`` that is convex, decreasing, 1 at 0 and 0 at
+    infinity is the mean of these hats when the width has density ``w k''(w)`` (Rahimi & Recht 2007,
+    section 4 and Lemma 1), that is, integrating by parts, distribution function
+    ``F(w) = 1 - k(w) + w k'(w)``.
+
+    A subclass defines ``profile`` and ``_draw_widths``.
+    """
+
+    @abstractmethod
+    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        """Draw widths at bandwidth 1; overflow to infinity and underflow to 0 are allowed."""
+
+    def sample_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        """Draw independent grid widths at bandwidth 1.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Advanced by the draw.
+        size : tuple of int
+            Shape of the result.
+
+        Returns
+        -------
+        ndarray of shape ``size``
+            In ``[2**-40, 2**60]``; more extreme draws are moved to these ends, which changes no
+            kernel value at a distance above ``2**-40`` by more than ``distance * 2**-60``.
+
+        Examples
+        --------
+        >>> from gramless.base.random import stream
+        >>> from gramless.kernels import Laplacian
+        >>> Laplacian().sample_widths(stream(0, "grids"), (2, 3)).shape
+        (2, 3)
+        """
+        return np.clip(self._draw_widths(generator, size), SMALLEST_WIDTH, LARGEST_WIDTH)
+
+    def sample_grid(
+        self, generator: np.random.Generator, bandwidth: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draw one grid over all inputs; bin ``floor((x_j - shift_j) / width_j)`` in each.
+
+        All widths are drawn first, then all shifts, with an ignored input taking its share of the
+        stream: the same stream at another bandwidth gives the same grid, stretched.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Advanced by the draw; use one stream a grid.
+        bandwidth : array-like of shape (n_inputs,)
+            In units of the inputs; infinite for an input to be ignored.
+
+        Returns
+        -------
+        widths : ndarray of shape (n_inputs,)
+            In units of the inputs; infinite for an ignored input.
+        shifts : ndarray of shape (n_inputs,)
+            In ``[0, width)``; 0 for an ignored input.
+
+        Raises
+        ------
+        InputError
+            If the bandwidth is not a vector of positive numbers.
+
+        Examples
+        --------
+        >>> from gramless.base.random import stream
+        >>> from gramless.kernels import Hat
+        >>> widths, shifts = Hat().sample_grid(stream(0, "grids"), [0.5, float("inf")])
+        >>> widths, bool(0 <= shifts[0] < 0.5), float(shifts[1])
+        (array([0.5, inf]), True, 0.0)
+        """
+        scale = bandwidth_vector(bandwidth, np.size(bandwidth))
+        widths = scale * self.sample_widths(generator, scale.shape)
+        shifts = generator.random(scale.shape)
+        bounded = np.isfinite(widths)
+        shifts[~bounded] = 0.0
+        shifts[bounded] *= widths[bounded]
+        return widths, shifts
+
+
+def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
+    """Turn a bandwidth into one positive number per input.
+
+    Parameters
+    ----------
+    bandwidth : float or array-like of shape (n_inputs,)
+        In units of the inputs; infinity is allowed.
+    n_inputs : int
+        Number of inputs.
+
+    Returns
+    -------
+    ndarray of shape (n_inputs,)
+
+    Raises
+    ------
+    InputError
+        If the shape does not fit or an entry is not a positive number.
+
+    Examples
+    --------
+    >>> bandwidth_vector(2, 3)
+    array([2., 2., 2.])
+    """
+    try:
+        vector = np.asarray(bandwidth, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"bandwidth must be numbers, got {bandwidth!r}.") from error
+    if vector.shape not in ((), (n_inputs,)):
+        raise InputError(
+            f"bandwidth must be one number or {n_inputs}, one per input; got shape {vector.shape}."
+        )
+    if not np.all(vector > 0):
+        raise InputError(
+            f"bandwidth must be positive (infinity ignores an input), got {bandwidth!r}."
+        )
+    return np.broadcast_to(vector, (n_inputs,))
+
+
+def positive_number(value: object, owner: str, parameter: str) -> float:
+    """Check one kernel parameter.
+
+    Raises
+    ------
+    KernelError
+        If ``value`` is not a finite number above 0.
+
+    Examples
+    --------
+    >>> positive_number(2, "InversePower", "power")
+    2.0
+    """
+    try:
+        number = float(value) if isinstance(value, numbers.Real) else np.nan
+    except OverflowError:
+        number = np.inf
+    if not 0.0 < number < np.inf:
+        raise KernelError(f"{owner} needs {parameter} to be a number above 0, got {value!r}.")
+    return number
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Kernel):
+        return value.to_config()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,262 @@
+"""A kernel from the user's own profile, checked and tabulated as a mixture of hats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gramless.base.errors import KernelError
+from gramless.kernels.base import (
+    LARGEST_WIDTH,
+    SMALLEST_WIDTH,
+    BinningKernel,
+    FloatArray,
+    positive_number,
+)
+
+# Knots stand 2**(1/128) apart: 0.5 % in distance. A kink between two knots moves the profile by at
+# most 0.0014, a smooth stretch by at most 4e-6 * t^2 k''(t).
+_KNOTS_PER_OCTAVE = 128
+_OCTAVES_SEARCHED = 40
+# Beyond these the profile is as good as 1, and as good as 0.
+_NEGLIGIBLE = 1e-6
+# Far above the rounding of a profile in float64 (about 1e-13 of probability a knot), far below
+# any bend that would matter.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, repr=False)
+class TabulatedProfile(BinningKernel):
+    """A profile given by its values at some distances, straight lines between them.
+
+    Such a profile is a finite mixture of hats, exactly: the hat that ends at knot ``x`` has the
+    weight ``x * (slope after x - slope before x)``, the discrete form of ``w k''(w)`` (Rahimi &
+    Recht 2007, Lemma 1). Nothing is differentiated or fitted, and the grids are unbiased.
+
+    Parameters
+    ----------
+    distances : sequence of float
+        Increasing, in units of the bandwidth, the first one 0.
+    values : sequence of float
+        One a distance: 1 at the first, 0 at the last, convex and not increasing between.
+
+    Raises
+    ------
+    KernelError
+        If the table is malformed or is not a convex decreasing profile, with the place.
+
+    Examples
+    --------
+    >>> kernel = TabulatedProfile(distances=[0.0, 1.0, 3.0], values=[1.0, 0.25, 0.0])
+    >>> kernel.gram([[0.0]], [[2.0]])
+    array([[0.125]])
+    """
+
+    name: ClassVar[str] = "tabulated_profile"
+    distances: Sequence[float]
+    values: Sequence[float]
+    _distances: FloatArray = field(init=False, compare=False)
+    _values: FloatArray = field(init=False, compare=False)
+    _cumulated_weights: FloatArray = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        distances = _finite_vector(self.distances, "distances")
+        values = _finite_vector(self.values, "values")
+        if distances.size != values.size or distances.size < 2:
+            raise KernelError(
+                f"TabulatedProfile needs two or more distances and as many values, got "
+                f"{distances.size} and {values.size}."
+            )
+        if distances[0] != 0.0 or np.any(np.diff(distances) <= 0.0):
+            raise KernelError("TabulatedProfile needs distances that start at 0 and increase.")
+        if values[0] != 1.0 or values[-1] != 0.0:
+            raise KernelError(
+                f"TabulatedProfile needs values from 1 to 0, got {values[0]} to {values[-1]}."
+            )
+        weights = _hat_weights(distances, values, "TabulatedProfile")
+        object.__setattr__(self, "distances", tuple(distances.tolist()))
+        object.__setattr__(self, "values", tuple(values.tolist()))
+        object.__setattr__(self, "_distances", distances)
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_cumulated_weights", np.cumsum(weights))
+
+    def __repr__(self) -> str:
+        return f"TabulatedProfile({len(self.distances)} distances up to {self.distances[-1]:.6g})"
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Interpolate the table; 0 beyond its end."""
+        return np.interp(distance, self._distances, self._values)
+
+    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        drawn = generator.random(size) * self._cumulated_weights[-1]
+        hat = np.searchsorted(self._cumulated_weights, drawn, side="right")
+        widths: FloatArray = self._distances[1 + hat]
+        return widths
+
+
+@dataclass(frozen=True)
+class Profile(BinningKernel):
+    """A kernel from your own one-dimensional profile, any convex function from 1 down to 0.
+
+    The function is checked and tabulated once, at a few thousand distances half a per cent apart
+    (about a millisecond). Exact values come from the function, widths from the table; the kernel
+    that the grids represent agrees with the function to 0.0014 at any distance from ``2**-40``
+    to ``upper``.
+
+    Saved as plain data it becomes a :class:`TabulatedProfile`, since a function cannot be.
+
+    Parameters
+    ----------
+    function : callable
+        Maps an array of distances (not negative, in units of the bandwidth) to an array of the
+        same shape: 1 at 0, decreasing, convex, tending to 0.
+    upper : float, default=None
+        Distance where the table ends; beyond it the grids represent the last straight line,
+        continued to 0. ``None`` finds where the profile falls under 1e-6. Give it for a profile
+        that is still larger at distance 2**40, or that is not defined everywhere.
+
+    Raises
+    ------
+    KernelError
+        If the function fails on an array or is not such a profile, with the place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernel = Profile(lambda t: 1 / np.sqrt(1 + t))
+    >>> kernel.gram([[0.0]], [[3.0]])
+    array([[0.5]])
+    """
+
+    name: ClassVar[str] = "profile"
+    function: Callable[[FloatArray], FloatArray]
+    upper: float | None = None
+    _table: TabulatedProfile = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.upper is not None:
+            upper = positive_number(self.upper, "Profile", "upper")
+            if not SMALLEST_WIDTH < upper < LARGEST_WIDTH:
+                raise KernelError(f"Profile needs upper between 2**-40 and 2**60, got {upper!r}.")
+            object.__setattr__(self, "upper", upper)
+        at_zero = self._evaluate(np.zeros(1))[0]
+        if abs(at_zero - 1.0) > _TOLERANCE:
+            raise KernelError(f"{self._owner()} must be 1 at distance 0, it is {at_zero:.6g}.")
+        distances = np.append(0.0, self._knots())
+        values = np.append(1.0, self._evaluate(distances[1:]))
+        _hat_weights(distances, values, self._owner())
+        object.__setattr__(self, "_table", self._closed_table(distances, values))
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Call the function."""
+        return self.function(distance)
+
+    def to_config(self) -> dict[str, Any]:
+        """Describe the table in plain data, as a :class:`TabulatedProfile`."""
+        return self._table.to_config()
+
+    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        return self._table.sample_widths(generator, size)
+
+    def _owner(self) -> str:
+        return f"the profile {getattr(self.function, '__name__', repr(self.function))}"
+
+    def _evaluate(self, distances: FloatArray) -> FloatArray:
+        try:
+            with np.errstate(all="ignore"):
+                values = np.asarray(self.function(distances), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise KernelError(
+                f"{self._owner()} failed on an array of distances ({error}): write it with NumPy "
+                "functions."
+            ) from error
+        if values.shape != distances.shape:
+            raise KernelError(
+                f"{self._owner()} must return one value a distance: it turned shape "
+                f"{distances.shape} into {values.shape}."
+            )
+        if not np.all(np.isfinite(values)):
+            place = distances[np.argmin(np.isfinite(values))]
+            raise KernelError(
+                f"{self._owner()} is not finite at distance {place:.6g}: mend it there, or give "
+                "upper if only shorter distances matter."
+            )
+        return values
+
+    def _knots(self) -> FloatArray:
+        octaves = np.arange(-_OCTAVES_SEARCHED, _OCTAVES_SEARCHED + 1)
+        probes: FloatArray = np.ldexp(1.0, octaves)
+        if self.upper is not None:
+            probes = probes[probes < self.upper]
+        values = self._evaluate(probes)
+        _hat_weights(np.append(0.0, probes), np.append(1.0, values), self._owner())
+        faded = probes[values < _NEGLIGIBLE]
+        if self.upper is None and not faded.size:
+            raise KernelError(
+                f"{self._owner()} must fall to 0, it is still {values[-1]:.3g} at distance "
+                f"{probes[-1]:.3g}: give upper, the largest distance that matters."
+            )
+        upper = faded[0] if self.upper is None else self.upper
+        lower = probes[(values > 1.0 - _NEGLIGIBLE) & (probes < upper)].max(initial=SMALLEST_WIDTH)
+        if lower >= upper:
+            raise KernelError(
+                f"{self._owner()} is 0 from distance {upper:.3g} on: stretch it to distances "
+                "near 1."
+            )
+        n_knots = 1 + int(np.ceil(_KNOTS_PER_OCTAVE * np.log2(upper / lower)))
+        return np.geomspace(lower, upper, n_knots)
+
+    def _closed_table(self, distances: FloatArray, values: FloatArray) -> TabulatedProfile:
+        values = np.maximum(values, 0.0)
+        if values[-1] > 0.0:
+            slope = (values[-1] - values[-2]) / (distances[-1] - distances[-2])
+            with np.errstate(divide="ignore"):
+                end = distances[-1] - values[-1] / slope
+            if not distances[-1] < end < LARGEST_WIDTH:
+                raise KernelError(
+                    f"{self._owner()} must fall to 0, it stays at {values[-1]:.3g} near distance "
+                    f"{distances[-1]:.3g}."
+                )
+            distances, values = np.append(distances, end), np.append(values, 0.0)
+        return TabulatedProfile(tuple(distances), tuple(values))
+
+
+def _hat_weights(distances: FloatArray, values: FloatArray, owner: str) -> FloatArray:
+    """Return the weights of the hats that end at ``distances[1:]``, or say why there are none."""
+    lowest = np.argmin(values)
+    if values[lowest] < -_TOLERANCE:
+        raise KernelError(
+            f"{owner} must not be negative, it is {values[lowest]:.3g} at distance "
+            f"{distances[lowest]:.6g}."
+        )
+    rises = np.diff(values)
+    steepest = np.argmax(rises)
+    if rises[steepest] > _TOLERANCE:
+        raise KernelError(
+            f"{owner} must decrease, it rises from {values[steepest]:.6g} at distance "
+            f"{distances[steepest]:.6g} to {values[steepest + 1]:.6g} at "
+            f"{distances[steepest + 1]:.6g}."
+        )
+    slopes = np.append(rises / np.diff(distances), 0.0)
+    weights = distances[1:] * np.diff(slopes)
+    worst = np.argmin(weights)
+    if weights[worst] < -_TOLERANCE:
+        raise KernelError(
+            f"{owner} must be convex, it bends downwards near distance "
+            f"{distances[1 + worst]:.6g}: its slope goes from {slopes[worst]:.6g} to "
+            f"{slopes[1 + worst]:.6g}."
+        )
+    return np.maximum(weights, 0.0)
+
+
+def _finite_vector(numbers: Sequence[float], parameter: str) -> FloatArray:
+    try:
+        vector = np.array(numbers, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise KernelError(f"TabulatedProfile needs {parameter} to be numbers.") from error
+    if vector.ndim != 1 or not np.all(np.isfinite(vector)):
+        raise KernelError(f"TabulatedProfile needs {parameter} to be a list of finite numbers.")
+    return vector

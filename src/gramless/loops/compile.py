@@ -1,0 +1,32 @@
+"""The one place that says how loops are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+
+def loop(function: Loop) -> Loop:
+    """Compile a serial loop on first use, cache it on disk, release the GIL.
+
+    No fast-math: results are the same to the last bit on every path, and NaN
+    and infinity keep their meaning.
+    """
+    compiled: Loop = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    return compiled
+
+
+def reordering_loop(function: Loop) -> Loop:
+    """Compile like :func:`loop`, but let sums be reordered so that they vectorise.
+
+    The order is fixed by the compiled code, so results still do not depend on
+    the number of threads; NaN and infinity keep their meaning.
+    """
+    compiled: Loop = numba.njit(
+        nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"}
+    )(function)
+    return compiled

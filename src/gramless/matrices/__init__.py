@@ -1,0 +1,1 @@
+"""The N x D feature matrix in its forms, one interface."""

@@ -1,0 +1,45 @@
+"""The interface of every feature matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+"""(n,) or (n, K): one or K right-hand sides at once."""
+
+
+@dataclass(frozen=True)
+class ColumnBlock:
+    """Columns ``start:stop`` of a matrix, as a matrix of their own."""
+
+    start: int
+    stop: int
+    matrix: FeatureMatrix
+
+
+class FeatureMatrix(Protocol):
+    """An N x D matrix known by its products; it need not be stored."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+
+    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z @ w``: (D,) or (D, K) to (N,) or (N, K)."""
+
+    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ v``: (N,) or (N, K) to (D,) or (D, K)."""
+
+    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, shape (D,)."""
+
+    def blocks(self) -> Iterator[ColumnBlock]:
+        """Yield the column blocks: one a grid, a Fourier block or a landmark slab."""
+
+    def take_rows(self, rows: NDArray[np.integer] | slice) -> FeatureMatrix:
+        """Return the matrix of some rows, columns unchanged."""

@@ -1,0 +1,63 @@
+"""Feature matrices side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.matrices.base import ColumnBlock, FeatureMatrix, Vector
+
+
+class WithIntercept:
+    """A matrix with one more column, of ones, at its end.
+
+    Parameters
+    ----------
+    matrix : FeatureMatrix (n_rows, n_columns)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless.matrices.binned import BinnedMatrix
+    >>> Z = WithIntercept(BinnedMatrix(np.array([[1, 2]], np.uint8), np.array([0, 2])))
+    >>> Z.matvec(np.array([1.0, 2.0, 10.0]))
+    array([11., 12.])
+    """
+
+    def __init__(self, matrix: FeatureMatrix) -> None:
+        self.matrix = matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns + 1)."""
+        n_rows, n_columns = self.matrix.shape
+        return n_rows, n_columns + 1
+
+    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z @ w[:-1] + w[-1]``."""
+        result = self.matrix.matvec(w[:-1], out)
+        result += w[-1]
+        return result
+
+    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ v`` and the sum of ``v`` below it."""
+        if out is None:
+            out = np.empty((self.shape[1], *v.shape[1:]))
+        self.matrix.rmatvec(v, out[:-1])
+        out[-1] = v.sum(axis=0)
+        return out
+
+    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the matrix's diagonal and the sum of the weights."""
+        total = self.shape[0] if weights is None else weights.sum()
+        return np.append(self.matrix.gram_diagonal(weights), total)
+
+    def blocks(self) -> Iterator[ColumnBlock]:
+        """Yield the matrix's blocks; the column of ones belongs to none."""
+        return self.matrix.blocks()
+
+    def take_rows(self, rows: NDArray[np.integer] | slice) -> WithIntercept:
+        """Return the matrix of some rows."""
+        return WithIntercept(self.matrix.take_rows(rows))

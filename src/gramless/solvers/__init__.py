@@ -1,0 +1,1 @@
+"""Solvers: a problem goes in, weights and an honest account of the work come out."""

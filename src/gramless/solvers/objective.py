@@ -1,0 +1,109 @@
+"""The one convention of all solvers.
+
+::
+
+    objective(w) = sum_i s_i L(z_i, y_i) + penalty(w),    z = Z w,    sum_i s_i = 1
+
+that is, the weighted mean of the loss plus the penalty (RB16, equations 1 and
+23). K outputs are K such problems over one matrix, summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.losses import Loss, Squared
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.penalties import L2
+
+Callback = Callable[[int, Vector], bool | None]
+"""Called as ``callback(iteration, weights)`` after each iteration; True stops the solver."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What to minimise.
+
+    Parameters
+    ----------
+    matrix : FeatureMatrix (n_rows, n_columns)
+    targets : array (n_rows,) or (n_rows, K)
+    penalty : L2
+    loss : Loss, default=Squared()
+    sample_weight : array (n_rows,), optional
+        Not negative; only its proportions matter. None weighs all rows alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless.matrices.binned import BinnedMatrix
+    >>> Z = BinnedMatrix(np.array([[1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
+    >>> Problem(Z, np.array([1.0, 3.0]), L2(0.5)).value(np.array([1.0, 1.0]))
+    1.5
+    """
+
+    matrix: FeatureMatrix
+    targets: Vector
+    penalty: L2
+    loss: Loss = field(default_factory=Squared)
+    sample_weight: NDArray[np.float64] | None = None
+
+    @property
+    def row_weights(self) -> NDArray[np.float64]:
+        """Weights of the rows, summing to 1."""
+        n_rows = self.matrix.shape[0]
+        if self.sample_weight is None:
+            return np.full(n_rows, 1.0 / n_rows)
+        return self.sample_weight / self.sample_weight.sum()
+
+    def value(self, w: Vector) -> float:
+        """Return the objective at ``w``, summed over outputs: one matvec."""
+        losses = self.loss.value(self.matrix.matvec(w), self.targets)
+        return float((self.row_weights @ losses).sum()) + self.penalty.value(w)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return the gradient at ``w``: one matvec, one rmatvec."""
+        slopes = self.loss.gradient(self.matrix.matvec(w), self.targets)
+        weighted = (slopes.T * self.row_weights).T
+        return self.matrix.rmatvec(weighted) + self.penalty.gradient(w)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weights and how they were found.
+
+    Attributes
+    ----------
+    weights : array (n_columns,) or (n_columns, K)
+    status : str
+        ``"converged"``, ``"max_iter"`` or ``"stopped"`` (by the callback).
+    n_iter : int
+    history : list of dict
+        One entry an iteration: ``objective`` and ``residual``, the norm of the
+        gradient relative to the start in the solver's metric, the largest over
+        the outputs.
+    """
+
+    weights: Vector
+    status: str
+    n_iter: int
+    history: list[dict[str, float]] = field(default_factory=list, repr=False)
+
+
+class Solver(Protocol):
+    """A frozen set of options with one method."""
+
+    def solve(
+        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise the problem from ``start`` (zeros when not given)."""
+
+
+def columns(array: Any) -> Vector:
+    """Return a view with the outputs as columns: (n,) becomes (n, 1)."""
+    return array if array.ndim == 2 else array[:, None]

@@ -1,0 +1,106 @@
+"""Random streams: reproducible, independent, and never overlapping."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.base.random import seed_from, stream
+
+seeds = st.integers(0, 2**32 - 1)
+purposes = st.text(max_size=20)
+blocks = st.integers(0, 2**63)
+
+RAW_OF_7_GRIDS_2 = [8876708514014404785, 266711982785369620]
+
+
+@given(seeds, purposes, blocks)
+def test_stream_is_reproducible(seed: int, purpose: str, block: int) -> None:
+    first = stream(seed, purpose, block).random(8)
+    np.testing.assert_array_equal(first, stream(seed, purpose, block).random(8))
+
+
+def test_stream_is_the_same_in_every_version() -> None:
+    raw = stream(7, "grids", 2).bit_generator.random_raw(2)
+    assert raw.tolist() == RAW_OF_7_GRIDS_2
+
+
+def test_short_draw_is_a_prefix_of_a_long_one() -> None:
+    short, long = stream(3, "grids").random(10), stream(3, "grids").random(1000)
+    np.testing.assert_array_equal(short, long[:10])
+
+
+def test_draws_from_one_block_leave_the_others_alone() -> None:
+    expected = [stream(3, "grids", block).random() for block in range(4)]
+    generators = [stream(3, "grids", block) for block in range(8)]
+    generators[0].random(10_000)
+    assert [g.random() for g in generators[1:4]] == expected[1:]
+
+
+def test_block_is_the_high_word_of_the_counter() -> None:
+    moved = stream(5, "grids", 0).bit_generator
+    moved.advance(3 * 2**192)
+    raw = stream(5, "grids", 3).bit_generator.random_raw(4)
+    np.testing.assert_array_equal(moved.random_raw(4), raw)
+
+
+def test_every_seed_purpose_and_block_differs() -> None:
+    keys = list(itertools.product(range(10), ("grids", "features", "rows", ""), range(10)))
+    first = {int(stream(*key).integers(2**63)) for key in keys}
+    assert len(first) == len(keys)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [(1, "grids", 1), (1, "features", 0), (2, "grids", 0)],
+    ids=["block", "purpose", "seed"],
+)
+def test_streams_are_uncorrelated(other: tuple[int, str, int]) -> None:
+    n = 100_000
+    left, right = stream(1, "grids", 0).random(n), stream(*other).random(n)
+    correlation = np.corrcoef(left, right)[0, 1]
+    assert abs(correlation) < 4 / np.sqrt(n)
+
+
+@given(seeds)
+def test_integer_is_its_own_seed(seed: int) -> None:
+    assert seed_from(seed) == seed
+    assert type(seed_from(np.int64(seed))) is int
+    assert seed_from(np.int64(seed)) == seed
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generator_advances_by_one_draw(make: type) -> None:
+    generator, twin = make(0), make(0)
+    assert seed_from(generator) == seed_from(twin)
+    assert seed_from(generator) != seed_from(make(0))
+
+
+@pytest.mark.parametrize("state", [None, np.random.default_rng(0), np.random.RandomState(0)])
+def test_seed_fits_a_stream(state: np.random.Generator | np.random.RandomState | None) -> None:
+    seed = seed_from(state)
+    assert type(seed) is int
+    assert 0 <= seed < 2**31
+    stream(seed, "grids").random()
+
+
+def test_none_follows_the_global_state() -> None:
+    saved = np.random.get_state()  # noqa: NPY002
+    try:
+        np.random.seed(0)  # noqa: NPY002
+        first = seed_from(None)
+        np.random.seed(0)  # noqa: NPY002
+        assert seed_from(None) == first
+        assert seed_from(None) != first
+    finally:
+        np.random.set_state(saved)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("bad", [-1, 2**32, 1.5, "seed"])
+def test_bad_seed_is_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match="(?i)seed"):
+        seed_from(bad)  # type: ignore[arg-type]

@@ -1,0 +1,161 @@
+"""The thread pool: order, errors, nesting, several callers and forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.base.errors import InputError
+from gramless.base.threads import available_cpus, map_blocks, row_blocks, thread_count
+
+CHILD_SECONDS = 30
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+
+def square(value: int) -> int:
+    return value * value
+
+
+def squares(n: int, n_jobs: int | None = 3) -> list[int]:
+    return map_blocks(square, [(i,) for i in range(n)], n_jobs)
+
+
+def exit_status_of_child(work: Callable[[], bool]) -> int:
+    """Fork, run ``work`` in the child, and return how the child ended."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(CHILD_SECONDS)
+            status = 0 if work() else 2
+        finally:
+            # Never return into pytest: the parent goes on with the session.
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 5, -1, -2])
+@pytest.mark.parametrize("n_blocks", [0, 1, 2, 100])
+def test_results_come_in_order(n_jobs: int | None, n_blocks: int) -> None:
+    assert squares(n_blocks, n_jobs) == [i * i for i in range(n_blocks)]
+
+
+def test_order_holds_when_early_blocks_are_slow() -> None:
+    def slow_first(i: int) -> int:
+        time.sleep(0.02 if i == 0 else 0)
+        return i
+
+    assert map_blocks(slow_first, [(i,) for i in range(20)], 4) == list(range(20))
+
+
+def test_blocks_may_be_a_generator_of_several_arguments() -> None:
+    assert map_blocks(pow, ((2, i) for i in range(5)), 2) == [1, 2, 4, 8, 16]
+
+
+def test_blocks_run_at_the_same_time() -> None:
+    barrier = threading.Barrier(3, timeout=20)
+    assert sorted(map_blocks(barrier.wait, [(), (), ()], 3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+@pytest.mark.parametrize("bad", [0, 7, 19])
+def test_error_reaches_the_caller(n_jobs: int, bad: int) -> None:
+    def fail_at(i: int) -> int:
+        if i == bad:
+            raise ZeroDivisionError(f"block {i}")
+        return i
+
+    with pytest.raises(ZeroDivisionError, match=f"block {bad}"):
+        map_blocks(fail_at, [(i,) for i in range(20)], n_jobs)
+
+
+def test_pool_works_after_an_error() -> None:
+    with pytest.raises(TypeError):
+        map_blocks(square, [("a",)] * 10, 3)
+    assert squares(10) == [i * i for i in range(10)]
+
+
+def test_nested_call_ends() -> None:
+    def total(n: int) -> int:
+        return sum(squares(n))
+
+    expected = [sum(i * i for i in range(n)) for n in range(30)]
+    assert map_blocks(total, [(n,) for n in range(30)], 3) == expected
+
+
+def test_caller_is_parallel_again_after_a_call() -> None:
+    squares(10)
+    test_blocks_run_at_the_same_time()
+
+
+def test_many_callers_at_once() -> None:
+    with ThreadPoolExecutor(4) as callers:
+        futures = [callers.submit(squares, 50, n_jobs) for n_jobs in (2, 2, 3, 3) * 10]
+        results = [future.result(timeout=30) for future in futures]
+    assert all(result == [i * i for i in range(50)] for result in results)
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_child_makes_its_own_pool() -> None:
+    squares(10)
+    assert exit_status_of_child(lambda: squares(10) == [i * i for i in range(10)]) == 0
+    assert squares(10) == [i * i for i in range(10)]
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_while_another_thread_is_inside() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait_inside(_: int) -> bool:
+        entered.set()
+        return leave.wait(timeout=CHILD_SECONDS)
+
+    with ThreadPoolExecutor(1) as caller:
+        future = caller.submit(map_blocks, wait_inside, [(0,), (1,)], 2)
+        try:
+            assert entered.wait(timeout=20)
+            status = exit_status_of_child(lambda: squares(10, 2) == [i * i for i in range(10)])
+        finally:
+            leave.set()
+        assert future.result(timeout=20) == [True, True]
+    assert status == 0
+
+
+def test_thread_count() -> None:
+    cpus = available_cpus()
+    assert cpus >= 1
+    assert thread_count(None) == thread_count(-1) == cpus
+    assert thread_count(-2) == max(1, cpus - 1)
+    assert thread_count(-10_000) == 1
+    assert thread_count(5) == 5
+
+
+@pytest.mark.parametrize("bad", [0, 1.5, "2", True, False])
+def test_thread_count_refuses(bad: object) -> None:
+    with pytest.raises(InputError, match="n_jobs"):
+        thread_count(bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n_blocks", [0, 1, 4])
+def test_bad_n_jobs_is_refused_for_any_number_of_blocks(n_blocks: int) -> None:
+    with pytest.raises(InputError, match="n_jobs"):
+        squares(n_blocks, 0)
+
+
+@given(st.integers(0, 2000), st.integers(1, 300))
+def test_row_blocks_cut_every_row_once(n_rows: int, block_rows: int) -> None:
+    cut = row_blocks(n_rows, block_rows)
+    assert [row for start, stop in cut for row in range(start, stop)] == list(range(n_rows))
+    assert all(0 < stop - start <= block_rows for start, stop in cut)

@@ -1,0 +1,23 @@
+"""Fixtures and Hypothesis profiles shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, max_examples=50, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Return the folder of real tables; a test that asks for it skips where there is none."""
+    fallback = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("GRAMLESS_DATA") or fallback)
+    if not folder.is_dir():
+        pytest.skip("no real data: set GRAMLESS_DATA to the folder that holds it")
+    return folder

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import datetime
+import importlib
+import io
+from decimal import Decimal
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from gramless.base.errors import DataFileError, MissingDependencyError
+from gramless.datasets import read_npz, read_parquet, read_table
+
+from .conftest import Writer
+
+X, Y = np.arange(6, dtype=np.uint8).reshape(3, 2), np.array([1, 2, 1], dtype=np.int8)
+
+
+def npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def parts(name: str, matrix: sparse.csr_matrix) -> dict[str, Any]:
+    fields = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+    return {f"{name}_{k}": v for k, v in {**fields, "shape": matrix.shape}.items()}
+
+
+def test_npz_in_every_compression(write: Writer, packing: str) -> None:
+    table = read_table(write(f"a.npz{packing}", npz(X=X, y=Y)))
+    got, y, names = table.split_target()
+    assert got.dtype == np.float32
+    assert_array_equal(got, X)
+    assert_array_equal(y, Y)
+    assert names == ("x1", "x2")
+
+
+def test_npz_parts(write: Writer) -> None:
+    path = write("a.npz", npz(X_train=X, y_train=Y, X_test=X[:1], y_test=Y[:1], other=Y))
+    assert len(read_table(path)) == 3
+    assert len(read_table(path, part="test")) == 1
+    assert set(read_npz(path)) == {"train", "test"}
+    whole = write("b.npz", npz(X=X, y=Y[:, None]))
+    assert read_table(whole).target.shape == (3,)
+    with pytest.raises(DataFileError, match="no test part"):
+        read_table(whole, part="test")
+
+
+def test_npz_sparse(write: Writer) -> None:
+    rows = sparse.csr_matrix(np.eye(3))
+    table = read_table(write("a.npz", npz(**parts("X_train", rows), y_train=Y)))
+    assert sparse.issparse(table.matrix)
+    assert_array_equal(table.matrix.toarray(), np.eye(3))
+
+
+def test_npz_words_and_no_labels(write: Writer) -> None:
+    words = read_table(write("a.npz", npz(X=X, y=np.array(["b", "a", "b"]))))
+    assert words.split_target()[1].tolist() == ["b", "a", "b"]
+    assert read_table(write("b.npz", npz(X=X))).target is None
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"A": X}, "holds A; X, y or X_train"),
+        ({}, "holds nothing"),
+        ({"X": X, "y": Y[:2]}, "2 labels for 3 rows"),
+        ({"X": X[0], "y": Y}, "table of numbers"),
+        ({"X": X.astype(str), "y": Y}, "table of numbers"),
+        ({"X": X[:0], "y": Y[:0]}, "table of numbers"),
+        ({"X": X, "y": np.ones((3, 1, 1))}, "one number or word"),
+        ({"X": np.array([[None]], dtype=object)}, "objects are refused"),
+        ({"X_train": X, "X_test": X[:, :1]}, "differ"),
+        ({"X_data": Y}, "needs X_data, _indices"),
+        ({**parts("X", sparse.csr_matrix(X)), "X_shape": [3]}, "not a CSR"),
+        ({**parts("X", sparse.csr_matrix(X)), "X_indices": [9] * 5}, "not a CSR"),
+        ({**parts("X", sparse.csr_matrix(X)), "X_indptr": [0, 4, 2, 5]}, "not a CSR"),
+    ],
+)
+def test_npz_faults(write: Writer, arrays: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataFileError, match=message):
+        read_table(write("a.npz", npz(**arrays)))
+
+
+def test_damaged_npz(write: Writer) -> None:
+    whole = npz(X=X, y=Y)
+    for damaged in (whole[:-30], whole[:40], b"PK\x03\x04" + bytes(30)):
+        with pytest.raises(DataFileError, match="damaged"):
+            read_table(write("a.npz", damaged))
+
+
+def test_npy(write: Writer, packing: str) -> None:
+    file = io.BytesIO()
+    np.save(file, X)
+    assert_array_equal(read_table(write(f"a.npy{packing}", file.getvalue())).select(), X)
+    with pytest.raises(DataFileError, match=r"name it \.npz"):
+        read_table(write("b.npy", npz(X=X)))
+    with pytest.raises(DataFileError, match=r"name it \.npy"):
+        read_table(write("b.npz", file.getvalue()))
+
+
+def test_npy_of_one_column_and_objects(write: Writer) -> None:
+    for array, fits in ((Y, True), (np.array([{}]), False), (np.array(3), False)):
+        file = io.BytesIO()
+        np.save(file, array, allow_pickle=True)
+        path = write("a.npy", file.getvalue())
+        if fits:
+            assert read_table(path).shape == (3, 1)
+        else:
+            with pytest.raises(DataFileError):
+                read_table(path)
+
+
+FRAME = {
+    "whole": [1, None, 3],
+    "real": [1.5, 2.0, None],
+    "text": ["a", None, "b"],
+    "bool": [True, None, False],
+    "day": [datetime.date(1970, 1, 2), None, None],
+    "instant": [datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000), None, None],
+    "clock": [datetime.time(1, 0, 2), None, None],
+    "span": [datetime.timedelta(minutes=1), None, None],
+    "money": [Decimal("1.25"), None, Decimal(2)],
+    "nothing": [None, None, None],
+}
+NAN = np.nan
+EXPECTED = {
+    "whole": [1, NAN, 3],
+    "real": [1.5, 2, NAN],
+    "text": ["a", "", "b"],
+    "bool": ["True", "", "False"],
+    "day": [86_400, NAN, NAN],
+    "instant": [1.5, NAN, NAN],
+    "clock": [3602, NAN, NAN],
+    "span": [60, NAN, NAN],
+    "money": [1.25, NAN, 2],
+    "nothing": [NAN, NAN, NAN],
+    "kind": ["a", "", "b"],
+}
+
+
+def parquet(columns: dict[str, Any]) -> bytes:
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(columns)
+    if "text" in columns:
+        frame = frame.with_columns(pl.col("text").cast(pl.Categorical).alias("kind"))
+    file = io.BytesIO()
+    frame.write_parquet(file)
+    return file.getvalue()
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    real = importlib.import_module
+
+    def limited(name: str, package: str | None = None) -> ModuleType:
+        if name.split(".")[0] in packages:
+            raise ImportError(name)
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", limited)
+
+
+@pytest.mark.parametrize("engine", ["polars", "pyarrow"])
+def test_parquet(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    pytest.importorskip(engine)
+    path = write("a.parquet", parquet(FRAME))
+    without(monkeypatch, *{"polars", "pyarrow"} - {engine})
+    table = read_table(path)
+    assert table.names == tuple(EXPECTED)
+    assert table.categorical == ("text", "bool", "kind")
+    for name, expected in EXPECTED.items():
+        assert_array_equal(table.column(name), np.array(expected, dtype=table.column(name).dtype))
+
+
+def test_parquet_in_every_compression(write: Writer, packing: str) -> None:
+    table = read_table(write(f"a.pq{packing}", parquet({"a": [1.0], "y": [2.0]})))
+    assert_array_equal(table.split_target()[1], [2])
+
+
+def test_parquet_without_its_packages(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("a.parquet", parquet({"a": [1]}))
+    without(monkeypatch, "polars", "pyarrow")
+    with pytest.raises(MissingDependencyError, match=r"pip install gramless\[tables\]"):
+        read_parquet(path)
+
+
+@pytest.mark.parametrize("engine", ["polars", "pyarrow"])
+def test_parquet_faults(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    pytest.importorskip(engine)
+    nested, empty = parquet({"a": [[1], [2]]}), parquet({"a": []})
+    without(monkeypatch, *{"polars", "pyarrow"} - {engine})
+    with pytest.raises(DataFileError, match="column 'a': values of"):
+        read_table(write("a.parquet", nested))
+    with pytest.raises(DataFileError, match="no rows"):
+        read_table(write("a.parquet", empty))
+    with pytest.raises(DataFileError, match="damaged or not a Parquet file"):
+        read_table(write("a.parquet", b"PAR1" + nested[4:-20] + b"PAR1"))

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.datasets import read_table
+
+from .conftest import PACKERS, Writer
+
+ENDINGS = [".csv", ".tsv", ".data", ".txt", ".arff", ".parquet", ".libsvm", ".npz", ".npy", ""]
+STARTS = [b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"PAR1", b"1 1:2\n", b"a,b\n1,2\n"]
+STARTS += [b"@attribute a real\n@data\n1\n", b"\xff\xfe", b"\x1f\x8b\x08"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("packing", ["", ".gz", ".bz2", ".xz"])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(start=st.sampled_from(STARTS), rest=st.binary(max_size=200), packed=st.booleans())
+@example(start=b"", rest=b"(" * 150, packed=True)
+@example(start=b"", rest=b"\xef\xbb\xbf", packed=True)
+def test_random_bytes_end_in_one_kind_of_error(
+    tmp_path: Path, ending: str, packing: str, start: bytes, rest: bytes, packed: bool
+) -> None:
+    path = tmp_path / f"a{ending}{packing}"
+    content = start + rest
+    path.write_bytes(PACKERS[packing](content) if packed else content)
+    fault: DataFileError | None = None
+    try:
+        assert len(read_table(path)) > 0
+    except DataFileError as raised:
+        fault = raised
+    assert fault is None or str(path) in str(fault)
+
+
+@pytest.mark.parametrize("packing", [".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("name", ["a.csv", "a.libsvm", "a.arff", "a.npz", "a.parquet"])
+def test_truncated_compression(write: Writer, name: str, packing: str) -> None:
+    path = write(name + packing, "1,2,3\n" * 3000 + "4 5:6")
+    path.write_bytes(path.read_bytes()[:-15])
+    with pytest.raises(DataFileError, match="cut off"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("packing", [".gz", ".bz2", ".xz"])
+def test_wrong_compression(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / f"a.csv{packing}"
+    path.write_bytes(b"a,b\n1,2\n" * 10)
+    with pytest.raises(DataFileError, match="cannot be read"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".libsvm", ".npz", ".parquet", ""])
+@pytest.mark.parametrize("packing", ["", ".gz", ".bz2", ".xz"])
+def test_empty_files(write: Writer, ending: str, packing: str) -> None:
+    with pytest.raises(DataFileError, match="is empty|damaged"):
+        read_table(write(f"a{ending}{packing}", b""))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=r"a\.csv does not exist"):
+        read_table(tmp_path / "a.csv")
+    with pytest.raises(DataFileError, match="is a folder"):
+        read_table(tmp_path)
+    with pytest.raises(DataFileError, match="does not exist"):
+        read_table("~/surely/not/here.csv")
+
+
+def test_unreadable_file(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("a.csv", "1,2\n")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("gramless.datasets.files.open", refuse, raising=False)
+    with pytest.raises(DataFileError, match="may not be read"):
+        read_table(path, format="npy")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a", "a.t", "a.zip"])
+def test_unknown_endings(write: Writer, name: str) -> None:
+    path = write(name, "a,b\n1,2\n")
+    with pytest.raises(DataFileError, match="names no known format.*format="):
+        read_table(path)
+    assert read_table(path, format="csv").shape == (1, 2)
+
+
+def test_wrong_parameters(write: Writer) -> None:
+    path = write("a.csv", "a,b\n1,2\n")
+    with pytest.raises(InputError, match="format must be one of csv"):
+        read_table(path, format="excel")
+    with pytest.raises(InputError, match="part"):
+        read_table(path, part="all")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (PACKERS[".gz"](b"1,2"), "gzip"),
+        (PACKERS[".bz2"](b"1,2"), "bzip2"),
+        (PACKERS[".xz"](b"1,2"), "xz"),
+        (b"PAR1abc", "Parquet"),
+        (b"PK\x03\x04abc", "zip"),
+        (b"\x93NUMPYabc", "NumPy"),
+        (b"abc\x00", "byte 3 is 0x00"),
+    ],
+)
+def test_binary_files_named_as_text(write: Writer, content: bytes, kind: str) -> None:
+    with pytest.raises(DataFileError, match=f"is not text.*{kind}"):
+        read_table(write("a.csv", content))

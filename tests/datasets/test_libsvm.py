@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.datasets import libsvm, read_libsvm, read_table
+
+from .conftest import Writer
+
+TEXT = "# a comment\n1 1:0.5 3:-2e1\n\n-1 qid:7 2:1 # two\n+3.25\n"
+DENSE = [[0.5, 0, -20], [0, 1, 0], [0, 0, 0]]
+
+
+def test_libsvm_in_every_compression(write: Writer, packing: str) -> None:
+    table = read_table(write(f"some.libsvm{packing}", TEXT))
+    X, y, names = table.split_target()
+    assert sparse.issparse(X)
+    assert X.format == "csr"
+    assert X.dtype == np.float64
+    assert X.indices.dtype == np.int32
+    assert names is None
+    assert_array_equal(X.toarray(), DENSE)
+    assert_array_equal(y, [1, -1, 3.25])
+
+
+@pytest.mark.parametrize(
+    "name", ["a9a", "a9a.t", "letter.scale.tr", "covtype.libsvm.binary", "x.txt"]
+)
+def test_content_tells_libsvm(write: Writer, name: str, packing: str) -> None:
+    assert read_table(write(name + packing, TEXT)).shape == (3, 3)
+
+
+def test_content_of_a_very_long_line(write: Writer) -> None:
+    line = "1 " + " ".join(f"{j}:0.25" for j in range(1, 20_000))
+    assert read_table(write("epsilon", line + "\n")).shape == (1, 19_999)
+
+
+def test_blocks_join(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("some.libsvm", TEXT + "2 4:7\n")
+    whole = read_libsvm(path)
+    monkeypatch.setattr(libsvm, "BLOCK_BYTES", 1)
+    for got, expected in zip(read_libsvm(path), whole, strict=True):
+        expected, got = (a.toarray() if sparse.issparse(a) else a for a in (expected, got))
+        assert_array_equal(got, expected)
+    X, y = libsvm.read_dense_libsvm(path, 5)
+    assert X.dtype == np.float32
+    assert_array_equal(X, np.pad(whole[0].toarray(), ((0, 0), (0, 1))))
+    assert_array_equal(y, whole[1])
+
+
+@pytest.mark.parametrize(
+    ("zero_based", "text", "expected"),
+    [
+        ("auto", "1 1:5\n", [[5]]),
+        ("auto", "1 1:5\n1 0:2\n", [[0, 5], [2, 0]]),
+        (True, "1 1:5\n", [[0, 5]]),
+        (False, "1 1:5\n", [[5]]),
+    ],
+)
+def test_first_index(write: Writer, zero_based: object, text: str, expected: object) -> None:
+    X, _ = read_libsvm(write("a.libsvm", text), zero_based=zero_based)  # type: ignore[arg-type]
+    assert_array_equal(X.toarray(), expected)
+
+
+def test_number_of_columns_can_be_told(write: Writer) -> None:
+    path = write("a.libsvm", "1 2:5\n1 4:1\n")
+    assert read_libsvm(path, n_features=9)[0].shape == (2, 9)
+    assert read_table(write("b.libsvm", "1\n2\n"), n_features=3).shape == (2, 3)
+    with pytest.raises(DataFileError, match="line 2: index 4 is outside 1 to 3; say n_features=4"):
+        read_libsvm(path, n_features=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 1:5\n1 0:2\n", "line 2: index 0 is outside 1 to 1; say zero_based=True"),
+        ("1 1:5\n\n1,3 1:5\n", "line 3: several labels"),
+        ("one 1:5\n", "line 1: the label 'one' is not a number"),
+        ("1:5 2:3\n", "line 1: the label is missing"),
+        ("1 1:x\n", "line 1: '1:x' is not index:value"),
+        ("1 1\n", "line 1: '1' is not index:value"),
+        ("1 a:1\n", "line 1: 'a:1' is not index:value"),
+        ("1 3:1 2:1\n", "line 1: index 2 after 3"),
+        ("1 2:1 2:1\n", "line 1: index 2 after 2"),
+        ("1 -1:1\n", "line 1: index '-1' is outside"),
+        ("1 99999999999999999999:1\n", "line 1: index '9+' is outside"),
+        ("# only a comment\n", "no rows"),
+        ("1\n2\n", "no index:value pair"),
+        ("\x00\x01", "not text"),
+    ],
+)
+def test_faults_name_their_line(write: Writer, text: str, message: str) -> None:
+    with pytest.raises(DataFileError, match=message):
+        read_libsvm(write("a.libsvm", text), zero_based=False)
+
+
+def test_fault_in_a_later_block(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libsvm, "BLOCK_BYTES", 10)
+    with pytest.raises(DataFileError, match="line 31: the label 'x'"):
+        read_libsvm(write("a.libsvm", "1 1:5\n" * 30 + "x 1:5\n"))
+
+
+@pytest.mark.parametrize("wrong", [{"n_features": 0}, {"n_features": 2.5}, {"zero_based": "no"}])
+def test_wrong_parameters(write: Writer, wrong: dict) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        read_libsvm(write("a.libsvm", TEXT), **wrong)
+
+
+finite = st.floats(-1e300, 1e300, allow_subnormal=False)
+
+
+@given(
+    st.lists(st.lists(finite, min_size=4, max_size=4), min_size=1, max_size=8),
+    st.data(),
+    st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_written_is_read(
+    tmp_path: Path, rows: list[list[float]], data: st.DataObject, zero_based: bool
+) -> None:
+    labels = data.draw(st.lists(finite, min_size=len(rows), max_size=len(rows)))
+    X, path = sparse.csr_matrix(rows), tmp_path / "round.libsvm"
+    dump_svmlight_file(X, labels, str(path), zero_based=zero_based)
+    again, y = read_libsvm(path, n_features=4, zero_based=zero_based)
+    assert again.has_sorted_indices
+    # The writer keeps 16 digits.
+    np.testing.assert_allclose(again.toarray(), X.toarray(), rtol=1e-15)
+    np.testing.assert_allclose(y, labels, rtol=1e-15)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "part"), [("a9a", "train"), ("a9a.t", "test"), ("ijcnn1.tst.bz2", "test")]
+)
+def test_originals_agree_with_the_npz(data_folder: Path, name: str, part: str) -> None:
+    with np.load(data_folder / f"{name.split('.')[0]}.npz") as stored:
+        expected, labels = stored[f"X_{part}"], stored[f"y_{part}"]
+    table = read_table(data_folder / "original" / name, n_features=expected.shape[1])
+    X, y, _ = table.split_target()
+    assert_array_equal(X.toarray().astype(np.float32), expected)
+    assert_array_equal(y, labels)
+
+
+@pytest.mark.data
+def test_original_with_zero_based_indices(data_folder: Path) -> None:
+    path = data_folder / "original" / "cpusmall_scale_part_zero_based.libsvm"
+    X, y = read_libsvm(path)
+    assert X.shape == (5_734, 12)
+    assert X[0, 0] == -0.9837399999999999
+    assert y[0] == 98

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from gramless.base.errors import InputError
+from gramless.datasets.table import Table, as_floats
+
+
+def words(*values: str) -> np.ndarray:
+    return np.array(values, dtype=object)
+
+
+@pytest.fixture
+def mixed() -> Table:
+    return Table(
+        {
+            "age": np.array([3, 5, 7]),
+            "kind": words("cat", "", "dog"),
+            "weight": np.array([1.5, np.nan, 2.0], dtype=np.float32),
+            "Class": words("a", "b", "a"),
+        }
+    )
+
+
+@pytest.fixture
+def rows() -> sparse.csr_matrix:
+    return sparse.csr_matrix(np.array([[1.0, 0, 2], [0, 3, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("bool", "float32"),
+        ("uint8", "float32"),
+        ("int16", "float32"),
+        ("int32", "float64"),
+        ("int64", "float64"),
+        ("float16", "float32"),
+        ("float32", "float32"),
+        ("float64", "float64"),
+        ("longdouble", "float64"),
+    ],
+)
+def test_as_floats_keeps_what_the_kind_can_hold(kind: str, expected: str) -> None:
+    assert as_floats(np.ones(2, dtype=kind)).dtype == np.dtype(expected)
+
+
+def test_kinds_of_columns(mixed: Table) -> None:
+    assert mixed.categorical == ("kind", "Class")
+    assert mixed.is_categorical("kind")
+    assert not mixed.is_categorical("age")
+    assert mixed.column("age").dtype == np.float64
+    assert mixed.column("weight").dtype == np.float32
+
+
+def test_booleans_are_categories() -> None:
+    table = Table({"b": np.array([True, False])})
+    assert_array_equal(table.column("b"), words("True", "False"))
+
+
+def test_mixed_features_stay_a_table(mixed: Table) -> None:
+    X, y, names = mixed.split_target()
+    assert isinstance(X, Table)
+    assert X.shape == (3, 3)
+    assert names == X.names == ("age", "kind", "weight")
+    assert_array_equal(y, words("a", "b", "a"))
+
+
+def test_numeric_features_become_an_array(mixed: Table) -> None:
+    X, y, names = mixed.split_target("kind", ["weight", "age"])
+    assert_array_equal(X, np.array([[1.5, 3], [np.nan, 5], [2, 7]]))
+    assert X.dtype == np.float64
+    assert names == ("weight", "age")
+    assert_array_equal(y, words("cat", "", "dog"))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a", "Y", "b"], "Y"),
+        (["y", "b", "Label"], "Label"),
+        (["class", "TARGET", "b"], "TARGET"),
+        (["a", "b", "c"], "c"),
+    ],
+)
+def test_default_target(names: list[str], expected: str) -> None:
+    table = Table({name: np.array([float(j)]) for j, name in enumerate(names)})
+    assert table.split_target()[1][0] == names.index(expected)
+
+
+def test_target_by_position() -> None:
+    table = Table(matrix=np.arange(6.0).reshape(2, 3))
+    assert_array_equal(table.split_target(0)[1], [0, 3])
+    X, y, names = table.split_target(-1)
+    assert_array_equal(X, [[0, 1], [3, 4]])
+    assert_array_equal(y, [2, 5])
+    assert names == ("x1", "x2")
+
+
+def test_own_target_costs_no_copy(rows: sparse.csr_matrix) -> None:
+    table = Table(matrix=rows, target=np.array([1.0, -1.0]))
+    X, y, names = table.split_target()
+    assert X is table.matrix
+    assert names is None
+    assert_array_equal(y, [1, -1])
+    assert_array_equal(table.split_target("y", ["x3"])[0].toarray(), [[2], [0]])
+
+
+def test_sparse_tables_know_their_columns(rows: sparse.csr_matrix) -> None:
+    table = Table(matrix=rows)
+    assert table.names is None
+    assert_array_equal(table.column("x2"), [0, 3])
+    X, y, names = table.split_target("x1")
+    assert sparse.issparse(X)
+    assert names == ("x2", "x3")
+    assert_array_equal(y, [1, 0])
+    with pytest.raises(InputError, match="x1 to x3"):
+        table.column("x4")
+
+
+def test_sparse_indices_get_sorted() -> None:
+    unsorted = sparse.csr_matrix((np.array([2, 1]), np.array([1, 0]), np.array([0, 2])))
+    table = Table(matrix=unsorted)
+    assert table.matrix.has_sorted_indices
+    assert_array_equal(table.matrix.toarray(), [[1, 2]])
+
+
+def test_take_rows(mixed: Table, rows: sparse.csr_matrix) -> None:
+    assert mixed.take_rows(np.array([2, 0])).column("age").tolist() == [7, 3]
+    labelled = Table(matrix=rows, target=np.array([1, 2])).take_rows(np.array([False, True]))
+    assert labelled.shape == (1, 3)
+    assert_array_equal(labelled.target, [2])
+
+
+def test_length_and_looks(mixed: Table, rows: sparse.csr_matrix) -> None:
+    assert len(mixed) == 3
+    assert repr(mixed) == "Table(3 x 4, columns, from the table)"
+    assert "csr" in repr(Table(matrix=rows))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Table(), "exactly one"),
+        (lambda: Table({}, matrix=np.eye(2)), "exactly one"),
+        (lambda: Table({}), "at least one"),
+        (lambda: Table({"a": np.ones(2), "b": np.ones(3)}), "one length"),
+        (lambda: Table({"a": np.ones((2, 2))}), "one-dimensional"),
+        (lambda: Table(matrix=np.eye(2), names=["a"]), "1 names for 2 columns"),
+        (lambda: Table(matrix=np.eye(2), names=["a", "a"]), "differ"),
+        (lambda: Table(matrix=np.eye(2), target=np.ones(3)), "3 labels for 2 rows"),
+        (lambda: Table(matrix=np.ones(3)), "1 axes"),
+        (lambda: Table(matrix=np.array([["a"]])), "matrix of numbers"),
+    ],
+)
+def test_tables_that_cannot_be(call: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("target", "features", "message"),
+    [
+        ("nothing", None, "no column 'nothing'; it has age, kind"),
+        (9, None, "no column 9"),
+        (True, None, "no column True"),
+        ("age", ["age"], "also among the features"),
+        ("age", ["kind", "kind"], "each once"),
+        ("age", [], "at least one column"),
+        ("age", "kind", "must be a list"),
+    ],
+)
+def test_splits_that_cannot_be(
+    mixed: Table, target: str | int, features: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        mixed.split_target(target, features)
+
+
+def test_wide_tables_list_some_columns() -> None:
+    with pytest.raises(InputError, match=r"x20, \.\.\. \(30 columns\)"):
+        Table(matrix=np.ones((1, 30))).column("z")

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.datasets import columns, read_arff, read_csv, read_table
+
+from .conftest import Writer
+
+PETS = 'name,weight,"legs, all",class\n"Tom ""T""",4.5,4,cat\nRex,NA,3,dog\n?,1e1,,cat\n'
+
+
+def test_csv_in_every_compression(write: Writer, packing: str) -> None:
+    table = read_table(write(f"pets.csv{packing}", PETS))
+    assert table.names == ("name", "weight", "legs, all", "class")
+    assert table.categorical == ("name", "class")
+    assert_array_equal(table.column("name"), np.array(['Tom "T"', "Rex", ""], dtype=object))
+    assert_array_equal(table.column("weight"), [4.5, np.nan, 10])
+    assert_array_equal(table.column(2), [4, 3, np.nan])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".data", ".txt"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "   "])
+def test_delimiters(write: Writer, ending: str, delimiter: str) -> None:
+    text = "\n".join(delimiter.join(row) for row in ["ab", "12", "34"]) + "\n\n"
+    table = read_table(write("some" + ending, text))
+    assert_array_equal(table.select(["a", "b"]), [[1, 2], [3, 4]])
+
+
+def test_blanks_as_delimiters(write: Writer) -> None:
+    table = read_table(write("housing.data", "  1.5 \t 2   red\n 3    4  blue \n"))
+    assert_array_equal(table.select(["x1", "x2"]), [[1.5, 2], [3, 4]])
+    assert table.column("x3").tolist() == ["red", "blue"]
+
+
+def test_decimal_commas_do_not_cut(write: Writer) -> None:
+    assert read_csv(write("a.csv", "1,5;2,5\n1,0;3,5\n"), header=False).shape == (2, 2)
+
+
+def test_tsv_keeps_commas(write: Writer) -> None:
+    table = read_table(write("a.tsv", "name\tx\na,b\t1\nc,d\t2\n"))
+    assert table.column("name").tolist() == ["a,b", "c,d"]
+
+
+def test_one_column(write: Writer) -> None:
+    assert_array_equal(read_csv(write("a.csv", "v\n1\n\n2\n")).column("v"), [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("a,b\n1,2\n", True),
+        ("1,2\n3,4\n", False),
+        ("T,2\nI,5\n", False),
+        ("id,\n1,2\n", True),
+        ("red,small\nblue,large\nred,large\n", False),
+        ("colour,size\nred,small\nblue,small\n", True),
+        (",\n1,2\n", False),
+        ("?,a\nx,b\n", False),
+    ],
+)
+def test_header_is_found(write: Writer, text: str, named: bool) -> None:
+    table = read_csv(write("a.csv", text))
+    assert len(table) == len(text.splitlines()) - named
+    assert (table.names[0] == "x1") != named
+
+
+def test_header_can_be_told(write: Writer) -> None:
+    path = write("years.csv", "2019,2020\n1,2\n")
+    assert read_table(path, header=True).names == ("2019", "2020")
+    assert len(read_table(path, header=False)) == 2
+
+
+def test_delimiter_and_categories_can_be_told(write: Writer) -> None:
+    path = write("a.csv", "zip:n\n01:5\n10:NA\n")
+    table = read_table(path, delimiter=":", categorical=["zip"])
+    assert table.column("zip").tolist() == ["01", "10"]
+    with pytest.raises(InputError, match="no column 'sip'"):
+        read_table(path, delimiter=":", categorical=["sip"])
+    with pytest.raises(InputError, match="delimiter"):
+        read_table(path, delimiter="::")
+
+
+def test_trailing_delimiter_is_no_column(write: Writer) -> None:
+    assert read_csv(write("a.csv", "1,2,\n3,4,\n")).names == ("x1", "x2")
+    assert read_csv(write("b.csv", "a,b,\n3,4,\n")).names == ("a", "b")
+    assert read_csv(write("c.csv", "a,b,c\n3,4,\n")).names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
+def test_encodings(write: Writer, encoding: str) -> None:
+    table = read_csv(write("a.csv", "größe,n\ngroß,1\nklein,2\n".encode(encoding)))
+    assert table.names == ("größe", "n")
+    assert table.column(0).tolist() == ["groß", "klein"]
+
+
+def test_latin_1_found_late(write: Writer) -> None:
+    text = "n,s\n" + "1,a\n" * 50_000 + "2,ß\n"
+    assert read_csv(write("a.csv", text.encode("latin-1"))).column("s")[-1] == "ß"
+
+
+def test_broken_utf_16(write: Writer) -> None:
+    with pytest.raises(DataFileError, match="save it as UTF-8"):
+        read_csv(write("a.csv", "ab\n1".encode("utf-16") + b"\0"))
+
+
+def test_line_ends(write: Writer) -> None:
+    for end in ("\n", "\r\n", "\r"):
+        table = read_csv(write("a.csv", f"a,b{end}1,2{end}3,4"))
+        assert_array_equal(table.select(), [[1, 2], [3, 4]])
+
+
+def test_very_long_rows(write: Writer) -> None:
+    names = ",".join(f"column{j}" for j in range(9000))
+    table = read_csv(write("a.csv", names + "\n" + ",".join(["1.25"] * 9000) + "\n"))
+    assert table.shape == (1, 9000)
+
+
+def test_underscores_are_not_digits(write: Writer) -> None:
+    assert read_csv(write("a.csv", "a,b\n1_000,1\n2_000,2\n")).is_categorical("a")
+
+
+def test_column_that_turns_to_text_late(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 4)
+    codes = ["01", "2", "3", "4", "5", "x", "y", "NA"]
+    table = read_csv(
+        write("a.csv", "n,code\n" + "".join(f"{j},{c}\n" for j, c in enumerate(codes)))
+    )
+    assert table.column("code").tolist() == [*codes[:-1], ""]
+    assert_array_equal(table.column("n"), np.arange(8))
+
+
+def test_a_stray_word_is_a_fault(write: Writer) -> None:
+    rows = [f"{j},{j}" for j in range(1000)]
+    rows[700] = "700,12;3x"
+    path = write("a.csv", "n,v\n\n" + "\n".join(rows))
+    with pytest.raises(DataFileError, match=r"line 703, column 'v': '12;3x'.*categorical=\['v'\]"):
+        read_table(path)
+    assert read_table(path, categorical=["v"]).is_categorical("v")
+
+
+def test_ragged_rows_name_their_line(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 3)
+    path = write("a.csv", 'a,b\n1,2\n\n"3\n",4\n5,6\n7,8\n9\n')
+    with pytest.raises(DataFileError, match="line 8: 1 cells where the rows before have 2"):
+        read_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,b\n1,"2\n3,4\n', "line 3.*never closed"),
+        ("a,a\n1,2\n", "'a' more than once"),
+        ("a,b\n", "no data rows"),
+        ("\n\n", "no rows"),
+    ],
+)
+def test_csv_faults(write: Writer, text: str, message: str) -> None:
+    with pytest.raises(DataFileError, match=message):
+        read_csv(write("a.csv", text))
+
+
+def test_csv_is_fast(write: Writer) -> None:
+    numbers = np.random.default_rng(0).normal(size=(10_000, 20))
+    text = io.StringIO()
+    np.savetxt(text, numbers, delimiter=",", fmt="%.17g")
+    path = write("a.csv", text.getvalue())
+    start = time.perf_counter()
+    table = read_csv(path)
+    assert time.perf_counter() - start < 2
+    assert_array_equal(table.select(), numbers)
+
+
+ARFF = """% A comment
+@RELATION pets
+
+@attribute 'the weight' REAL
+@attribute kind {cat, 'big dog'}   % a comment
+@attribute note string
+@data
+4.5, cat, "no, thanks"
+% between
+
+?, 'big dog', ?
+"""
+
+
+def test_arff_in_every_compression(write: Writer, packing: str) -> None:
+    text = ARFF.replace('"no, thanks"', "'no, thanks'")
+    table = read_table(write(f"pets.arff{packing}", text))
+    assert table.names == ("the weight", "kind", "note")
+    assert_array_equal(table.column(0), [4.5, np.nan])
+    assert table.column("kind").tolist() == ["cat", "big dog"]
+    assert table.column("note").tolist() == ["no, thanks", ""]
+
+
+def test_arff_latin_1(write: Writer) -> None:
+    text = "@attribute größe real\n@data\n1\n".encode("latin-1")
+    assert read_arff(write("a.arff", text)).names == ("größe",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@data\n1\n", "line 1: @data before"),
+        ("@attribute a real\n", "no @data"),
+        ("@attribute a real\n@data\n", "no data rows"),
+        ("@attribute a real\n@attribute a real\n@data\n", "line 2: a second column 'a'"),
+        ("@attribute a relational\n@data\n", "line 1.*declares no column"),
+        ("@attribute a\n@data\n", "line 1.*declares no column"),
+        ("hello\n", "line 1: 'hello' is no ARFF"),
+        ("@attribute a real\n@data\n\n{0 1}\n", "line 4: sparse ARFF"),
+        ("@attribute a real\n@data\n%\n1\nx\n", "line 5, column 'a': 'x'.*Correct them"),
+        ("@attribute a real\n@data\n1,2\n", "line 3: 2 cells"),
+    ],
+)
+def test_arff_faults(write: Writer, text: str, message: str) -> None:
+    with pytest.raises(DataFileError, match=message):
+        read_arff(write("a.arff", text))
+
+
+@pytest.mark.data
+def test_original_text_files(data_folder: Path) -> None:
+    folder = data_folder / "original"
+    adult = read_table(folder / "adult.data")
+    assert adult.shape == (32_561, 15)
+    assert len(adult.categorical) == 9
+    assert set(adult.split_target()[1]) == {"<=50K", ">50K"}
+    assert read_table(folder / "covtype.20k.data.gz").select().shape == (20_000, 55)
+    letters = read_table(folder / "letter-recognition.data")
+    assert letters.categorical == ("x1",)
+    assert len(set(letters.column("x1"))) == 26
+    cpu = read_table(folder / "cpu_small.arff")
+    assert cpu.shape == (8_192, 13)
+    assert cpu.split_target()[2] == cpu.names[:-1]
+
+
+@pytest.mark.data
+def test_housing_agrees_with_the_npz(data_folder: Path) -> None:
+    X, y, names = read_table(data_folder / "original" / "cal_housing.data").split_target()
+    with np.load(data_folder / "cadata.npz") as stored:
+        # Another order of the columns, and coordinates rounded in one of the two.
+        order = [7, 2, 3, 4, 5, 6, 1, 0]
+        assert_allclose(X[:, order], stored["X"], rtol=1e-6)
+        assert_array_equal(y, stored["y"])
+    assert names[0] == "longitude"

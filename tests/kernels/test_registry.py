@@ -1,0 +1,167 @@
+"""Kernels by name, as parameters of an estimator, and as plain data."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+from gramless.base.errors import KernelError
+from gramless.base.random import stream
+from gramless.kernels import (
+    KERNELS,
+    BinningKernel,
+    ExponentialPower,
+    Gaussian,
+    Hat,
+    InversePower,
+    Kernel,
+    Laplacian,
+    Mixture,
+    Profile,
+    TabulatedProfile,
+    as_binning_kernel,
+    as_kernel,
+    from_config,
+)
+
+
+class Holder(BaseEstimator):
+    def __init__(self, kernel="laplacian"):
+        self.kernel = kernel
+
+
+def test_every_registered_kernel_is_under_contract(all_kernels):
+    assert {kernel.name: type(kernel) for kernel in all_kernels} == KERNELS
+
+
+def test_a_name_gives_the_default_kernel():
+    assert as_kernel("laplacian") == Laplacian()
+    assert as_kernel("gaussian") == Gaussian()
+    assert as_binning_kernel("inverse_power") == InversePower(power=1.0)
+
+
+def test_a_kernel_is_passed_through(kernel):
+    assert as_kernel(kernel) is kernel
+
+
+def test_a_function_becomes_a_profile():
+    def decay(t):
+        return np.exp(-t)
+
+    assert as_binning_kernel(decay) == Profile(decay)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("rbf", "unknown kernel 'rbf'; the names are laplacian, exponential_power"),
+        ("mixture", re.escape("pass an object, Mixture(...)")),
+        (Laplacian, re.escape("a kernel object such as Laplacian()")),
+        (3, "kernel must be a name"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(kernel, message):
+    with pytest.raises(KernelError, match=message):
+        as_kernel(kernel)
+
+
+def test_the_gaussian_is_refused_with_what_to_use_instead():
+    with pytest.raises(KernelError) as refusal:
+        as_binning_kernel("gaussian")
+    assert str(refusal.value) == (
+        "the Gaussian kernel has no random binning: its profile exp(-t^2/2) is not convex at 0, "
+        "so delta*k''(delta) is not a probability law. Use one of: laplacian, exponential_power, "
+        "inverse_power, hat, a Mixture of these or your own convex Profile; Gaussian needs random "
+        "Fourier features."
+    )
+    assert not isinstance(Gaussian(), BinningKernel)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: ExponentialPower(power=1.5), r"in \(0, 1\], got 1.5.*not convex"),
+        (lambda: ExponentialPower(power=0), "above 0, got 0"),
+        (lambda: ExponentialPower(power="half"), "above 0, got 'half'"),
+        (lambda: InversePower(power=-1.0), "above 0"),
+        (lambda: InversePower(power=np.nan), "above 0"),
+        (lambda: InversePower(power=10**400), "above 0"),
+        (lambda: Mixture([], []), "at least one kernel"),
+        (lambda: Mixture([Laplacian()], [1.0, 2.0]), "1 kernels and 2 weights"),
+        (lambda: Mixture([Laplacian()], [0.0]), "each of its weights to be a number above 0"),
+        (lambda: Mixture([Laplacian()], [1.0], [1.0, 2.0]), "1 kernels and 2 scales"),
+        (lambda: Mixture([Laplacian()], [1.0], [-1.0]), "each of its scales"),
+        (lambda: Mixture([Gaussian()], [1.0]), r"have random binning.*Gaussian\(\)"),
+    ],
+)
+def test_senseless_parameters_are_refused(build, message):
+    with pytest.raises(KernelError, match=message):
+        build()
+
+
+def test_weights_of_a_mixture_count_by_their_proportions():
+    t = np.linspace(0, 3, 7)
+    mixture = Mixture([Laplacian(), Hat()], [2, 6])
+    np.testing.assert_allclose(
+        mixture.profile(t), 0.25 * Laplacian().profile(t) + 0.75 * Hat().profile(t)
+    )
+
+
+def test_plain_data_survives_json(kernel):
+    config = kernel.to_config()
+    restored = from_config(json.loads(json.dumps(config)))
+    t = np.geomspace(1e-6, 100, 200)
+    np.testing.assert_allclose(restored.profile(t), kernel.profile(t), atol=1.5e-3)
+    assert restored.to_config() == config
+    if not isinstance(kernel, Profile):
+        assert restored == kernel
+
+
+def test_a_restored_kernel_draws_the_same_grids(binning_kernel):
+    restored = from_config(binning_kernel.to_config())
+    np.testing.assert_array_equal(
+        restored.sample_widths(stream(0, "grids"), (50,)),
+        binning_kernel.sample_widths(stream(0, "grids"), (50,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, "unknown kernel None"),
+        ({"name": ["laplacian"]}, "unknown kernel"),
+        ({"name": "nothing"}, "unknown kernel 'nothing'; the names are .*tabulated_profile"),
+        ({"name": "hat", "power": 2}, "Hat has no parameter power"),
+        ({"name": "tabulated_profile", "distances": [0, 1]}, "TabulatedProfile needs values"),
+        ({"name": "mixture", "kernels": 3, "weights": [1]}, "Mixture cannot use its parameters"),
+        ({"name": "mixture", "kernels": [{"name": "gaussian"}], "weights": [1]}, "random binning"),
+        ({"name": "inverse_power", "power": -2}, "above 0"),
+    ],
+)
+def test_damaged_plain_data_is_refused(config, message):
+    with pytest.raises(KernelError, match=message):
+        from_config(config)
+
+
+def test_estimators_that_hold_a_kernel_can_be_cloned(kernel):
+    cloned = clone(Holder(kernel=kernel)).kernel
+    assert isinstance(cloned, Kernel)
+    assert cloned == kernel
+    assert copy.deepcopy(kernel) == kernel
+    assert hash(cloned) == hash(kernel)
+
+
+def test_kernels_differ_by_class_and_parameters():
+    assert ExponentialPower(power=0.3) != ExponentialPower(power=0.4)
+    assert ExponentialPower(power=1.0) != Laplacian()
+    assert TabulatedProfile([0, 1], [1, 0]) == TabulatedProfile([0.0, 1.0], [1.0, 0.0])
+
+
+def test_a_kernel_says_what_it_is():
+    assert repr(InversePower(power=2)) == "InversePower(power=2.0)"
+    assert repr(TabulatedProfile([0, 2], [1, 0])) == "TabulatedProfile(2 distances up to 2)"
