@@ -11,12 +11,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "KernelClassifier": "gramless.estimators.classifier",
+    "KernelRegressor": "gramless.estimators.regressor",
     "RandomBinning": "gramless.features.binning",
+    "load": "gramless.estimators.persistence",
+    "save": "gramless.estimators.persistence",
 }
 
-__all__ = ["RandomBinning", "__version__"]
+__all__ = [
+    "KernelClassifier",
+    "KernelRegressor",
+    "RandomBinning",
+    "__version__",
+    "load",
+    "save",
+]
 
 if TYPE_CHECKING:
+    from gramless.estimators.classifier import KernelClassifier
+    from gramless.estimators.persistence import load, save
+    from gramless.estimators.regressor import KernelRegressor
     from gramless.features.binning import RandomBinning
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
+from typing import IO
 
 from gramless.base.errors import DataFileError
 from gramless.datasets.columns import ColumnBuilder, RowSource
-from gramless.datasets.files import open_bytes, plain_path, read_head, text_encodings
+from gramless.datasets.files import open_text, plain_path, read_head, text_encodings
 from gramless.datasets.table import Table
 
 _ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)\s*(.+)""", re.IGNORECASE)
@@ -77,8 +77,7 @@ def _read(path: Path, encoding: str) -> Table:
 def _header(path: Path, encoding: str) -> tuple[list[str], set[int], int, str]:
     names: list[str] = []
     text: set[int] = set()
-    with open_bytes(path) as file:
-        lines = io.TextIOWrapper(file, encoding=encoding)
+    with open_text(path, encoding) as lines:
         for number, line in enumerate(lines, start=1):
             word = line.strip().split(None, 1)[0].lower() if line.strip() else ""
             if word == "@data":
@@ -111,7 +110,7 @@ def _attribute(path: Path, number: int, line: str) -> tuple[str, str]:
     )
 
 
-def _quote(path: Path, lines: io.TextIOWrapper, number: int) -> str:
+def _quote(path: Path, lines: IO[str], number: int) -> str:
     """Return the quote of the first data row that has one; both are in use."""
     for offset, line in enumerate(lines, start=1):
         body = line.strip()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError
-from gramless.datasets.files import open_bytes
+from gramless.datasets.files import open_text
 
 CHUNK_ROWS = 20_000
 
@@ -37,8 +36,8 @@ class RowSource:
     def chunks(self) -> Iterator[list[list[str]]]:
         """Yield lists of at most CHUNK_ROWS rows, blank ones left out, all of one length."""
         done = 0
-        with open_bytes(self.path) as file:
-            reader = self._reader(file)
+        with open_text(self.path, self.encoding, newline="") as text:
+            reader = self._reader(text)
             try:
                 while chunk := list(islice(reader, CHUNK_ROWS)):
                     if self.n_columns == 1 or any(len(row) != self.n_columns for row in chunk):
@@ -55,14 +54,13 @@ class RowSource:
 
     def line_of(self, row: int) -> int:
         """Return the line in the file on which data row ``row`` ends, by reading again."""
-        with open_bytes(self.path) as file:
-            reader = self._reader(file)
+        with open_text(self.path, self.encoding, newline="") as text:
+            reader = self._reader(text)
             rows = (cells for cells in reader if not _is_blank(cells))
             next(islice(rows, row, None), None)
             return self.skip_lines + int(reader.line_num)
 
-    def _reader(self, file: Any) -> Any:
-        text = io.TextIOWrapper(file, encoding=self.encoding, newline="")
+    def _reader(self, text: IO[str]) -> Any:
         lines = islice(text, self.skip_lines, None)
         reader = split_lines(self._prepared(lines), self.delimiter, self.quotechar)
         for _ in range(self.skip_rows):

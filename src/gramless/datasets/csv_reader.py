@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets.columns import MISSING, ColumnBuilder, RowSource, split_lines, to_numbers
-from gramless.datasets.files import HEAD_BYTES, open_bytes, plain_path, read_head, text_encodings
+from gramless.datasets.files import HEAD_BYTES, open_text, plain_path, read_head, text_encodings
 from gramless.datasets.table import Table
 
 SAMPLE_ROWS = 200
@@ -117,8 +116,8 @@ def _sample_lines(path: Path, encoding: str) -> list[str]:
     """Return the first lines, a few even where each is very long."""
     lines: list[str] = []
     size = 0
-    with open_bytes(path) as file:
-        for line in io.TextIOWrapper(file, encoding=encoding, newline=""):
+    with open_text(path, encoding, newline="") as text:
+        for line in text:
             lines.append(line)
             size += len(line)
             if len(lines) >= SAMPLE_ROWS or (len(lines) >= 10 and size >= HEAD_BYTES):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import io
 import lzma
 import os
 import re
@@ -102,6 +103,13 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     opener = _OPENERS.get(path.suffix.lower(), open)
     with faults(path), opener(path, "rb") as file:
         yield file
+
+
+@contextmanager
+def open_text(path: Path, encoding: str, newline: str | None = None) -> Iterator[IO[str]]:
+    """Open a text file for reading, decompressed by its ending, with faults named."""
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline=newline) as text:
+        yield text
 
 
 def read_head(path: Path) -> bytes:

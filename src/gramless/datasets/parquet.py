@@ -1,4 +1,4 @@
-"""Parquet, through polars or pyarrow, whichever is installed."""
+"""Parquet, through pyarrow or polars, whichever is installed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def read_parquet(path: str | Path) -> Table:
 
 
 def _decode(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
-    for package, decoder in (("polars", _with_polars), ("pyarrow.parquet", _with_pyarrow)):
+    # pyarrow first: a damaged file can make polars end the whole process.
+    for package, decoder in (("pyarrow", _with_pyarrow), ("polars", _with_polars)):
         try:
             module = importlib.import_module(package)
         except ImportError:
@@ -75,14 +76,15 @@ def _with_polars(path: Path, content: bytes, polars: Any) -> dict[str, NDArray[A
         raise _damaged(path, fault) from fault
 
 
-def _with_pyarrow(path: Path, content: bytes, parquet: Any) -> dict[str, NDArray[Any]]:
+def _with_pyarrow(path: Path, content: bytes, pyarrow: Any) -> dict[str, NDArray[Any]]:
+    parquet = importlib.import_module("pyarrow.parquet")
     try:
         table = parquet.read_table(io.BytesIO(content))
         return {
             name: _from_arrow(column)
             for name, column in zip(table.column_names, table.columns, strict=True)
         }
-    except (OSError, ValueError, TypeError, RuntimeError) as fault:
+    except (pyarrow.ArrowException, OSError, ValueError, RuntimeError) as fault:
         raise _damaged(path, fault) from fault
 
 

@@ -1,1 +1,1 @@
-
+"""Thin scikit-learn estimators over feature maps, search and solvers."""

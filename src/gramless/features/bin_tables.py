@@ -11,6 +11,7 @@ from gramless.features.packing import PackedBlock
 from gramless.loops import binning as loops
 
 _FIRST_BITS = 10
+_FIRST_ROOM = 13
 _MAX_CELL = 2.0**60
 
 
@@ -70,7 +71,7 @@ class BinTables:
     Row g of ``table`` lists the keys of the bins of grid g in order of first
     appearance (entry 0 stands for "never seen"); the first ``2**bits[g]``
     entries of row g of ``slots`` are an open-addressing index into it, at most
-    a quarter full. Reserved room that is not used yet costs no memory.
+    a quarter full.
     """
 
     counts: NDArray[np.int64]
@@ -84,8 +85,8 @@ class BinTables:
         return cls(
             np.zeros(n_grids, np.int64),
             np.full(n_grids, _FIRST_BITS, np.int64),
-            np.zeros((n_grids, 1 << (_FIRST_BITS - 2)), np.int64),
-            np.zeros((n_grids, 1 << _FIRST_BITS), np.int32),
+            np.zeros((n_grids, 1 << (_FIRST_ROOM - 2)), np.int64),
+            np.zeros((n_grids, 1 << _FIRST_ROOM), np.int32),
         )
 
     @classmethod
@@ -112,10 +113,14 @@ class BinTables:
         Returns False when a bin number did not fit the type of ``codes``: the
         new bins are known then, and :meth:`find` into a wider type gives them.
         """
-        self._reserve(int(self.counts.max()) + block.n_rows)
-        loops.learn_block(
-            *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
-        )
+        arguments = group.prepare(block)
+        tile = 0
+        while tile < len(block.tiles):
+            if tile > 0 or int(self.counts.max()) + block.tiles.shape[2] >= self.table.shape[1]:
+                self._enlarge()
+            tile = loops.learn_block(
+                tile, *arguments, self.slots, self.bits, self.table, self.counts, codes
+            )
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
 
     def find(self, group: GridGroup, block: PackedBlock, codes: NDArray) -> None:
@@ -124,12 +129,11 @@ class BinTables:
             *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
         )
 
-    def _reserve(self, n_bins: int) -> None:
-        room = _room_bits(n_bins)
-        if (1 << room) <= self.slots.shape[1]:
-            return
-        table = np.zeros((len(self.counts), 1 << (room - 2)), np.int64)
-        slots = np.zeros((len(self.counts), 1 << room), np.int32)
+    def _enlarge(self) -> None:
+        """Make room for four times as many bins."""
+        n_grids, room = self.slots.shape
+        table = np.zeros((n_grids, room), np.int64)
+        slots = np.zeros((n_grids, 4 * room), np.int32)
         for g, count in enumerate(self.counts):
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]

@@ -11,6 +11,14 @@ from sklearn.utils.validation import validate_data
 
 Rows = NDArray | sp.csr_array
 
+ROW_OPTIONS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "accept_large_sparse": True,
+    "dtype": "numeric",
+    "order": None,
+}
+"""How scikit-learn's ``validate_data`` is asked to treat rows."""
+
 _NATIVE = frozenset(np.dtype(t) for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
 
@@ -37,16 +45,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Row
     ValueError
         On NaN, infinity, complex numbers, text, or the wrong number of columns.
     """
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        accept_large_sparse=True,
-        dtype="numeric",
-        order=None,
-        ensure_min_samples=min_rows,
-    )
+    X = validate_data(estimator, X, reset=reset, ensure_min_samples=min_rows, **ROW_OPTIONS)
     return normalise_rows(X)
 
 

@@ -180,10 +180,11 @@ def _pattern_groups(sample: NDArray) -> list[NDArray[np.int64]]:
     open_group: list[int] = []
     total = np.zeros(len(sample))
     for column in np.flatnonzero(n_values <= _SAMPLE_PATTERNS // 8):
-        added = total + weights[column] * sample[:, column]
+        _, ranks = np.unique(sample[:, column], return_inverse=True)
+        added = total + weights[column] * ranks
         if len(np.unique(added)) > _SAMPLE_PATTERNS:
             groups.append(np.array(open_group, np.int64))
-            open_group, added = [], weights[column] * sample[:, column]
+            open_group, added = [], weights[column] * ranks
         open_group.append(int(column))
         total = added
     groups.append(np.array(open_group, np.int64))

@@ -95,7 +95,7 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
         key = keys[i]
         slot = np.int64(np.uint64(key) >> shift)
         code = slots[slot]
-        if table[code] != key:
+        if code == 0 or table[code] != key:
             while code != 0 and table[code] != key:
                 slot = (slot + 1) & mask
                 code = slots[slot]
@@ -154,13 +154,19 @@ def tile_keys(  # type: ignore[no-untyped-def]
 
 @loop
 def learn_block(  # type: ignore[no-untyped-def]
-    n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
+    first_tile, n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
     slots, bits, table, counts, codes
 ):
-    """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`."""
+    """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`.
+
+    Returns the next tile to do: fewer than all are done when a table might
+    not hold the bins of one more tile. Enlarge the tables and call again.
+    """
     width = tiles.shape[2]
     keys = np.empty((GROUP, width), np.int64)
-    for t in range(tiles.shape[0]):
+    for t in range(first_tile, tiles.shape[0]):
+        if counts.max() + width >= table.shape[1]:
+            return t
         tile_keys(
             t, len(counts), tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
             keys,
@@ -171,6 +177,7 @@ def learn_block(  # type: ignore[no-untyped-def]
             counts[g], bits[g] = learn_codes(
                 keys[g], stop - start, slots[g], bits[g], table[g], counts[g], codes[g, start:stop]
             )
+    return tiles.shape[0]
 
 
 @loop

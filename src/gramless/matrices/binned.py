@@ -14,8 +14,8 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import gather as loops
 from gramless.matrices.base import ColumnBlock, Vector
 
-_GATHER_BYTES = 1 << 18
-_SCATTER_GRIDS = 4
+_TASK_NONZEROS = 1 << 18
+_TASK_NUMBERS = 1 << 15
 
 
 class BinnedMatrix:
@@ -120,7 +120,6 @@ class BinnedMatrix:
         weights = self._scaled(w)
         result = np.zeros((self.shape[0], *w.shape[1:]))
         n_columns = w.shape[1] if w.ndim == 2 else 1
-        rows = max(64, _GATHER_BYTES // (8 * max(1, n_columns)))
 
         def gather(a: int, b: int) -> None:
             codes, part = self.codes[:, a:b], result[a:b].reshape(-1)
@@ -129,7 +128,7 @@ class BinnedMatrix:
             else:
                 loops.gather_rows(codes, self._starts, weights.reshape(-1), n_columns, part)
 
-        map_blocks(gather, row_blocks(self.shape[0], rows), self.n_jobs)
+        map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
         return _into(out, result)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
@@ -162,7 +161,7 @@ class BinnedMatrix:
             else:
                 loops.scatter_add_rows(codes, starts, values, n_columns, target)
 
-        map_blocks(scatter, row_blocks(self.n_grids, _SCATTER_GRIDS), self.n_jobs)
+        map_blocks(scatter, row_blocks(self.n_grids, self._task_grids(n_columns)), self.n_jobs)
         sums *= self.scale
         return _into(out, self._without_unseen(sums))
 
@@ -190,8 +189,9 @@ class BinnedMatrix:
 
     def take_rows(self, rows: NDArray[np.integer] | slice) -> BinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
+        codes = self.codes[:, rows]
         return BinnedMatrix(
-            self.codes[:, rows],
+            codes if isinstance(rows, slice) else np.ascontiguousarray(codes),
             self.offsets,
             scale=self.scale,
             has_unseen=self.has_unseen,
@@ -216,13 +216,23 @@ class BinnedMatrix:
         return self.tocsr().toarray()
 
     def _operand(self, vector: Vector, length: int, name: str) -> Vector:
-        vector = np.ascontiguousarray(vector, np.float64)
+        vector = np.asarray(vector, np.float64, order="C")
         if vector.ndim not in (1, 2) or vector.shape[0] != length:
             raise InputError(
                 f"BinnedMatrix of shape {self.shape}: {name} must have {length} rows and at "
                 f"most two dimensions, got shape {vector.shape}."
             )
         return vector
+
+    def _task_rows(self, n_columns: int) -> int:
+        """Rows a thread takes at once: some 0.1 ms of work, results that stay in cache."""
+        work = _TASK_NONZEROS // max(1, self.n_grids * n_columns)
+        return int(np.clip(work, 256, max(256, _TASK_NUMBERS // max(1, n_columns))))
+
+    def _task_grids(self, n_columns: int) -> int:
+        """Grids a thread takes at once, by fours as the loops do."""
+        work = _TASK_NONZEROS // max(1, self.shape[0] * n_columns)
+        return max(4, work - work % 4)
 
     def _scaled(self, w: Vector) -> Vector:
         """Return the weights times ``scale``, a zero before each grid's where codes may be 0."""
@@ -245,5 +255,7 @@ class BinnedMatrix:
 def _into(out: Vector | None, result: Vector) -> Vector:
     if out is None:
         return result
+    if out.shape != result.shape:
+        raise InputError(f"BinnedMatrix: out must have shape {result.shape}, got {out.shape}.")
     out[...] = result
     return out

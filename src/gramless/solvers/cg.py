@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.loops import conjugate as loops
 from gramless.matrices.base import Vector
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import Jacobi, Preconditioner
+
+_BLOCK_NUMBERS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,8 @@ class ConjugateGradient:
         is at most ``tol`` times the gradient at zero. The objective's relative
         gap is then of the order of ``tol**2``.
     max_iter : int, default=200
+    n_jobs : int or None, default=None
+        Threads for the vector work. Results do not depend on it.
 
     Notes
     -----
@@ -47,6 +54,7 @@ class ConjugateGradient:
     preconditioner: Preconditioner = field(default_factory=Jacobi)
     tol: float = 1e-4
     max_iter: int = 200
+    n_jobs: int | None = None
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -75,7 +83,7 @@ class ConjugateGradient:
             raise InputError(
                 f"ConjugateGradient solves the squared loss only, not {problem.loss.name!r}."
             )
-        state = _State(problem, start, self.preconditioner.inverse_diagonal(problem), self.tol)
+        state = _State(problem, start, self)
         history = [state.record()]
         status = "max_iter"
         for iteration in range(1, self.max_iter + 1):
@@ -96,41 +104,44 @@ class _State:
     """Independent CG runs side by side, on the outputs that have not converged."""
 
     def __init__(
-        self, problem: Problem, start: Vector | None, inverse: NDArray[np.float64], tol: float
+        self, problem: Problem, start: Vector | None, options: ConjugateGradient
     ) -> None:
-        self.problem, self.tol = problem, tol
-        self.flat = problem.targets.ndim == 1
+        self.problem, self.tol, self.n_jobs = problem, options.tol, options.n_jobs
+        self.inverse = inverse = options.preconditioner.inverse_diagonal(problem)
         self.row_weights = problem.row_weights[:, None]
-        self.inverse = inverse[:, None]
         targets = columns(problem.targets)
         right = self._rmatvec(self.row_weights * targets)
-        self.weights = np.zeros_like(right) if start is None else columns(start).astype(float)
+        self.found = np.zeros_like(right) if start is None else columns(start).astype(float)
+        self.ridge = problem.penalty.diagonal(inverse)
+        self.residual = right.copy() if start is None else right - self._hessian(self.found)
         at_zero = float((self.row_weights * targets**2).sum()) / 2.0
-        residual = right.copy() if start is None else right - self._hessian(self.weights)
-        self.objective = at_zero - 0.5 * float(np.vdot(self.weights, right + residual))
-        self.scale = np.sqrt((right * self.inverse * right).sum(axis=0))
+        self.objective = at_zero - 0.5 * float(np.vdot(self.found, right + self.residual))
+        self.scale = np.sqrt(inverse @ right**2)
         self.active = np.arange(right.shape[1])
-        self.residual = residual
-        self.direction = residual * self.inverse
-        self.energy = (residual * self.direction).sum(axis=0)
+        self.weights = self.found
+        self.direction = self.residual * inverse[:, None]
+        self.energy = (self.residual * self.direction).sum(axis=0)
         self.relative = self._relative(self.energy, self.scale)
 
     def step(self) -> None:
         """Advance every active output by one iteration."""
-        product = self._hessian(self.direction)
-        curvature = (self.direction * product).sum(axis=0)
+        product = self._rmatvec(self._matvec(self.direction) * self.row_weights)
+        curvature = self._over_rows(loops.add_ridge, self.direction, self.ridge, product)
         length = np.divide(
             self.energy, curvature, out=np.zeros_like(curvature), where=curvature > 0
         )
-        self.weights[:, self.active] += length * self.direction
         self.objective -= 0.5 * float(length @ self.energy)
-        product *= length
-        self.residual -= product
-        scaled = np.multiply(self.residual, self.inverse, out=product)
-        energy = (self.residual * scaled).sum(axis=0)
+        energy = self._over_rows(
+            partial(loops.advance, length),
+            self.direction, product, self.inverse, self.weights, self.residual,
+        )
         ratio = np.divide(energy, self.energy, out=np.zeros_like(energy), where=self.energy > 0)
-        self.direction *= ratio
-        self.direction += scaled
+        self._over_rows(
+            lambda residual, inverse, direction, _: loops.redirect(
+                ratio, residual, inverse, direction
+            ),
+            self.residual, self.inverse, self.direction,
+        )
         self.energy = energy
         self.relative[self.active] = self._relative(energy, self.scale[self.active])
 
@@ -138,7 +149,9 @@ class _State:
         """Forget the outputs that have converged; True when none is left."""
         keep = self.relative[self.active] > self.tol
         if not keep.all():
+            self.result()
             self.active = self.active[keep]
+            self.weights = np.ascontiguousarray(self.weights[:, keep])
             self.residual = np.ascontiguousarray(self.residual[:, keep])
             self.direction = np.ascontiguousarray(self.direction[:, keep])
             self.energy = self.energy[keep]
@@ -149,15 +162,13 @@ class _State:
         return {"objective": self.objective, "residual": float(self.relative.max(initial=0.0))}
 
     def result(self) -> Vector:
-        """Return the weights in the shape of the targets."""
-        return self.weights[:, 0] if self.flat else self.weights
+        """Return the weights of all outputs in the shape of the targets."""
+        if self.weights is not self.found:
+            self.found[:, self.active] = self.weights
+        return self.found[:, 0] if self.problem.targets.ndim == 1 else self.found
 
     def _hessian(self, w: Vector) -> Vector:
-        responses = self._matvec(w)
-        responses *= self.row_weights
-        product = self._rmatvec(responses)
-        product += w * self.problem.penalty.diagonal(w)
-        return product
+        return self._rmatvec(self._matvec(w) * self.row_weights) + w * self.ridge[:, None]
 
     def _matvec(self, w: Vector) -> Vector:
         if w.shape[1] == 1:
@@ -168,6 +179,14 @@ class _State:
         if v.shape[1] == 1:
             return self.problem.matrix.rmatvec(v[:, 0])[:, None]
         return self.problem.matrix.rmatvec(v)
+
+    def _over_rows(self, function: Callable[..., None], *arrays: Vector) -> Vector:
+        """Call ``function(*row blocks, sums)`` side by side; return the sums, added in order."""
+        parts = row_blocks(len(self.residual), max(1, _BLOCK_NUMBERS // len(self.active)))
+        sums = np.zeros((len(parts), len(self.active)))
+        calls = [(*(array[a:b] for array in arrays), sums[k]) for k, (a, b) in enumerate(parts)]
+        map_blocks(function, calls, self.n_jobs)
+        return sums.sum(axis=0)
 
     @staticmethod
     def _relative(energy: Vector, scale: Vector) -> Vector:

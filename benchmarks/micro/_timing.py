@@ -1,0 +1,236 @@
+"""Timing shared by the micro-benchmarks: interleaved repeats, the machine's limits, a table.
+
+Time differs from one second to the next on a shared machine: cases take turns within each repeat,
+so that a slow second hits all of them, and the median over the repeats is reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from gramless.base.threads import map_blocks, row_blocks
+
+_SAMPLE_SECONDS = 0.02
+_QUICK_SAMPLE_SECONDS = 0.001
+_BANDWIDTH_BYTES = 1 << 29
+_QUICK_BANDWIDTH_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to time.
+
+    Attributes
+    ----------
+    loop : str
+        Its name in the table.
+    run : callable
+    unit : str
+        What the time is divided by, such as ``"cell"``.
+    units : float
+        How many of them one call of ``run`` handles.
+    bytes_moved : float
+        Bytes that one call must at least read and write.
+    limit : str
+        The limit of the machine to compare with: ``"memory"`` or another that the script names.
+    work : float
+        How many times the limit's own unit one call needs; bytes where the limit is memory.
+    peer : str or None
+        ``loop`` of the case to compare with.
+    """
+
+    loop: str
+    run: Callable[[], object]
+    unit: str
+    units: float
+    bytes_moved: float
+    limit: str = "memory"
+    work: float | None = None
+    peer: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is printed of a case; times in nanoseconds."""
+
+    loop: str
+    unit: str
+    ns_per_unit: float
+    bytes_per_unit: float
+    limit: str
+    share_of_limit: float
+    peer: str | None
+    times_peer: float | None
+
+
+def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.Namespace:
+    """Parse the command line: the sizes with their defaults, and what every script takes.
+
+    Parameters
+    ----------
+    about : str
+        The script's docstring.
+    quick : dict
+        The sizes of a smoke run.
+    **sizes : int
+        The sizes and their defaults.
+
+    Returns
+    -------
+    argparse.Namespace
+    """
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, help=f"default {default:,}")
+    parser.add_argument("--repeats", type=int, help="default 15")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    chosen = parser.parse_args()
+    defaults = {**sizes, "repeats": 15, **({**quick, "repeats": 2} if chosen.quick else {})}
+    for name, default in defaults.items():
+        if getattr(chosen, name) is None:
+            setattr(chosen, name, default)
+    return chosen
+
+
+def seconds(cases: list[Case], repeats: int, sample: float = _SAMPLE_SECONDS) -> list[float]:
+    """Return the median time of one call of each case; the cases take turns."""
+    calls = [_calls_a_sample(case.run, sample) for case in cases]
+    times: list[list[float]] = [[] for _ in cases]
+    for _ in range(repeats):
+        for case, n_calls, own in zip(cases, calls, times, strict=True):
+            own.append(_time(case.run, n_calls) / n_calls)
+    return [median(own) for own in times]
+
+
+def memory_bandwidth(n_threads: int, quick: bool = False) -> float:
+    """Return the bytes a second that ``n_threads`` read, or read and write, at best.
+
+    The larger of the two rates of NumPy's sum and copy over arrays far larger than the caches.
+    """
+    n_bytes = _QUICK_BANDWIDTH_BYTES if quick else _BANDWIDTH_BYTES
+    source = np.ones(n_bytes // 8)
+    target = np.zeros_like(source)
+    parts = row_blocks(len(source), -(-len(source) // n_threads))
+
+    def read() -> None:
+        map_blocks(lambda a, b: source[a:b].sum(), parts, n_threads)
+
+    def copy() -> None:
+        map_blocks(lambda a, b: np.copyto(target[a:b], source[a:b]), parts, n_threads)
+
+    rates = []
+    for run, moved in ((read, n_bytes), (copy, 2 * n_bytes)):
+        run()
+        rates.append(moved / min(_time(run, 1) for _ in range(5)))
+    return max(rates)
+
+
+def results(cases: list[Case], times: list[float], limits: dict[str, float]) -> list[Result]:
+    """Relate the times to the limits and to the peers.
+
+    ``limits`` holds rates: bytes a second for ``"memory"``, units of work a second for others.
+    """
+    per_unit = {c.loop: 1e9 * t / c.units for c, t in zip(cases, times, strict=True)}
+    rows = []
+    for case, time in zip(cases, times, strict=True):
+        work = case.bytes_moved if case.work is None else case.work
+        rows.append(
+            Result(
+                case.loop,
+                case.unit,
+                per_unit[case.loop],
+                case.bytes_moved / case.units,
+                case.limit,
+                work / limits[case.limit] / time,
+                case.peer,
+                per_unit[case.peer] / per_unit[case.loop] if case.peer else None,
+            )
+        )
+    return rows
+
+
+def run(cases: list[Case], chosen: argparse.Namespace, limits: dict[str, float]) -> None:
+    """Time the cases and print them, with the machine and the sizes."""
+    sample = _QUICK_SAMPLE_SECONDS if chosen.quick else _SAMPLE_SECONDS
+    rows = results(cases, seconds(cases, chosen.repeats, sample), limits)
+    if chosen.json:
+        head = {"machine": machine(), "sizes": vars(chosen), "limits_per_second": limits}
+        print(json.dumps({**head, "rows": [asdict(row) for row in rows]}, indent=1))
+        return
+    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    sizes = {k: v for k, v in vars(chosen).items() if k not in ("json", "quick")}
+    print(", ".join(f"{name} {value:,}" for name, value in sizes.items()))
+    print(", ".join(f"limit of {name} {rate / 1e9:.2f} G/s" for name, rate in limits.items()))
+    print()
+    print("\n".join(table(rows)))
+
+
+def table(rows: list[Result]) -> list[str]:
+    """Return the lines of a plain text table."""
+    heads = ["loop", "ns/unit", "unit", "bytes/unit", "of limit", "limit", "speed-up"]
+    lines = [heads]
+    for row in rows:
+        peer = f"{row.times_peer:.2f} x {row.peer}" if row.times_peer is not None else ""
+        lines.append(
+            [
+                row.loop,
+                f"{row.ns_per_unit:.3f}",
+                row.unit,
+                f"{row.bytes_per_unit:.2f}",
+                f"{row.share_of_limit:.0%}",
+                row.limit,
+                peer,
+            ]
+        )
+    widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
+    numbers = {1, 3, 4}
+    return [
+        "  ".join(
+            cell.rjust(width) if k in numbers else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def machine() -> dict[str, str]:
+    """Say what the times were measured on."""
+    packages = ("numpy", "scipy", "numba")
+    return {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _calls_a_sample(function: Callable[[], object], sample: float) -> int:
+    """Warm up, compilation included, and choose how many calls fill a sample."""
+    function()
+    return max(1, round(sample / max(_time(function, 1), 1e-9)))
+
+
+def _time(function: Callable[[], object], n_calls: int) -> float:
+    start = perf_counter()
+    for _ in range(n_calls):
+        function()
+    return perf_counter() - start

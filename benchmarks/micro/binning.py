@@ -1,0 +1,200 @@
+"""Cells, keys and look-ups, against the floor and multiply-add rate of a plain loop.
+
+The arithmetic limit is a loop over a tile in the first-level cache that adds ``floor(x * a + b)``
+and nothing else, in numbers a second. A unit is a cell, or a look-up of one row in one grid.
+"""
+
+from __future__ import annotations
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+from _timing import Case, memory_bandwidth, options, run
+from numpy.typing import NDArray
+
+from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
+from gramless.features.packing import ColumnPlan, PackedBlock, pack_block
+from gramless.loops import binning
+from gramless.loops.compile import reordering_loop
+from gramless.loops.packing import TILE
+
+QUICK = {"rows": 3000, "grids": 16, "columns": 4}
+CACHED_COLUMNS = 3
+DENSITY = 0.05
+BINS = {"2,000": 2000, "90,000": 90_000}
+
+
+@reordering_loop
+def add_floors(values, scale, shift, out):  # type: ignore[no-untyped-def]
+    """Add ``floor(values * scale + shift)`` to ``out``: what a cell costs at the very least."""
+    for i in range(len(out)):
+        out[i] += np.floor(values[i] * scale + shift)
+
+
+@reordering_loop
+def repeat_floors(n, values, out):  # type: ignore[no-untyped-def]
+    for k in range(n):
+        add_floors(values, 0.5 + k, 0.25, out)
+
+
+def arithmetic_rate() -> float:
+    """Return numbers a second of the plain loop, at best."""
+    values, out, n = np.random.default_rng(0).normal(size=TILE), np.zeros(TILE), 2000
+    repeat_floors(n, values, out)
+    best = float("inf")
+    for _ in range(7):
+        start = perf_counter()
+        repeat_floors(n, values, out)
+        best = min(best, perf_counter() - start)
+    return n * TILE / best
+
+
+def draw_group(n_columns: int, mean: float) -> GridGroup:
+    """Draw a group of grids with shifted cells of the given mean width."""
+    rng = np.random.default_rng(0)
+    widths = mean / 2 * rng.gamma(2.0, size=(binning.GROUP, n_columns))
+    hashes = rng.integers(-(2**63), 2**63, (binning.GROUP, n_columns + 1))
+    return GridGroup(
+        1.0 / widths, rng.random(widths.shape) * widths, hashes[:, 1:] | 1, hashes[:, 0].copy()
+    )
+
+
+def cell_cases() -> list[Case]:
+    """Time the cells of one tile and one grid, all in the first-level cache."""
+    group = draw_group(CACHED_COLUMNS, 1.0)
+    columns = np.random.default_rng(1).normal(size=(CACHED_COLUMNS, TILE))
+    keys = np.zeros(TILE, np.int64)
+    parts = [part[0] for part in (group.inverse_widths, group.shifts, group.multipliers)]
+    ids = np.random.default_rng(2).integers(0, 256, TILE).astype(np.int32)
+    contributions = np.arange(256)
+    n_bytes = columns.nbytes + 2 * CACHED_COLUMNS * keys.nbytes
+    return [
+        Case(
+            "add_cells",
+            lambda: binning.add_cells(columns, *parts, keys),
+            "cell",
+            columns.size,
+            n_bytes,
+            limit="floors",
+            work=columns.size,
+        ),
+        Case(
+            "add_patterns",
+            lambda: binning.add_patterns(ids, contributions, keys),
+            "row",
+            TILE,
+            ids.nbytes + 2 * keys.nbytes,
+        ),
+    ]
+
+
+def table_cases() -> list[Case]:
+    """Time what is computed once a block: tabulated patterns, corrected rows, a rebuilt index."""
+    rng = np.random.default_rng(5)
+    group = draw_group(CACHED_COLUMNS, 1.0)
+    grids = (group.inverse_widths, group.shifts, group.multipliers)
+    columns, starts = np.arange(CACHED_COLUMNS), np.array([[0, TILE], [0, CACHED_COLUMNS]])
+    values = rng.normal(size=(CACHED_COLUMNS, TILE))
+    contributions = np.empty((binning.GROUP, TILE), np.int64)
+    wide = (*(np.ascontiguousarray(part.T) for part in grids), np.zeros(grids[2].T.shape, np.int64))
+    indptr, indices = CACHED_COLUMNS * np.arange(TILE + 1), np.tile(columns, TILE)
+    flat, keys = values.T.reshape(-1), np.zeros((binning.GROUP, TILE), np.int64)
+    table, slots = rng.integers(-(2**63), 2**63, 2001), np.zeros(1 << 13, np.int32)
+    cells = binning.GROUP * values.size
+    runs = {
+        "pattern_contributions": lambda: binning.pattern_contributions(
+            values, starts, columns, grids, contributions
+        ),
+        "add_sparse_cells": lambda: binning.add_sparse_cells(
+            indptr, indices, flat, 0, TILE, *wide, keys
+        ),
+    }
+    moved = values.nbytes + contributions.nbytes
+    filled = table.nbytes + slots.nbytes
+    return [
+        *(Case(name, run, "cell", cells, moved, "floors", cells) for name, run in runs.items()),
+        Case("fill_slots", lambda: binning.fill_slots(table, 2000, slots, 13), "bin", 2000, filled),
+    ]
+
+
+def learn(keys: NDArray[np.int64], codes: NDArray[np.uint32]) -> tuple:
+    """Number the bins of one grid from the start; return what look-ups need."""
+    bits = (4 * (len(keys) + 1)).bit_length()
+    slots, table = np.zeros(1 << bits, np.int32), np.zeros(1 << (bits - 2), np.int64)
+    _, used = binning.learn_codes(keys, len(keys), slots, min(10, bits), table, 0, codes)
+    return slots, used, table
+
+
+def lookup_cases(n_rows: int) -> list[Case]:
+    """Learn and find the bins of one grid, by how many there are."""
+    cases = []
+    for label, n_bins in BINS.items():
+        rng = np.random.default_rng(3)
+        bins = rng.integers(-(2**63), 2**63, n_bins)
+        keys = bins[rng.integers(0, n_bins, n_rows)]
+        codes = np.empty(n_rows, np.uint32)
+        tables = learn(keys, codes)
+        moved = keys.nbytes + codes.nbytes
+        runs = {
+            "learn_codes": lambda keys=keys, codes=codes: learn(keys, codes),
+            "find_codes": lambda keys=keys, codes=codes, tables=tables: binning.find_codes(
+                keys, len(keys), *tables, codes
+            ),
+        }
+        for name, call in runs.items():
+            cases.append(Case(f"{name}, {label} bins", call, "look-up", n_rows, moved))
+    return cases
+
+
+def block_cases(chosen: argparse.Namespace) -> list[Case]:
+    """Bin whole rows as the library does, from tiles and from non-zeros."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(chosen.rows, chosen.columns))
+    X[rng.random(X.shape) >= DENSITY] = 0.0
+    everything, none = np.arange(chosen.columns), np.empty(0, np.int64)
+    group = draw_group(chosen.columns, 8.0)
+    limits = cell_limits(group.inverse_widths)
+    tiles = pack_block(X, 0, len(X), ColumnPlan(everything, (), none), limits)
+    nonzeros = pack_block(X, 0, len(X), ColumnPlan(none, (), everything), limits)
+    n_groups = -(-chosen.grids // binning.GROUP)
+    return [
+        *layout_cases("tiles", tiles, group, n_groups, X.size),
+        *layout_cases("non-zeros", nonzeros, group, n_groups, len(nonzeros.values)),
+    ]
+
+
+def layout_cases(
+    label: str, block: PackedBlock, group: GridGroup, n_groups: int, n_cells: int
+) -> list[Case]:
+    """Learn and find the bins of a packed block, as often as there are groups of grids."""
+    codes = np.empty((binning.GROUP, block.n_rows), np.uint32)
+    tables = BinTables.empty(binning.GROUP)
+    tables.learn(group, block, codes)
+
+    def learn_all() -> None:
+        for _ in range(n_groups):
+            BinTables.empty(binning.GROUP).learn(group, block, codes)
+
+    def find_all() -> None:
+        for _ in range(n_groups):
+            tables.find(group, block, codes)
+
+    read = block.tiles.nbytes + block.values.nbytes + block.indices.nbytes
+    lookups, moved = n_groups * codes.size, n_groups * (read + codes.nbytes)
+    cells = n_groups * binning.GROUP * n_cells
+    return [
+        Case(f"{name}, {label}", call, "look-up", lookups, moved, "floors", cells)
+        for name, call in (("learn_block", learn_all), ("find_block", find_all))
+    ]
+
+
+def main() -> None:
+    chosen = options(__doc__, QUICK, rows=169_472, grids=256, columns=28)
+    cases = [*cell_cases(), *table_cases(), *lookup_cases(chosen.rows), *block_cases(chosen)]
+    limits = {"floors": arithmetic_rate(), "memory": memory_bandwidth(1, chosen.quick)}
+    run(cases, chosen, limits)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""``gramless evaluate``: how well a model predicts a table whose labels are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gramless.base.errors import InputError
+from gramless.cli.loading import load_predictor, read_for
+from gramless.cli.metrics import alike, classification_metrics, regression_metrics
+from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartOption, Target
+from gramless.cli.reading import labels_of, rows_for
+from gramless.cli.report import facts, listing, number, reporting
+
+
+def evaluate(
+    model: ModelFile,
+    data: DataFile,
+    target: Target = None,
+    part: PartOption = "auto",
+    n_jobs: Jobs = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Compare predictions with known labels.
+
+    Regression: RMSE, also relative to the standard deviation of the labels,
+    mean absolute error and R2. Classification: error, accuracy, balanced
+    accuracy, and precision and recall of each class.
+    """
+    with reporting(as_json, debug) as report:
+        with report.stage("read", f"reading {data}"):
+            predictor = load_predictor(model, n_jobs)
+            table = read_for(predictor, data, part)
+            y, name = _labels(predictor, table, target)
+            X = rows_for(predictor, table, name)
+        with report.stage("predict", "predicting"):
+            predicted = predictor.predict(X)
+        document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
+        if hasattr(predictor, "classes_"):
+            truth, classes = alike(y, predictor.classes_)
+            found = classification_metrics(truth, classes[_numbers(predictor, predicted)])
+            shown = _classification_tables(found)
+        else:
+            found = regression_metrics(y, predicted)
+            shown = [facts({key: number(found[key]) for key in found})]
+        report.result(document | found, facts({"rows": f"{len(y):,}"}), *shown)
+
+
+def _labels(model: Any, table: Any, target: str | None) -> tuple[Any, str | None]:
+    """Return the labels, and the name of their column if they are one."""
+    inputs = model.encoder_.names if model.encoder_ is not None else ()
+    if target is None and table.target is None and table.names is not None:
+        # What the model asks for is no label, which leaves a file's own column in most cases.
+        others = [name for name in table.names if name not in inputs]
+        if len(others) == 1 and inputs:
+            target = others[0]
+    _, y, used = table.split_target(target)
+    name = next((name for name in table.names or () if name not in (used or ())), None)
+    if name in inputs:
+        raise InputError(
+            f"{table.source}: column {name!r} would be the target, but the model takes it as an "
+            "input; name the target with --target."
+        )
+    if y.ndim != 1:
+        raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
+    if y.dtype.kind == "O" and not hasattr(model, "classes_"):
+        raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
+    missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
+    if missing:
+        raise InputError(f"{table.source}: the target is missing in {missing:,} rows.")
+    return labels_of(y, "regression" if not hasattr(model, "classes_") else "classes"), name
+
+
+def _numbers(model: Any, predicted: Any) -> Any:
+    import numpy as np
+
+    return np.searchsorted(model.classes_, predicted)
+
+
+def _classification_tables(found: dict[str, Any]) -> list[Any]:
+    summary = facts(
+        {
+            "error": f"{found['error']:.2%}",
+            "accuracy": f"{found['accuracy']:.2%}",
+            "balanced accuracy": f"{found['balanced_accuracy']:.2%}",
+        }
+    )
+    rows = [
+        [c["class"], f"{c['rows']:,}", *(f"{c[key]:.3f}" for key in ("precision", "recall", "f1"))]
+        for c in found["classes"]
+    ]
+    tables = [summary, listing("Classes", ["class", "rows", "precision", "recall", "F1"], rows)]
+    if "confusion" in found:
+        names = [str(c["class"]) for c in found["classes"]]
+        cells = [[name, *row] for name, row in zip(names, found["confusion"], strict=True)]
+        tables.append(listing("Confusion: true class by predicted class", ["", *names], cells))
+    return tables

@@ -1,0 +1,187 @@
+"""``gramless fit``: a table in, a model file out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from gramless.base.errors import InputError
+from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, auto_or_number, names
+from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
+from gramless.cli.report import Report, facts, number, reporting, sized
+
+Scaling = Literal["auto", "standard", "quantile", "none"]
+
+ModelOut = Annotated[
+    Path, typer.Option("--model", "-m", help="Where the model goes.", show_default=False)
+]
+TaskOption = Annotated[
+    Task, typer.Option(help="auto takes text and few distinct whole numbers for classes.")
+]
+Features = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help="Columns to learn from; by default all others."),
+]
+Categorical = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Numbers to take as categories.")
+]
+Weight = Annotated[str | None, typer.Option(metavar="NAME", help="Column of row weights.")]
+KernelName = Annotated[
+    str,
+    typer.Option(
+        "--kernel",
+        metavar="NAME[:POWER]",
+        help="laplacian, hat, exponential_power:0.5 or inverse_power:1.",
+    ),
+]
+Grids = Annotated[
+    int | None, typer.Option("--n-grids", min=1, help="Random grids; 512 by default.")
+]
+Number = Annotated[str, typer.Option(metavar="auto|NUMBER")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random grids.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="List what is tried.")]
+
+
+def fit(
+    data: DataFile,
+    model: ModelOut,
+    target: Target = None,
+    task: TaskOption = "auto",
+    features: Features = None,
+    categorical: Categorical = None,
+    weight: Weight = None,
+    kernel: KernelName = "laplacian",
+    n_grids: Grids = None,
+    bandwidth: Number = "auto",
+    alpha: Number = "auto",
+    scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
+    seed: Seed = 0,
+    n_jobs: Jobs = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Fit a kernel machine to a table and save it.
+
+    Scaling, bandwidth and alpha are chosen on held-back rows unless given.
+    Text columns are encoded, missing numbers filled, all by what is learnt
+    here and kept in the model file.
+    """
+    options = {
+        "bandwidth": auto_or_number(bandwidth, "--bandwidth"),
+        "alpha": auto_or_number(alpha, "--alpha"),
+        "scaling": scaling,
+        "random_state": seed,
+        "n_jobs": n_jobs,
+    }
+    chosen, text = names(features, "--features"), names(categorical, "--categorical") or []
+    with reporting(as_json, debug) as report:
+        _check_place(model, data)
+        with report.stage("read", f"reading {data}"):
+            rows = training_rows(read_data(data, categorical=text), target, chosen, weight)
+        kind, reason = decide_task(rows.y, task)
+        estimator = _estimator(kind, kernel, n_grids, options)
+        with report.stage("fit", "fitting") as say, _lines(report, say, verbose):
+            estimator.fit(rows.X, labels_of(rows.y, kind), sample_weight=rows.weight)
+        with report.stage("save", f"saving {model}"):
+            from gramless import save
+
+            save(estimator, model)
+        _tell(report, estimator, model, len(rows.y), f"{kind} ({reason})")
+
+
+def _check_place(model: Path, data: Path) -> None:
+    """Refuse before, not after, a long fit what could not be saved."""
+    if not model.resolve().parent.is_dir():
+        raise InputError(f"--model {model}: there is no folder {model.resolve().parent}; make it.")
+    if model.is_dir() or (model.exists() and data.exists() and model.samefile(data)):
+        raise InputError(f"--model {model} is a folder or the data; name another file.")
+
+
+def _estimator(task: str, kernel: str, n_grids: int | None, options: dict[str, Any]) -> Any:
+    from gramless import KernelClassifier, KernelRegressor, RandomBinning
+    from gramless.estimators.base import DEFAULT_GRIDS
+
+    features = RandomBinning(_kernel(kernel), n_grids=n_grids or DEFAULT_GRIDS)
+    made = KernelClassifier if task == "classification" else KernelRegressor
+    return made(features, verbose=1, **options)
+
+
+def _kernel(text: str) -> Any:
+    """Turn ``name`` or ``name:power`` into a kernel."""
+    from gramless.kernels import as_binning_kernel, from_config
+
+    name, colon, power = text.partition(":")
+    if not colon:
+        return as_binning_kernel(name)
+    try:
+        return as_binning_kernel(from_config({"name": name, "power": float(power)}))
+    except ValueError as fault:
+        raise InputError(f"--kernel {text}: {fault}") from fault
+
+
+class _Sink(io.TextIOBase):
+    """Hands every finished line written to it to a function."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self.take = take
+
+    def write(self, text: str) -> int:
+        for line in filter(str.strip, text.splitlines()):
+            self.take(line.partition("] ")[2] or line)
+        return len(text)
+
+
+@contextlib.contextmanager
+def _lines(report: Report, say: Callable[[str], None], verbose: bool) -> Iterator[None]:
+    """Show what an estimator prints as progress, or keep it all on stderr."""
+    with contextlib.redirect_stdout(_Sink(report.note if verbose else say)):
+        yield
+
+
+def _tell(report: Report, model: Any, path: Path, n_rows: int, task: str) -> None:
+    import numpy as np
+
+    n_columns = int(model.features_.offsets_[-1])
+    document = {
+        "model": path,
+        "bytes": path.stat().st_size,
+        "task": task.partition(" ")[0],
+        "rows": n_rows,
+        "inputs": model.n_features_in_,
+        "classes": getattr(model, "classes_", None),
+        "scaling": model.scaler_.kind,
+        "bandwidth": np.asarray(model.bandwidth_),
+        "alpha": model.alpha_,
+        "grids": len(model.features_.n_bins_),
+        "columns": n_columns,
+        "trials": len(model.search_),
+        "iterations": model.n_iter_,
+        "status": model.status_,
+        "seconds": report.seconds,
+    }
+    shown = {
+        "task": task,
+        "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
+        "classes": _classes(document["classes"]),
+        "scaling": model.scaler_.kind,
+        "bandwidth": number(float(np.mean(model.bandwidth_))),
+        "alpha": number(model.alpha_),
+        "features": f"{document['grids']:,} grids, {n_columns:,} bins",
+        "solver": f"{model.status_} after {model.n_iter_} iterations",
+        "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
+        "model": f"{path} ({sized(document['bytes'])})",
+    }
+    report.result(document, facts(shown))
+
+
+def _classes(classes: Any) -> str | None:
+    if classes is None:
+        return None
+    shown = ", ".join(map(str, classes[:8]))
+    return f"{len(classes)}: {shown}{', ...' if len(classes) > 8 else ''}"

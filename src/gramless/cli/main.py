@@ -1,0 +1,45 @@
+"""The command line: one verb a file, heavy packages loaded by the verbs that need them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import gramless
+from gramless.cli.datasets import datasets
+from gramless.cli.demo import demo
+from gramless.cli.evaluate import evaluate
+from gramless.cli.fit import fit
+from gramless.cli.inspect import inspect
+from gramless.cli.predict import predict
+
+app = typer.Typer(
+    name="gramless",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for _verb in (demo, fit, predict, evaluate, inspect, datasets):
+    app.command()(_verb)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gramless {gramless.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Kernel machines without the Gram matrix.
+
+    Start with: gramless demo
+    """

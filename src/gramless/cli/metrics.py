@@ -1,0 +1,124 @@
+"""How good predictions are, in numbers that people know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_CONFUSION = 12
+
+
+def regression_metrics(y: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
+    """Compare predicted numbers with the truth.
+
+    Parameters
+    ----------
+    y, predicted : ndarray (n_rows,)
+
+    Returns
+    -------
+    dict
+        ``rmse``, ``rmse_std`` (relative to the standard deviation of ``y``),
+        ``mae`` and ``r2``; NaN where a constant ``y`` leaves them undefined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> regression_metrics(np.array([0.0, 2.0]), np.array([0.0, 1.0]))["r2"]
+    0.5
+    """
+    import numpy as np
+
+    errors = predicted - y
+    mean_square, spread = float(np.mean(errors**2)), float(np.std(y))
+    relative = np.sqrt(mean_square) / spread if spread > 0 else np.nan
+    return {
+        "rmse": float(np.sqrt(mean_square)),
+        "rmse_std": float(relative),
+        "mae": float(np.mean(np.abs(errors))),
+        "r2": float(1.0 - relative**2),
+    }
+
+
+def classification_metrics(y: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
+    """Compare predicted classes with the truth.
+
+    Parameters
+    ----------
+    y, predicted : ndarray (n_rows,)
+        Labels of one type.
+
+    Returns
+    -------
+    dict
+        ``error``, ``accuracy``, ``balanced_accuracy`` (the mean recall of the
+        classes in ``y``), ``classes`` (a list of dicts with ``rows``,
+        ``precision``, ``recall`` and ``f1``) and, for at most 12 classes,
+        ``confusion`` (a row a true class).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = classification_metrics(np.array([0, 0, 1]), np.array([0, 1, 1]))
+    >>> found["balanced_accuracy"], found["confusion"]
+    (0.75, [[1, 1], [0, 1]])
+    """
+    import numpy as np
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    labels = np.unique(np.concatenate([y, predicted]))
+    parts = precision_recall_fscore_support(y, predicted, labels=labels, zero_division=0.0)
+    classes = [
+        {
+            "class": label.item() if hasattr(label, "item") else label,
+            "rows": int(n),
+            "precision": float(precision),
+            "recall": float(recall),
+            "f1": float(f1),
+        }
+        for label, precision, recall, f1, n in zip(labels, *parts, strict=True)
+    ]
+    accuracy = float(np.mean(y == predicted))
+    recalls = [entry["recall"] for entry in classes if entry["rows"]]
+    found = {
+        "error": 1.0 - accuracy,
+        "accuracy": accuracy,
+        "balanced_accuracy": float(np.mean(recalls)),
+        "classes": classes,
+    }
+    if len(labels) <= MAX_CONFUSION:
+        found["confusion"] = confusion_matrix(y, predicted, labels=labels).tolist()
+    return found
+
+
+def alike(y: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return true labels and a model's classes as values of one type.
+
+    A file may hold as text or as 1.0 what was an integer or a truth value in
+    the table that the model was fitted to.
+
+    Parameters
+    ----------
+    y : ndarray (n_rows,)
+    classes : ndarray (n_classes,)
+
+    Returns
+    -------
+    y, classes : ndarrays
+        As numbers if both are, else as text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> alike(np.array(["True", "False"], object), np.array([False, True]))
+    (array(['True', 'False'], dtype='<U5'), array(['False', 'True'], dtype='<U5'))
+    """
+    import numpy as np
+
+    from gramless.features.columns import labels
+
+    if y.dtype.kind in "iuf" and classes.dtype.kind in "biuf":
+        return y, classes.astype(y.dtype if classes.dtype.kind == "b" else classes.dtype)
+    return np.array([*labels(y)], dtype=np.str_), np.array([*labels(classes)], dtype=np.str_)

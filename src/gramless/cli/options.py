@@ -1,0 +1,74 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Task = Literal["auto", "classification", "regression"]
+Part = Literal["auto", "train", "test"]
+
+DataFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, plain or .gz, .bz2, .xz.",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that fit wrote.", show_default=False)
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Column to predict. By default the labels that the file keeps apart, else the "
+        "column called target, label, class or y, else the last one.",
+        show_default=False,
+    ),
+]
+PartOption = Annotated[
+    Part,
+    typer.Option("--part", help="Part of an NPZ file with two; auto takes the test part."),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--n-jobs", help="Threads; by default every processor.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+
+
+def names(text: str | None, option: str) -> list[str] | None:
+    """Split a list of names at its commas.
+
+    Examples
+    --------
+    >>> names("age, pet", "--features")
+    ['age', 'pet']
+    """
+    if text is None:
+        return None
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise typer.BadParameter(f"{option} needs names separated by commas, got {text!r}.")
+    return found
+
+
+def auto_or_number(text: str, option: str) -> str | float:
+    """Read a number, or the word auto.
+
+    Examples
+    --------
+    >>> auto_or_number("auto", "--alpha"), auto_or_number("1e-3", "--alpha")
+    ('auto', 0.001)
+    """
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{option} needs a number or auto, got {text!r}.") from None

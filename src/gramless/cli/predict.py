@@ -1,0 +1,83 @@
+"""``gramless predict``: a model and a table in, predictions out."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from gramless.base.errors import InputError
+from gramless.cli.loading import load_predictor, read_for
+from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartOption
+from gramless.cli.reading import rows_for
+from gramless.cli.report import facts, reporting
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
+]
+Scores = Annotated[bool, typer.Option("--scores", help="Add the responses of each class.")]
+
+
+def predict(
+    model: ModelFile,
+    data: DataFile,
+    output: Out = None,
+    scores: Scores = False,
+    part: PartOption = "auto",
+    n_jobs: Jobs = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Predict every row of a table, as CSV.
+
+    Columns are matched to those of fit by name; further ones are ignored.
+    """
+    with reporting(as_json, debug) as report:
+        if output is not None and output.exists() and output.samefile(data):
+            raise InputError(f"-o {output} is the data itself; name another file.")
+        with report.stage("read", f"reading {data}"):
+            predictor = load_predictor(model, n_jobs)
+            X = rows_for(predictor, read_for(predictor, data, part))
+        with report.stage("predict", "predicting"):
+            columns = _columns(predictor, X, scores)
+        n_rows = len(columns["prediction"])
+        document: dict[str, Any] = {"rows": n_rows, "seconds": report.seconds}
+        if output is not None:
+            with open(output, "w", encoding="utf-8", newline="") as file:
+                _write(file, columns)
+            document["output"] = output
+            report.result(document, facts({"rows": f"{n_rows:,}", "output": output}))
+        elif as_json:
+            report.result(document | columns)
+        else:
+            _write(sys.stdout, columns)
+
+
+def _columns(model: Any, X: Any, scores: bool) -> dict[str, Any]:
+    """Return the columns to write by name."""
+    if not scores:
+        return {"prediction": model.predict(X)}
+    if not hasattr(model, "classes_"):
+        raise InputError("--scores is for classifiers; this model is a regressor.")
+    responses = model.decision_function(X)
+    if responses.ndim == 1:
+        labels = model.classes_[(responses > 0).astype(int)]
+        return {"prediction": labels, f"score_{model.classes_[1]}": responses}
+    by_class = {f"score_{c}": responses[:, k] for k, c in enumerate(model.classes_)}
+    return {"prediction": model.classes_[responses.argmax(axis=1)], **by_class}
+
+
+def _write(file: IO[str], columns: dict[str, Any]) -> None:
+    lists: list[list[Any]] = []
+    names: list[str] = []
+    for name, values in columns.items():
+        several = values.ndim == 2
+        names += [f"{name}_{k + 1}" for k in range(values.shape[1])] if several else [name]
+        lists += values.T.tolist() if several else [values.tolist()]
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*lists, strict=True))

@@ -1,0 +1,247 @@
+"""Data files into what estimators take, with columns matched to models by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gramless.base.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gramless.datasets import Table
+
+FEW_VALUES = 20
+
+
+@dataclass(frozen=True)
+class Training:
+    """Inputs, labels and weights to learn from.
+
+    Parameters
+    ----------
+    X : Table, ndarray or CSR matrix
+    y : ndarray (n_rows,)
+    weight : ndarray (n_rows,) or None
+    """
+
+    X: Any
+    y: NDArray[Any]
+    weight: NDArray[Any] | None
+
+
+def read_data(
+    path: Path,
+    *,
+    categorical: Sequence[str] = (),
+    part: str = "train",
+    n_features: int | None = None,
+) -> Table:
+    """Read a table of any format.
+
+    Parameters
+    ----------
+    path : Path
+    categorical : sequence of str
+        Columns to take as text whatever they hold.
+    part : {"auto", "train", "test"}
+        Part of an NPZ file that has two; ``"auto"`` is the test part.
+    n_features : int, optional
+        For LIBSVM, whose last columns may be empty in this file.
+
+    Returns
+    -------
+    Table
+    """
+    from gramless.datasets import read_npz, read_table
+    from gramless.datasets.files import detect_format, plain_path
+
+    kind = detect_format(plain_path(path), None)
+    if kind == "npz" and part == "auto":
+        parts = read_npz(path)
+        return parts.get("test") or next(iter(parts.values()))
+    if kind in ("csv", "tsv"):
+        return read_table(path, categorical=categorical)
+    table = read_table(path, part="test" if part == "test" else "train", n_features=n_features)
+    return _with_text(table, categorical) if categorical else table
+
+
+def _with_text(table: Table, categorical: Sequence[str]) -> Table:
+    """Return a table whose columns named are text, also where the file holds numbers."""
+    import numpy as np
+
+    from gramless.datasets import Table
+    from gramless.features.columns import labels
+
+    absent = [name for name in categorical if name not in (table.names or ())]
+    if absent:
+        raise InputError(f"{table.source} has no column {absent[0]!r} to take as categorical.")
+    columns = {name: table.column(name) for name in table.names or ()}
+    for name in categorical:
+        columns[name] = np.array([*labels(columns[name]), None], dtype=object)[:-1]
+    return Table(columns, target=table.target, source=table.source)
+
+
+def training_rows(
+    table: Table, target: str | None, features: Sequence[str] | None, weight: str | None
+) -> Training:
+    """Split a table into inputs, labels and weights.
+
+    Parameters
+    ----------
+    table : Table
+    target : str or None
+    features : sequence of str or None
+        Columns to learn from; by default all but the target and the weights.
+    weight : str or None
+        Column of row weights.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    InputError
+        If a column does not exist, labels are missing, or a sparse table
+        without names is to be cut.
+    """
+    from scipy import sparse
+
+    if sparse.issparse(table.matrix) and (features or weight):
+        raise InputError(
+            f"{table.source} holds a sparse matrix without column names, so --features and "
+            "--weight cannot be used; write a file with the columns wanted."
+        )
+    X, y, names = table.split_target(target, features)
+    if not sparse.issparse(X):
+        kept = [name for name in names or () if name != weight or features]
+        X = _inputs(table, kept, named=table.columns is not None or features or weight)
+    _check_labels(table, y)
+    return Training(X, y, table.column(weight) if weight else None)
+
+
+def _inputs(table: Table, names: Sequence[str], named: Any) -> Any:
+    """Return columns as a table where names matter or numbers are missing, else as an array."""
+    import numpy as np
+
+    from gramless.datasets import Table
+
+    if not named:
+        matrix = table.select(names)
+        if not np.isnan(matrix).any():
+            return matrix
+    return Table({name: table.column(name) for name in names}, source=table.source)
+
+
+def _check_labels(table: Table, y: NDArray[Any]) -> None:
+    missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
+    if y.ndim != 1:
+        raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
+    if missing:
+        raise InputError(
+            f"{table.source}: the target is missing in {missing:,} of {len(y):,} rows; remove "
+            "these rows."
+        )
+
+
+def decide_task(y: NDArray[Any], asked: str) -> tuple[str, str]:
+    """Return the task and the reason.
+
+    Parameters
+    ----------
+    y : ndarray (n_rows,)
+    asked : {"auto", "classification", "regression"}
+
+    Returns
+    -------
+    task : {"classification", "regression"}
+    reason : str
+
+    Raises
+    ------
+    InputError
+        If regression is asked for on text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> decide_task(np.array([0.0, 1.0, 2.0]), "auto")
+    ('classification', '3 distinct whole numbers')
+    >>> decide_task(np.array([0.5, 1.0, 2.0]), "auto")
+    ('regression', '3 distinct numbers')
+    """
+    import numpy as np
+
+    if y.dtype.kind == "O":
+        if asked == "regression":
+            raise InputError("the target holds text; regression needs numbers.")
+        return "classification", "the target holds text"
+    if asked != "auto":
+        return asked, "as asked"
+    values = np.unique(y)
+    whole = bool((values == np.round(values)).all())
+    if len(values) == 2 or (whole and len(values) <= FEW_VALUES):
+        return "classification", f"{len(values)} distinct {'whole ' * whole}numbers"
+    return "regression", f"{len(values):,} distinct {'whole ' * whole}numbers"
+
+
+def labels_of(y: NDArray[Any], task: str) -> NDArray[Any]:
+    """Return labels as estimators should have them: whole numbers of classes as integers."""
+    from gramless.datasets.dataset import labels_for
+
+    return labels_for("regression" if task == "regression" else "multiclass", y)
+
+
+def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
+    """Return the inputs that a model asks for.
+
+    Parameters
+    ----------
+    model : KernelClassifier or KernelRegressor
+    table : Table
+        With the columns that the model was fitted to, by name, in any order
+        and among others; a model fitted without names takes all columns.
+    target : str, optional
+        A column that is no input.
+
+    Returns
+    -------
+    Table, ndarray or CSR matrix
+
+    Raises
+    ------
+    InputError
+        If columns are missing.
+    """
+    from gramless.datasets import Table
+
+    if model.encoder_ is not None:
+        wanted = model.encoder_.names
+        have = set(table.names) if table.names is not None else None
+        missing = [name for name in wanted if have is not None and name not in have]
+        if missing:
+            raise InputError(
+                f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the "
+                f"model was fitted to: {', '.join(missing[:10])}."
+            )
+        return Table({name: table.column(name) for name in wanted}, source=table.source)
+    names = table.names
+    if target is not None and names is not None and target in names:
+        names = tuple(name for name in names if name != target)
+        X = table.select(names)
+    else:
+        X = table.select()
+    if isinstance(X, Table) or X.shape[1] != model.n_features_in_:
+        raise InputError(
+            f"{table.source} has {X.shape[1]} input columns{_text_among(X)}; the model was fitted "
+            f"to {model.n_features_in_} columns of numbers without names."
+        )
+    return X
+
+
+def _text_among(X: Any) -> str:
+    return ", some of them text" if getattr(X, "categorical", ()) else ""

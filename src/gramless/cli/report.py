@@ -1,0 +1,185 @@
+"""What a verb tells: results on stdout, progress and faults on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gramless.base.errors import GramlessError
+
+INTERRUPTED = 130
+FAILED = 1
+
+_QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning)
+
+
+class Report:
+    """Where one verb puts its results.
+
+    Parameters
+    ----------
+    as_json : bool
+        One JSON document on stdout in place of tables.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.seconds: dict[str, float] = {}
+        self.out = Console(highlight=False, markup=False)
+        self.err = Console(stderr=True, highlight=False, markup=False)
+
+    @contextlib.contextmanager
+    def stage(self, name: str, text: str) -> Iterator[Callable[[str], None]]:
+        """Time a stage and, on a terminal, show that it runs.
+
+        Yields a function that shows a line about how far it is.
+        """
+        started = time.perf_counter()
+        try:
+            if self.err.is_terminal:
+                with self.err.status(f"{text} ...") as status:
+                    yield lambda line: status.update(f"{text}: {line}")
+            else:
+                yield lambda line: None
+        finally:
+            self.seconds[name] = time.perf_counter() - started
+
+    def result(self, document: Mapping[str, Any], *shown: Any) -> None:
+        """Print the document as JSON, or what people are shown in its place."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
+            return
+        for item in shown:
+            self.out.print(item)
+
+    def note(self, line: str) -> None:
+        """Print a line on stderr."""
+        self.err.print(line, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def reporting(as_json: bool, debug: bool) -> Iterator[Report]:
+    """Run a verb: warnings become lines, faults one line and an exit code.
+
+    Parameters
+    ----------
+    as_json : bool
+    debug : bool
+        True shows where a fault came from.
+    """
+    report = Report(as_json)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, category, *_, **__: _warn(report, message, category)
+        try:
+            yield report
+            sys.stdout.flush()
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            report.note("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader of a pipe has left; nothing more can reach it, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(FAILED) from None
+        except Exception as fault:
+            if debug:
+                traceback.print_exc()
+            sys.stderr.write(f"error: {_one_line(fault)}\n")
+            raise typer.Exit(FAILED) from None
+
+
+def _one_line(fault: Exception) -> str:
+    text = " ".join(str(fault).split())
+    if isinstance(fault, MemoryError):
+        return f"not enough memory ({text or 'no details'}); use fewer rows, columns or grids."
+    if isinstance(fault, (GramlessError, ValueError)) and text:
+        return text
+    if isinstance(fault, OSError) and fault.strerror:
+        return f"{fault.filename or 'the file'}: {fault.strerror}."
+    return f"{type(fault).__name__}: {text} (--debug shows where)"
+
+
+def _warn(report: Report, message: Warning | str, category: type[Warning]) -> None:
+    if not issubclass(category, _QUIET):
+        report.note(f"warning: {' '.join(str(message).split())}")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as plain data: numbers that JSON lacks become None.
+
+    Examples
+    --------
+    >>> plain({"a": (1.0, float("nan"))})
+    {'a': [1.0, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def facts(rows: Mapping[str, Any]) -> Table:
+    """Return names and values as a borderless table; None is left out."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in rows.items():
+        if value is not None:
+            grid.add_row(name, str(value))
+    return grid
+
+
+def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Return a table with a title; all columns but the first are set to the right."""
+    table = Table(title=title or None, title_justify="left")
+    for j, column in enumerate(columns):
+        table.add_column(column, justify="right" if j else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    return table
+
+
+def sized(n_bytes: int) -> str:
+    """Return a number of bytes for people.
+
+    Examples
+    --------
+    >>> sized(900), sized(2_500_000)
+    ('900 bytes', '2.5 MB')
+    """
+    if n_bytes < 1000:
+        return f"{n_bytes} bytes"
+    power = min(3, int(math.log10(n_bytes) / 3))
+    return f"{n_bytes / 1000**power:.1f} {['kB', 'MB', 'GB'][power - 1]}"
+
+
+def number(value: float) -> str:
+    """Return a number for people: four digits.
+
+    Examples
+    --------
+    >>> number(0.000123456), number(1234567.0)
+    ('0.0001235', '1.235e+06')
+    """
+    return f"{value:.4g}"

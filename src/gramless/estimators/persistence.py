@@ -1,0 +1,331 @@
+"""Models in files: safetensors with a JSON header, checksums, and never a pickle.
+
+A file holds the arrays as tensors and, in the header's metadata, ``model``:
+the class by name, its parameters and its other fitted values as JSON. The
+header carries the SHA-256 of the data and, taken with its own 64 digits as
+zeros, of itself: no byte of a file can change unnoticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from sklearn.utils.validation import check_is_fitted
+
+import gramless
+from gramless.base.errors import InputError, ModelFileError
+from gramless.estimators.model_state import Model, Tensors, pack, unpack
+
+FORMAT = 1
+MAX_HEADER_BYTES = 1 << 26
+
+_FORMAT_NAME = "gramless"
+_UNSIGNED = "0" * 64
+_CHUNK = 1 << 22
+_DTYPES = {
+    np.dtype(f"<{code}"): name
+    for code, name in zip(
+        ("f8", "i8", "u8", "f4", "i4", "u4", "f2", "i2", "u2", "i1", "u1", "?"),
+        ("F64", "I64", "U64", "F32", "I32", "U32", "F16", "I16", "U16", "I8", "U8", "BOOL"),
+        strict=True,
+    )
+}
+# What hostile contents can provoke in code that trusts its own files.
+_FAULTS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    AssertionError,
+)
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to one file, whole or not at all.
+
+    Parameters
+    ----------
+    model : KernelClassifier, KernelRegressor or RandomBinning
+        A kernel given as a function is saved as its table, a generator given
+        as ``random_state`` as None; neither changes a prediction.
+    path : str or path-like
+        An existing file is replaced once the new one is complete on the disk.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    InputError
+        If it holds an object that a file cannot represent; the message names it.
+    ModelFileError
+        If the file cannot be written.
+
+    Notes
+    -----
+    8 bytes a bin for its key and 8 a bin and output for its weight, mostly.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from gramless import RandomBinning, load, save
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> binning = RandomBinning(n_grids=8, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(binning, Path(folder, "bins.gramless"))
+    ...     again = load(Path(folder, "bins.gramless"))
+    >>> bool((again.transform(X) != binning.transform(X)).nnz == 0)
+    True
+    """
+    check_is_fitted(model)
+    content, tensors = pack(model)
+    plain = {name: _little_endian(array) for name, array in tensors.items()}
+    header = _header(content, plain)
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise ModelFileError(f"{path} is no file that could be replaced; name another place.")
+    try:
+        with _replacing(target) as file:
+            file.write(header)
+            for name in _order(plain):
+                file.write(_bytes_of(plain[name]))
+    except OSError as fault:
+        reason = fault.strerror or str(fault)
+        raise ModelFileError(
+            f"{path} cannot be written ({reason}); make room or name another place. Nothing "
+            "was changed."
+        ) from fault
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that :func:`save` wrote.
+
+    Nothing in the file is executed: it names one of the classes of this
+    package and holds numbers, text and lists, which are checked for
+    consistency. That makes a foreign file safe to load, not its predictions
+    true.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    KernelClassifier, KernelRegressor or RandomBinning
+        Predicts bit for bit what the saved model predicted.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is absent, truncated, edited, no model at all, or of a
+        newer format.
+
+    Notes
+    -----
+    Reads the file twice, the second time from the system's cache.
+    """
+    with _explained(path), open(path, "rb") as file:
+        header = _read_header(file)
+        if _digest_rest(file) != header.metadata.get("data_sha256"):
+            raise ValueError("its data do not have the checksum that was written with them")
+        content = json.loads(header.metadata["model"])
+        with safe_open(os.fspath(path), framework="np") as data:
+            return unpack(content, {name: data.get_tensor(name) for name in header.tensors})
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Tell what a model file holds, from its header alone.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    dict
+        Plain data: ``class``, ``format``, ``gramless_version``, ``bytes``,
+        ``params``, ``fitted``; arrays by their dtype and shape.
+
+    Raises
+    ------
+    ModelFileError
+        As :func:`load`, but for damage to the data, which are not read.
+    """
+    with _explained(path), open(path, "rb") as file:
+        header = _read_header(file)
+        size = os.fstat(file.fileno()).st_size
+        content = json.loads(header.metadata["model"])
+        return {
+            "class": content["class"],
+            "format": int(header.metadata["format_version"]),
+            "gramless_version": header.metadata["gramless_version"],
+            "bytes": size,
+            "params": _named(content["params"], header.tensors),
+            "fitted": _named(content["state"], header.tensors),
+        }
+
+
+@dataclass(frozen=True)
+class _Header:
+    metadata: dict[str, str]
+    tensors: dict[str, dict[str, Any]]
+
+
+def _header(content: dict[str, Any], tensors: Tensors) -> bytes:
+    """Return the length and the header of a file, signed."""
+    digest = hashlib.sha256()
+    for name in _order(tensors):
+        digest.update(_bytes_of(tensors[name]))
+    metadata = {
+        "format": _FORMAT_NAME,
+        "format_version": str(FORMAT),
+        "gramless_version": gramless.__version__,
+        "model": json.dumps(content, allow_nan=False),
+        "data_sha256": digest.hexdigest(),
+        "header_sha256": _UNSIGNED,
+    }
+    entries: dict[str, Any] = {"__metadata__": metadata}
+    start = 0
+    for name in _order(tensors):
+        array = tensors[name]
+        entries[name] = {
+            "dtype": _DTYPES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, start + array.nbytes],
+        }
+        start += array.nbytes
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > MAX_HEADER_BYTES:
+        raise InputError(
+            f"save: names, categories and text of this model take {len(text):,} bytes, more than "
+            f"{MAX_HEADER_BYTES:,}; fit with fewer categories or shorter names."
+        )
+    unsigned = len(text).to_bytes(8, "little") + text
+    signature = hashlib.sha256(unsigned).hexdigest()
+    return unsigned.replace(_signature_entry(_UNSIGNED), _signature_entry(signature))
+
+
+def _signature_entry(digest: str) -> bytes:
+    # In the model's JSON, a string in this string, the quotes are preceded by backslashes.
+    return b'"header_sha256":"' + digest.encode("ascii", "replace") + b'"'
+
+
+def _read_header(file: IO[bytes]) -> _Header:
+    """Read and verify the header; the file is left at the start of the data."""
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
+        raise ValueError("it is truncated or no model of gramless")
+    text = file.read(length)
+    tensors = json.loads(text)
+    metadata = tensors.pop("__metadata__", {})
+    if metadata.get("format") != _FORMAT_NAME:
+        raise ValueError("it is no model of gramless")
+    if int(metadata["format_version"]) > FORMAT:
+        raise ModelFileError(
+            f"it was written by gramless {metadata.get('gramless_version', '?')[:20]} in format "
+            f"{metadata['format_version'][:10]}, and this is gramless {gramless.__version__}, "
+            f"which reads up to format {FORMAT}. Install a newer gramless"
+        )
+    signature = metadata["header_sha256"]
+    signed = length.to_bytes(8, "little") + text
+    unsigned = signed.replace(_signature_entry(signature), _signature_entry(_UNSIGNED))
+    if hashlib.sha256(unsigned).hexdigest() != signature:
+        raise ValueError("its header does not have the checksum that was written with it")
+    return _Header(metadata, tensors)
+
+
+def _digest_rest(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn every fault of reading a file into one error with its name and a remedy."""
+    remedy = "Copy it again from where it was saved, or save the model again."
+    try:
+        yield
+    except FileNotFoundError as fault:
+        raise ModelFileError(f"There is no model file {path}; check the name.") from fault
+    except OSError as fault:
+        reason = fault.strerror or str(fault)
+        raise ModelFileError(f"{path} cannot be read ({reason}); check the file.") from fault
+    except ModelFileError as fault:
+        raise ModelFileError(f"{path} cannot be loaded: {fault}.") from fault
+    except SafetensorError as fault:
+        raise ModelFileError(f"{path} cannot be loaded: {fault}. {remedy}") from fault
+    except _FAULTS as fault:
+        what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
+        known = type(fault) is ValueError
+        reason = what if known else f"its contents are inconsistent ({type(fault).__name__})"
+        raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    """Open a new file beside ``target`` and put it in its place once all is on the disk."""
+    part = target.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with open(part, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _order(tensors: Tensors) -> list[str]:
+    """Return the names in file order: wide types first, so that all lie aligned."""
+    return sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+
+
+def _little_endian(array: Any) -> Any:
+    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+
+
+def _bytes_of(array: Any) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def _named(values: dict[str, Any], tensors: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {name: _readable(value, tensors) for name, value in values.items()}
+
+
+def _readable(value: Any, tensors: dict[str, dict[str, Any]]) -> Any:
+    """Return a value of the header without its mark, an array as its type and shape."""
+    if isinstance(value, list):
+        return [_readable(item, tensors) for item in value]
+    if not isinstance(value, dict):
+        return value
+    mark, content = next(iter(value.items()), (None, None))
+    if mark in ("tensor", "list"):
+        return {key: tensors[content][key] for key in ("dtype", "shape")}
+    if mark == "model":
+        fitted = _named(content.get("state") or {}, tensors)
+        return {"class": content["class"], "params": _named(content["params"], tensors)} | (
+            {"fitted": fitted} if fitted else {}
+        )
+    if mark == "record":
+        return {"class": content, **_named(value["fields"], tensors)}
+    if mark == "dict":
+        return _named(content, tensors)
+    if mark is None:
+        raise KeyError("an empty mark")
+    return _readable(content, tensors)

@@ -1,0 +1,187 @@
+"""Units of the inputs: what "one" means in a bandwidth.
+
+Kernels of differences do not care where zero is, so scaling by an affine map
+is only a unit for each input: it goes into the grids, and the rows are never
+copied. Quantile scaling replaces each value by its rank and does copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks
+from gramless.features.inputs import Rows
+
+ScalingKind = Literal["none", "standard", "quantile"]
+SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile")
+
+_SAMPLE_ROWS = 50_000
+_LEVELS = 257
+_UNIFORM_STD = 12.0**-0.5
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """The unit of each input and, for quantile scaling, the table of ranks.
+
+    Attributes
+    ----------
+    kind : {"none", "standard", "quantile"}
+    unit : array (n_features,)
+        What a bandwidth of one stands for, in units of the rows that
+        :meth:`rows` returns: 1, or the standard deviation (that of a uniform
+        law for ranks; 1 for a constant input).
+    spread : float
+        Mean L1 distance between two random rows in these units.
+    knots, levels : arrays (n_features, n_knots)
+        Values and their ranks in [0, 1]; empty unless ``kind`` is "quantile".
+    """
+
+    kind: ScalingKind
+    unit: NDArray[np.float64]
+    spread: float
+    knots: NDArray[np.float64] = field(repr=False)
+    levels: NDArray[np.float64] = field(repr=False)
+
+    @classmethod
+    def fit(
+        cls, kind: ScalingKind, X: Rows, sample_weight: NDArray[np.float64] | None = None
+    ) -> Scaler:
+        """Learn units from rows.
+
+        Parameters
+        ----------
+        kind : {"none", "standard", "quantile"}
+        X : array (n_samples, n_features) or CSR
+        sample_weight : array (n_samples,), optional
+
+        Returns
+        -------
+        Scaler
+
+        Raises
+        ------
+        InputError
+            For an unknown kind, or quantiles of sparse rows.
+
+        Notes
+        -----
+        Looks at 50,000 evenly spaced rows at most.
+
+        Examples
+        --------
+        >>> Scaler.fit("standard", np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])).unit.round(3)
+        array([0.816, 1.   ])
+        """
+        if kind not in SCALINGS:
+            raise InputError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}.")
+        if sp.issparse(X):
+            return cls._fit_sparse(kind, X, sample_weight)
+        step = max(1, -(-X.shape[0] // _SAMPLE_ROWS))
+        sample = np.asarray(X[::step], np.float64)
+        weight = np.ones(len(sample)) if sample_weight is None else sample_weight[::step]
+        order = np.argsort(sample, axis=0, kind="stable")
+        ordered = np.take_along_axis(sample, order, axis=0)
+        share = np.cumsum(weight[order], axis=0) / weight.sum()
+        knots = levels = np.empty((X.shape[1], 0))
+        if kind == "quantile":
+            knots, levels = _quantile_table(ordered, share)
+            unit = np.full(X.shape[1], _UNIFORM_STD)
+            flat = cls(kind, unit, 1.0, knots, levels)
+            ordered = flat.rows(ordered)
+        elif kind == "standard":
+            unit = _standard_unit(ordered, share)
+        else:
+            unit = np.ones(X.shape[1])
+        return cls(kind, unit, _spread(ordered, share, unit), knots, levels)
+
+    @classmethod
+    def _fit_sparse(
+        cls, kind: ScalingKind, X: sp.csr_array, sample_weight: NDArray[np.float64] | None
+    ) -> Scaler:
+        if kind == "quantile":
+            raise InputError(
+                "quantile scaling of sparse rows would make them dense; use scaling='standard' "
+                "or 'none', or pass X.toarray()."
+            )
+        weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+        share = weight / weight.sum()
+        values = X.astype(np.float64)
+        mean = np.asarray(share @ values).ravel()
+        second = np.asarray(share @ values.multiply(values)).ravel()
+        filled = np.asarray(share @ (values != 0).astype(np.float64)).ravel()
+        unit = np.ones(X.shape[1])
+        if kind == "standard":
+            deviation = np.sqrt(np.maximum(second - mean**2, 0.0))
+            unit = np.where(deviation > 1e-12 * np.sqrt(second), deviation, 1.0)
+        distance = 2.0 * (1.0 - filled) * np.asarray(share @ abs(values)).ravel()
+        spread = float((distance / unit).sum())
+        none = np.empty((X.shape[1], 0))
+        return cls(kind, unit, spread if spread > 0 else 1.0, none, none)
+
+    def weighted(self, relevance: NDArray[np.float64] | None) -> Scaler:
+        """Return the scaler whose unit of each input is divided by its relevance."""
+        return self if relevance is None else replace(self, unit=self.unit / relevance)
+
+    def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
+        """Return the rows in which ``unit`` is measured.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features) or CSR
+        n_jobs : int or None
+
+        Returns
+        -------
+        array or CSR
+            ``X`` itself, or its ranks: a copy in the precision of ``X``.
+        """
+        if self.kind != "quantile":
+            return X
+        out = np.empty(X.shape, np.float32 if X.dtype == np.float32 else np.float64, order="F")
+
+        def rank(j: int) -> None:
+            out[:, j] = np.interp(X[:, j], self.knots[j], self.levels[j])
+
+        map_blocks(rank, [(j,) for j in range(X.shape[1])], n_jobs)
+        return out
+
+
+def _standard_unit(ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
+    weight = np.diff(share, axis=0, prepend=0.0)
+    middle = ordered[len(ordered) // 2]
+    centred = ordered - middle
+    mean = (weight * centred).sum(axis=0)
+    variance = (weight * (centred - mean) ** 2).sum(axis=0)
+    size = np.abs(ordered).max(axis=0)
+    return np.where(variance > (1e-12 * size) ** 2, np.sqrt(variance), 1.0)
+
+
+def _spread(ordered: NDArray, share: NDArray, unit: NDArray) -> float:
+    """Return the mean L1 distance of two random rows (Gini's mean difference, summed)."""
+    gaps = np.diff(ordered, axis=0)
+    below = share[:-1]
+    spread = float((2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit).sum())
+    return spread if np.isfinite(spread) and spread > 0 else 1.0
+
+
+def _quantile_table(ordered: NDArray, share: NDArray) -> tuple[NDArray, NDArray]:
+    """Return values and their ranks: the least value 0, the greatest 1, ties in the middle."""
+    targets = np.linspace(0.0, 1.0, _LEVELS)
+    n_features = ordered.shape[1]
+    knots, levels = np.empty((2, n_features, _LEVELS))
+    for j in range(n_features):
+        at = np.searchsorted(share[:, j], targets - 1e-12)
+        picked = ordered[np.minimum(at, len(ordered) - 1), j]
+        value, first, count = np.unique(picked, return_index=True, return_counts=True)
+        rank = targets[first] + (count - 1) / (2.0 * (_LEVELS - 1))
+        rank[0], rank[-1] = 0.0, 1.0 if len(value) > 1 else 0.0
+        knots[j], levels[j] = value[-1], rank[-1]
+        knots[j, : len(value)], levels[j, : len(value)] = value, rank
+    return knots, levels

@@ -1,0 +1,70 @@
+"""The vector work of conjugate gradients, fused: each array is read once a step.
+
+All arrays are (n_columns, K), a block of their rows at a time; sums over rows
+come back one a block and are added in block order, so that results do not
+depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from gramless.loops.compile import reordering_loop
+
+
+@reordering_loop
+def add_ridge(direction, ridge, product, curvature):  # type: ignore[no-untyped-def]
+    """``product += ridge * direction``; ``curvature[k] = sum direction * product``."""
+    n_rows, n_columns = product.shape
+    for k in range(n_columns):
+        curvature[k] = 0.0
+    if n_columns == 1:
+        total = 0.0
+        for i in range(n_rows):
+            product[i, 0] += ridge[i] * direction[i, 0]
+            total += direction[i, 0] * product[i, 0]
+        curvature[0] = total
+        return
+    for i in range(n_rows):
+        for k in range(n_columns):
+            product[i, k] += ridge[i] * direction[i, k]
+            curvature[k] += direction[i, k] * product[i, k]
+
+
+@reordering_loop
+def advance(length, direction, product, inverse, weights, residual, energy):  # type: ignore[no-untyped-def]
+    """Take a step and return the residual's squared norms.
+
+    ``weights += length * direction``, ``residual -= length * product``,
+    ``energy[k] = sum inverse * residual**2``.
+    """
+    n_rows, n_columns = residual.shape
+    for k in range(n_columns):
+        energy[k] = 0.0
+    if n_columns == 1:
+        step, total = length[0], 0.0
+        for i in range(n_rows):
+            weights[i, 0] += step * direction[i, 0]
+            r = residual[i, 0] - step * product[i, 0]
+            residual[i, 0] = r
+            total += inverse[i] * r * r
+        energy[0] = total
+        return
+    for i in range(n_rows):
+        for k in range(n_columns):
+            weights[i, k] += length[k] * direction[i, k]
+            r = residual[i, k] - length[k] * product[i, k]
+            residual[i, k] = r
+            energy[k] += inverse[i] * r * r
+
+
+@reordering_loop
+def redirect(ratio, residual, inverse, direction):  # type: ignore[no-untyped-def]
+    """``direction = inverse * residual + ratio * direction``."""
+    n_rows, n_columns = residual.shape
+    if n_columns == 1:
+        factor = ratio[0]
+        for i in range(n_rows):
+            direction[i, 0] = inverse[i] * residual[i, 0] + factor * direction[i, 0]
+        return
+    for i in range(n_rows):
+        for k in range(n_columns):
+            direction[i, k] = inverse[i] * residual[i, k] + ratio[k] * direction[i, k]

@@ -1,0 +1,357 @@
+"""A warm search over scaling, bandwidth and alpha on held-back rows.
+
+First on a small sample: bandwidths along a geometric path, from a start in
+both directions for as long as the score improves; for each, the path of
+alphas from strong to weak, every solution starting from the last. Then, when
+there are many more rows, the neighbourhood again on a larger sample, because
+more rows want finer bins and less penalty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from gramless.features.inputs import Rows
+from gramless.features.scaling import Scaler, ScalingKind
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L2
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.objective import Problem
+from gramless.tuning.relevance import learned_relevance
+from gramless.tuning.splits import holdout_splits
+
+Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]
+"""``score(predictions, targets, sample_weight)``: smaller is better."""
+
+START_BANDWIDTH = 0.25
+"""In mean distances between rows."""
+ALPHAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+_BANDWIDTH_RANGE = (2.0**-8, 8.0)
+_STEPS = (2.0, 2.0**0.5)
+_ITERATIONS = 20
+_TIE = 1.01
+"""Of alphas whose scores differ by less, the strongest: few iterations hide overfitting."""
+_RELEVANCE_ROUNDS = 3
+_RELEVANCE_GAIN = 0.85
+"""Learned weights must lower the score this much: they also fit what drifts."""
+_RELEVANCE_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search chooses.
+
+    Attributes
+    ----------
+    scaling : {"none", "standard", "quantile"}
+    bandwidth : float
+        In mean L1 distances between two rows, inputs scaled.
+    alpha : float
+    relevance : array (n_features,), optional
+        Learned weights of the inputs; None weighs them alike.
+    """
+
+    scaling: ScalingKind
+    bandwidth: float
+    alpha: float
+    relevance: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One solution judged on held-back rows."""
+
+    settings: Settings
+    score: float
+    n_iter: int
+    n_rows: int
+    n_grids: int
+    seconds: float
+    curve: list[float] = field(repr=False)
+    """Scores every fourth iteration and at the end."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the trial as plain data."""
+        flat = asdict(self)
+        settings = flat.pop("settings")
+        settings["relevance"] = "equal" if settings["relevance"] is None else "learned"
+        return {**settings, **flat}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows with their targets, (n,) or (n, K), and how to judge predictions of them."""
+
+    rows: Rows
+    targets: Vector
+    sample_weight: NDArray[np.float64] | None
+    score: Score
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs K."""
+        return 1 if self.targets.ndim == 1 else self.targets.shape[1]
+
+    def weights_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
+        """Return the sample weights of some rows."""
+        return None if self.sample_weight is None else self.sample_weight[rows]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What may be tried: one entry where the user has decided."""
+
+    scalings: tuple[ScalingKind, ...]
+    bandwidth: NDArray[np.float64] | None
+    """In units of the scaled inputs, one number or one an input; None to search."""
+    alpha: float | None
+    relevance: bool
+    """Whether weights of the inputs may be learned."""
+
+
+@dataclass
+class Search:
+    """Tries settings and remembers every trial.
+
+    Parameters
+    ----------
+    data : Data
+    feature_map : feature map
+        A template: ``set_params(bandwidth=...)``, ``fit_rows``, ``rows_matrix``.
+    choices : Choices
+    seed : int
+    n_jobs : int or None
+    report : callable
+        Called with a line of text after each bandwidth.
+    """
+
+    data: Data
+    feature_map: Any
+    choices: Choices
+    seed: int
+    n_jobs: int | None = None
+    report: Callable[[str], None] = lambda line: None
+    trials: list[Trial] = field(default_factory=list)
+
+    def run(self) -> Settings:
+        """Return the settings with the best score.
+
+        Notes
+        -----
+        A few dozen solves on at most 12,000 rows and 128 grids, then a few on
+        at most 40,000 rows; fewer for many outputs.
+        """
+        few = self.data.n_outputs <= 4
+        n_rows = self.data.rows.shape[0]
+        small, large = (12_000, 40_000) if few else (8_000, 24_000)
+        n_grids = min(self.feature_map.n_grids, 128 if few else 64)
+        sample = _Sample(self, small, n_grids, 0.0)
+        equal = self._best_bandwidth(sample, self._first_settings(), _STEPS, self.choices.scalings)
+        best = equal
+        if self.choices.relevance and self.choices.bandwidth is None:
+            best = self._best_relevance(sample, equal)
+        if n_rows > 1.5 * small:
+            sample = _Sample(self, large, n_grids, best.settings.alpha)
+            best = self._refine(sample, best.settings, equal.settings)
+        return best.settings
+
+    def bandwidth(self, settings: Settings, scaler: Scaler) -> Any:
+        """Return the bandwidth in units of the scaled inputs."""
+        if self.choices.bandwidth is not None:
+            return self.choices.bandwidth
+        return settings.bandwidth * scaler.spread
+
+    def _first_settings(self) -> Settings:
+        return Settings(self.choices.scalings[0], START_BANDWIDTH, 0.0)
+
+    def _best_bandwidth(
+        self,
+        sample: _Sample,
+        start: Settings,
+        steps: Sequence[float],
+        scalings: Sequence[ScalingKind],
+    ) -> Trial:
+        best = min((sample.trial(replace(start, scaling=s)) for s in scalings), key=_by_score)
+        if self.choices.bandwidth is not None:
+            return best
+        for step in steps:
+            best = self._walk(sample, best, step)
+        others = [s for s in scalings if s != best.settings.scaling]
+        tried = [sample.trial(replace(best.settings, scaling=s)) for s in others]
+        return min([best, *tried], key=_by_score)
+
+    def _refine(self, sample: _Sample, found: Settings, equal: Settings) -> Trial:
+        """Ask again on more rows what the small sample decided."""
+        rivals = [sample.trial(replace(found, scaling=s)) for s in self.choices.scalings]
+        best = min(rivals, key=_by_score)
+        if found.relevance is not None:
+            plain = sample.trial(replace(equal, alpha=found.alpha))
+            best = best if best.score <= _RELEVANCE_GAIN * plain.score else plain
+        return best if self.choices.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
+
+    def _best_relevance(self, sample: _Sample, best: Trial) -> Trial:
+        """Learn weights of the inputs for as long as they lower the score."""
+        trial, found = best, best
+        for _ in range(_RELEVANCE_ROUNDS):
+            relevance = sample.relevance(trial.settings)
+            if relevance is None:
+                return best
+            trial = sample.trial(replace(trial.settings, relevance=relevance))
+            if trial.score >= found.score:
+                break
+            found = trial
+        if found.score > _RELEVANCE_GAIN * best.score:
+            return best
+        return self._walk(sample, found, _STEPS[-1])
+
+    def _walk(self, sample: _Sample, best: Trial, step: float) -> Trial:
+        """Follow the path of bandwidths, finer first, while the score improves."""
+        centre = best
+        for factor in (1.0 / step, step):
+            while True:
+                bandwidth = best.settings.bandwidth * factor
+                if not _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]:
+                    break
+                trial = sample.trial(replace(best.settings, bandwidth=bandwidth))
+                if trial.score >= best.score:
+                    break
+                best = trial
+            if best is not centre:
+                break
+        return best
+
+
+class _Sample:
+    """Rows drawn once for a stage of the search, their scalers fitted once each."""
+
+    def __init__(self, search: Search, size: int, n_grids: int, centre_alpha: float) -> None:
+        self.search, self.n_grids = search, n_grids
+        self.splits = holdout_splits(search.data.rows.shape[0], size, search.seed)
+        self.scalers: dict[ScalingKind, list[Scaler]] = {}
+        self.alphas = _alpha_path(search.choices.alpha, centre_alpha)
+
+    def trial(self, settings: Settings) -> Trial:
+        """Return the best alpha's trial at a scaling and bandwidth, averaged over the splits.
+
+        The first trial of a stage walks the whole path of alphas, later ones the
+        neighbours of the alpha they start from.
+        """
+        started = time.perf_counter()
+        if settings.alpha in self.alphas[1:-1] and self.search.choices.alpha is None:
+            at = self.alphas.index(settings.alpha)
+            alphas = self.alphas[at - 1 : at + 2]
+        else:
+            alphas = self.alphas
+        paths = [self._path(settings, alphas, k) for k in range(len(self.splits))]
+        seconds = (time.perf_counter() - started) / len(alphas)
+        trials = []
+        for at, alpha in enumerate(alphas[: min(len(path) for path in paths)]):
+            curves = [path[at][0] for path in paths]
+            score = float(np.mean([curve[-1] for curve in curves]))
+            trials.append(
+                Trial(
+                    replace(settings, alpha=alpha), score, paths[0][at][1],
+                    len(self.splits[0][0]), self.n_grids, seconds, curves[0],
+                )
+            )
+        self.search.trials.extend(trials)
+        least = min(trial.score for trial in trials)
+        best = next(trial for trial in trials if trial.score <= _TIE * least)
+        self.search.report(
+            f"{best.n_rows:>7} rows, {best.n_grids} grids: {settings.scaling} scaling, bandwidth "
+            f"{settings.bandwidth:.4g}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
+        )
+        return best
+
+    def _path(
+        self, settings: Settings, alphas: Sequence[float], k: int
+    ) -> list[tuple[list[float], int]]:
+        """Return each alpha's validation curve and iterations, until two in a row are worse."""
+        data, (training, validation) = self.search.data, self.splits[k]
+        _, Z, held_back = self._matrices(settings, k)
+        truth, weight = data.targets[validation], data.weights_of(validation)
+        path: list[tuple[list[float], int]] = []
+        weights = None
+        for alpha in alphas:
+            problem = Problem(
+                Z, data.targets[training], L2(alpha, n_free=1),
+                sample_weight=data.weights_of(training),
+            )
+            curve: list[float] = []
+
+            def watch(iteration: int, w: Vector, curve: list[float] = curve) -> None:
+                if iteration % 4 == 0:
+                    curve.append(data.score(held_back.matvec(w), truth, weight))
+
+            solution = self._solver().solve(problem, weights, watch)
+            weights = solution.weights
+            curve.append(data.score(held_back.matvec(weights), truth, weight))
+            path.append((curve, solution.n_iter))
+            last = [curve[-1] for curve, _ in path[-3:]]
+            if len(last) == 3 and last[2] > last[1] > last[0]:
+                break
+        return path
+
+    def relevance(self, settings: Settings) -> NDArray[np.float64] | None:
+        """Return weights of the inputs learned at these settings; None for sparse rows."""
+        data, (training, _) = self.search.data, self.splits[0]
+        if sp.issparse(data.rows):
+            return None
+        feature_map, Z, _ = self._matrices(settings, 0)
+        problem = Problem(
+            Z, data.targets[training], L2(settings.alpha, n_free=1),
+            sample_weight=data.weights_of(training),
+        )
+        weights = self._solver().solve(problem).weights[:-1]
+        scaler = self._scaler(settings.scaling, 0)
+        most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
+        rows = scaler.rows(data.rows[training[:: max(1, len(training) // most)]])
+        steps = 0.5 * self.search.bandwidth(settings, scaler) * scaler.unit
+        return learned_relevance(feature_map, weights, np.asarray(rows), steps)
+
+    def _solver(self) -> ConjugateGradient:
+        return ConjugateGradient(tol=1e-2, max_iter=_ITERATIONS, n_jobs=self.search.n_jobs)
+
+    def _matrices(
+        self, settings: Settings, k: int
+    ) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
+        """Return the fitted feature map, and the training and the held-back matrix."""
+        (training, validation), n_jobs = self.splits[k], self.search.n_jobs
+        rows = self.search.data.rows
+        scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
+        feature_map = clone(self.search.feature_map).set_params(
+            bandwidth=self.search.bandwidth(settings, scaler) * scaler.unit, n_grids=self.n_grids
+        )
+        Z = WithIntercept(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))
+        held_back = WithIntercept(feature_map.rows_matrix(scaler.rows(rows[validation], n_jobs)))
+        return feature_map, Z, held_back
+
+    def _scaler(self, kind: ScalingKind, k: int) -> Scaler:
+        if kind not in self.scalers:
+            data = self.search.data
+            self.scalers[kind] = [
+                Scaler.fit(kind, data.rows[training], data.weights_of(training))
+                for training, _ in self.splits
+            ]
+        return self.scalers[kind][k]
+
+
+def _alpha_path(given: float | None, centre: float) -> tuple[float, ...]:
+    if given is not None:
+        return (given,)
+    if centre == 0.0:
+        return ALPHAS
+    return tuple(centre * factor for factor in (10**0.5, 1.0, 10**-0.5, 0.1))
+
+
+def _by_score(trial: Trial) -> float:
+    return trial.score

@@ -1,0 +1,565 @@
+"""Model files: exact round trips, and one clear error for whatever else a file may hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from safetensors.numpy import load_file, save_file
+from sklearn.exceptions import NotFittedError
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
+from gramless.base.errors import InputError, ModelFileError
+from gramless.datasets import Table
+from gramless.estimators import persistence
+from gramless.estimators.persistence import describe
+from gramless.kernels import ExponentialPower, Hat, Laplacian, Mixture
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.preconditioners import Identity
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 4))
+NUMBERS = X[:, 0] + X[:, 1] ** 2
+THREE = np.digitize(NUMBERS, [0.5, 1.5])
+NEW = RNG.normal(size=(300, 4)) * 2
+FAST = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+
+
+def small(**options):
+    return RandomBinning(**{"n_grids": 8, "random_state": 3, **options})
+
+
+def mixed_table(n=200):
+    values = X[:n].copy()
+    values[3, 0] = np.nan
+    text = np.array(["röd", "", "blå\n\"'\\"], dtype=object)[np.arange(n) % 3]
+    return Table({"a": values[:, 0], "b c": values[:, 1], "t": text})
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model.gramless"
+    save(KernelClassifier(small(), **FAST).fit(X, THREE), path)
+    return path
+
+
+@pytest.fixture
+def there(tmp_path):
+    return tmp_path / "model.gramless"
+
+
+def again(model, path):
+    save(model, path)
+    assert os.listdir(path.parent) == [path.name]
+    return load(path)
+
+
+def same(found, expected):
+    assert type(found) is type(expected)
+    assert found.dtype.kind == expected.dtype.kind
+    np.testing.assert_array_equal(found, expected)
+
+
+CLASSES = {
+    "two": (NUMBERS > 1).astype(int),
+    "three": THREE,
+    "floats": np.where(NUMBERS > 1, 2.0, -1.0),
+    "bool": NUMBERS > 1,
+    "text": np.array(["ä", "b", "c d"])[THREE],
+    "object text": np.array(["x", "\ud800 lone", 'quote " \\ {}'], dtype=object)[THREE],
+    "uint8": THREE.astype(np.uint8),
+    "many": np.arange(200) % 40,
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_classifier(kind, there):
+    model = KernelClassifier(small(), **FAST).fit(X, CLASSES[kind])
+    found = again(model, there)
+    same(found.classes_, model.classes_)
+    same(found.predict(NEW), model.predict(NEW))
+    same(found.decision_function(NEW), model.decision_function(NEW))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"scaling": "none"},
+        {"scaling": "quantile"},
+        {"bandwidth": np.array([1.0, np.inf, 0.5, 2.0])},
+        {"solver": "cg"},
+        {"solver": ConjugateGradient(Identity(), tol=1e-2, max_iter=7)},
+        {"random_state": np.random.RandomState(1)},
+        {"n_jobs": 2, "verbose": 0, "max_iter": 5},
+        {"alpha": np.float32(0.25)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_regressor(options, outputs, there):
+    y = NUMBERS if outputs == 1 else np.c_[NUMBERS, X[:, 2]]
+    model = KernelRegressor(small(), **{**FAST, **options}).fit(X, y)
+    found = again(model, there)
+    same(found.predict(NEW), model.predict(NEW))
+    for name in ("n_jobs", "max_iter", "tol", "scaling", "solver"):
+        assert getattr(found, name) == getattr(model, name)
+    same(np.asarray(found.bandwidth), np.asarray(model.bandwidth))
+
+
+def test_searched_defaults_and_their_trials(there):
+    model = KernelRegressor(random_state=0).fit(X[:60], NUMBERS[:60])
+    found = again(model, there)
+    same(found.predict(NEW), model.predict(NEW))
+    assert found.search_ == model.search_
+    assert found.settings_ == model.settings_
+    assert found.history_ == model.history_
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    ["hat", Laplacian(), ExponentialPower(0.3), Mixture((Hat(), Laplacian()), (1.0, 2.0))],
+    ids=str,
+)
+@pytest.mark.parametrize("precision", [np.float32, np.float64, sp.csr_array])
+def test_binning(kernel, precision, there):
+    rows, new = (
+        (sp.csr_array(X * (X > 0)), sp.csr_array(NEW * (NEW > 0)))
+        if precision is sp.csr_array
+        else (X.astype(precision), NEW.astype(precision))
+    )
+    binning = small(kernel=kernel, bandwidth=1.5).fit(rows)
+    found = again(binning, there)
+    assert (found.transform(new) != binning.transform(new)).nnz == 0
+    assert found.get_params() == binning.get_params()
+    for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_", "bandwidth_"):
+        same(getattr(found, name), getattr(binning, name))
+    for name in ("kappa_", "kappa_bar_", "seed_", "n_features_in_"):
+        assert getattr(found, name) == getattr(binning, name)
+
+
+def test_a_kernel_given_as_a_function_becomes_its_table(there):
+    binning = small(kernel=lambda t: 1 / np.sqrt(1 + t)).fit(X)
+    found = again(binning, there)
+    assert (found.transform(NEW) != binning.transform(NEW)).nnz == 0
+    np.testing.assert_allclose(found.kernel.gram(X), binning_gram(X), atol=0.01)
+    assert describe(there)["params"]["kernel"]["name"] == "tabulated_profile"
+
+
+def binning_gram(rows):
+    distances = np.abs(rows[:, None] - rows[None])
+    return np.prod(1 / np.sqrt(1 + distances), axis=2)
+
+
+def test_a_loaded_model_can_be_fitted_anew(there):
+    binning = again(small().fit(X), there)
+    assert (binning.fit_transform(NEW) != small().fit_transform(NEW)).nnz == 0
+
+
+def test_tables_of_mixed_columns(there):
+    table = mixed_table()
+    model = KernelClassifier(small(), **FAST).fit(table, THREE)
+    found = again(model, there)
+    same(found.decision_function(table), model.decision_function(table))
+    same(found.feature_names_in_, model.feature_names_in_)
+    assert found.n_features_in_ == 3
+    with pytest.raises(InputError, match="missing now: 't'"):
+        found.predict(Table({name: table.column(name) for name in ("a", "b c")}))
+
+
+def test_output_configuration_is_no_part_of_a_model(there):
+    binning = small().set_output(transform="default").fit(X)
+    assert not hasattr(again(binning, there), "_sklearn_output_config")
+
+
+def test_equal_models_give_equal_files(there, tmp_path):
+    for name in ("a", "b"):
+        save(KernelRegressor(small(), **FAST).fit(X, NUMBERS), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_any_safetensors_reader_reads_the_arrays(model_file):
+    tensors = load_file(model_file)
+    assert tensors["coef_"].shape == (len(tensors["features_.keys"]), 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (KernelRegressor(solver=object()), "solver is of the class object"),
+        (KernelRegressor(max_iter=lambda: 3), "max_iter is of the class function"),
+        (type("Mine", (KernelRegressor,), {})(), "class Mine"),
+    ],
+)
+def test_what_no_file_can_hold_is_named(model, said, there):
+    fitted = KernelRegressor(small(), **FAST).fit(X, NUMBERS)
+    vars(fitted).update({k: v for k, v in vars(model).items() if k != "features"})
+    fitted.__class__ = type(model)
+    with pytest.raises(InputError, match=said):
+        save(fitted, there)
+    assert not os.listdir(there.parent)
+
+
+def test_dates_as_classes_are_refused(there):
+    model = KernelClassifier(small(), **FAST).fit(X, THREE)
+    model.classes_ = np.array(["2020", "2021", "2022"], dtype="datetime64[Y]")
+    with pytest.raises(InputError, match="classes_ holds datetime64"):
+        save(model, there)
+
+
+def test_own_feature_maps_are_refused(there):
+    class Own(RandomBinning):
+        pass
+
+    model = KernelRegressor(Own(n_grids=4, random_state=0), **FAST).fit(X, NUMBERS)
+    with pytest.raises(InputError, match="class Own"):
+        save(model, there)
+
+
+def test_an_unfitted_model_is_refused(there):
+    with pytest.raises(NotFittedError):
+        save(KernelRegressor(), there)
+
+
+# Writing: whole or not at all.
+
+
+@pytest.mark.parametrize("fails", ["fsync", "replace"])
+def test_a_failing_disk_leaves_the_old_file(fails, there, monkeypatch):
+    model = KernelRegressor(small(), **FAST).fit(X, NUMBERS)
+    there.write_bytes(b"precious")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(persistence.os, fails, fail)
+    with pytest.raises(ModelFileError, match=r"model\.gramless cannot be written \(No space"):
+        save(model, there)
+    assert there.read_bytes() == b"precious"
+    assert os.listdir(there.parent) == [there.name]
+
+
+def test_an_interrupt_leaves_no_part(there, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(persistence.os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save(small().fit(X), there)
+    assert not os.listdir(there.parent)
+
+
+@pytest.mark.parametrize("place", ["absent/model", "."])
+def test_places_where_nothing_can_be_written(place, tmp_path):
+    with pytest.raises(ModelFileError, match=r"cannot be written|no file that could be replaced"):
+        save(small().fit(X), tmp_path / place)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_permissions_and_links_are_those_of_any_new_file(there, tmp_path):
+    there.symlink_to(tmp_path / "real")
+    save(small().fit(X), there)
+    assert there.is_symlink()
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+# Reading: whatever a file holds, a model or one error that names the file.
+
+
+def refused(path, match=None):
+    with pytest.raises(ModelFileError, match=match) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_absent_and_unreadable(there, tmp_path):
+    refused(there, "no model file")
+    refused(tmp_path, "cannot be read")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0" * 8, b"\xff" * 100, b"a,b\n1,2\n" * 50, b"\x80\x04\x95" + b"x" * 99, b"{}" * 99],
+)
+def test_other_files(content, there):
+    there.write_bytes(content)
+    refused(there)
+
+
+def test_other_safetensors(there):
+    save_file({"a": np.eye(2)}, there)
+    refused(there, "no model of gramless")
+    save_file({"a": np.eye(2)}, there, metadata={"format": "gramless"})
+    refused(there)
+
+
+def test_truncation_anywhere(model_file, there):
+    whole = model_file.read_bytes()
+    for cut in [*range(0, 200, 7), *np.linspace(200, len(whole) - 1, 60).astype(int)]:
+        there.write_bytes(whole[:cut])
+        refused(there)
+    there.write_bytes(whole + b"\0")
+    refused(there)
+
+
+def test_any_flipped_bit(model_file, there):
+    whole = bytearray(model_file.read_bytes())
+    length = 8 + int.from_bytes(whole[:8], "little")
+    places = [*range(16), *RNG.integers(16, length, 250), length - 1]
+    places += [*RNG.integers(length, len(whole), 100), length, len(whole) - 1]
+    for place in places:
+        bit = 1 << int(RNG.integers(8))
+        whole[place] ^= bit
+        there.write_bytes(whole)
+        refused(there)
+        whole[place] ^= bit
+    there.write_bytes(whole)
+    load(there)
+
+
+def split(path):
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    return json.loads(raw[8 : 8 + length]), raw[8 + length :]
+
+
+def join(path, entries, data, *, sign=True):
+    metadata = entries["__metadata__"]
+    if sign:
+        metadata["data_sha256"] = hashlib.sha256(data).hexdigest()
+        metadata["header_sha256"] = "0" * 64
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    if sign:
+        digest = hashlib.sha256(len(text).to_bytes(8, "little") + text).hexdigest()
+        text = text.replace(b'"header_sha256":"' + b"0" * 64, f'"header_sha256":"{digest}'.encode())
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def forged(source, target, change, *, sign=True):
+    """Write a file whose model was changed, by default with checksums that fit."""
+    entries, data = split(source)
+    model = json.loads(entries["__metadata__"]["model"])
+    change(model)
+    entries["__metadata__"]["model"] = json.dumps(model)
+    join(target, entries, data, sign=sign)
+
+
+def retensored(source, target, changed):
+    """Write a file with other arrays under the old names, with checksums that fit."""
+    metadata = split(source)[0]["__metadata__"]
+    tensors = {**load_file(source), **changed}
+    save_file({name: array.copy() for name, array in tensors.items()}, target)
+    entries, data = split(target)
+    join(target, {"__metadata__": metadata, **entries}, data)
+
+
+def test_forging_without_a_change_loads(model_file, there):
+    forged(model_file, there, lambda model: None)
+    same(load(there).predict(NEW), load(model_file).predict(NEW))
+    retensored(model_file, there, {})
+    same(load(there).predict(NEW), load(model_file).predict(NEW))
+
+
+def test_an_edited_header_is_noticed(model_file, there):
+    forged(model_file, there, lambda model: model["state"].update(alpha_=7.0), sign=False)
+    refused(there, "header does not have the checksum")
+    with pytest.raises(ModelFileError, match="header does not have the checksum"):
+        describe(there)
+
+
+def test_edited_data_are_noticed(model_file, there):
+    data = split(model_file)[1]
+    there.write_bytes(model_file.read_bytes()[: -len(data)] + bytes(len(data)))
+    refused(there, "data do not have the checksum")
+    assert describe(there)["class"] == "KernelClassifier"
+
+
+def test_a_newer_format_says_to_upgrade(model_file, there):
+    entries, data = split(model_file)
+    entries["__metadata__"].update(format_version="2", gramless_version="9.9")
+    join(there, entries, data)
+    assert "9.9" in refused(there, "Install a newer gramless")
+
+
+@pytest.mark.parametrize("name", ["os.system", "Pipeline", "object", "Own", "", None, 3, ["a"]])
+def test_hostile_class_names(name, model_file, there):
+    forged(model_file, there, lambda model: model.update({"class": name}))
+    refused(there)
+    forged(model_file, there, lambda m: m["state"]["features_"]["model"].update({"class": name}))
+    refused(there)
+    forged(model_file, there, lambda m: m["state"]["scaler_"].update(record=name))
+    refused(there)
+
+
+def put(*path):
+    """Return a change that puts the last of ``path`` at the place named by the others."""
+
+    def change(model):
+        for key in path[:-2]:
+            model = model[key]
+        model[path[-2]] = path[-1]
+
+    return change
+
+
+FEATURES = ("state", "features_", "model")
+KERNEL = ("params", "features", "model", "params", "kernel")
+ONE_NUMBER = {"dict": {"dtype": "float32", "columns": [{"dict": {"name": "a", "fill": 0.5}}]}}
+REGRESSOR = {"class": "KernelRegressor", "params": {}}
+HOSTILE = {
+    "no state": put("state", None),
+    "state no mapping": put("state", [1]),
+    "method": put("state", "predict", 1),
+    "dunder": put("state", "__class__", 1),
+    "private": put("state", "_check_new_", 1),
+    "odd name": put("state", "x y", 1),
+    "unknown parameter": put("params", "surprise", 1),
+    "params no mapping": put("params", 3),
+    "unknown mark": put("state", "alpha_", {"call": "os.system"}),
+    "marked method": put("state", "alpha_", {"value": 1}),
+    "unknown kernel": put(*KERNEL, {"kernel": {"dict": {"name": "x"}}}),
+    "features no map": put("state", "features_", 3),
+    "features a regressor": put("state", "features_", {"model": REGRESSOR}),
+    "features unfitted": put(*FEATURES, "state", None),
+    "grids gone": put(*FEATURES, "state", "widths_", 1.5),
+    "absent tensor": put("state", "coef_", {"tensor": "nowhere"}),
+    "tensor of another": put("state", "coef_", {"tensor": "features_.keys"}),
+    "coef a list": put("state", "coef_", [1.0]),
+    "no intercept": put("state", "intercept_", None),
+    "intercept a number": put("state", "intercept_", 0.5),
+    "no classes": put("state", "classes_", None),
+    "classes too few": put("state", "classes_", {"text": ["a", "b"], "object": True}),
+    "classes mixed": put("state", "classes_", {"text": ["a", 2, None], "object": True}),
+    "inputs": put("state", "n_features_in_", 5),
+    "inputs of the map": put(*FEATURES, "state", "n_features_in_", 5),
+    "names": put("state", "feature_names_in_", {"text": ["a"], "object": True}),
+    "scaler": put("state", "scaler_", None),
+    "scaler kind": put("state", "scaler_", "fields", "kind", "quantile"),
+    "scaler field": put("state", "scaler_", "fields", "surprise", 1),
+    "encoder": put("state", "encoder_", {"encoder": {"dict": {"columns": [], "dtype": "f4"}}}),
+    "encoder that does not fit": put("state", "encoder_", {"encoder": ONE_NUMBER}),
+    "seed": put(*FEATURES, "state", "seed_", "0"),
+    "infinite": put("state", "alpha_", {"float": "1e999"}),
+    "alpha": put("state", "alpha_", True),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_forged_content_is_refused(kind, model_file, there):
+    forged(model_file, there, HOSTILE[kind])
+    refused(there)
+
+
+def test_deep_nesting_is_refused(model_file, there):
+    for opening, closing in (("[", "]"), ('{"tuple":[', "]}"), ('{"dict":{"a":', "}}")):
+        entries, data = split(model_file)
+        deep = opening * 20_000 + "1" + closing * 20_000
+        metadata = entries["__metadata__"]
+        metadata["model"] = metadata["model"].replace('"alpha_": 0.001', f'"alpha_": {deep}')
+        join(there, entries, data)
+        refused(there)
+
+
+def test_a_huge_header_is_refused_unread(there):
+    with open(there, "wb") as file:
+        file.write((persistence.MAX_HEADER_BYTES + 8).to_bytes(8, "little"))
+        file.truncate(persistence.MAX_HEADER_BYTES + 100)
+    refused(there, "truncated or no model")
+
+
+def test_a_header_above_the_limit_is_not_written(there, monkeypatch):
+    monkeypatch.setattr(persistence, "MAX_HEADER_BYTES", 1000)
+    with pytest.raises(InputError, match="fewer categories"):
+        save(small().fit(X), there)
+
+
+MALFORMED = {
+    "coef short": lambda t: {"coef_": t["coef_"][:-1]},
+    "coef wide": lambda t: {"coef_": np.c_[t["coef_"], t["coef_"]]},
+    "coef flat": lambda t: {"coef_": t["coef_"][:, 0].copy()},
+    "coef float32": lambda t: {"coef_": t["coef_"].astype(np.float32)},
+    "coef cube": lambda t: {"coef_": t["coef_"][:, :, None].copy()},
+    "coef empty": lambda t: {"coef_": t["coef_"][:, :0].copy()},
+    "keys short": lambda t: {"features_.keys": t["features_.keys"][:-1]},
+    "keys unsigned": lambda t: {"features_.keys": t["features_.keys"].view(np.uint64)},
+    "offsets down": lambda t: {"features_.offsets_": t["features_.offsets_"][::-1].copy()},
+    "offsets negative": lambda t: {"features_.offsets_": t["features_.offsets_"] - 1},
+    "offsets huge": lambda t: {"features_.offsets_": t["features_.offsets_"] * 2**50},
+    "offsets swing": lambda t: {
+        "features_.offsets_": np.array([0, 2**63 - 1, -5, *t["features_.offsets_"][3:]])
+    },
+    "offsets short": lambda t: {"features_.offsets_": t["features_.offsets_"][:-1]},
+    "offsets flat": lambda t: {"features_.offsets_": t["features_.offsets_"] // 10**6},
+    "widths nan": lambda t: {"features_.widths_": t["features_.widths_"] * np.nan},
+    "widths zero": lambda t: {"features_.widths_": t["features_.widths_"] * 0},
+    "widths flat": lambda t: {"features_.widths_": t["features_.widths_"].ravel()},
+    "widths none": lambda t: {"features_.widths_": t["features_.widths_"][:0].copy()},
+    "shifts short": lambda t: {"features_.shifts_": t["features_.shifts_"][:-1]},
+    "shifts infinite": lambda t: {"features_.shifts_": t["features_.shifts_"] + np.inf},
+    "hash short": lambda t: {"features_.multipliers": t["features_.multipliers"][:, :-1].copy()},
+    "cells short": lambda t: {"features_.cell_offsets": t["features_.cell_offsets"][:-1]},
+    "unit short": lambda t: {"scaler_.unit": t["scaler_.unit"][:-1]},
+    "classes": lambda t: {"classes_": np.arange(4)},
+    "classes square": lambda t: {"classes_": np.eye(3)},
+    "stowaway": lambda t: {"stowaway": np.eye(3)},
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_arrays_that_do_not_fit_are_refused(kind, model_file, there):
+    retensored(model_file, there, MALFORMED[kind](load_file(model_file)))
+    assert "has no place" not in refused(there) or kind == "stowaway"
+
+
+def test_arrays_of_another_number_type_are_refused(model_file, there):
+    entries, data = split(model_file)
+    for name in ("BF16", "F8_E5M2", "nonsense", 3):
+        changed = json.loads(json.dumps(entries))
+        changed["coef_"]["dtype"] = name
+        join(there, changed, data)
+        refused(there)
+
+
+def test_loaded_arrays_are_writable_and_the_file_is_let_go(model_file, there):
+    there.write_bytes(model_file.read_bytes())
+    found = load(there)
+    there.write_bytes(b"")
+    found.coef_ *= 2
+    assert found.decision_function(NEW).shape == (300, 3)
+
+
+def test_describe_tells_what_a_file_holds(model_file):
+    found = describe(model_file)
+    json.dumps(found, allow_nan=False)
+    assert found["class"] == "KernelClassifier"
+    assert found["bytes"] == model_file.stat().st_size
+    assert found["params"]["alpha"] == 1e-3
+    assert found["params"]["features"]["params"]["n_grids"] == 8
+    assert found["fitted"]["coef_"]["shape"][1] == 3
+    assert found["fitted"]["features_"]["fitted"]["widths_"] == {"dtype": "F64", "shape": [8, 4]}
+
+
+@pytest.mark.parametrize("value", [{}, {"tensor": "nowhere"}, {"model": 3}, {"record": "x"}])
+def test_describe_refuses_odd_content(value, model_file, there):
+    forged(model_file, there, put("state", "alpha_", value))
+    with pytest.raises(ModelFileError, match="inconsistent"):
+        describe(there)
+    refused(there)
+
+
+def test_describe_refuses_what_load_refuses(there):
+    there.write_bytes(b"no model")
+    with pytest.raises(ModelFileError, match="truncated or no model"):
+        describe(there)
+    with pytest.raises(ModelFileError, match="no model file"):
+        describe(Path("absent"))

@@ -1,0 +1,302 @@
+"""Bins learned and found: the same in every layout, in parts or whole, and by brute force."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
+from gramless.features.packing import ColumnPlan, pack_block, plan_columns
+
+NONE = np.empty(0, np.int64)
+N_FEATURES = 33
+
+
+def draw_widths(seed, n_grids, n_features=N_FEATURES, ignored=0.2, mean=6.0):
+    """Draw widths, some of them infinite, and shifts within them."""
+    rng = np.random.default_rng(seed)
+    widths = mean / 2 * rng.gamma(2.0, size=(n_grids, n_features))
+    shifts = rng.random(widths.shape) * widths
+    infinite = rng.random(widths.shape) < ignored
+    widths[infinite], shifts[infinite] = np.inf, 0.0
+    return widths, shifts
+
+
+def group_of(widths, shifts, seed=0):
+    n_grids, n_features = widths.shape
+    hashes = np.random.default_rng(seed).integers(-(2**63), 2**63, (n_grids, n_features + 1))
+    return GridGroup(1.0 / widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
+
+
+def rows_of_every_kind(n_rows=1500, seed=0):
+    """Continuous columns 0-2, few values in 3-11, zero-heavy ones in 12-31, constant 32."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, N_FEATURES))
+    X[:, 3:12] = 5 * (rng.integers(0, 4, (n_rows, 1)) == np.arange(9) % 4)
+    X[:, 11] *= -0.0
+    X[:, 12:32] *= 9 * (rng.random((n_rows, 20)) < 0.05)
+    X[:, 32] = 7.0
+    return X
+
+
+def plan_of(layout, X):
+    everything = np.arange(X.shape[1])
+    if layout == "chosen":
+        return plan_columns(X)
+    if layout == "mixed":
+        a, b, c, d = np.array_split(np.random.default_rng(0).permutation(everything), 4)
+        return ColumnPlan(a, (b, c), d)
+    return ColumnPlan(
+        everything if layout == "tiles" else NONE,
+        (everything,) if layout == "patterns" else (),
+        everything if layout == "nonzeros" else NONE,
+    )
+
+
+def pack(X, group, layout="chosen", start=0, stop=None):
+    limits = cell_limits(group.inverse_widths)
+    stop = X.shape[0] if stop is None else stop
+    return pack_block(X, start, stop, plan_of(layout, X), limits)
+
+
+def learn(X, group, layout="chosen", dtype=np.uint16):
+    """Return the codes, the tables and the key of every grid and row."""
+    tables = BinTables.empty(len(group.offsets))
+    codes = np.zeros((len(group.offsets), X.shape[0]), dtype)
+    assert tables.learn(group, pack(X, group, layout), codes)
+    keys = np.array([tables.keys(g)[row.astype(np.int64) - 1] for g, row in enumerate(codes)])
+    return codes, tables, keys
+
+
+def find(tables, X, group, dtype=np.uint16, layout="chosen"):
+    codes = np.full((len(group.offsets), X.shape[0]), 99, dtype)
+    tables.find(group, pack(X, group, layout), codes)
+    return codes
+
+
+def numbered(cells):
+    """Number distinct rows of ``cells`` from 1 in order of first appearance."""
+    _, first, inverse = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(1, len(first) + 1)
+    return rank[inverse.reshape(-1)]
+
+
+def codes_by_division(X, widths, shifts):
+    X = np.asarray(X, np.float64)
+    return np.array([numbered(np.floor((X - u) / w)) for w, u in zip(widths, shifts, strict=True)])
+
+
+def keys_twin(X, group):
+    """Return the keys by the definition of the hash, with the loops' own rounding."""
+    limits = cell_limits(group.inverse_widths)
+    X = np.clip(np.asarray(X, np.float64), -limits, limits)
+    cells = np.floor((X - group.shifts[:, None]) * group.inverse_widths[:, None]).astype(np.int64)
+    return group.offsets[:, None] + (cells * group.multipliers[:, None]).sum(axis=2)
+
+
+LAYOUTS = ["chosen", "tiles", "patterns", "nonzeros", "mixed"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("dtype", "order"), [("f8", "C"), ("f8", "F"), ("f4", "C"), ("i1", "C")])
+@pytest.mark.parametrize("n_grids", [1, 5, 8])
+def test_bins_do_not_depend_on_the_layout(layout, dtype, order, n_grids):
+    X = rows_of_every_kind().astype(dtype, order=order)
+    widths, shifts = draw_widths(n_grids, n_grids)
+    group = group_of(widths, shifts)
+    codes, tables, keys = learn(X, group, layout)
+    np.testing.assert_array_equal(keys, keys_twin(X, group))
+    np.testing.assert_array_equal(codes, codes_by_division(X, widths, shifts))
+    np.testing.assert_array_equal(tables.counts, codes.max(axis=1))
+    np.testing.assert_array_equal(keys, learn(X, group, "tiles")[2])
+    np.testing.assert_array_equal(find(tables, X, group, layout=layout), codes)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
+def test_bins_of_sparse_rows_are_those_of_dense_rows(index, dtype):
+    dense = rows_of_every_kind().astype(dtype)
+    X = sp.csr_array(dense)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    group = group_of(*draw_widths(1, 8))
+    codes, tables, keys = learn(X, group)
+    expected_codes, _, expected_keys = learn(dense, group, "tiles")
+    np.testing.assert_array_equal(keys, expected_keys)
+    np.testing.assert_array_equal(codes, expected_codes)
+    np.testing.assert_array_equal(find(tables, dense, group), codes)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 200), st.sampled_from(LAYOUTS))
+def test_bins_of_random_grids_and_rows(seed, n_grids, n_rows, layout):
+    rng = np.random.default_rng(seed)
+    X = rng.choice([0.0, -0.0, 1.0, -1.0, 0.5, 3.0], (n_rows, 9))
+    X[:, 7:] += rng.normal(size=(n_rows, 2)) * 10.0 ** rng.integers(-3, 300)
+    widths, shifts = draw_widths(seed, n_grids, 9, mean=2.0)
+    group = group_of(widths, shifts, seed)
+    codes, _, keys = learn(X, group, layout)
+    expected = keys_twin(X, group)
+    np.testing.assert_array_equal(keys, expected)
+    np.testing.assert_array_equal(codes, [numbered(k[:, None]) for k in expected])
+
+
+def test_one_key_a_bin_and_one_bin_a_key():
+    # The hash maps vectors of cells to numbers: here it must not merge two of them.
+    X = rows_of_every_kind(4000)
+    widths, shifts = draw_widths(3, 8, mean=3.0)
+    group = group_of(widths, shifts)
+    codes, _, keys = learn(X, group)
+    for g in range(8):
+        assert len(np.unique(keys[g])) == codes[g].max()
+    np.testing.assert_array_equal(codes, codes_by_division(X, widths, shifts))
+
+
+@pytest.mark.parametrize("cuts", [[1], [100, 101, 1100], [1024], list(range(0, 3000, 300))])
+def test_learning_in_parts_is_learning_the_whole(cuts):
+    X = rows_of_every_kind(3000)
+    group = group_of(*draw_widths(2, 6, mean=1.0))
+    expected, whole, _ = learn(X, group)
+    tables, codes = BinTables.empty(6), np.zeros_like(expected)
+    edges = [0, *cuts, len(X)]
+    for start, stop in pairwise(edges):
+        if stop > start:
+            block = pack(X, group, start=start, stop=stop)
+            assert tables.learn(group, block, codes[:, start:stop])
+    assert tables.counts.max() > 1024
+    np.testing.assert_array_equal(codes, expected)
+    for g in range(6):
+        np.testing.assert_array_equal(tables.keys(g), whole.keys(g))
+    np.testing.assert_array_equal(find(tables, X, group), expected)
+
+
+def test_learning_known_rows_again_adds_nothing():
+    X = rows_of_every_kind()
+    group = group_of(*draw_widths(4, 3))
+    codes, tables, _ = learn(X, group)
+    before, again = tables.counts.copy(), np.zeros_like(codes)
+    assert tables.learn(group, pack(X, group), again)
+    np.testing.assert_array_equal(again, codes)
+    np.testing.assert_array_equal(tables.counts, before)
+
+
+def test_bins_never_seen_are_number_zero():
+    X = rows_of_every_kind()
+    other = np.concatenate([X[::-1], X + 1e4, np.zeros((1, N_FEATURES))])
+    group = group_of(*draw_widths(5, 8, ignored=0.0))
+    codes, tables, keys = learn(X, group)
+    found = find(tables, other, group)
+    np.testing.assert_array_equal(found[:, :1500], codes[:, ::-1])
+    known = [np.isin(twin, own) for twin, own in zip(keys_twin(other, group), keys, strict=True)]
+    np.testing.assert_array_equal(found != 0, known)
+    assert not found[:, 1500:3000].any()
+    assert not find(BinTables.empty(8), X, group).any()
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "n_bins"), [(np.uint8, np.uint16, 255), (np.uint16, np.uint32, 65_535)]
+)
+@pytest.mark.parametrize("excess", [0, 1])
+def test_codes_too_narrow_are_reported_and_found_wider(narrow, wide, n_bins, excess):
+    X = np.arange(n_bins + excess, dtype=np.float64).repeat(2)[::-1, None]
+    widths, shifts = np.array([[1.0], [50.0]]), np.array([[0.5], [3.0]])
+    group = group_of(widths, shifts)
+    tables, codes = BinTables.empty(2), np.zeros((2, len(X)), narrow)
+    assert tables.learn(group, pack(X, group), codes) == (excess == 0)
+    expected = codes_by_division(X, widths, shifts)
+    assert tables.counts[0] == n_bins + excess
+    np.testing.assert_array_equal(find(tables, X, group, wide), expected)
+    np.testing.assert_array_equal(codes, expected.astype(narrow))
+
+
+@pytest.mark.parametrize("mean", [0.2, 6.0])
+def test_tables_come_back_from_their_keys(mean):
+    X = rows_of_every_kind(3000)
+    group = group_of(*draw_widths(6, 4, mean=mean))
+    codes, tables, _ = learn(X[:2000], group)
+    again = BinTables.from_keys([tables.keys(g) for g in range(4)])
+    np.testing.assert_array_equal(again.counts, tables.counts)
+    np.testing.assert_array_equal(find(again, X[:2000], group), codes)
+    np.testing.assert_array_equal(find(again, X, group), find(tables, X, group))
+    more, expected = np.zeros((2, 4, 1000), np.uint16)
+    assert again.learn(group, pack(X[2000:], group), more)
+    assert tables.learn(group, pack(X[2000:], group), expected)
+    np.testing.assert_array_equal(more, expected)
+    for g in range(4):
+        np.testing.assert_array_equal(again.keys(g), tables.keys(g))
+
+
+@pytest.mark.parametrize("sizes", [[0], [0, 3], [5000, 0, 254, 255, 256]])
+def test_tables_of_grids_of_different_sizes(sizes):
+    rng = np.random.default_rng(0)
+    keys = [rng.integers(-(2**63), 2**63, size) for size in sizes]
+    tables = BinTables.from_keys(keys)
+    assert tables.counts.tolist() == sizes
+    for g, own in enumerate(keys):
+        np.testing.assert_array_equal(tables.keys(g), own)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_infinite_width_ignores_its_column(layout):
+    X = rows_of_every_kind()
+    widths, shifts = draw_widths(7, 4, ignored=0.0)
+    ignored = np.array([0, 4, 5, 12, 13, 32])
+    widths[:, ignored], shifts[:, ignored] = np.inf, 0.0
+    group = group_of(widths, shifts)
+    assert (group.inverse_widths[:, ignored] == 0.0).all()
+    changed = X.copy()
+    changed[:, ignored] = np.random.default_rng(1).choice([0.0, -1e308, 1e308], (1500, 6))
+    np.testing.assert_array_equal(learn(X, group, layout)[2], learn(changed, group, layout)[2])
+
+
+def test_grids_that_ignore_everything_have_one_bin():
+    X = rows_of_every_kind()
+    group = group_of(np.full((2, N_FEATURES), np.inf), np.zeros((2, N_FEATURES)))
+    codes, tables, _ = learn(X, group)
+    assert (codes == 1).all()
+    assert tables.counts.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_key_zero_is_a_key_like_any_other(layout):
+    group = GridGroup(np.ones((1, 1)), np.zeros((1, 1)), np.ones((1, 1), int), np.zeros(1, int))
+    X = np.array([[0.0], [5.5], [0.25], [7.0], [5.0], [-0.0]] * 4)
+    codes, tables, _ = learn(X, group, layout)
+    assert codes[0, :6].tolist() == [1, 2, 1, 3, 2, 1]
+    assert tables.keys(0).tolist() == [0, 5, 7]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_huge_values_share_the_outermost_bins(layout):
+    largest = np.finfo(np.float64).max
+    values = np.array([1.0, 1e19, 1e100, largest, -largest, -1e30, -1e19, 0.0])
+    group = group_of(np.array([[1.0, 1.0], [8.0, np.inf]]), np.array([[0.5, 0.25], [1.0, 0.0]]))
+    codes, _, _ = learn(np.repeat(values, 8)[:, None] * np.ones(2), group, layout)
+    assert codes[0, ::8].tolist() == [1, 2, 2, 2, 3, 3, 3, 4]
+
+
+def test_cell_limits_are_the_largest_that_fit():
+    inverse = np.array([[1.0, 0.0, 1e-300, 0.0], [4.0, 0.0, 1e-310, 1e-3]])
+    limits = cell_limits(inverse)
+    assert limits.tolist() == [2.0**58, np.finfo(float).max, np.finfo(float).max, 2.0**60 / 1e-3]
+    assert (limits * inverse <= 2.0**60 * (1 + 1e-15)).all()
+    assert cell_limits(np.empty((0, 2))).tolist() == [np.finfo(float).max] * 2
+
+
+def test_codes_may_be_a_part_of_a_larger_array():
+    X = rows_of_every_kind()
+    group = group_of(*draw_widths(8, 3))
+    expected, _, _ = learn(X, group)
+    around = np.full((5, 1600), 77, np.uint16)
+    tables = BinTables.empty(3)
+    assert tables.learn(group, pack(X, group), around[1:4, 50:1550])
+    np.testing.assert_array_equal(around[1:4, 50:1550], expected)
+    around[1:4, 50:1550] = 0
+    tables.find(group, pack(X, group), around[1:4, 50:1550])
+    np.testing.assert_array_equal(around[1:4, 50:1550], expected)
+    around[1:4, 50:1550] = 77
+    assert (around == 77).all()

@@ -1,0 +1,246 @@
+"""Packed rows: which layout columns get, and that every layout holds the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gramless.features.packing import (
+    BLOCK_CELLS,
+    MAX_PATTERNS,
+    ColumnPlan,
+    block_rows,
+    pack_block,
+    plan_columns,
+)
+from gramless.loops.packing import TILE
+
+NONE = np.empty(0, np.int64)
+LARGEST = np.finfo(np.float64).max
+
+
+def rows_of_every_kind(n_rows=1500, seed=0):
+    """Continuous columns 0-2, few values in 3-11, zero-heavy ones in 12-31, constant 32."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 33))
+    X[:, 3:12] = rng.integers(0, 4, (n_rows, 1)) == np.arange(9) % 4
+    X[:, 11] *= -0.0
+    X[:, 12:32] *= rng.random((n_rows, 20)) < 0.05
+    X[:, 32] = 7.0
+    return X
+
+
+def unpacked(block, n_features):
+    """Put the numbers of a packed block back where they came from; NaN if one came twice."""
+    X = np.zeros((block.n_rows, n_features))
+    seen = np.zeros(n_features, np.int64)
+    for k, column in enumerate(block.tiled):
+        X[:, column] = block.tiles[:, k].reshape(-1)[: block.n_rows]
+        seen[column] += 1
+    for k in range(len(block.ids)):
+        first, last = block.pattern_starts[1, k : k + 2]
+        columns = block.pattern_columns[first:last]
+        values = block.pattern_values[: last - first, block.ids[k, : block.n_rows]]
+        X[:, columns] = values.T
+        seen[columns] += 1
+    at = np.repeat(np.arange(block.n_rows), np.diff(block.indptr))
+    np.add.at(X, (at, block.sparse[block.indices]), block.values)
+    seen[block.sparse] += 1
+    assert (seen == 1).all()
+    return X
+
+
+def limits_for(X):
+    return np.full(X.shape[1], LARGEST)
+
+
+def plans(n_features):
+    """Return plans by hand: one layout alone, and all three mixed."""
+    everything = np.arange(n_features)
+    mixed = np.array_split(np.random.default_rng(0).permutation(n_features), 4)
+    return {
+        "tiles": ColumnPlan(everything, (), NONE),
+        "patterns": ColumnPlan(NONE, (everything,), NONE),
+        "nonzeros": ColumnPlan(NONE, (), everything),
+        "mixed": ColumnPlan(mixed[0], (mixed[1], mixed[2]), mixed[3]),
+    }
+
+
+def test_a_plan_gives_every_kind_its_layout():
+    plan = plan_columns(rows_of_every_kind())
+    assert plan.tiled.tolist() == [0, 1, 2]
+    assert [group.tolist() for group in plan.patterned] == [[*range(3, 12), 32]]
+    assert plan.sparse.tolist() == list(range(12, 32))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 1023])
+def test_few_rows_are_all_tiled(n_rows):
+    plan = plan_columns(np.zeros((n_rows, 40)))
+    assert plan.tiled.tolist() == list(range(40))
+    assert (plan.patterned, len(plan.sparse)) == ((), 0)
+
+
+def test_few_columns_are_all_tiled():
+    plan = plan_columns(np.zeros((5000, 5)))
+    assert (plan.tiled.tolist(), plan.patterned, len(plan.sparse)) == (list(range(5)), (), 0)
+
+
+def test_few_zero_heavy_columns_are_tiled():
+    X = np.random.default_rng(0).normal(size=(2000, 12))
+    X[np.random.default_rng(1).random(X.shape) < 0.95] = 0.0
+    assert plan_columns(X).tiled.tolist() == list(range(12))
+
+
+def test_sparse_rows_stay_sparse():
+    plan = plan_columns(sp.csr_array(np.ones((2000, 9))))
+    assert (plan.sparse.tolist(), len(plan.tiled), plan.patterned) == (list(range(9)), 0, ())
+
+
+def test_independent_columns_split_into_several_groups():
+    X = np.random.default_rng(0).integers(0, 2, (4000, 30))
+    plan = plan_columns(X)
+    assert len(plan.patterned) > 1
+    sample = X[::3][:1024]
+    for group in plan.patterned:
+        assert len(group) >= 6
+        assert len(np.unique(sample[:, group], axis=0)) <= 256
+
+
+def test_huge_values_are_patterns_like_any_other():
+    X = np.random.default_rng(0).choice([-LARGEST, 0.0, LARGEST], (2000, 1)) * np.ones(6)
+    assert [group.tolist() for group in plan_columns(X).patterned] == [list(range(6))]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.uint8, np.int64, bool])
+@pytest.mark.parametrize("n_rows", [1024, 5001])
+def test_a_plan_holds_every_column_once(dtype, n_rows):
+    X = (3 * rows_of_every_kind(n_rows)).astype(dtype)
+    plan = plan_columns(X)
+    columns = np.concatenate([plan.tiled, *plan.patterned, plan.sparse])
+    assert sorted(columns.tolist()) == list(range(33))
+    assert columns.dtype == np.int64
+
+
+@pytest.mark.parametrize("n_columns", [1, 28, 500, 1954, 10**5, 10**8])
+def test_block_rows_are_whole_tiles_of_bounded_size(n_columns):
+    rows = block_rows(n_columns)
+    assert rows % TILE == 0
+    assert TILE <= rows <= 64 * TILE
+    assert rows == TILE or rows * n_columns <= BLOCK_CELLS
+
+
+@pytest.mark.parametrize("layout", ["chosen", "tiles", "patterns", "nonzeros", "mixed"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("start", "stop"), [(0, 3000), (100, 103), (1024, 3000), (7, 2056)])
+def test_every_layout_holds_the_rows(layout, order, start, stop):
+    X = np.asarray(rows_of_every_kind(3000), order=order)
+    plan = plan_columns(X) if layout == "chosen" else plans(33)[layout]
+    block = pack_block(X, start, stop, plan, limits_for(X))
+    assert block.n_rows == stop - start
+    np.testing.assert_array_equal(unpacked(block, 33), X[start:stop])
+
+
+@given(
+    hnp.arrays(
+        np.int8, st.tuples(st.integers(1, 60), st.integers(4, 9)), elements=st.integers(-1, 1)
+    ),
+    st.sampled_from([np.int8, np.int64, np.float32, np.float64]),
+    st.data(),
+)
+def test_any_plan_holds_any_rows(X, dtype, data):
+    layout = data.draw(st.lists(st.integers(0, 3), min_size=X.shape[1], max_size=X.shape[1]))
+    parts = [np.flatnonzero(np.array(layout) == k) for k in range(4)]
+    groups = tuple(part for part in parts[1:3] if len(part) > 0)
+    start = data.draw(st.integers(0, len(X) - 1))
+    stop = data.draw(st.integers(start + 1, len(X)))
+    plan = ColumnPlan(parts[0], groups, parts[3])
+    block = pack_block(X.astype(dtype), start, stop, plan, limits_for(X))
+    np.testing.assert_array_equal(unpacked(block, X.shape[1]), X[start:stop])
+
+
+def test_the_tail_of_the_last_tile_holds_no_undefined_number():
+    X = rows_of_every_kind(1030)
+    block = pack_block(X, 0, 1030, plans(33)["tiles"], limits_for(X))
+    assert block.tiles.shape == (2, 33, TILE)
+    np.testing.assert_array_equal(block.tiles[1, :, 6:], np.tile(X[-1:].T, TILE - 6))
+
+
+def test_too_many_patterns_fall_back_to_tiles():
+    X = np.random.default_rng(0).integers(0, 2, (5000, 13)).astype(float)
+    block = pack_block(X, 0, len(X), plans(13)["patterns"], limits_for(X))
+    assert len(block.ids) == 0
+    assert block.tiled.tolist() == list(range(13))
+    np.testing.assert_array_equal(unpacked(block, 13), X)
+
+
+def test_more_patterns_than_a_table_holds_fall_back_to_tiles():
+    X = np.arange(MAX_PATTERNS + 1, dtype=float).repeat(4)[:, None]
+    assert len(pack_block(X, 0, len(X), plans(1)["patterns"], limits_for(X)).ids) == 0
+    fewer = X[4:]
+    block = pack_block(fewer, 0, len(fewer), plans(1)["patterns"], limits_for(fewer))
+    assert block.pattern_values.shape == (1, MAX_PATTERNS)
+    np.testing.assert_array_equal(unpacked(block, 1), fewer)
+
+
+@pytest.mark.parametrize("layout", ["tiles", "patterns", "nonzeros", "mixed"])
+def test_values_are_clipped_in_every_layout(layout):
+    X = np.random.default_rng(0).choice([0.0, 1.0, -1.0, 1e300, -LARGEST], (400, 8))
+    X[:, 4:] = X[:, :4]
+    X[:, 1:4] = X[:, :1]
+    limits = np.array([0.5, 1.0, 2.0, LARGEST] * 2)
+    block = pack_block(X, 3, 400, plans(8)[layout], limits)
+    np.testing.assert_array_equal(unpacked(block, 8), np.clip(X[3:], -limits, limits))
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
+@pytest.mark.parametrize(("start", "stop"), [(0, 1500), (10, 11), (1400, 1500)])
+def test_sparse_rows(index, dtype, start, stop):
+    dense = (4 * rows_of_every_kind()).astype(dtype)
+    X = sp.csr_array(dense)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    limits = np.full(33, 3.0)
+    block = pack_block(X, start, stop, plan_columns(X), limits)
+    expected = np.clip(dense[start:stop].astype(float), -3.0, 3.0)
+    np.testing.assert_array_equal(unpacked(block, 33), expected)
+
+
+def test_sparse_rows_with_stored_zeros_in_any_order():
+    X = sp.csr_array((np.array([5.0, 0.0, 2.0]), np.array([2, 0, 1]), np.array([0, 2, 2, 3])))
+    block = pack_block(X, 0, 3, plan_columns(X), np.full(3, LARGEST))
+    np.testing.assert_array_equal(unpacked(block, 3), X.toarray())
+
+
+def test_sparse_rows_without_a_value():
+    X = sp.csr_array((20, 4))
+    block = pack_block(X, 5, 20, plan_columns(X), np.ones(4))
+    np.testing.assert_array_equal(unpacked(block, 4), np.zeros((15, 4)))
+
+
+def test_views_that_skip_rows_and_columns():
+    X = rows_of_every_kind(3000)
+    view = X[::-2, ::2]
+    block = pack_block(view, 10, 1500, plan_columns(view), limits_for(view))
+    np.testing.assert_array_equal(unpacked(block, 17), view[10:])
+
+
+def test_read_only_rows():
+    X = rows_of_every_kind()
+    X.flags.writeable = False
+    block = pack_block(X, 0, len(X), plan_columns(X), limits_for(X))
+    np.testing.assert_array_equal(unpacked(block, 33), X)
+
+
+@pytest.mark.parametrize("layout", ["tiles", "patterns", "nonzeros", "mixed"])
+def test_threads_change_no_bit(layout):
+    X = rows_of_every_kind(10_000)
+    X[:, :3] = np.round(X[:, :3])
+    X[:, 12:32] = np.round(X[:, 12:32] / 4)
+    blocks = [pack_block(X, 0, len(X), plans(33)[layout], limits_for(X), n) for n in (1, 2, 3)]
+    for block in blocks[1:]:
+        for name, part in vars(blocks[0]).items():
+            assert np.asarray(getattr(block, name)).tobytes() == np.asarray(part).tobytes()

@@ -1,0 +1,294 @@
+"""Tables of mixed columns: every kind, missing values, rare categories, names, plain data."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.base.errors import InputError
+from gramless.datasets import Table
+from gramless.features.table import MAX_CATEGORIES, TableEncoder, is_frame
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+DAY = 86400.0
+
+
+def encoded(frame):
+    encoder = TableEncoder().fit(frame)
+    return encoder.output_names, encoder.transform(frame)
+
+
+def objects(*values):
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+def test_what_is_a_frame():
+    assert is_frame(pd.DataFrame({"a": [1]}))
+    assert is_frame(pl.DataFrame({"a": [1]}))
+    assert is_frame(Table({"a": np.array([1.0])}))
+    for other in (np.eye(2), [[1]], pd.Series([1]), pl.Series([1]), pl.LazyFrame({"a": [1]}), None):
+        assert not is_frame(other)
+
+
+PANDAS_COLUMNS = {
+    "int": (pd.Series([1, 2, 3]), [1, 2, 3]),
+    "nullable int": (pd.Series([1, 2, 3], dtype="Int64"), [1, 2, 3]),
+    "uint8": (pd.Series([1, 2, 255], dtype="uint8"), [1, 2, 255]),
+    "bool": (pd.Series([True, False, True]), [1, 0, 1]),
+    "nullable bool": (pd.Series([True, False, True], dtype="boolean"), [1, 0, 1]),
+    "sparse": (pd.Series(pd.arrays.SparseArray([0, 0, 5])), [0, 0, 5]),
+    "dates": (pd.Series(pd.to_datetime(["1970-01-02", "1970-01-01", "2000-01-01"])),
+              [DAY, 0, 946684800]),
+    "time zone": (pd.Series(pd.to_datetime(["1970-01-02"] * 3)).dt.tz_localize("Europe/Paris"),
+                  [DAY - 3600] * 3),
+    "durations": (pd.Series(pd.to_timedelta([1, 60, 0], unit="s")), [1, 60, 0]),
+    "decimals": (pd.Series([Decimal("1.5"), Decimal(2), Decimal(3)]), [1.5, 2, 3]),
+    "date objects": (pd.Series([dt.date(1970, 1, 2), dt.date(1970, 1, 1), dt.date(1969, 12, 31)]),
+                     [DAY, 0, -DAY]),
+    "object numbers": (pd.Series([1, 2.5, True], dtype=object), [1, 2.5, 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PANDAS_COLUMNS)
+def test_pandas_numbers_pass(kind):
+    column, expected = PANDAS_COLUMNS[kind]
+    names, X = encoded(pd.DataFrame({"a": column}))
+    assert names == ("a",)
+    np.testing.assert_array_equal(X[:, 0], expected)
+
+
+POLARS_COLUMNS = {
+    "int": ([1, 2, 3], pl.Int64, [1, 2, 3]),
+    "bool": ([True, False, True], pl.Boolean, [1, 0, 1]),
+    "date": ([dt.date(1970, 1, 2)] * 3, pl.Date, [DAY] * 3),
+    "datetime": ([dt.datetime(1970, 1, 1, 0, 0, 1)] * 3, pl.Datetime("us", "Europe/Paris"), None),
+    "time": ([dt.time(0, 1, 0, 500000)] * 3, pl.Time, [60.5] * 3),
+    "duration": ([dt.timedelta(minutes=2)] * 3, pl.Duration, [120] * 3),
+    "decimal": ([Decimal("1.5")] * 3, pl.Decimal(10, 2), [1.5] * 3),
+}
+
+
+@pytest.mark.parametrize("kind", POLARS_COLUMNS)
+def test_polars_numbers_pass(kind):
+    values, dtype, expected = POLARS_COLUMNS[kind]
+    if expected is None:
+        series = pl.Series(values).dt.replace_time_zone("Europe/Paris")
+        expected = [1 - 3600] * 3
+    else:
+        series = pl.Series(values, dtype=dtype)
+    names, X = encoded(pl.DataFrame({"a": series}))
+    assert names == ("a",)
+    np.testing.assert_array_equal(X[:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([1, None, 3], dtype="Int64"),
+        pd.Series([1.0, np.nan, 3.0]),
+        pd.Series([1, None, 3], dtype=object),
+        pl.Series([1, None, 3]),
+        pl.Series([1.0, None, 3.0], dtype=pl.Float32),
+    ],
+    ids=["Int64", "float", "object", "polars", "polars32"],
+)
+def test_a_missing_number_is_the_median_and_marked(column):
+    frame = (pd if isinstance(column, pd.Series) else pl).DataFrame({"a": column})
+    names, X = encoded(frame)
+    assert names == ("a", "a (missing)")
+    np.testing.assert_array_equal(X, [[1, 0], [2, 1], [3, 0]])
+
+
+def test_a_number_missing_only_later_is_the_median_unmarked():
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0, 9.0]}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [np.nan, 5]})), [[2], [5]])
+
+
+def test_a_column_without_any_number():
+    names, X = encoded(pd.DataFrame({"a": [np.nan, np.nan]}))
+    assert names == ("a", "a (missing)")
+    np.testing.assert_array_equal(X, [[0, 1], [0, 1]])
+
+
+WORDS = ["b", "a", None, "b"]
+TEXT = {
+    "pandas object": pd.DataFrame({"t": objects(*WORDS)}),
+    "pandas string": pd.DataFrame({"t": pd.Series(WORDS, dtype="string")}),
+    "pandas category": pd.DataFrame({"t": pd.Categorical(WORDS)}),
+    "polars": pl.DataFrame({"t": WORDS}),
+    "polars categorical": pl.DataFrame({"t": pl.Series(WORDS, dtype=pl.Categorical)}),
+    "polars enum": pl.DataFrame({"t": pl.Series(WORDS, dtype=pl.Enum(["b", "a"]))}),
+    "table": Table({"t": objects("b", "a", "", "b")}),
+}
+
+
+@pytest.mark.parametrize("fitted", TEXT)
+@pytest.mark.parametrize("applied", TEXT)
+def test_text_is_one_hot_whatever_holds_it(fitted, applied):
+    encoder = TableEncoder().fit(TEXT[fitted])
+    assert encoder.output_names == ("t=(missing)", "t=a", "t=b")
+    assert encoder.categorical == ("t",)
+    expected = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
+    np.testing.assert_array_equal(encoder.transform(TEXT[applied]), expected)
+
+
+def test_categories_that_are_numbers_match_their_text():
+    encoder = TableEncoder().fit(pd.DataFrame({"t": pd.Categorical([3, 1, 3])}))
+    assert encoder.output_names == ("t=1", "t=3")
+    for same in ([3, 1], [3.0, 1.0], ["3", "1"]):
+        frame = pd.DataFrame({"t": same})
+        np.testing.assert_array_equal(encoder.transform(frame), [[0, 1], [1, 0]])
+
+
+def test_truth_values_and_numbers_may_come_as_text():
+    encoder = TableEncoder().fit(pd.DataFrame({"b": [True, False], "n": [1.5, 2]}))
+    table = Table({"b": objects("True", "false"), "n": objects(" 2.5", "")})
+    np.testing.assert_array_equal(encoder.transform(table), [[1, 2.5], [0, 1.75]])
+    truth = TableEncoder().fit(Table({"b": objects("True", "False")}))
+    np.testing.assert_array_equal(truth.transform(pd.DataFrame({"b": [True]})), [[0, 1]])
+
+
+def test_an_unseen_category_is_all_zeros():
+    encoder = TableEncoder().fit(pd.DataFrame({"t": ["a", "b"]}))
+    X = encoder.transform(pd.DataFrame({"t": ["z", None, "a"]}))
+    np.testing.assert_array_equal(X, [[0, 0], [0, 0], [1, 0]])
+
+
+def test_rare_and_unseen_categories_share_a_column():
+    common = [f"c{i:03}" for i in range(MAX_CATEGORIES - 1)]
+    cells = common * 2 + ["rare", "seldom", None]
+    encoder = TableEncoder().fit(pl.DataFrame({"t": cells}))
+    assert len(encoder.output_names) == MAX_CATEGORIES + 1
+    assert {"t=(missing)", "t=(other)"} < set(encoder.output_names)
+    X = encoder.transform(pl.DataFrame({"t": ["rare", "seldom", "new", "c003"]}))
+    np.testing.assert_array_equal(X[:, -1], [1, 1, 1, 0])
+    np.testing.assert_array_equal(X.sum(axis=1), 1)
+
+
+def test_exactly_the_limit_needs_no_other_column():
+    names, X = encoded(pl.DataFrame({"t": [f"c{i}" for i in range(MAX_CATEGORIES)]}))
+    assert len(names) == MAX_CATEGORIES
+    assert "t=(other)" not in names
+    np.testing.assert_array_equal(np.sort(X.argmax(axis=1)), np.arange(MAX_CATEGORIES))
+
+
+def test_precision_is_that_of_the_widest_number():
+    single = {"a": np.array([1.5], np.float32), "t": objects("x")}
+    assert TableEncoder().fit(Table(single)).dtype == np.float32
+    assert TableEncoder().fit(Table({**single, "b": np.array([0.1])})).dtype == np.float64
+    assert encoded(pd.DataFrame({"i": np.array([2**24 + 1])}))[1][0, 0] == 2**24 + 1
+    assert encoded(pd.DataFrame({"i": np.array([1], np.int16), "b": [True]}))[1].dtype == np.float32
+
+
+def test_columns_are_matched_by_name():
+    frame = pd.DataFrame({"a": [1.0], "t": ["x"], "b": [2.0]})
+    encoder = TableEncoder().fit(frame)
+    np.testing.assert_array_equal(
+        encoder.transform(frame[["b", "t", "a"]]), encoder.transform(frame)
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"a": [1.0]}, "missing now: 'b'"),
+        ({"a": [1.0], "b": [1.0], "c": [1.0]}, "not seen in fit: 'c'"),
+        ({"a": [1.0], "c": [1.0]}, "missing now: 'b'; not seen in fit: 'c'"),
+        ({"a": [1.0], "b": ["two"]}, "'b' held numbers in fit and holds 'two'"),
+        ({"a": [1.0], "b": [np.inf]}, "'b' holds infinity"),
+    ],
+)
+def test_wrong_columns_are_named(columns, said):
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0], "b": [2.0]}))
+    with pytest.raises(InputError, match=said):
+        encoder.transform(pd.DataFrame(columns))
+
+
+def test_many_missing_columns_are_listed_briefly():
+    encoder = TableEncoder().fit(pd.DataFrame(np.ones((1, 40))))
+    with pytest.raises(InputError, match="and 29 more") as caught:
+        encoder.transform(pd.DataFrame({"0": [1.0]}))
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns are called 'a'"),
+        (pd.DataFrame({"a": []}), "no rows"),
+        (pd.DataFrame(index=[0]), "no columns"),
+        (pd.DataFrame({"a": [np.inf]}), "infinity"),
+        (pd.DataFrame({"a": [[1], [2]]}), "type list"),
+        (pd.DataFrame({"a": [1j]}), "complex128"),
+        (Table(matrix=sp.eye_array(2, format="csr")), "no column names"),
+        (np.eye(2), "got ndarray"),
+    ],
+)
+def test_unusable_tables_are_explained(frame, said):
+    with pytest.raises(InputError, match=said):
+        TableEncoder().fit(frame)
+
+
+def test_odd_column_names():
+    frame = pd.DataFrame({"names": [1.0], ("a", 1): [2.0], 7: [3.0], "column": [4.0]})
+    names, X = encoded(frame)
+    assert names == ("names", "('a', 1)", "7", "column")
+    np.testing.assert_array_equal(X, [[1, 2, 3, 4]])
+
+
+def test_other_objects_are_categories():
+    frame = pd.DataFrame({"bins": pd.cut([1.0, 9.0], 2), "pair": [(1, 2), (3, 4)]})
+    names, X = encoded(frame)
+    assert len(names) == 4
+    np.testing.assert_array_equal(X.sum(axis=1), 2)
+
+
+CELLS = st.one_of(st.none(), st.text(max_size=4), st.floats(allow_infinity=False), st.booleans())
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=12))
+def test_plain_data_describe_an_encoder_fully(rows):
+    frame = pd.DataFrame({"a": objects(*(r[0] for r in rows)), "b": objects(*(r[1] for r in rows))})
+    encoder = TableEncoder().fit(frame)
+    again = TableEncoder.from_config(json.loads(json.dumps(encoder.to_config())))
+    assert again.columns == encoder.columns
+    X = encoder.transform(frame)
+    assert np.isfinite(X).all()
+    assert X.flags.f_contiguous
+    np.testing.assert_array_equal(again.transform(frame), X)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": 3},
+        {"fill": float("nan")},
+        {"fill": "1"},
+        {"indicator": 1},
+        {"fill": None},
+        {"categories": ["a"]},
+        {"fill": None, "categories": ["a", "a"]},
+        {"fill": None, "categories": [1]},
+        {"surprise": 1},
+    ],
+)
+def test_foreign_data_are_checked(change):
+    config = TableEncoder().fit(pd.DataFrame({"a": [1.0]})).to_config()
+    config["columns"][0].update(change)
+    with pytest.raises(InputError, match="describe no TableEncoder"):
+        TableEncoder.from_config(config)
+
+
+@pytest.mark.parametrize("config", [{}, {"columns": []}, {"columns": [], "dtype": "float32"}, []])
+def test_foreign_data_of_another_shape(config):
+    with pytest.raises(InputError, match="describe no TableEncoder"):
+        TableEncoder.from_config(config)

@@ -1,0 +1,162 @@
+"""The open-addressing tables of bin numbers against a dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gramless.loops import binning
+
+CODE_TYPES = [np.uint8, np.uint16, np.uint32]
+FIRST_BITS = 10
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+ANY_KEY = st.integers(SMALLEST, LARGEST)
+EDGE_KEY = st.sampled_from([0, 1, -1, SMALLEST, SMALLEST + 1, LARGEST, LARGEST - 1])
+# Keys with equal top bits want the same slot; those of -1 want the last one and wrap around.
+CROWDED_KEY = st.builds(
+    lambda top, low: (top << 40) + low, st.sampled_from([0, 1, -1, 7 << 13]), st.integers(0, 60)
+)
+KEYS = st.lists(ANY_KEY | EDGE_KEY | CROWDED_KEY, max_size=300).map(
+    lambda keys: np.array(keys, np.int64)
+)
+
+
+@dataclass
+class Bins:
+    """The bins of one grid, with room for ``room`` of them."""
+
+    room: int
+    count: int = 0
+    bits: int = FIRST_BITS
+    table: NDArray[np.int64] = field(init=False)
+    slots: NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        bits = max(FIRST_BITS, (4 * (self.room + 1)).bit_length())
+        self.table = np.zeros(1 << (bits - 2), np.int64)
+        self.slots = np.zeros(1 << bits, np.int32)
+
+    def learn(self, keys, dtype=np.uint32) -> NDArray[np.unsignedinteger]:
+        codes = np.full(len(keys), 99, dtype)
+        self.count, self.bits = binning.learn_codes(
+            keys, len(keys), self.slots, self.bits, self.table, self.count, codes
+        )
+        return codes
+
+    def find(self, keys, dtype=np.uint32) -> NDArray[np.unsignedinteger]:
+        codes = np.full(len(keys), 99, dtype)
+        binning.find_codes(keys, len(keys), self.slots, self.bits, self.table, codes)
+        return codes
+
+
+def number_twin(keys: NDArray[np.int64]) -> dict[int, int]:
+    known: dict[int, int] = {}
+    for key in keys.tolist():
+        known.setdefault(key, len(known) + 1)
+    return known
+
+
+def check_index(bins: Bins, keys: NDArray[np.int64]) -> None:
+    """Check what look-ups rely on: every bin once in the index, and enough empty slots."""
+    used = bins.slots[: 1 << bins.bits]
+    assert sorted(used[used != 0].tolist()) == list(range(1, bins.count + 1))
+    assert bins.table[1 : bins.count + 1].tolist() == list(number_twin(keys))
+    assert bins.table[0] == 0
+    assert bins.count <= (1 << bins.bits) // 4
+    assert (bins.slots[1 << bins.bits :] == 0).all()
+
+
+def check_learning(keys: NDArray[np.int64], dtype=np.uint32) -> Bins:
+    bins = Bins(len(keys))
+    known = number_twin(keys)
+    expected = np.array([known[k] for k in keys.tolist()], np.int64).astype(dtype)
+    np.testing.assert_array_equal(bins.learn(keys, dtype), expected)
+    assert bins.count == len(known)
+    check_index(bins, keys)
+    np.testing.assert_array_equal(bins.find(keys, dtype), expected)
+    return bins
+
+
+def spread_keys(n: int, seed: int = 0) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).integers(SMALLEST, LARGEST, n, endpoint=True)
+
+
+@given(KEYS, st.sampled_from(CODE_TYPES))
+@example(np.array([0, 5, 0, 7]), np.uint32)
+@example(np.array([5, 0, 5, 0]), np.uint32)
+def test_learn_numbers_in_order_of_first_appearance(keys, dtype):
+    check_learning(keys, dtype)
+
+
+@given(KEYS, KEYS)
+def test_a_bin_never_seen_is_number_zero(keys, others):
+    bins = check_learning(keys)
+    known = number_twin(keys)
+    found = bins.find(others)
+    assert found.tolist() == [known.get(key, 0) for key in others.tolist()]
+
+
+@given(KEYS, st.lists(st.integers(0, 300), max_size=4))
+def test_learning_in_parts_is_learning_the_whole(keys, cuts):
+    whole, parts = Bins(len(keys)), Bins(len(keys))
+    expected = whole.learn(keys)
+    codes = [parts.learn(part) for part in np.split(keys, sorted(cuts))]
+    np.testing.assert_array_equal(np.concatenate(codes), expected)
+    assert (parts.count, parts.bits) == (whole.count, whole.bits)
+    np.testing.assert_array_equal(parts.table, whole.table)
+    np.testing.assert_array_equal(parts.slots, whole.slots)
+
+
+def test_only_the_first_rows_are_read():
+    keys = np.array([3, 4, 3, 5])
+    bins = Bins(4)
+    codes = np.full(4, 99, np.uint8)
+    count, _ = binning.learn_codes(keys, 3, bins.slots, bins.bits, bins.table, 0, codes)
+    assert (count, codes.tolist()) == (2, [1, 2, 1, 99])
+    codes[:] = 99
+    binning.find_codes(keys, 2, bins.slots, bins.bits, bins.table, codes)
+    assert codes.tolist() == [1, 2, 99, 99]
+
+
+@pytest.mark.parametrize("n_bins", [254, 255, 256, 257, 1023, 1024, 1025, 5000, 20_000])
+def test_growth(n_bins):
+    keys = spread_keys(n_bins)
+    bins = check_learning(np.concatenate([keys, keys[::-1]]))
+    assert bins.count == n_bins
+    if n_bins >= 256:
+        assert bins.bits > FIRST_BITS
+
+
+@pytest.mark.parametrize("n_bins", [300, 1200])
+@pytest.mark.parametrize("top", [0, 1, -1, 2**23 - 1, -(2**23)])
+def test_all_keys_want_one_slot(n_bins, top):
+    # No growth pulls them apart: they differ far below the bits of any index.
+    keys = (top << 40) + np.random.default_rng(0).permutation(n_bins)
+    bins = check_learning(np.concatenate([keys, keys]))
+    assert bins.find(keys + n_bins).tolist() == [0] * n_bins
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_narrow_codes_wrap_but_the_bins_are_known(dtype):
+    n_bins = np.iinfo(dtype).max + 44
+    keys = spread_keys(n_bins)
+    bins = check_learning(keys, dtype)
+    assert bins.find(keys, np.uint32).tolist() == list(range(1, n_bins + 1))
+
+
+@given(st.lists(ANY_KEY | EDGE_KEY | CROWDED_KEY, max_size=250, unique=True), st.integers(10, 12))
+def test_fill_slots_rebuilds_the_index(keys, bits):
+    bins = Bins(1000, count=len(keys), bits=bits)
+    bins.table[1 : len(keys) + 1] = keys
+    bins.slots[:] = 7
+    binning.fill_slots(bins.table, bins.count, bins.slots, bins.bits)
+    assert (bins.slots[1 << bits :] == 7).all()
+    bins.slots[1 << bits :] = 0
+    check_index(bins, np.array(keys, np.int64))
+    assert bins.find(np.array(keys, np.int64)).tolist() == list(range(1, len(keys) + 1))

@@ -1,0 +1,201 @@
+"""The products with codes, and the lanes below them, against slow NumPy twins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gramless.loops import gather
+
+GUARD = 40
+CODE_TYPES = [np.uint8, np.uint16, np.uint32]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Codes of some grids, where the grids' weights start, and how many weights there are."""
+
+    codes: NDArray[np.unsignedinteger]
+    starts: NDArray[np.uint64]
+    n_weights: int
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The weight of every grid and row, in plain signed integers."""
+        return self.starts.astype(np.int64)[:, None] + self.codes.astype(np.int64)
+
+
+def make_problem(seed, dtype, n_grids, n_rows, first_code=0, order="C") -> Problem:
+    rng = np.random.default_rng(seed)
+    n_bins = rng.integers(1, 1 + min(300, np.iinfo(dtype).max), n_grids)
+    codes = rng.integers(first_code, n_bins[:, None], (n_grids, n_rows), endpoint=True)
+    ends = np.cumsum(n_bins + 1 - first_code)
+    # Codes from 1 put the first grid's start one before the first weight: it wraps around.
+    starts = ends - (n_bins + 1)
+    n_weights = int(ends[-1]) if n_grids else 0
+    return Problem(codes.astype(dtype, order=order), starts.astype(np.uint64), n_weights)
+
+
+PROBLEMS = st.builds(
+    make_problem,
+    seed=st.integers(0, 2**32 - 1),
+    dtype=st.sampled_from(CODE_TYPES),
+    n_grids=st.integers(0, 19),
+    n_rows=st.integers(0, 45),
+    first_code=st.integers(0, 1),
+)
+
+
+def whole_numbers(shape, seed: int = 1) -> NDArray[np.float64]:
+    """Return whole numbers: their sums are exact in any order."""
+    return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(np.float64)
+
+
+def guarded(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Copy a flat array between two guards of NaN; return it and the whole."""
+    whole = np.full(len(values) + 2 * GUARD, np.nan)
+    inner = whole[GUARD : GUARD + len(values)]
+    inner[:] = values
+    return inner, whole
+
+
+def guards_hold(whole: NDArray[np.float64]) -> bool:
+    return bool(np.isnan(whole[:GUARD]).all() and np.isnan(whole[-GUARD:]).all())
+
+
+def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
+    """Gather one column, or K columns when the weights have two dimensions."""
+    inner, whole = guarded(out.reshape(-1))
+    if weights.ndim == 1:
+        gather.gather_sum(problem.codes, problem.starts, weights, inner)
+    else:
+        flat = weights.reshape(-1)
+        gather.gather_rows(problem.codes, problem.starts, flat, weights.shape[1], inner)
+    assert guards_hold(whole)
+    return inner.reshape(out.shape)
+
+
+def run_scatter(problem: Problem, values, out) -> NDArray[np.float64]:
+    inner, whole = guarded(out.reshape(-1))
+    if values.ndim == 1:
+        gather.scatter_add(problem.codes, problem.starts, values, inner)
+    else:
+        flat = values.reshape(-1)
+        gather.scatter_add_rows(problem.codes, problem.starts, flat, values.shape[1], inner)
+    assert guards_hold(whole)
+    return inner.reshape(out.shape)
+
+
+def check_both(problem: Problem, tail: tuple[int, ...]) -> None:
+    n_rows = problem.codes.shape[1]
+    rows, weights = whole_numbers((n_rows, *tail)), whole_numbers((problem.n_weights, *tail), 2)
+    np.testing.assert_array_equal(
+        run_gather(problem, weights, rows), rows + weights[problem.places].sum(axis=0)
+    )
+    expected = weights.copy()
+    for places in problem.places:
+        np.add.at(expected, places, rows)
+    np.testing.assert_array_equal(run_scatter(problem, rows, weights), expected)
+
+
+@given(PROBLEMS)
+def test_one_column(problem):
+    check_both(problem, ())
+
+
+@given(PROBLEMS, st.integers(0, 27))
+def test_many_columns(problem, n_columns):
+    check_both(problem, (n_columns,))
+
+
+@pytest.mark.parametrize("n_columns", range(1, 28))
+@pytest.mark.parametrize("n_grids", [1, 2, 5])
+def test_every_lane_remainder(n_columns, n_grids):
+    check_both(make_problem(3, np.uint16, n_grids, 21), (n_columns,))
+
+
+@pytest.mark.parametrize("n_grids", range(18))
+@pytest.mark.parametrize("first_code", [0, 1])
+def test_every_remainder_of_grids(n_grids, first_code):
+    check_both(make_problem(4, np.uint8, n_grids, 33, first_code), ())
+
+
+@pytest.mark.parametrize("tail", [(), (3,)])
+@pytest.mark.parametrize("layout", ["sliced", "strided", "F"])
+def test_codes_in_other_layouts(layout, tail):
+    problem = make_problem(5, np.uint16, 11, 40, order="F" if layout == "F" else "C")
+    rows = {"sliced": slice(7, 33), "strided": slice(None, None, -3), "F": slice(None)}[layout]
+    check_both(Problem(problem.codes[:, rows], problem.starts, problem.n_weights), tail)
+
+
+@pytest.mark.parametrize("tail", [(), (10,)])
+def test_read_only_arrays(tail):
+    problem = make_problem(6, np.uint16, 5, 12)
+    rows, weights = whole_numbers((12, *tail)), whole_numbers((problem.n_weights, *tail))
+    expected = run_gather(problem, weights, rows), run_scatter(problem, rows, weights)
+    for array in (problem.codes, problem.starts, rows, weights):
+        array.flags.writeable = False
+    np.testing.assert_array_equal(run_gather(problem, weights, rows), expected[0])
+    np.testing.assert_array_equal(run_scatter(problem, rows, weights), expected[1])
+
+
+@given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
+def test_blocks_of_rows_change_no_bit_of_a_gather(problem, tail, data):
+    weights = np.random.default_rng(1).normal(size=(problem.n_weights, *tail))
+    n_rows = problem.codes.shape[1]
+    cut = data.draw(st.integers(0, n_rows))
+    whole = run_gather(problem, weights, np.zeros((n_rows, *tail)))
+    parts = [
+        run_gather(
+            Problem(problem.codes[:, a:b], problem.starts, problem.n_weights),
+            weights,
+            np.zeros((b - a, *tail)),
+        )
+        for a, b in ((0, cut), (cut, n_rows))
+    ]
+    assert whole.tobytes() == np.concatenate(parts).tobytes()
+
+
+@given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
+def test_blocks_of_grids_change_no_bit_of_a_scatter(problem, tail, data):
+    n_grids, n_rows = problem.codes.shape
+    values = np.random.default_rng(1).normal(size=(n_rows, *tail))
+    cut = data.draw(st.integers(0, n_grids))
+    whole = run_scatter(problem, values, np.zeros((problem.n_weights, *tail)))
+    out = np.zeros_like(whole)
+    for a, b in ((0, cut), (cut, n_grids)):
+        part = Problem(problem.codes[a:b], problem.starts[a:b], problem.n_weights)
+        out = run_scatter(part, values, out)
+    assert whole.tobytes() == out.tobytes()
+
+
+@given(PROBLEMS, st.sampled_from([(), (5,)]))
+def test_real_numbers_within_rounding(problem, tail):
+    weights = np.random.default_rng(2).normal(size=(problem.n_weights, *tail))
+    values = np.random.default_rng(3).normal(size=(problem.codes.shape[1], *tail))
+    gathered = run_gather(problem, weights, np.zeros_like(values))
+    scattered = run_scatter(problem, values, np.zeros_like(weights))
+    expected = np.zeros_like(weights)
+    for places in problem.places:
+        np.add.at(expected, places, values)
+    np.testing.assert_allclose(gathered, weights[problem.places].sum(axis=0), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(scattered, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("tail", [(), (1,), (3,), (8,)])
+@pytest.mark.parametrize("n_grids", [2, 3, 9])
+def test_infinity_and_nan_keep_their_meaning(n_grids, tail):
+    codes = np.tile(np.arange(3, dtype=np.uint8), (n_grids, 1))
+    problem = Problem(codes, np.arange(0, 3 * n_grids, 3, dtype=np.uint64), 3 * n_grids)
+    weights = np.ones((3 * n_grids, *tail))
+    weights[0], weights[1], weights[2], weights[-2] = np.inf, np.inf, np.nan, -np.inf
+    out = run_gather(problem, weights, np.zeros((3, *tail)))
+    assert (out[0] == np.inf).all()
+    assert np.isnan(out[1:]).all()
+    scattered = run_scatter(problem, weights[:3], np.zeros_like(weights))
+    np.testing.assert_array_equal(scattered, np.concatenate([weights[:3]] * n_grids))

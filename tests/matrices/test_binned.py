@@ -1,0 +1,139 @@
+"""What only a binned matrix has: codes, offsets, a scale and a SciPy twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gramless.base.errors import InputError
+from gramless.matrices.binned import BinnedMatrix
+
+CODES = np.array([[1, 2, 1, 3], [1, 1, 2, 1]], np.uint8)
+OFFSETS = np.array([0, 3, 5])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint64, np.float32, bool])
+def test_codes_of_another_type_are_refused(dtype):
+    with pytest.raises(InputError, match=np.dtype(dtype).name):
+        BinnedMatrix(CODES.astype(dtype), OFFSETS)
+
+
+@pytest.mark.parametrize("shape", [(8,), (2, 2, 2)])
+def test_codes_of_another_dimension_are_refused(shape):
+    with pytest.raises(InputError, match=f"{len(shape)}-D"):
+        BinnedMatrix(CODES.reshape(shape), OFFSETS)
+
+
+@pytest.mark.parametrize("offsets", [[0, 5], [0, 3, 5, 6], [[0, 3, 5]]])
+def test_offsets_of_another_length_are_refused(offsets):
+    with pytest.raises(InputError, match="3 offsets"):
+        BinnedMatrix(CODES, np.array(offsets))
+
+
+def test_scale_makes_rows_of_unit_length_unless_given():
+    assert BinnedMatrix(CODES, OFFSETS).scale == 1 / np.sqrt(2)
+    np.testing.assert_allclose(np.linalg.norm(BinnedMatrix(CODES, OFFSETS).toarray(), axis=1), 1.0)
+    assert BinnedMatrix(CODES, OFFSETS, scale=3).scale == 3.0
+    assert not BinnedMatrix(CODES, OFFSETS, scale=0).toarray().any()
+
+
+def test_unseen_bins_are_found():
+    assert not BinnedMatrix(CODES, OFFSETS).has_unseen
+    unseen = CODES.copy()
+    unseen[1, 3] = 0
+    assert BinnedMatrix(unseen, OFFSETS).has_unseen
+    assert BinnedMatrix(CODES, OFFSETS, has_unseen=True).has_unseen
+
+
+def test_allowing_for_unseen_bins_changes_no_bit():
+    plain = BinnedMatrix(CODES, OFFSETS)
+    careful = BinnedMatrix(CODES, OFFSETS, has_unseen=True)
+    for tail in [(), (3,)]:
+        w = np.random.default_rng(0).normal(size=(5, *tail))
+        v = np.random.default_rng(1).normal(size=(4, *tail))
+        assert plain.matvec(w).tobytes() == careful.matvec(w).tobytes()
+        assert plain.rmatvec(v).tobytes() == careful.rmatvec(v).tobytes()
+
+
+def test_a_row_of_unseen_bins_gives_zero_whatever_the_weights():
+    codes = CODES.copy()
+    codes[:, 2] = 0
+    matrix = BinnedMatrix(codes, OFFSETS)
+    assert matrix.matvec(np.full(5, np.inf))[2] == 0.0
+    assert (matrix.matvec(np.full((5, 3), np.nan))[2] == 0.0).all()
+    v = np.array([0.0, 0.0, np.inf, 0.0])
+    assert not matrix.rmatvec(v).any()
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2"])
+def test_bad_n_jobs_is_refused(n_jobs):
+    matrix = BinnedMatrix(CODES, OFFSETS, n_jobs=n_jobs)
+    with pytest.raises(InputError, match="n_jobs"):
+        matrix.matvec(np.ones(5))
+    with pytest.raises(InputError, match="n_jobs"):
+        matrix.rmatvec(np.ones(4))
+
+
+def test_a_slice_of_rows_shares_memory():
+    assert np.shares_memory(BinnedMatrix(CODES, OFFSETS).take_rows(slice(1, 3)).codes, CODES)
+
+
+@pytest.mark.parametrize("rows", [np.array([3, 0, 0, 2]), np.array([True, False, True, True])])
+def test_chosen_rows_stay_grid_major(rows):
+    # The loops run along the rows of a grid: the other order would read a cache line a code.
+    part = BinnedMatrix(CODES, OFFSETS).take_rows(rows)
+    assert part.codes.flags.c_contiguous
+
+
+@pytest.mark.parametrize("tail", [(), (3,), (8,)])
+def test_rows_taken_keep_every_bit_of_their_products(tail):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 9, (13, 200)).astype(np.uint16)
+    matrix = BinnedMatrix(codes, np.arange(0, 14 * 8, 8))
+    w = rng.normal(size=(13 * 8, *tail))
+    whole = matrix.matvec(w)
+    for rows in (slice(3, 150, 2), rng.integers(0, 200, 90), rng.random(200) < 0.3):
+        assert matrix.take_rows(rows).matvec(w).tobytes() == whole[rows].tobytes()
+
+
+@given(
+    hnp.arrays(
+        np.uint16, st.tuples(st.integers(1, 12), st.integers(1, 20)), elements=st.integers(0, 9)
+    )
+)
+def test_tocsr(codes):
+    matrix = BinnedMatrix(codes, np.arange(0, 9 * len(codes) + 1, 9), scale=0.5)
+    csr = matrix.tocsr()
+    assert isinstance(csr, sp.csr_array)
+    assert csr.shape == matrix.shape
+    assert csr.nnz == np.count_nonzero(codes)
+    assert csr.indices.dtype == csr.indptr.dtype == np.int32
+    assert (csr.data == 0.5).all()
+    assert csr.has_canonical_format
+    expected = np.zeros(matrix.shape)
+    for r, i in np.argwhere(codes):
+        expected[i, 9 * r + codes[r, i] - 1] = 0.5
+    np.testing.assert_array_equal(csr.toarray(), expected)
+    np.testing.assert_array_equal(matrix.toarray(), expected)
+
+
+@pytest.mark.parametrize(
+    ("last_column", "index"), [(2**31 - 2, np.int32), (2**31 - 1, np.int64), (2**33, np.int64)]
+)
+def test_tocsr_takes_wide_indices_only_where_needed(last_column, index):
+    codes = np.array([[1, 3], [2, 1]], np.uint32)
+    matrix = BinnedMatrix(codes, np.array([0, last_column - 1, last_column + 1]))
+    csr = matrix.tocsr()
+    assert matrix.shape == csr.shape == (2, last_column + 1)
+    assert csr.indices.dtype == index
+    assert csr.indices.tolist() == [0, last_column, 2, last_column - 1]
+
+
+def test_nbytes_counts_a_code_a_non_zero():
+    codes = np.ones((256, 1000), np.uint16)
+    matrix = BinnedMatrix(codes, np.arange(257))
+    assert codes.nbytes <= matrix.nbytes < codes.nbytes + 5000

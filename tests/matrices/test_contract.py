@@ -1,0 +1,195 @@
+"""Every matrix against its dense twin: products, diagonals, blocks, rows and threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless.base.errors import InputError
+
+TAILS = [(), (0,), (1,), (3,), (10,)]
+
+
+def draw(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def close(measured, expected):
+    assert measured.dtype == np.float64
+    assert measured.shape == expected.shape
+    size = np.abs(expected).max(initial=1.0)
+    np.testing.assert_allclose(measured, expected, rtol=1e-12, atol=1e-12 * size)
+
+
+def products(matrix, dense):
+    """Return (product, length of its operand, dense twin) both ways."""
+    n_rows, n_columns = dense.shape
+    return [(matrix.matvec, n_columns, dense), (matrix.rmatvec, n_rows, dense.T)]
+
+
+def as_dense(matrix):
+    """Read a matrix off its products with the unit vectors."""
+    return matrix.matvec(np.eye(matrix.shape[1]))
+
+
+def test_shape(matrix, dense):
+    assert matrix.shape == dense.shape
+    assert all(isinstance(n, int) for n in matrix.shape)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_products(matrix, dense, tail):
+    for product, length, twin in products(matrix, dense):
+        operand = draw((length, *tail))
+        before = operand.copy()
+        close(product(operand), twin @ operand)
+        np.testing.assert_array_equal(operand, before)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_out_is_written_over_and_returned(matrix, dense, tail):
+    for product, length, twin in products(matrix, dense):
+        operand = draw((length, *tail))
+        out = np.full((len(twin), *tail), np.nan)
+        assert product(operand, out=out) is out
+        assert out.tobytes() == product(operand).tobytes()
+
+
+@pytest.mark.parametrize("tail", [(), (4,)])
+def test_out_need_not_be_contiguous(matrix, dense, tail):
+    for product, length, twin in products(matrix, dense):
+        operand = draw((length, *tail))
+        wide = np.full((*tail, 2 * len(twin)), np.nan)
+        out = wide[..., ::2].T
+        assert product(operand, out=out) is out
+        np.testing.assert_array_equal(out, product(operand))
+        assert np.isnan(wide[..., 1::2]).all()
+
+
+def test_out_of_a_wrong_shape_is_refused(matrix, dense):
+    for product, length, twin in products(matrix, dense):
+        # The second would take the result twice if it were broadcast.
+        for shape in [(len(twin) + 1,), (2, len(twin)), (len(twin), 1)]:
+            with pytest.raises(InputError, match="out"):
+                product(draw(length), out=np.empty(shape))
+
+
+@pytest.mark.parametrize("tail", [(), (4,)])
+def test_operands_in_other_layouts_and_types(matrix, dense, tail):
+    for product, length, _ in products(matrix, dense):
+        operand = np.round(100 * draw((length, *tail)))
+        expected = product(operand)
+        fixed = operand.copy()
+        fixed.flags.writeable = False
+        spread = np.repeat(operand, 2, axis=0)[::2]
+        reversed_twice = operand[::-1].copy()[::-1]
+        typed = [operand.astype(kind) for kind in (np.float32, np.int64, np.int16)]
+        for same in (fixed, spread, reversed_twice, np.asfortranarray(operand), *typed):
+            assert product(same).tobytes() == expected.tobytes()
+
+
+def test_operands_of_a_wrong_shape_are_refused(matrix, dense):
+    for product, length, _ in products(matrix, dense):
+        for shape in [(), (length + 1,), (length + 1, 3), (length, 2, 2)]:
+            with pytest.raises(InputError, match=str(length)):
+                product(draw(shape))
+
+
+@pytest.mark.parametrize("tail", [(), (3,)])
+def test_matvec_and_rmatvec_are_adjoint(matrix, dense, tail):
+    w, v = draw((dense.shape[1], *tail)), draw((dense.shape[0], *tail), 1)
+    size = np.linalg.norm(dense) * np.linalg.norm(w) * np.linalg.norm(v)
+    assert abs(np.sum(matrix.matvec(w) * v) - np.sum(w * matrix.rmatvec(v))) <= 1e-13 * size
+
+
+@pytest.mark.parametrize("tail", [(), (3,)])
+def test_products_are_linear(matrix, dense, tail):
+    for product, length, _ in products(matrix, dense):
+        x, y = draw((length, *tail)), draw((length, *tail), 1)
+        close(product(2.5 * x - y), 2.5 * product(x) - product(y))
+        assert not product(np.zeros_like(x)).any()
+
+
+def test_columns_at_once_are_the_columns_one_by_one(matrix, dense):
+    for product, length, _ in products(matrix, dense):
+        operand = draw((length, 5))
+        together = product(operand)
+        for k in range(5):
+            close(together[:, k], product(operand[:, k]))
+
+
+def test_gram_diagonal(matrix, dense):
+    weights = np.round(100 * draw(dense.shape[0]))
+    close(matrix.gram_diagonal(), (dense**2).sum(axis=0))
+    for kind in (np.float64, np.float32, np.int64):
+        close(matrix.gram_diagonal(weights.astype(kind)), (dense**2).T @ weights)
+
+
+def test_weights_of_a_wrong_shape_are_refused(matrix, dense):
+    with pytest.raises(InputError, match=str(dense.shape[0])):
+        matrix.gram_diagonal(np.ones(dense.shape[0] + 1))
+
+
+def test_blocks_cut_the_columns(matrix, dense):
+    blocks = list(matrix.blocks())
+    edges = [0, *(block.stop for block in blocks)]
+    assert [block.start for block in blocks] == edges[:-1]
+    assert edges[-1] == dense.shape[1]
+    for block in blocks:
+        assert block.matrix.shape == (dense.shape[0], block.stop - block.start)
+        close(as_dense(block.matrix), dense[:, block.start : block.stop])
+
+
+def test_blocks_sum_to_the_products(matrix, dense):
+    w, v = draw((dense.shape[1], 3)), draw((dense.shape[0], 3))
+    total, parts = np.zeros_like(v), np.zeros_like(w)
+    for block in matrix.blocks():
+        total += block.matrix.matvec(w[block.start : block.stop])
+        parts[block.start : block.stop] = block.matrix.rmatvec(v)
+    close(total, matrix.matvec(w))
+    close(parts, matrix.rmatvec(v))
+
+
+def row_choices(n_rows):
+    rng = np.random.default_rng(0)
+    return [
+        slice(None),
+        slice(n_rows // 3, 2 * n_rows // 3),
+        slice(None, None, -3),
+        rng.integers(-n_rows, n_rows, n_rows // 2) if n_rows else np.empty(0, np.int64),
+        np.empty(0, np.int64),
+        rng.random(n_rows) < 0.5,
+    ]
+
+
+def test_take_rows(matrix, dense):
+    v = draw((dense.shape[0], 2))
+    for rows in row_choices(dense.shape[0]):
+        part = matrix.take_rows(rows)
+        assert part.shape == dense[rows].shape
+        close(as_dense(part), dense[rows])
+        close(part.rmatvec(v[rows]), dense[rows].T @ v[rows])
+
+
+@pytest.mark.parametrize("bad", [10**6, -(10**6)])
+def test_rows_that_do_not_exist_are_refused(matrix, bad):
+    with pytest.raises(IndexError):
+        matrix.take_rows(np.array([bad]))
+
+
+def test_a_mask_of_a_wrong_length_is_refused(matrix, dense):
+    with pytest.raises(IndexError):
+        matrix.take_rows(np.ones(dense.shape[0] + 1, bool))
+
+
+@pytest.mark.parametrize("kind", ["one column", "few columns", "many columns"])
+def test_threads_change_no_bit(sample, kind):
+    one, *others = (sample.make(n_jobs) for n_jobs in (1, 2, 3, None))
+    n_rows, n_columns = sample.dense.shape
+    # Enough numbers to be worth several blocks, in a matrix of any height.
+    tail = {"one column": (), "few columns": (3,), "many columns": (2 + 10**5 // (n_rows + 100),)}
+    w, v = draw((n_columns, *tail[kind])), draw((n_rows, *tail[kind]), 1)
+    for other in others:
+        assert other.matvec(w).tobytes() == one.matvec(w).tobytes()
+        assert other.rmatvec(v).tobytes() == one.rmatvec(v).tobytes()
+        assert other.gram_diagonal().tobytes() == one.gram_diagonal().tobytes()
