@@ -117,8 +117,8 @@ def test_searched_defaults_and_their_trials(there):
     model = KernelRegressor(random_state=0).fit(X[:60], NUMBERS[:60])
     found = again(model, there)
     same(found.predict(NEW), model.predict(NEW))
-    assert found.search_ == model.search_
-    assert found.settings_ == model.settings_
+    np.testing.assert_equal(found.search_, model.search_)
+    np.testing.assert_equal(vars(found.settings_), vars(model.settings_))
     assert found.history_ == model.history_
 
 
@@ -458,6 +458,43 @@ HOSTILE = {
 def test_forged_content_is_refused(kind, model_file, there):
     forged(model_file, there, HOSTILE[kind])
     refused(there)
+
+
+def containers(value):
+    """Yield every list and mapping with each of its keys."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)):
+        yield value, key
+        if isinstance(value[key], (dict, list)):
+            yield from containers(value[key])
+
+
+ODD = [None, 0, -1, 2**63, 1.5, "x", [], [1], {}, True, {"float": "nan"}, {"tensor": "coef_"}]
+
+
+def test_any_value_replaced_is_refused_or_predicts(tmp_path, there):
+    source, table = tmp_path / "source", mixed_table(60)
+    save(KernelClassifier(small(), **{**FAST, "max_iter": 3}).fit(table, THREE[:60]), source)
+    rng = np.random.default_rng(5)
+
+    def change(model):
+        places = list(containers(model["state"]))
+        container, key = places[rng.integers(len(places))]
+        container[key] = ODD[rng.integers(len(ODD))]
+
+    outcomes = set()
+    for _ in range(200):
+        forged(source, there, change)
+        try:
+            model = load(there)
+        except ModelFileError:
+            outcomes.add("refused")
+            continue
+        try:
+            assert len(model.predict(table)) == 60
+            outcomes.add("predicts")
+        except InputError:
+            outcomes.add("complains")
+    assert outcomes >= {"refused", "predicts"}
 
 
 def test_deep_nesting_is_refused(model_file, there):

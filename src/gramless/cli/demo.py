@@ -71,6 +71,8 @@ def _tell(
     model: Path,
     picture: Path | None,
 ) -> None:
+    import numpy as np
+
     rows = [
         [
             entry.name,
@@ -84,9 +86,11 @@ def _tell(
     sizes = f"{len(digits.y_train):,} digits to learn from, {len(digits.y_test):,} to judge"
     columns = ["method", "test error", "fit s", "predict s", "size"]
     fitted = entries[0].model
+    relevance = "equal" if fitted.settings_.relevance is None else "learned"
     own = {
-        "chosen": f"{fitted.scaler_.kind} scaling, bandwidth {number(float(fitted.bandwidth_))}, "
-        f"alpha {number(fitted.alpha_)}, after {len(fitted.search_)} trials",
+        "chosen": f"{fitted.scaler_.kind} scaling, bandwidth {number(np.mean(fitted.bandwidth_))}, "
+        f"{relevance} relevance of pixels, alpha {number(fitted.alpha_)}; "
+        f"{len(fitted.search_)} trials",
         "features": f"{len(fitted.features_.n_bins_):,} random grids, {len(fitted.coef_):,} bins",
         "solver": f"{fitted.status_} after {fitted.n_iter_} iterations",
         "compiling": f"{compiling:.1f} s; only the first run of an installation compiles",

@@ -8,7 +8,7 @@ from gramless.base.errors import InputError
 from gramless.cli.loading import load_predictor, read_for
 from gramless.cli.metrics import alike, classification_metrics, regression_metrics
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartOption, Target
-from gramless.cli.reading import labels_of, rows_for
+from gramless.cli.reading import checked_labels, labels_of, rows_for, target_name
 from gramless.cli.report import facts, listing, number, reporting
 
 
@@ -25,9 +25,12 @@ def evaluate(
 
     Regression: RMSE, also relative to the standard deviation of the labels,
     mean absolute error and R2. Classification: error, accuracy, balanced
-    accuracy, and precision and recall of each class.
+    accuracy, and precision and recall of each class. Without --target, the one
+    column that is no input of the model holds the labels.
     """
     with reporting(as_json, debug) as report:
+        import numpy as np
+
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
             table = read_for(predictor, data, part)
@@ -38,7 +41,9 @@ def evaluate(
         document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
         if hasattr(predictor, "classes_"):
             truth, classes = alike(y, predictor.classes_)
-            found = classification_metrics(truth, classes[_numbers(predictor, predicted)])
+            found = classification_metrics(
+                truth, classes[np.searchsorted(predictor.classes_, predicted)]
+            )
             shown = _classification_tables(found)
         else:
             found = regression_metrics(y, predicted)
@@ -49,32 +54,25 @@ def evaluate(
 def _labels(model: Any, table: Any, target: str | None) -> tuple[Any, str | None]:
     """Return the labels, and the name of their column if they are one."""
     inputs = model.encoder_.names if model.encoder_ is not None else ()
-    if target is None and table.target is None and table.names is not None:
-        # What the model asks for is no label, which leaves a file's own column in most cases.
-        others = [name for name in table.names if name not in inputs]
-        if len(others) == 1 and inputs:
-            target = others[0]
-    _, y, used = table.split_target(target)
-    name = next((name for name in table.names or () if name not in (used or ())), None)
+    if table.names is None:
+        _, y, _ = table.split_target(target)
+        name = None
+    else:
+        if target is None and table.target is None and inputs:
+            # A single column that the model does not ask for must be the labels.
+            others = [name for name in table.names if name not in inputs]
+            target = others[0] if len(others) == 1 else None
+        name = target_name(table, target)
+        y = table.target if name is None else table.column(name)
     if name in inputs:
         raise InputError(
             f"{table.source}: column {name!r} would be the target, but the model takes it as an "
             "input; name the target with --target."
         )
-    if y.ndim != 1:
-        raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
-    if y.dtype.kind == "O" and not hasattr(model, "classes_"):
+    y, regression = checked_labels(table, y), not hasattr(model, "classes_")
+    if y.dtype.kind == "O" and regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
-    missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
-    if missing:
-        raise InputError(f"{table.source}: the target is missing in {missing:,} rows.")
-    return labels_of(y, "regression" if not hasattr(model, "classes_") else "classes"), name
-
-
-def _numbers(model: Any, predicted: Any) -> Any:
-    import numpy as np
-
-    return np.searchsorted(model.classes_, predicted)
+    return labels_of(y, "regression" if regression else "classification"), name
 
 
 def _classification_tables(found: dict[str, Any]) -> list[Any]:

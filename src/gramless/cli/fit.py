@@ -12,7 +12,7 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, auto_or_number, names
-from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
+from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import Report, facts, number, reporting, sized
 
 Scaling = Literal["auto", "standard", "quantile", "none"]
@@ -42,7 +42,10 @@ KernelName = Annotated[
 Grids = Annotated[
     int | None, typer.Option("--n-grids", min=1, help="Random grids; 512 by default.")
 ]
-Number = Annotated[str, typer.Option(metavar="auto|NUMBER")]
+Bandwidth = Annotated[
+    str, typer.Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
+]
+Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the L2 penalty.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random grids.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="List what is tried.")]
 
@@ -57,8 +60,8 @@ def fit(
     weight: Weight = None,
     kernel: KernelName = "laplacian",
     n_grids: Grids = None,
-    bandwidth: Number = "auto",
-    alpha: Number = "auto",
+    bandwidth: Bandwidth = "auto",
+    alpha: Alpha = "auto",
     scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
     seed: Seed = 0,
     n_jobs: Jobs = None,
@@ -92,7 +95,7 @@ def fit(
             from gramless import save
 
             save(estimator, model)
-        _tell(report, estimator, model, len(rows.y), f"{kind} ({reason})")
+        _tell(report, estimator, model, rows, f"{kind} ({reason})")
 
 
 def _check_place(model: Path, data: Path) -> None:
@@ -144,19 +147,21 @@ def _lines(report: Report, say: Callable[[str], None], verbose: bool) -> Iterato
         yield
 
 
-def _tell(report: Report, model: Any, path: Path, n_rows: int, task: str) -> None:
+def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> None:
     import numpy as np
 
-    n_columns = int(model.features_.offsets_[-1])
+    n_rows, n_columns = len(rows.y), int(model.features_.offsets_[-1])
     document = {
         "model": path,
         "bytes": path.stat().st_size,
+        "target": rows.target,
         "task": task.partition(" ")[0],
         "rows": n_rows,
         "inputs": model.n_features_in_,
         "classes": getattr(model, "classes_", None),
         "scaling": model.scaler_.kind,
         "bandwidth": np.asarray(model.bandwidth_),
+        "relevance": model.relevance_,
         "alpha": model.alpha_,
         "grids": len(model.features_.n_bins_),
         "columns": n_columns,
@@ -166,11 +171,13 @@ def _tell(report: Report, model: Any, path: Path, n_rows: int, task: str) -> Non
         "seconds": report.seconds,
     }
     shown = {
+        "target": rows.target or "the labels that the file keeps apart",
         "task": task,
         "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
         "classes": _classes(document["classes"]),
         "scaling": model.scaler_.kind,
         "bandwidth": number(float(np.mean(model.bandwidth_))),
+        "relevance": "equal" if model.settings_.relevance is None else "learned",
         "alpha": number(model.alpha_),
         "features": f"{document['grids']:,} grids, {n_columns:,} bins",
         "solver": f"{model.status_} after {model.n_iter_} iterations",

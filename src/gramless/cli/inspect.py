@@ -35,6 +35,7 @@ def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:
         "classes": _brief(fitted.get("classes_")),
         "scaling": settings.get("scaling"),
         "bandwidth": _brief(fitted.get("bandwidth_")),
+        "relevance": ("learned" if settings.get("relevance") else "equal") if settings else None,
         "alpha": None if alpha is None else number(alpha),
         "grids": f"{bins['widths_']['shape'][0]:,}",
         "bins": f"{bins['keys']['shape'][0]:,}",

@@ -32,13 +32,13 @@ def regression_metrics(y: NDArray[Any], predicted: NDArray[Any]) -> dict[str, fl
     import numpy as np
 
     errors = predicted - y
-    mean_square, spread = float(np.mean(errors**2)), float(np.std(y))
-    relative = np.sqrt(mean_square) / spread if spread > 0 else np.nan
+    mean_square, variance = np.mean(errors**2), np.var(y)
+    relative = mean_square / variance if variance > 0 else np.nan
     return {
         "rmse": float(np.sqrt(mean_square)),
-        "rmse_std": float(relative),
+        "rmse_std": float(np.sqrt(relative)),
         "mae": float(np.mean(np.abs(errors))),
-        "r2": float(1.0 - relative**2),
+        "r2": float(1.0 - relative),
     }
 
 

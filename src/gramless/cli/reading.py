@@ -26,11 +26,14 @@ class Training:
     X : Table, ndarray or CSR matrix
     y : ndarray (n_rows,)
     weight : ndarray (n_rows,) or None
+    target : str or None
+        Name of the column of labels; None for labels that the file keeps apart.
     """
 
     X: Any
     y: NDArray[Any]
     weight: NDArray[Any] | None
+    target: str | None
 
 
 def read_data(
@@ -111,20 +114,78 @@ def training_rows(
     """
     from scipy import sparse
 
-    if sparse.issparse(table.matrix) and (features or weight):
+    if sparse.issparse(table.matrix):
+        if features or weight:
+            raise InputError(
+                f"{table.source} holds a sparse matrix without column names, so --features and "
+                "--weight cannot be used; write a file with the columns wanted."
+            )
+        X, y, _ = table.split_target(target)
+        return Training(X, checked_labels(table, y), None, target if table.target is None else None)
+    name = target_name(table, target)
+    y = checked_labels(table, table.target if name is None else table.column(name))
+    if features and name in features:
+        raise InputError(f"The target {name!r} is also among the features.")
+    inputs = features or [n for n in table.names or () if n not in (name, weight)]
+    named = table.columns is not None or bool(features or weight)
+    weights = None if weight is None else table.column(weight)
+    return Training(_inputs(table, inputs, named), y, weights, name)
+
+
+def target_name(table: Table, target: str | None) -> str | None:
+    """Return the name of the column of labels, None where the file keeps labels apart.
+
+    Parameters
+    ----------
+    table : Table
+        With named columns.
+    target : str or None
+        None for the column that :meth:`Table.split_target` takes by itself.
+
+    Returns
+    -------
+    str or None
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or no other one.
+    """
+    # On one row, for the names alone.
+    _, _, inputs = table.take_rows(slice(0, 1)).split_target(target)
+    left = [name for name in table.names or () if name not in (inputs or ())]
+    return left[0] if left else None
+
+
+def checked_labels(table: Table, y: Any) -> NDArray[Any]:
+    """Return labels if there is one in every row.
+
+    Parameters
+    ----------
+    table : Table
+    y : ndarray (n_rows,)
+
+    Returns
+    -------
+    ndarray (n_rows,)
+
+    Raises
+    ------
+    InputError
+        If labels are missing, or there are several a row.
+    """
+    if y.ndim != 1:
+        raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
+    missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
+    if missing:
         raise InputError(
-            f"{table.source} holds a sparse matrix without column names, so --features and "
-            "--weight cannot be used; write a file with the columns wanted."
+            f"{table.source}: the target is missing in {missing:,} of {len(y):,} rows; remove "
+            "these rows."
         )
-    X, y, names = table.split_target(target, features)
-    if not sparse.issparse(X):
-        kept = [name for name in names or () if name != weight or features]
-        X = _inputs(table, kept, named=table.columns is not None or features or weight)
-    _check_labels(table, y)
-    return Training(X, y, table.column(weight) if weight else None)
+    return y
 
 
-def _inputs(table: Table, names: Sequence[str], named: Any) -> Any:
+def _inputs(table: Table, names: Sequence[str], named: bool) -> Any:
     """Return columns as a table where names matter or numbers are missing, else as an array."""
     import numpy as np
 
@@ -135,17 +196,6 @@ def _inputs(table: Table, names: Sequence[str], named: Any) -> Any:
         if not np.isnan(matrix).any():
             return matrix
     return Table({name: table.column(name) for name in names}, source=table.source)
-
-
-def _check_labels(table: Table, y: NDArray[Any]) -> None:
-    missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
-    if y.ndim != 1:
-        raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
-    if missing:
-        raise InputError(
-            f"{table.source}: the target is missing in {missing:,} of {len(y):,} rows; remove "
-            "these rows."
-        )
 
 
 def decide_task(y: NDArray[Any], asked: str) -> tuple[str, str]:
@@ -190,10 +240,35 @@ def decide_task(y: NDArray[Any], asked: str) -> tuple[str, str]:
 
 
 def labels_of(y: NDArray[Any], task: str) -> NDArray[Any]:
-    """Return labels as estimators should have them: whole numbers of classes as integers."""
-    from gramless.datasets.dataset import labels_for
+    """Return labels as estimators should have them.
 
-    return labels_for("regression" if task == "regression" else "multiclass", y)
+    Parameters
+    ----------
+    y : ndarray (n_rows,)
+    task : {"classification", "regression"}
+
+    Returns
+    -------
+    ndarray (n_rows,)
+        Classes that are whole numbers as integers, other numbers as text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels_of(np.array([1.0, 2.0]), "classification")
+    array([1, 2])
+    >>> labels_of(np.array([0.5, 2.0]), "classification")
+    array(['0.5', '2'], dtype=object)
+    """
+    import numpy as np
+
+    from gramless.datasets.dataset import labels_for
+    from gramless.features.columns import labels
+
+    if task == "regression":
+        return labels_for("regression", y)
+    found = labels_for("multiclass", y)
+    return np.array([*labels(found)], dtype=object) if found.dtype.kind == "f" else found
 
 
 def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
@@ -238,7 +313,7 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
     if isinstance(X, Table) or X.shape[1] != model.n_features_in_:
         raise InputError(
             f"{table.source} has {X.shape[1]} input columns{_text_among(X)}; the model was fitted "
-            f"to {model.n_features_in_} columns of numbers without names."
+            f"to {model.n_features_in_} columns of numbers without names. Give these alone."
         )
     return X
 

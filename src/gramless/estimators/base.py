@@ -150,9 +150,8 @@ class KernelMachine(BaseEstimator, ABC):
     def _settings(self, search: Search) -> Settings:
         """Return what to fit with: as given, searched, or by rule when rows are few."""
         choices = search.choices
-        decided = (
-            len(choices.scalings) == 1 and choices.bandwidth is not None and choices.alpha is not None
-        )
+        given = choices.bandwidth is not None and choices.alpha is not None
+        decided = given and len(choices.scalings) == 1
         if decided or search.data.rows.shape[0] < _ENOUGH_TO_SEARCH:
             alpha = _DEFAULT_ALPHA if choices.alpha is None else choices.alpha
             return Settings(choices.scalings[0], START_BANDWIDTH, alpha)
@@ -181,7 +180,9 @@ class KernelMachine(BaseEstimator, ABC):
         solution = solver.solve(problem)
         self.coef_, self.intercept_ = self._in_units(solution.weights)
         self.n_iter_, self.status_, self.history_ = (
-            solution.n_iter, solution.status, solution.history,
+            solution.n_iter,
+            solution.status,
+            solution.history,
         )
         self._say(
             f"final fit: {Z.shape[0]} rows, {Z.shape[1]} columns, {self.solver_reason_}; "

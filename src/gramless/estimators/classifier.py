@@ -128,7 +128,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
                 f"{self.classes_[0]!r}."
             )
         if len(self.classes_) == 2:
-            return 2.0 * number - 1.0
+            return np.where(number == 1, 1.0, -1.0)
         return np.where(number[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
 
     def _in_units(self, weights: Vector) -> tuple[Vector, Any]:

@@ -314,7 +314,9 @@ def _readable(value: Any, tensors: dict[str, dict[str, Any]]) -> Any:
         return [_readable(item, tensors) for item in value]
     if not isinstance(value, dict):
         return value
-    mark, content = next(iter(value.items()), (None, None))
+    if not value:
+        raise KeyError("a value without a mark")
+    mark, content = next(iter(value.items()))
     if mark in ("tensor", "list"):
         return {key: tensors[content][key] for key in ("dtype", "shape")}
     if mark == "model":
@@ -326,6 +328,4 @@ def _readable(value: Any, tensors: dict[str, dict[str, Any]]) -> Any:
         return {"class": content, **_named(value["fields"], tensors)}
     if mark == "dict":
         return _named(content, tensors)
-    if mark is None:
-        raise KeyError("an empty mark")
     return _readable(content, tensors)

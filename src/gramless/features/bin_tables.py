@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +32,15 @@ class GridGroup:
     multipliers: NDArray[np.int64]
     offsets: NDArray[np.int64]
 
-    def prepare(self, block: PackedBlock) -> tuple:
+    def prepare(self, block: PackedBlock) -> tuple[Any, ...]:
         """Return the arguments that :mod:`gramless.loops.binning` wants for ``block``."""
         contributions = np.empty((len(self.offsets), block.pattern_values.shape[1]), np.int64)
         loops.pattern_contributions(
-            block.pattern_values, block.pattern_starts, block.pattern_columns,
-            (self.inverse_widths, self.shifts, self.multipliers), contributions,
+            block.pattern_values,
+            block.pattern_starts,
+            block.pattern_columns,
+            (self.inverse_widths, self.shifts, self.multipliers),
+            contributions,
         )
         tiled = tuple(
             np.ascontiguousarray(part[:, block.tiled])
@@ -44,12 +48,19 @@ class GridGroup:
         )
         sparse_grids, zero_keys = self._sparse_grids(block.sparse)
         return (
-            block.n_rows, block.tiles, block.ids, contributions,
+            block.n_rows,
+            block.tiles,
+            block.ids,
+            contributions,
             (block.indptr, block.indices, block.values),
-            tiled, sparse_grids, self.offsets + zero_keys,
+            tiled,
+            sparse_grids,
+            self.offsets + zero_keys,
         )
 
-    def _sparse_grids(self, columns: NDArray[np.int64]) -> tuple[tuple, NDArray[np.int64]]:
+    def _sparse_grids(
+        self, columns: NDArray[np.int64]
+    ) -> tuple[tuple[Any, ...], NDArray[np.int64]]:
         """Transpose the sparse columns' parameters to (n_columns, GROUP), with the zero cells."""
         parts = [
             np.zeros((len(columns), loops.GROUP), part.dtype)

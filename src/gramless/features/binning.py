@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.features.grids import Grids, KnownBins
+from gramless.features.grids import Grids
 from gramless.features.inputs import Rows, check_rows
 from gramless.features.median import median_distance
 from gramless.kernels import KernelLike, as_binning_kernel, bandwidth_vector
@@ -116,7 +116,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.fit_matrix(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:  # type: ignore[override]
+    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:
         """Fit to the rows and return their features, in one pass."""
         return self.fit_matrix(X, y).tocsr()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
 from gramless.features.inputs import Rows
-from gramless.features.packing import block_rows, pack_block, plan_columns
+from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel
 from gramless.loops.binning import GROUP
 
@@ -96,13 +97,8 @@ class Grids:
         known = KnownBins(self, [BinTables.empty(b - a) for a, b in row_blocks(len(self), GROUP)])
         codes: NDArray[Any] = np.empty((len(self), X.shape[0]), np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
-            fits = known.map_groups(
-                lambda tables, group, a, b, start=start, stop=stop, block=block: tables.learn(
-                    group, block, codes[a:b, start:stop]
-                ),
-                n_jobs,
-            )
-            if not all(fits):
+            part = codes[:, start:stop]
+            if not known.learn_block(block, part, n_jobs):
                 codes = codes.astype(np.uint32)
                 known.find_block(block, codes[:, start:stop], n_jobs)
         return _narrowest(codes, known.n_bins), known
@@ -121,7 +117,8 @@ class KnownBins:
     ) -> KnownBins:
         """Rebuild the tables from the keys of all bins, grid after grid."""
         parts = [keys[offsets[r] : offsets[r + 1]] for r in range(len(grids))]
-        return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in row_blocks(len(grids), GROUP)])
+        groups = row_blocks(len(grids), GROUP)
+        return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in groups])
 
     @property
     def n_bins(self) -> NDArray[np.int64]:
@@ -149,31 +146,44 @@ class KnownBins:
             self.find_block(block, codes[:, start:stop], n_jobs)
         return codes
 
-    def blocks(self, X: Rows, n_jobs: int | None):  # type: ignore[no-untyped-def]
+    def blocks(self, X: Rows, n_jobs: int | None) -> Iterator[tuple[int, int, PackedBlock]]:
         """Yield ``(start, stop, packed block)`` over the rows."""
         plan = plan_columns(X)
-        inverse = 1.0 / self.grids.widths
-        limits = cell_limits(inverse)
+        limits = cell_limits(1.0 / self.grids.widths)
         for start, stop in row_blocks(X.shape[0], block_rows(X.shape[1])):
             yield start, stop, pack_block(X, start, stop, plan, limits, n_jobs)
 
-    def find_block(self, block, codes: NDArray[Any], n_jobs: int | None) -> None:  # type: ignore[no-untyped-def]
-        """Look up one packed block."""
-        self.map_groups(
-            lambda tables, group, a, b: tables.find(group, block, codes[a:b]), n_jobs
-        )
+    def learn_block(self, block: PackedBlock, codes: NDArray[Any], n_jobs: int | None) -> bool:
+        """Number the bins of one packed block, see :meth:`BinTables.learn`."""
 
-    def map_groups(self, function, n_jobs: int | None) -> list:  # type: ignore[no-untyped-def]
-        """Call ``function(tables, group, first grid, last grid)`` for each group of grids."""
+        def learn(tables: BinTables, group: GridGroup, a: int, b: int) -> bool:
+            return tables.learn(group, block, codes[a:b])
+
+        return all(map_blocks(learn, self._groups(), n_jobs))
+
+    def find_block(self, block: PackedBlock, codes: NDArray[Any], n_jobs: int | None) -> None:
+        """Look up one packed block."""
+
+        def find(tables: BinTables, group: GridGroup, a: int, b: int) -> None:
+            tables.find(group, block, codes[a:b])
+
+        map_blocks(find, self._groups(), n_jobs)
+
+    def _groups(self) -> list[tuple[BinTables, GridGroup, int, int]]:
+        """Return each group's tables and grids, its first and its last grid."""
         grids = self.grids
-        calls = []
-        for k, (a, b) in enumerate(row_blocks(len(grids), GROUP)):
-            group = GridGroup(
-                1.0 / grids.widths[a:b], grids.shifts[a:b], grids.multipliers[a:b],
-                grids.offsets[a:b],
+        inverse = 1.0 / grids.widths
+        return [
+            (
+                self.tables[k],
+                GridGroup(
+                    inverse[a:b], grids.shifts[a:b], grids.multipliers[a:b], grids.offsets[a:b]
+                ),
+                a,
+                b,
             )
-            calls.append((self.tables[k], group, a, b))
-        return map_blocks(function, calls, n_jobs)
+            for k, (a, b) in enumerate(row_blocks(len(grids), GROUP))
+        ]
 
 
 def _code_type(n_bins: NDArray[np.int64]) -> type[np.unsignedinteger]:

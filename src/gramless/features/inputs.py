@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-Rows = NDArray | sp.csr_array
+Rows: TypeAlias = NDArray[Any] | Any
+"""A dense array, or SciPy CSR."""
 
 ROW_OPTIONS: dict[str, Any] = {
     "accept_sparse": "csr",

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.features.inputs import Rows
 from gramless.loops import packing as loops
 
 BLOCK_CELLS = 2_000_000
@@ -72,7 +73,7 @@ class PackedBlock:
     values: NDArray[np.float64]
 
 
-def plan_columns(X: NDArray | sp.csr_array) -> ColumnPlan:
+def plan_columns(X: Rows) -> ColumnPlan:
     """Choose the layout of each column from a sample of the rows.
 
     Parameters
@@ -107,7 +108,7 @@ def block_rows(n_columns: int) -> int:
 
 
 def pack_block(
-    X: NDArray | sp.csr_array,
+    X: Rows,
     start: int,
     stop: int,
     plan: ColumnPlan,
@@ -175,7 +176,7 @@ def _pattern_groups(sample: NDArray) -> list[NDArray[np.int64]]:
     """Group columns of few values while their combinations stay few on the sample."""
     ordered = np.sort(sample, axis=0)
     n_values = 1 + (ordered[1:] != ordered[:-1]).sum(axis=0)
-    weights = stream(0, "pattern sample").random(sample.shape[1])
+    weights: NDArray[np.float64] = stream(0, "pattern sample").random((sample.shape[1],))
     groups: list[NDArray[np.int64]] = []
     open_group: list[int] = []
     total = np.zeros(len(sample))
@@ -197,9 +198,7 @@ def _number_patterns(rows, columns, n_jobs):  # type: ignore[no-untyped-def]
     hashes = np.empty(n_rows, np.int64)
     odd = stream(0, "pattern hash").integers(-(2**63), 2**63, len(columns)) | 1
     parts = row_blocks(n_rows, max(4096, n_rows // 8))
-    map_blocks(
-        loops.hash_patterns, [(rows, columns, odd, a, b, hashes) for a, b in parts], n_jobs
-    )
+    map_blocks(loops.hash_patterns, [(rows, columns, odd, a, b, hashes) for a, b in parts], n_jobs)
     ids = np.empty(n_rows, np.int32)
     first_rows = np.empty(MAX_PATTERNS, np.int32)
     slots = np.full(4 * MAX_PATTERNS, -1, np.int32)

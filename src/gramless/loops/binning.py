@@ -154,8 +154,20 @@ def tile_keys(  # type: ignore[no-untyped-def]
 
 @loop
 def learn_block(  # type: ignore[no-untyped-def]
-    first_tile, n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
-    slots, bits, table, counts, codes
+    first_tile,
+    n_rows,
+    tiles,
+    ids,
+    contributions,
+    sparse,
+    dense_grids,
+    sparse_grids,
+    offsets,
+    slots,
+    bits,
+    table,
+    counts,
+    codes,
 ):
     """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`.
 
@@ -168,7 +180,15 @@ def learn_block(  # type: ignore[no-untyped-def]
         if counts.max() + width >= table.shape[1]:
             return t
         tile_keys(
-            t, len(counts), tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
+            t,
+            len(counts),
+            tiles,
+            ids,
+            contributions,
+            sparse,
+            dense_grids,
+            sparse_grids,
+            offsets,
             keys,
         )
         start = t * width
@@ -182,15 +202,34 @@ def learn_block(  # type: ignore[no-untyped-def]
 
 @loop
 def find_block(  # type: ignore[no-untyped-def]
-    n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
-    slots, bits, table, counts, codes
+    n_rows,
+    tiles,
+    ids,
+    contributions,
+    sparse,
+    dense_grids,
+    sparse_grids,
+    offsets,
+    slots,
+    bits,
+    table,
+    counts,
+    codes,
 ):
     """Look up the bins of a block of rows for a group of grids (0: never seen)."""
     width = tiles.shape[2]
     keys = np.empty((GROUP, width), np.int64)
     for t in range(tiles.shape[0]):
         tile_keys(
-            t, len(counts), tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
+            t,
+            len(counts),
+            tiles,
+            ids,
+            contributions,
+            sparse,
+            dense_grids,
+            sparse_grids,
+            offsets,
             keys,
         )
         start = t * width

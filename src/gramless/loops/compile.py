@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
-Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-
-def loop(function: Loop) -> Loop:
+def loop(function: Callable[..., Any]) -> Any:
     """Compile a serial loop on first use, cache it on disk, release the GIL.
 
     No fast-math: results are the same to the last bit on every path, and NaN
     and infinity keep their meaning.
     """
-    compiled: Loop = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-    return compiled
+    return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
 
 
-def reordering_loop(function: Loop) -> Loop:
+def reordering_loop(function: Callable[..., Any]) -> Any:
     """Compile like :func:`loop`, but let sums be reordered so that they vectorise.
 
     The order is fixed by the compiled code, so results still do not depend on
     the number of threads; NaN and infinity keep their meaning.
     """
-    compiled: Loop = numba.njit(
+    return numba.njit(
         nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"}
     )(function)
-    return compiled

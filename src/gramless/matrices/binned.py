@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.loops import gather as loops
 from gramless.matrices.base import ColumnBlock, Vector
 
 _TASK_NONZEROS = 1 << 18
-_TASK_NUMBERS = 1 << 15
+_TASK_ROWS = 1 << 17
 
 
 class BinnedMatrix:
@@ -40,7 +40,7 @@ class BinnedMatrix:
     Notes
     -----
     1, 2 or 4 bytes a non-zero (SciPy's CSR: 12). ``matvec`` reads every code
-    once, copies ``w`` once and is parallel over rows, ``rmatvec`` over grids: no two threads
+    once and is parallel over rows, ``rmatvec`` over grids: no two threads
     write to the same place, and sums always run in the same order.
 
     Examples
@@ -117,16 +117,18 @@ class BinnedMatrix:
         n_rows * n_grids additions a column of ``w``; copies ``w`` once.
         """
         w = self._operand(w, self.shape[1], "w")
-        weights = self._scaled(w)
-        result = np.zeros((self.shape[0], *w.shape[1:]))
+        weights = self._with_unseen(w)
+        result = _target(out, (self.shape[0], *w.shape[1:]))
         n_columns = w.shape[1] if w.ndim == 2 else 1
 
         def gather(a: int, b: int) -> None:
             codes, part = self.codes[:, a:b], result[a:b].reshape(-1)
+            part[:] = 0.0
             if w.ndim == 1:
                 loops.gather_sum(codes, self._starts, weights, part)
             else:
                 loops.gather_rows(codes, self._starts, weights.reshape(-1), n_columns, part)
+            part *= self.scale
 
         map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
         return _into(out, result)
@@ -149,20 +151,24 @@ class BinnedMatrix:
         n_rows * n_grids additions a column of ``v``.
         """
         v = self._operand(v, self.shape[0], "v")
-        extra = self.n_grids if self.has_unseen else 0
-        sums = np.zeros((self.shape[1] + extra, *v.shape[1:]))
+        shape = (self.shape[1], *v.shape[1:])
+        if self.has_unseen:
+            sums = np.empty((self.shape[1] + self.n_grids, *v.shape[1:]))
+        else:
+            sums = _target(out, shape)
         n_columns = v.shape[1] if v.ndim == 2 else 1
-        values, target = v.reshape(-1), sums.reshape(-1)
+        values, target = v.reshape(-1) * self.scale, sums.reshape(-1)
+        bounds = (self.offsets + self.has_unseen * np.arange(self.n_grids + 1)) * n_columns
 
         def scatter(a: int, b: int) -> None:
             codes, starts = self.codes[a:b], self._starts[a:b]
+            target[bounds[a] : bounds[b]] = 0.0
             if v.ndim == 1:
                 loops.scatter_add(codes, starts, values, target)
             else:
                 loops.scatter_add_rows(codes, starts, values, n_columns, target)
 
         map_blocks(scatter, row_blocks(self.n_grids, self._task_grids(n_columns)), self.n_jobs)
-        sums *= self.scale
         return _into(out, self._without_unseen(sums))
 
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
@@ -225,22 +231,30 @@ class BinnedMatrix:
         return vector
 
     def _task_rows(self, n_columns: int) -> int:
-        """Rows a thread takes at once: some 0.1 ms of work, results that stay in cache."""
-        work = _TASK_NONZEROS // max(1, self.n_grids * n_columns)
-        return int(np.clip(work, 256, max(256, _TASK_NUMBERS // max(1, n_columns))))
+        """Rows a thread takes at once: as many as leave no thread idle.
+
+        Each pass over a few grids reads all their weights again, so long runs
+        of rows pay; beyond ``_TASK_ROWS`` their results leave the cache.
+        """
+        n_rows = self.shape[0]
+        if n_rows * self.n_grids * n_columns < _TASK_NONZEROS:
+            return max(1, n_rows)
+        threads = thread_count(self.n_jobs)
+        rounds = -(-n_rows // (threads * _TASK_ROWS))
+        return -(-n_rows // (threads * rounds))
 
     def _task_grids(self, n_columns: int) -> int:
         """Grids a thread takes at once, by fours as the loops do."""
         work = _TASK_NONZEROS // max(1, self.shape[0] * n_columns)
         return max(4, work - work % 4)
 
-    def _scaled(self, w: Vector) -> Vector:
-        """Return the weights times ``scale``, a zero before each grid's where codes may be 0."""
+    def _with_unseen(self, w: Vector) -> Vector:
+        """Return the weights, a zero before each grid's where codes may be 0."""
         if not self.has_unseen:
-            return w * self.scale
+            return w
         padded = np.zeros((len(w) + self.n_grids, *w.shape[1:]))
         for r, (a, b) in enumerate(pairwise(self.offsets)):
-            np.multiply(w[a:b], self.scale, out=padded[a + r + 1 : b + r + 1])
+            padded[a + r + 1 : b + r + 1] = w[a:b]
         return padded
 
     def _without_unseen(self, sums: Vector) -> Vector:
@@ -252,8 +266,21 @@ class BinnedMatrix:
         return kept
 
 
+def _target(out: Vector | None, shape: tuple[int, ...]) -> Vector:
+    """Return ``out`` itself where the loops can write into it, else new room."""
+    if (
+        out is not None
+        and out.shape == shape
+        and out.dtype == np.float64
+        and out.flags.c_contiguous
+        and out.flags.writeable
+    ):
+        return out
+    return np.empty(shape)
+
+
 def _into(out: Vector | None, result: Vector) -> Vector:
-    if out is None:
+    if out is None or out is result:
         return result
     if out.shape != result.shape:
         raise InputError(f"BinnedMatrix: out must have shape {result.shape}, got {out.shape}.")

@@ -103,9 +103,7 @@ class ConjugateGradient:
 class _State:
     """Independent CG runs side by side, on the outputs that have not converged."""
 
-    def __init__(
-        self, problem: Problem, start: Vector | None, options: ConjugateGradient
-    ) -> None:
+    def __init__(self, problem: Problem, start: Vector | None, options: ConjugateGradient) -> None:
         self.problem, self.tol, self.n_jobs = problem, options.tol, options.n_jobs
         self.inverse = inverse = options.preconditioner.inverse_diagonal(problem)
         self.row_weights = problem.row_weights[:, None]
@@ -116,16 +114,19 @@ class _State:
         self.residual = right.copy() if start is None else right - self._hessian(self.found)
         at_zero = float((self.row_weights * targets**2).sum()) / 2.0
         self.objective = at_zero - 0.5 * float(np.vdot(self.found, right + self.residual))
-        self.scale = np.sqrt(inverse @ right**2)
+        self.scale = np.sqrt(np.einsum("d,dk,dk->k", inverse, right, right))
         self.active = np.arange(right.shape[1])
         self.weights = self.found
+        self.room = np.empty_like(right)
         self.direction = self.residual * inverse[:, None]
-        self.energy = (self.residual * self.direction).sum(axis=0)
+        self.energy = np.einsum("dk,dk->k", self.residual, self.direction)
         self.relative = self._relative(self.energy, self.scale)
 
     def step(self) -> None:
         """Advance every active output by one iteration."""
-        product = self._rmatvec(self._matvec(self.direction) * self.row_weights)
+        responses = self._matvec(self.direction)
+        responses *= self.row_weights
+        product = self._rmatvec(responses, self.room)
         curvature = self._over_rows(loops.add_ridge, self.direction, self.ridge, product)
         length = np.divide(
             self.energy, curvature, out=np.zeros_like(curvature), where=curvature > 0
@@ -133,14 +134,20 @@ class _State:
         self.objective -= 0.5 * float(length @ self.energy)
         energy = self._over_rows(
             partial(loops.advance, length),
-            self.direction, product, self.inverse, self.weights, self.residual,
+            self.direction,
+            product,
+            self.inverse,
+            self.weights,
+            self.residual,
         )
         ratio = np.divide(energy, self.energy, out=np.zeros_like(energy), where=self.energy > 0)
         self._over_rows(
             lambda residual, inverse, direction, _: loops.redirect(
                 ratio, residual, inverse, direction
             ),
-            self.residual, self.inverse, self.direction,
+            self.residual,
+            self.inverse,
+            self.direction,
         )
         self.energy = energy
         self.relative[self.active] = self._relative(energy, self.scale[self.active])
@@ -155,6 +162,7 @@ class _State:
             self.residual = np.ascontiguousarray(self.residual[:, keep])
             self.direction = np.ascontiguousarray(self.direction[:, keep])
             self.energy = self.energy[keep]
+            self.room = np.empty_like(self.residual)
         return len(self.active) == 0
 
     def record(self) -> dict[str, float]:
@@ -175,10 +183,10 @@ class _State:
             return self.problem.matrix.matvec(w[:, 0])[:, None]
         return self.problem.matrix.matvec(w)
 
-    def _rmatvec(self, v: Vector) -> Vector:
+    def _rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
         if v.shape[1] == 1:
-            return self.problem.matrix.rmatvec(v[:, 0])[:, None]
-        return self.problem.matrix.rmatvec(v)
+            return self.problem.matrix.rmatvec(v[:, 0], None if out is None else out[:, 0])[:, None]
+        return self.problem.matrix.rmatvec(v, out)
 
     def _over_rows(self, function: Callable[..., None], *arrays: Vector) -> Vector:
         """Call ``function(*row blocks, sums)`` side by side; return the sums, added in order."""

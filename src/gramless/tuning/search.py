@@ -162,7 +162,14 @@ class Search:
         if n_rows > 1.5 * small:
             sample = _Sample(self, large, n_grids, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
-        return best.settings
+        return self._for_all_rows(best)
+
+    def _for_all_rows(self, best: Trial) -> Settings:
+        """Weaken alpha for the rows that the trial did not have, as ``n_rows ** -0.5``."""
+        if self.choices.alpha is not None:
+            return best.settings
+        more = self.data.rows.shape[0] / best.n_rows
+        return replace(best.settings, alpha=best.settings.alpha * more**-0.5)
 
     def bandwidth(self, settings: Settings, scaler: Scaler) -> Any:
         """Return the bandwidth in units of the scaled inputs."""
@@ -259,8 +266,13 @@ class _Sample:
             score = float(np.mean([curve[-1] for curve in curves]))
             trials.append(
                 Trial(
-                    replace(settings, alpha=alpha), score, paths[0][at][1],
-                    len(self.splits[0][0]), self.n_grids, seconds, curves[0],
+                    replace(settings, alpha=alpha),
+                    score,
+                    paths[0][at][1],
+                    len(self.splits[0][0]),
+                    self.n_grids,
+                    seconds,
+                    curves[0],
                 )
             )
         self.search.trials.extend(trials)
@@ -283,7 +295,9 @@ class _Sample:
         weights = None
         for alpha in alphas:
             problem = Problem(
-                Z, data.targets[training], L2(alpha, n_free=1),
+                Z,
+                data.targets[training],
+                L2(alpha, n_free=1),
                 sample_weight=data.weights_of(training),
             )
             curve: list[float] = []
@@ -308,7 +322,9 @@ class _Sample:
             return None
         feature_map, Z, _ = self._matrices(settings, 0)
         problem = Problem(
-            Z, data.targets[training], L2(settings.alpha, n_free=1),
+            Z,
+            data.targets[training],
+            L2(settings.alpha, n_free=1),
             sample_weight=data.weights_of(training),
         )
         weights = self._solver().solve(problem).weights[:-1]
@@ -321,9 +337,7 @@ class _Sample:
     def _solver(self) -> ConjugateGradient:
         return ConjugateGradient(tol=1e-2, max_iter=_ITERATIONS, n_jobs=self.search.n_jobs)
 
-    def _matrices(
-        self, settings: Settings, k: int
-    ) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
+    def _matrices(self, settings: Settings, k: int) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
         """Return the fitted feature map, and the training and the held-back matrix."""
         (training, validation), n_jobs = self.splits[k], self.search.n_jobs
         rows = self.search.data.rows

@@ -1,0 +1,251 @@
+"""What is wrong is said in one line, with an exit code, and nothing else is printed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gramless
+from gramless import RandomBinning, save
+from gramless.cli import report as reports
+
+from .conftest import N_ROWS, QUICK
+
+
+@pytest.fixture
+def model(write, shell, tmp_path):
+    path = tmp_path / "m.gramless"
+    shell("fit", write("train.csv"), "-m", path, *QUICK)
+    return path
+
+
+FIT_FAULTS = {
+    "no such file": (["absent.csv"], "absent.csv does not exist"),
+    "no such target": (["a.csv", "--target", "cost"], "no column 'cost'"),
+    "no such feature": (["a.csv", "--features", "size,cost"], "no column 'cost'"),
+    "no such weight": (["a.csv", "--weight", "cost"], "no column 'cost'"),
+    "no such category": (["a.csv", "--categorical", "cost"], "no column 'cost'"),
+    "target among features": (["a.csv", "--features", "price"], "also among the features"),
+    "unknown kernel": (["a.csv", "--kernel", "cosine"], "unknown kernel 'cosine'"),
+    "gaussian": (["a.csv", "--kernel", "gaussian"], "no random binning"),
+    "bad power": (["a.csv", "--kernel", "exponential_power:3"], "above 1"),
+    "power of none": (["a.csv", "--kernel", "hat:3"], "no parameter power"),
+    "no number": (["a.csv", "--kernel", "hat:x"], "hat:x"),
+    "negative bandwidth": (["a.csv", "--bandwidth", "-1"], "bandwidth must be positive"),
+    "regression of text": (["text.csv", "--task", "regression"], "regression needs numbers"),
+    "one class": (["one.csv", "--task", "classification"], "at least two classes"),
+    "holes in the target": (["holes.csv"], "missing in 1 of 120 rows"),
+    "no threads": (["a.csv", "--n-jobs", "0"], "n_jobs"),
+}
+
+
+@pytest.mark.parametrize("kind", FIT_FAULTS)
+def test_fit_says_what_is_wrong(kind, write, shell, tmp_path, columns):
+    (name, *options), said = FIT_FAULTS[kind]
+    write("a.csv")
+    write("text.csv", ("size", "kind"))
+    write("one.csv", ("size",), label=np.ones(N_ROWS))
+    write("holes.csv", ("size",), label=np.append(np.nan, columns["price"][1:]))
+    text = shell.error("fit", tmp_path / name, "-m", tmp_path / "m", *QUICK[:2], *options)
+    assert said in text
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "a.csv"],
+        ["fit", "a.csv", "-m", "m", "--alpha", "much"],
+        ["fit", "a.csv", "-m", "m", "--features", "a,,b"],
+        ["fit", "a.csv", "-m", "m", "--task", "ranking"],
+        ["fit", "a.csv", "-m", "m", "--n-grids", "0"],
+        ["predict", "m"],
+        ["guess"],
+        ["--surprise"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_code_2(arguments, shell):
+    shell.error(*arguments, code=2)
+
+
+def test_places_for_the_model_are_checked_before_the_fit(write, shell, tmp_path):
+    data = write("a.csv")
+    assert "no folder" in shell.error("fit", data, "-m", tmp_path / "absent" / "m")
+    assert "is a folder" in shell.error("fit", data, "-m", tmp_path)
+    assert "the data" in shell.error("fit", data, "-m", data)
+    assert "the data itself" in shell.error("predict", data, data, "-o", data)
+
+
+def test_sparse_files_have_no_names_to_choose_from(write, shell, tmp_path):
+    data = write("a.libsvm")
+    text = shell.error("fit", data, "-m", tmp_path / "m", "--features", "x1")
+    assert "sparse matrix without column names" in text
+
+
+def test_absent_columns_are_named(model, write, shell):
+    other = write("b.csv", ("size", "price"))
+    assert "lacks 1 of the 2 columns" in shell.error("predict", model, other)
+    assert "weight" in shell.error("evaluate", model, other, "--target", "price")
+
+
+def test_text_where_numbers_were(model, write, shell, columns):
+    data = write("b.csv", ("size", "price"), weight=columns["colour"])
+    assert "'weight' held numbers" in shell.error("predict", model, data)
+    data = write("c.csv", ("size", "weight", "kind"))
+    assert "holds text" in shell.error("evaluate", model, data, "--target", "kind")
+
+
+def test_an_input_is_no_target(model, write, shell):
+    data = write("b.csv", ("size", "weight"))
+    assert "takes it as an input" in shell.error("evaluate", model, data)
+
+
+def test_scores_of_a_regressor(model, write, shell):
+    assert "--scores is for classifiers" in shell.error(
+        "predict", model, write("b.csv"), "--scores"
+    )
+
+
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
+def test_other_files_are_no_models(verb, write, shell, tmp_path):
+    data = write("a.csv")
+    assert "cannot be loaded" in shell.error(verb, data, data)
+    assert "no model file" in shell.error(verb, tmp_path / "absent", data)
+    save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")
+    assert "predicts nothing" in shell.error(verb, tmp_path / "bins", data)
+
+
+def test_inspect_refuses_what_is_no_model(write, shell):
+    assert "cannot be loaded" in shell.error("inspect", write("a.csv"))
+
+
+def test_an_output_that_cannot_be_written(model, write, shell, tmp_path):
+    assert "absent" in shell.error(
+        "predict", model, write("b.csv"), "-o", tmp_path / "absent" / "o"
+    )
+
+
+def raising(fault):
+    def run(*_, **__):
+        raise fault
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (KeyError("deep"), "KeyError: 'deep' (--debug shows where)"),
+        (MemoryError(), "not enough memory"),
+        (ValueError("two\nlines"), "two lines"),
+        (PermissionError(13, "Permission denied", "x.csv"), "x.csv: Permission denied."),
+    ],
+)
+def test_any_fault_is_one_line(fault, said, write, shell, monkeypatch, tmp_path):
+    monkeypatch.setattr("gramless.cli.fit.training_rows", raising(fault))
+    assert said in shell.error("fit", write("a.csv"), "-m", tmp_path / "m")
+
+
+def test_debug_shows_where(write, shell, monkeypatch, tmp_path):
+    monkeypatch.setattr("gramless.cli.fit.training_rows", raising(KeyError("deep")))
+    result = shell("fit", write("a.csv"), "-m", tmp_path / "m", "--debug", code=1)
+    assert "Traceback" in result.stderr
+    assert "training_rows" in result.stderr
+
+
+def test_an_interrupt_is_code_130(write, shell, monkeypatch, tmp_path):
+    monkeypatch.setattr("gramless.cli.fit.training_rows", raising(KeyboardInterrupt()))
+    result = shell("fit", write("a.csv"), "-m", tmp_path / "m", code=130)
+    assert result.stderr == "interrupted\n"
+
+
+def test_warnings_are_lines_on_stderr(write, shell, monkeypatch, tmp_path):
+    def warn(*_, **__):
+        import warnings
+
+        warnings.warn("look\nhere", UserWarning, stacklevel=1)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        raise ValueError("end")
+
+    monkeypatch.setattr("gramless.cli.fit.training_rows", warn)
+    result = shell("fit", write("a.csv"), "-m", tmp_path / "m", code=1)
+    assert result.stderr == "warning: look here\nerror: end\n"
+
+
+def test_plain_data_of_odd_values(tmp_path):
+    odd = {1: np.float32("nan"), "a": np.arange(2), "b": {"c": tmp_path}, "d": (np.inf, None, "x")}
+    expected = {"1": None, "a": [0, 1], "b": {"c": str(tmp_path)}, "d": [None, None, "x"]}
+    assert reports.plain(odd) == expected
+
+
+# The real thing: another process, with its own exit code and streams.
+
+
+def gramless_run(*arguments, **options):
+    command = [sys.executable, "-c", "from gramless.cli.main import app; app()"]
+    return subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_version_and_help_are_light():
+    heavy = ("numpy", "sklearn", "numba", "scipy", "pandas", "polars", "matplotlib", "safetensors")
+    script = (
+        "import sys\nfrom gramless.cli.main import app\n"
+        f"try:\n    app(['--help'])\nfinally:\n    print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
+    assert gramless_run("--version").stdout == f"gramless {gramless.__version__}\n"
+
+
+def test_a_whole_run(write, tmp_path):
+    data, model = write("a.csv", ("size", "colour", "kind")), tmp_path / "m"
+    done = gramless_run("fit", data, "-m", model, *QUICK, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["classes"] == ["cheap", "dear"]
+    done = gramless_run("predict", model, tmp_path / "absent.csv")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert gramless_run("fit").returncode == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+def test_a_reader_that_leaves_ends_it_quietly(model, write):
+    data = write("b.csv", size=np.zeros(N_ROWS))
+    script = "import sys; from gramless.cli.main import app; sys.stdin.read(); app(sys.argv[1:])"
+    command = [sys.executable, "-c", script, "predict", str(model), str(data)]
+    run = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    run.stdout.close()
+    run.stdin.close()
+    assert run.stderr.read() == b""
+    assert run.wait(60) == 1
+    run.stderr.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_control_c_in_a_real_process():
+    script = (
+        "import time, typer\nfrom gramless.cli.report import reporting\n"
+        "app = typer.Typer()\n"
+        "@app.command()\ndef wait():\n    with reporting(False, False):\n"
+        "        print('ready', flush=True)\n        time.sleep(60)\napp()"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout.readline() == "ready\n"
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert (run.returncode, said) == (130, "interrupted\n")

@@ -1,0 +1,221 @@
+"""fit, predict, evaluate and inspect on every format and kind of column."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from gramless import KernelClassifier, RandomBinning, load, save
+from gramless.datasets import read_table
+
+from .conftest import N_ROWS, QUICK
+
+FORMATS = ["a.csv", "a.tsv", "a.parquet", "a.libsvm", "a.npz"]
+
+
+def table_of(text):
+    rows = list(csv.DictReader(io.StringIO(text)))
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+@pytest.fixture
+def fitted(shell, write, tmp_path):
+    """Fit what the test names and return (data, model)."""
+
+    def fit(name="a.csv", *options, **columns):
+        data, model = write(name, **columns), tmp_path / "m.gramless"
+        shell("fit", data, "--model", model, *QUICK, *options)
+        return data, model
+
+    return fit
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_numbers_in_every_format(name, fitted, shell, columns):
+    data, model = fitted(name)
+    text = shell("predict", model, data).stdout
+    predicted = table_of(text)["prediction"].astype(float)
+    found = shell.json("evaluate", model, data)
+    assert found["rows"] == len(predicted) == N_ROWS
+    np.testing.assert_allclose(found["mae"], np.abs(predicted - columns["price"]).mean())
+    assert found["r2"] > 0.5
+    assert shell.json("inspect", model)["class"] == "KernelRegressor"
+
+
+def test_predictions_are_those_of_the_library(fitted, shell, tmp_path):
+    data, model = fitted("a.csv", "--target", "price", chosen=("price", "size", "colour"))
+    table = read_table(data)
+    expected = load(model).predict(type(table)({n: table.column(n) for n in ("size", "colour")}))
+    out = tmp_path / "out.csv"
+    assert "120" in shell("predict", model, data, "-o", out).stdout
+    np.testing.assert_array_equal(table_of(out.read_text())["prediction"].astype(float), expected)
+    assert shell.json("predict", model, data)["prediction"] == expected.tolist()
+    assert shell.json("predict", model, data, "-o", out)["output"] == str(out)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_text_classes_and_text_inputs(name, fitted, shell, columns):
+    data, model = fitted(name, "--target", "kind", chosen=("kind", "size", "weight", "colour"))
+    found = shell.json("evaluate", model, data, "--target", "kind")
+    predicted = table_of(shell("predict", model, data, "--scores").stdout)
+    assert set(predicted) == {"prediction", "score_dear"}
+    assert found["accuracy"] == (predicted["prediction"] == columns["kind"]).mean()
+    dear = predicted["score_dear"].astype(float) > 0
+    np.testing.assert_array_equal(dear, predicted["prediction"] == "dear")
+    assert [c["class"] for c in found["classes"]] == ["cheap", "dear"]
+    assert np.sum(found["confusion"]) == N_ROWS
+    text = shell("evaluate", model, data, "--target", "kind").stdout
+    assert "balanced accuracy" in text
+    assert "Confusion" in text
+
+
+def test_several_classes_have_a_score_each(fitted, shell):
+    data, model = fitted("a.csv", "--target", "colour", chosen=("size", "weight", "colour"))
+    predicted = table_of(shell("predict", model, data, "--scores").stdout)
+    scores = np.array([predicted[f"score_{c}"] for c in ("blue", "green", "red")]).astype(float)
+    best = np.array(["blue", "green", "red"])[scores.argmax(axis=0)]
+    np.testing.assert_array_equal(best, predicted["prediction"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "asked", "expected"),
+    [
+        (np.arange(N_ROWS) % 3, "auto", "classification"),
+        (np.arange(N_ROWS) % 30, "auto", "regression"),
+        (np.arange(N_ROWS) % 30, "classification", "classification"),
+        (np.arange(N_ROWS) % 3, "regression", "regression"),
+        (np.arange(N_ROWS) % 3 / 2, "auto", "regression"),
+        (np.arange(N_ROWS) % 2 * 0.7, "auto", "classification"),
+        (np.arange(N_ROWS) % 2 == 0, "auto", "classification"),
+    ],
+)
+def test_the_task_follows_from_the_labels(labels, asked, expected, write, shell, tmp_path):
+    data = write("a.csv", ("size", "weight"), label=labels)
+    found = shell.json("fit", data, "-m", tmp_path / "m", "--task", asked, *QUICK)
+    assert found["task"] == expected
+    shell.json("evaluate", tmp_path / "m", data)
+
+
+def test_whole_numbers_of_classes_are_written_as_such(write, shell, tmp_path):
+    data = write("a.csv", ("size", "weight"), label=np.arange(N_ROWS) % 3)
+    shell("fit", data, "-m", tmp_path / "m", *QUICK)
+    predicted = table_of(shell("predict", tmp_path / "m", data).stdout)["prediction"]
+    assert set(predicted) <= {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_numbers_as_categories(name, fitted, shell, columns, write):
+    codes = np.arange(N_ROWS) % 4 + 10
+    data, model = fitted(name, "--target", "price", "--categorical", "code", code=codes)
+    assert load(model).encoder_.categorical == ("code",)
+    found = shell.json("evaluate", model, data, "--target", "price")
+    frame = read_table(data, categorical=["code"]) if name == "a.csv" else read_table(data)
+    inputs = {n: frame.column(n) for n in ("weight", "size", "code")}
+    predicted = load(model).predict(type(frame)(inputs))
+    np.testing.assert_allclose(np.abs(predicted - columns["price"]).mean(), found["mae"])
+
+
+def test_missing_numbers_are_filled(write, shell, tmp_path, columns):
+    holes = columns["size"].copy()
+    holes[::5] = np.nan
+    for name in ("a.csv", "a.npz", "a.parquet"):
+        data = write(name, size=holes)
+        shell("fit", data, "-m", tmp_path / "m", *QUICK)
+        assert np.isfinite(shell.json("evaluate", tmp_path / "m", data)["rmse"])
+
+
+def test_features_weights_and_further_columns(fitted, shell, write):
+    data, model = fitted(
+        "a.csv", "--target", "price", "--features", "weight,colour", "--weight", "size2",
+        chosen=("weight", "colour", "kind", "price"), size2=np.arange(N_ROWS) % 2,
+    )  # fmt: skip
+    found = load(model)
+    assert found.feature_names_in_.tolist() == ["weight", "colour"]
+    turned = write("b.csv", ("colour", "weight"))
+    assert shell("predict", model, turned).stdout == shell("predict", model, data).stdout
+
+
+def test_weights_matter_and_are_no_input(write, shell, tmp_path):
+    data = write("a.csv", ("size", "weight", "price"), w=np.arange(N_ROWS) % 2)
+    shell("fit", data, "--target", "price", "--weight", "w", "-m", tmp_path / "m", *QUICK)
+    assert "w" not in load(tmp_path / "m").feature_names_in_
+
+
+def test_a_npz_of_two_parts(shell, tmp_path, columns):
+    X = np.column_stack([columns["size"], columns["weight"]])
+    y, data, model = columns["price"], tmp_path / "two.npz", tmp_path / "m"
+    np.savez(data, X_train=X[:100], y_train=y[:100], X_test=X[100:], y_test=y[100:])
+    assert shell.json("fit", data, "-m", model, *QUICK)["rows"] == 100
+    assert shell.json("evaluate", model, data)["rows"] == 20
+    assert shell.json("evaluate", model, data, "--part", "train")["rows"] == 100
+
+
+def test_libsvm_may_lack_the_last_columns(fitted, shell, tmp_path):
+    _, model = fitted("a.libsvm")
+    short = tmp_path / "short.libsvm"
+    short.write_text("1 1:0.5\n2 1:0.1\n")
+    assert shell.json("predict", model, short)["rows"] == 2
+
+
+def test_a_model_without_names_takes_columns_by_position(fitted, shell, write):
+    _, model = fitted("a.npz")
+    data = write("b.csv", ("size", "weight", "price"))
+    found = shell.json("evaluate", model, data, "--target", "price")
+    assert found["r2"] > 0.5
+    assert "has 3 input columns" in shell.error("predict", model, data)
+
+
+@pytest.mark.parametrize("kernel", ["hat", "exponential_power:0.3", "inverse_power"])
+def test_kernels(kernel, fitted, shell):
+    _, model = fitted("a.csv", "--kernel", kernel)
+    name = shell.json("inspect", model)["params"]["features"]["params"]["kernel"]["name"]
+    assert name == kernel.partition(":")[0]
+
+
+def test_the_seed_decides(write, shell, tmp_path):
+    data = write("a.csv")
+    files = []
+    for seed in (0, 0, 1):
+        shell("fit", data, "-m", tmp_path / "m", "--seed", seed, *QUICK)
+        files.append((tmp_path / "m").read_bytes())
+    assert files[0] == files[1] != files[2]
+
+
+def test_a_search_is_told_line_by_line(write, shell, tmp_path):
+    data = write("a.csv")
+    result = shell("fit", data, "-m", tmp_path / "m", "--n-grids", 8, "--verbose", "--json")
+    assert "bandwidth" in result.stderr
+    assert result.stdout.startswith("{")
+    assert "bandwidth" not in shell("fit", data, "-m", tmp_path / "m", "--n-grids", 8).stderr
+
+
+def test_what_fit_tells(write, shell, tmp_path):
+    data = write("a.csv", ("size", "kind"))
+    text = shell("fit", data, "-m", tmp_path / "m", *QUICK).stdout
+    for said in ("classification (the target holds text)", "2: cheap, dear", "8 grids", "kB)"):
+        assert said in text
+    assert shell.json("fit", data, "-m", tmp_path / "m", *QUICK)["target"] == "kind"
+
+
+def test_inspect_for_people(fitted, shell, tmp_path):
+    _, model = fitted("a.csv", chosen=("size", "weight", "kind"))
+    text = shell("inspect", model).stdout
+    for said in ("KernelClassifier", "2: size, weight", "2: cheap, dear", "standard", "laplacian"):
+        assert said in text
+    assert ["relevance", "equal"] in [line.split() for line in text.splitlines()]
+    save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")
+    assert "RandomBinning" in shell("inspect", tmp_path / "bins").stdout
+
+
+def test_truth_values_fitted_in_python_match_their_text(shell, write, tmp_path, columns):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": columns["size"], "red": columns["colour"] == "red"})
+    dear = columns["kind"] == "dear"
+    model = KernelClassifier(RandomBinning(n_grids=8), bandwidth=1.0, alpha=1e-3, random_state=0)
+    save(model.fit(frame, dear), tmp_path / "m")
+    data = write("b.csv", ("size",), red=frame["red"].to_numpy(), dear=dear)
+    found = shell.json("evaluate", tmp_path / "m", data, "--target", "dear")
+    assert found["accuracy"] == model.score(frame, dear)
