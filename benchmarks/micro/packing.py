@@ -50,8 +50,8 @@ def pattern_cases(n_rows: int, n_columns: int) -> list[Case]:
     X = rng.integers(0, 3, (N_PATTERNS, n_columns))[rng.integers(0, N_PATTERNS, n_rows)]
     X = X.astype(np.float64)
     odd = rng.integers(-(2**63), 2**63, n_columns) | 1
-    columns, hashes = np.arange(n_columns), np.empty(n_rows, np.int64)
-    packing.hash_patterns(X, columns, odd, 0, n_rows, hashes)
+    bits, hashes = X.view(np.int64), np.empty(n_rows, np.int64)
+    packing.hash_rows(bits, 0, odd, 0, n_rows, hashes)
     ids, first_rows = np.empty(n_rows, np.int32), np.empty(4096, np.int32)
     slots = np.empty(4 * len(first_rows), np.int32)
 
@@ -61,8 +61,8 @@ def pattern_cases(n_rows: int, n_columns: int) -> list[Case]:
 
     return [
         Case(
-            "hash_patterns",
-            lambda: packing.hash_patterns(X, columns, odd, 0, n_rows, hashes),
+            "hash_rows",
+            lambda: packing.hash_rows(bits, 0, odd, 0, n_rows, hashes),
             "cell",
             X.size,
             X.nbytes + hashes.nbytes,
@@ -76,7 +76,7 @@ def nonzeros_of(X: NDArray[np.float64], limits: NDArray[np.float64]) -> tuple[ND
     packing.count_nonzeros(X, columns, indptr)
     np.cumsum(indptr, out=indptr)
     indices, values = np.empty(indptr[-1], np.int64), np.empty(indptr[-1])
-    packing.fill_nonzeros(X, columns, limits, indptr, indices, values)
+    packing.fill_nonzeros(X, columns, indptr, indices, values)
     return indices, values
 
 

@@ -38,9 +38,8 @@ class Bins:
     slots: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:
-        bits = max(FIRST_BITS, (4 * (self.room + 1)).bit_length())
-        self.table = np.zeros(1 << (bits - 2), np.int64)
-        self.slots = np.zeros(1 << bits, np.int32)
+        self.table = np.zeros(self.room + 2, np.int64)
+        self.slots = np.zeros(1 << binning.slot_bits(self.room + 1, FIRST_BITS), np.int32)
 
     def learn(self, keys, dtype=np.uint32) -> NDArray[np.unsignedinteger]:
         codes = np.full(len(keys), 99, dtype)
@@ -68,7 +67,7 @@ def check_index(bins: Bins, keys: NDArray[np.int64]) -> None:
     assert sorted(used[used != 0].tolist()) == list(range(1, bins.count + 1))
     assert bins.table[1 : bins.count + 1].tolist() == list(number_twin(keys))
     assert bins.table[0] == 0
-    assert bins.count <= (1 << bins.bits) // 4
+    assert bins.count < (1 << bins.bits) // (4 if bins.bits <= 16 else 2) + 1
     assert (bins.slots[1 << bins.bits :] == 0).all()
 
 

@@ -95,8 +95,11 @@ def block_arguments(rows, grids, offsets, width):
     )
 
 
+TILE_ROWS = 32
+
+
 def empty_tables(n_grids: int, n_bins: int):
-    bits = max(10, (4 * (n_bins + 1)).bit_length())
+    bits = max(10, (4 * (n_bins + TILE_ROWS + 1)).bit_length())
     return (
         np.zeros((n_grids, 1 << bits), np.int32),
         np.full(n_grids, 10, np.int64),
@@ -196,7 +199,7 @@ def test_learn_block_then_find_block(dtype, n_rows, n_grids):
     packed = block_arguments(rows, grids, offsets, 32)
     slots, bits, table, counts = empty_tables(n_grids, n_rows)
     codes = np.zeros((n_grids, n_rows), dtype)
-    binning.learn_block(*packed, slots, bits, table, counts, codes)
+    assert binning.learn_block(0, *packed, slots, bits, table, counts, codes) == len(packed[1])
     keys = keys_twin(rows, grids, offsets)
     expected = np.array([numbered(k) for k in keys])
     np.testing.assert_array_equal(codes, expected)
@@ -214,7 +217,7 @@ def test_find_block_gives_zero_to_bins_never_seen():
     slots, bits, table, counts = empty_tables(4, 60)
     codes = np.zeros((4, 60), np.uint16)
     packed = block_arguments(rows, grids, offsets, 32)
-    binning.learn_block(*packed, slots, bits, table, counts, codes)
+    assert binning.learn_block(0, *packed, slots, bits, table, counts, codes) == len(packed[1])
     other = np.concatenate([rows + 1e4, rows[:9]])
     codes = np.full((4, 69), 9999, np.uint16)
     packed = block_arguments(other, grids, offsets, 32)

@@ -108,9 +108,11 @@ def _check_place(model: Path, data: Path) -> None:
 
 def _estimator(task: str, kernel: str, n_grids: int | None, options: dict[str, Any]) -> Any:
     from gramless import KernelClassifier, KernelRegressor, RandomBinning
-    from gramless.estimators.base import DEFAULT_GRIDS
+    from gramless.estimators.base import LEAST_GRIDS
 
-    features = RandomBinning(_kernel(kernel), n_grids=n_grids or DEFAULT_GRIDS)
+    features: Any = "binning"
+    if kernel != "laplacian" or n_grids is not None:
+        features = RandomBinning(_kernel(kernel), n_grids=n_grids or LEAST_GRIDS)
     made = KernelClassifier if task == "classification" else KernelRegressor
     return made(features, verbose=1, **options)
 

@@ -28,7 +28,10 @@ from gramless.tuning.search import START_BANDWIDTH, Choices, Data, Search, Setti
 FEATURE_MAPS = {"binning": RandomBinning}
 """Feature maps by name."""
 
-DEFAULT_GRIDS = 512
+LEAST_GRIDS, MOST_GRIDS = 512, 2048
+_DEFAULT_NONZEROS = 1 << 24
+"""A feature map given by name has as many grids as this allows, between the two bounds."""
+
 _ENOUGH_TO_SEARCH = 40
 _DEFAULT_ALPHA = 1e-3
 _PREDICT_ROWS = 65_536
@@ -96,7 +99,7 @@ class KernelMachine(BaseEstimator, ABC):
             rows, y, weight = rows[kept], y[kept], weight[kept]
         data = Data(rows, self._encode_targets(y, weight), weight, self._score)
         seed = seed_from(self.random_state)
-        feature_map = self._feature_map(seed)
+        feature_map = self._feature_map(data, seed)
         search = self._search(data, clone(feature_map), seed)
         settings = self._settings(search)
         self._final_fit(data, feature_map, settings, search)
@@ -113,7 +116,7 @@ class KernelMachine(BaseEstimator, ABC):
             self.n_features_in_ = len(self.feature_names_in_)
         return normalise_rows(rows), self._check_targets(y)
 
-    def _feature_map(self, seed: int) -> RandomBinning:
+    def _feature_map(self, data: Data, seed: int) -> RandomBinning:
         if isinstance(self.features, str):
             if self.features not in FEATURE_MAPS:
                 raise InputError(
@@ -121,8 +124,11 @@ class KernelMachine(BaseEstimator, ABC):
                     f"{', '.join(map(repr, FEATURE_MAPS))} or a feature map such as "
                     f"RandomBinning(n_grids=1024)."
                 )
+            affordable = _DEFAULT_NONZEROS // (data.rows.shape[0] * data.n_outputs)
             return FEATURE_MAPS[self.features](
-                n_grids=DEFAULT_GRIDS, random_state=seed, n_jobs=self.n_jobs
+                n_grids=int(np.clip(affordable, LEAST_GRIDS, MOST_GRIDS)),
+                random_state=seed,
+                n_jobs=self.n_jobs,
             )
         if not hasattr(self.features, "fit_rows"):
             raise InputError(

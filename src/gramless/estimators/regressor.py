@@ -22,7 +22,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     Parameters
     ----------
     features : str or feature map, default="binning"
-        ``"binning"`` is ``RandomBinning(n_grids=512)`` with the Laplacian kernel.
+        ``"binning"`` is :class:`RandomBinning` with the Laplacian kernel and 512
+        grids, up to 2,048 on small tables.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.

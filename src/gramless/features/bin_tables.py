@@ -12,7 +12,7 @@ from gramless.features.packing import PackedBlock
 from gramless.loops import binning as loops
 
 _FIRST_BITS = 10
-_FIRST_ROOM = 13
+_FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
 
 
@@ -81,8 +81,8 @@ class BinTables:
 
     Row g of ``table`` lists the keys of the bins of grid g in order of first
     appearance (entry 0 stands for "never seen"); the first ``2**bits[g]``
-    entries of row g of ``slots`` are an open-addressing index into it, at most
-    a quarter full.
+    entries of row g of ``slots`` are an open-addressing index into it. Some 20
+    bytes a bin.
     """
 
     counts: NDArray[np.int64]
@@ -96,8 +96,7 @@ class BinTables:
         return cls(
             np.zeros(n_grids, np.int64),
             np.full(n_grids, _FIRST_BITS, np.int64),
-            np.zeros((n_grids, 1 << (_FIRST_ROOM - 2)), np.int64),
-            np.zeros((n_grids, 1 << _FIRST_ROOM), np.int32),
+            *_room(n_grids, _FIRST_ROOM),
         )
 
     @classmethod
@@ -105,12 +104,10 @@ class BinTables:
         """Rebuild the tables from the keys of each grid's bins, in bin order."""
         tables = cls.empty(len(keys))
         tables.counts[:] = [len(k) for k in keys]
-        room = max(_room_bits(int(n)) for n in tables.counts)
-        tables.table = np.zeros((len(keys), 1 << (room - 2)), np.int64)
-        tables.slots = np.zeros((len(keys), 1 << room), np.int32)
+        tables.table, tables.slots = _room(len(keys), int(tables.counts.max()) + 1)
         for g, grid_keys in enumerate(keys):
             tables.table[g, 1 : len(grid_keys) + 1] = grid_keys
-            tables.bits[g] = max(_FIRST_BITS, _room_bits(len(grid_keys)))
+            tables.bits[g] = loops.slot_bits(len(grid_keys), _FIRST_BITS)
             loops.fill_slots(tables.table[g], len(grid_keys), tables.slots[g], tables.bits[g])
         return tables
 
@@ -142,9 +139,7 @@ class BinTables:
 
     def _enlarge(self) -> None:
         """Make room for four times as many bins."""
-        n_grids, room = self.slots.shape
-        table = np.zeros((n_grids, room), np.int64)
-        slots = np.zeros((n_grids, 4 * room), np.int32)
+        table, slots = _room(len(self.counts), 4 * self.table.shape[1])
         for g, count in enumerate(self.counts):
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]
@@ -158,6 +153,11 @@ def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
 
 
-def _room_bits(n_bins: int) -> int:
-    """Return the bits of an index at most a quarter full with ``n_bins`` bins."""
-    return max(_FIRST_BITS, (4 * (n_bins + 1)).bit_length())
+def _room(n_grids: int, n_bins: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return an empty table for ``n_bins`` entries a grid, and room for its index.
+
+    What is not used yet costs no memory: the system gives zeroed pages on
+    their first use.
+    """
+    bits = loops.slot_bits(n_bins, _FIRST_BITS)
+    return np.zeros((n_grids, n_bins), np.int64), np.zeros((n_grids, 1 << bits), np.int32)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
@@ -88,6 +89,11 @@ class Grids:
             Bin numbers from 1, in the smallest type that holds them.
         known : KnownBins
 
+        Raises
+        ------
+        InputError
+            If a number is more than 2**60 cells away from 0.
+
         Notes
         -----
         About ``0.08 * n_features + 1.5`` ns a row, grid and core on dense rows,
@@ -97,6 +103,12 @@ class Grids:
         known = KnownBins(self, [BinTables.empty(b - a) for a, b in row_blocks(len(self), GROUP)])
         codes: NDArray[Any] = np.empty((len(self), X.shape[0]), np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
+            if block.clipped:
+                raise InputError(
+                    f"rows {start} to {stop - 1} hold numbers more than 2**60 cells away from 0, "
+                    f"where bins cannot be told apart: use a larger bandwidth, "
+                    f"scaling='quantile', or remove the outliers."
+                )
             part = codes[:, start:stop]
             if not known.learn_block(block, part, n_jobs):
                 codes = codes.astype(np.uint32)

@@ -58,6 +58,8 @@ class PackedBlock:
     pattern_columns, pattern_starts : arrays of int64
         Columns of the pattern groups and (2, n_groups + 1) where each group's
         patterns and columns start.
+    clipped : bool
+        Whether some number lay beyond the limits.
     """
 
     n_rows: int
@@ -71,6 +73,7 @@ class PackedBlock:
     indptr: NDArray[np.int64]
     indices: NDArray[np.int64]
     values: NDArray[np.float64]
+    clipped: bool
 
 
 def plan_columns(X: Rows) -> ColumnPlan:
@@ -134,26 +137,38 @@ def pack_block(
     """
     if sp.issparse(X):
         rows = np.empty((stop - start, 0))
-        nonzeros = _sparse_rows(X, start, stop, limits)
+        nonzeros = _sparse_rows(X, start, stop)
     else:
         rows = X[start:stop]
         if not (rows.flags.c_contiguous or rows.flags.f_contiguous):
-            rows = np.ascontiguousarray(rows)
-        nonzeros = _nonzeros(rows, plan.sparse, limits[plan.sparse])
+            rows = rows.copy(order="F" if rows.strides[0] < rows.strides[1] else "C")
+        nonzeros = _nonzeros(rows, plan.sparse)
     tiled, groups = plan.tiled, []
     for columns in plan.patterned:
-        found = _number_patterns(rows, columns, n_jobs)
+        found = _number_patterns(rows, columns, n_jobs) if len(columns) > 0 else None
         if found is None:
             tiled = np.concatenate([tiled, columns])
         else:
             groups.append((columns, *found))
+    tiles, clipped = _tiles(rows, tiled, limits[tiled], n_jobs)
+    beyond = [np.abs(values) > limits[columns, None] for columns, _, values in groups]
+    bound = limits[plan.sparse][nonzeros[1]]
+    beyond.append(np.abs(nonzeros[2]) > bound)
+    np.clip(nonzeros[2], -bound, bound, out=nonzeros[2])
+    ids, pattern_values, pattern_columns, starts = _join_patterns(groups, limits, stop - start)
     return PackedBlock(
-        stop - start,
-        tiled,
-        plan.sparse,
-        _tiles(rows, tiled, limits[tiled], n_jobs),
-        *_join_patterns(groups, limits, stop - start),
-        *nonzeros,
+        n_rows=stop - start,
+        tiled=tiled,
+        sparse=plan.sparse,
+        tiles=tiles,
+        ids=ids,
+        pattern_values=pattern_values,
+        pattern_columns=pattern_columns,
+        pattern_starts=starts,
+        indptr=nonzeros[0],
+        indices=nonzeros[1],
+        values=nonzeros[2],
+        clipped=clipped or any(part.any() for part in beyond),
     )
 
 
@@ -166,10 +181,10 @@ def _tiles(rows, columns, limits, n_jobs):  # type: ignore[no-untyped-def]
     n_tiles = -(-len(rows) // width)
     tiles = np.empty((n_tiles, len(columns), width))
     parts = row_blocks(n_tiles, -(-n_tiles // 8)) if len(columns) > 0 else []
-    map_blocks(
+    clipped = map_blocks(
         loops.pack_columns, [(rows, a, columns, limits, tiles[a:b]) for a, b in parts], n_jobs
     )
-    return tiles
+    return tiles, any(clipped)
 
 
 def _pattern_groups(sample: NDArray) -> list[NDArray[np.int64]]:
@@ -196,9 +211,14 @@ def _number_patterns(rows, columns, n_jobs):  # type: ignore[no-untyped-def]
     """Return (ids, values) of the patterns of ``columns``, or None when there are too many."""
     n_rows = len(rows)
     hashes = np.empty(n_rows, np.int64)
+    first = int(columns.min())
+    multipliers = np.zeros(int(columns.max()) - first + 1, np.int64)
     odd = stream(0, "pattern hash").integers(-(2**63), 2**63, len(columns)) | 1
+    multipliers[columns - first] = odd
+    bits = rows.view(f"i{rows.itemsize}")
+    hash_part = loops.hash_rows if rows.flags.c_contiguous else loops.hash_columns
     parts = row_blocks(n_rows, max(4096, n_rows // 8))
-    map_blocks(loops.hash_patterns, [(rows, columns, odd, a, b, hashes) for a, b in parts], n_jobs)
+    map_blocks(hash_part, [(bits, first, multipliers, a, b, hashes) for a, b in parts], n_jobs)
     ids = np.empty(n_rows, np.int32)
     first_rows = np.empty(MAX_PATTERNS, np.int32)
     slots = np.full(4 * MAX_PATTERNS, -1, np.int32)
@@ -222,15 +242,13 @@ def _join_patterns(groups, limits, n_rows):  # type: ignore[no-untyped-def]
     return ids, joined, columns, starts
 
 
-def _sparse_rows(X, start, stop, limits):  # type: ignore[no-untyped-def]
+def _sparse_rows(X, start, stop):  # type: ignore[no-untyped-def]
     part = slice(X.indptr[start], X.indptr[stop])
     indptr = X.indptr[start : stop + 1].astype(np.int64) - int(X.indptr[start])
-    indices = X.indices[part].astype(np.int64)
-    bound = limits[indices]
-    return indptr, indices, np.clip(X.data[part].astype(np.float64), -bound, bound)
+    return indptr, X.indices[part].astype(np.int64), X.data[part].astype(np.float64)
 
 
-def _nonzeros(rows, columns, limits):  # type: ignore[no-untyped-def]
+def _nonzeros(rows, columns):  # type: ignore[no-untyped-def]
     indptr = np.zeros(len(rows) + 1, np.int64)
     if len(columns) == 0:
         return indptr, np.empty(0, np.int64), np.empty(0)
@@ -238,5 +256,5 @@ def _nonzeros(rows, columns, limits):  # type: ignore[no-untyped-def]
     np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int64)
     values = np.empty(indptr[-1])
-    loops.fill_nonzeros(rows, columns, limits, indptr, indices, values)
+    loops.fill_nonzeros(rows, columns, indptr, indices, values)
     return indptr, indices, values

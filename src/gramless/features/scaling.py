@@ -8,7 +8,7 @@ copied. Quantile scaling replaces each value by its rank and does copy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,10 @@ SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile")
 _SAMPLE_ROWS = 50_000
 _LEVELS = 257
 _UNIFORM_STD = 12.0**-0.5
+_SPARSE_RANKS = (
+    "quantile scaling of sparse rows would make them dense; use scaling='standard' or 'none', "
+    "or pass X.toarray()."
+)
 
 
 @dataclass(frozen=True)
@@ -106,24 +110,20 @@ class Scaler:
         cls, kind: ScalingKind, X: sp.csr_array, sample_weight: NDArray[np.float64] | None
     ) -> Scaler:
         if kind == "quantile":
-            raise InputError(
-                "quantile scaling of sparse rows would make them dense; use scaling='standard' "
-                "or 'none', or pass X.toarray()."
-            )
+            raise InputError(_SPARSE_RANKS)
         weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         share = weight / weight.sum()
         values = X.astype(np.float64)
-        mean = np.asarray(share @ values).ravel()
-        second = np.asarray(share @ values.multiply(values)).ravel()
-        filled = np.asarray(share @ (values != 0).astype(np.float64)).ravel()
+        values.eliminate_zeros()
+        stored = np.bincount(values.indices, minlength=X.shape[1])
+        zero = 1.0 - np.asarray(share @ (values != 0).astype(np.float64)).ravel()
+        zero[stored == X.shape[0]] = 0.0
         unit = np.ones(X.shape[1])
         if kind == "standard":
-            deviation = np.sqrt(np.maximum(second - mean**2, 0.0))
-            unit = np.where(deviation > 1e-12 * np.sqrt(second), deviation, 1.0)
-        distance = 2.0 * (1.0 - filled) * np.asarray(share @ abs(values)).ravel()
-        spread = float((distance / unit).sum())
+            unit = _sparse_deviation(values, share, zero)
+        spread = _sparse_spread(values, share, zero, unit)
         none = np.empty((X.shape[1], 0))
-        return cls(kind, unit, spread if spread > 0 else 1.0, none, none)
+        return cls(kind, unit, spread, none, none)
 
     def weighted(self, relevance: NDArray[np.float64] | None) -> Scaler:
         """Return the scaler whose unit of each input is divided by its relevance."""
@@ -144,6 +144,8 @@ class Scaler:
         """
         if self.kind != "quantile":
             return X
+        if sp.issparse(X):
+            raise InputError(_SPARSE_RANKS)
         out = np.empty(X.shape, np.float32 if X.dtype == np.float32 else np.float64, order="F")
 
         def rank(j: int) -> None:
@@ -155,12 +157,33 @@ class Scaler:
 
 def _standard_unit(ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
     weight = np.diff(share, axis=0, prepend=0.0)
-    middle = ordered[len(ordered) // 2]
-    centred = ordered - middle
+    # Relative to the middle and the largest: timestamps lose no digit, nothing overflows.
+    centred = ordered / 4.0 - ordered[len(ordered) // 2] / 4.0
+    size = np.abs(centred).max(axis=0)
+    size[size == 0] = 1.0
+    centred /= size
     mean = (weight * centred).sum(axis=0)
-    variance = (weight * (centred - mean) ** 2).sum(axis=0)
-    size = np.abs(ordered).max(axis=0)
-    return np.where(variance > (1e-12 * size) ** 2, np.sqrt(variance), 1.0)
+    deviation = np.sqrt((weight * (centred - mean) ** 2).sum(axis=0))
+    return _usable(4.0 * (deviation * size), np.abs(ordered).max(axis=0))
+
+
+def _sparse_deviation(values: Any, share: NDArray, zero: NDArray) -> NDArray[np.float64]:
+    size = np.asarray(abs(values).max(axis=0).todense()).ravel()
+    # A power of two divides without rounding.
+    size = np.exp2(np.floor(np.log2(np.where(size > 0, size, 1.0))))
+    scaled = values.copy()
+    scaled.data /= size[values.indices]
+    mean = np.asarray(share @ scaled).ravel()
+    scaled.data -= mean[values.indices]
+    left = np.asarray(share @ scaled).ravel() - zero * mean
+    scaled.data **= 2
+    variance = np.asarray(share @ scaled).ravel() + zero * mean**2 - left**2
+    return _usable(np.sqrt(np.maximum(variance, 0.0)) * size, size)
+
+
+def _usable(deviation: NDArray, size: NDArray) -> NDArray[np.float64]:
+    """Return 1 where a deviation is rounding noise: the input is constant."""
+    return np.where(deviation > 1e-12 * size, deviation, 1.0)
 
 
 def _spread(ordered: NDArray, share: NDArray, unit: NDArray) -> float:
@@ -168,6 +191,22 @@ def _spread(ordered: NDArray, share: NDArray, unit: NDArray) -> float:
     gaps = np.diff(ordered, axis=0)
     below = share[:-1]
     spread = float((2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit).sum())
+    return spread if np.isfinite(spread) and spread > 0 else 1.0
+
+
+def _sparse_spread(values: Any, share: NDArray, zero: NDArray, unit: NDArray) -> float:
+    """Do as :func:`_spread` on the non-zeros, one entry more a column for all its zeros."""
+    n_columns = values.shape[1]
+    column = np.concatenate([values.indices, np.arange(n_columns)])
+    number = np.concatenate([values.data, np.zeros(n_columns)])
+    weight = np.concatenate([np.repeat(share, np.diff(values.indptr)), zero])
+    order = np.lexsort((number, column))
+    column, number, weight = column[order], number[order], weight[order]
+    first = np.flatnonzero(np.diff(column, prepend=-1))
+    below = np.cumsum(weight)
+    below -= np.repeat(below[first] - weight[first], np.diff(first, append=len(column)))
+    gaps = np.where(np.diff(column) == 0, np.diff(number), 0.0) / unit[column[:-1]]
+    spread = float((2.0 * gaps * below[:-1] * np.maximum(0.0, 1.0 - below[:-1])).sum())
     return spread if np.isfinite(spread) and spread > 0 else 1.0
 
 

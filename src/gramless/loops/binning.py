@@ -72,10 +72,14 @@ def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
 
 
 @loop
-def _bits_of(n):  # type: ignore[no-untyped-def]
-    bits = 0
-    while (2 << bits) <= n:
-        bits += 1
+def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
+    """Return how many bits the index of a grid needs, at least ``bits``.
+
+    At most a quarter full up to 2**16 slots; half full beyond, where a smaller
+    index saves more cache misses than it costs probes.
+    """
+    while n_bins + 1 > (1 << (bits - 2 if bits <= 16 else bits - 1)):
+        bits += 2 if bits < 12 else 1
     return bits
 
 
@@ -85,9 +89,9 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
 
     The first ``2**bits`` entries of ``slots`` map the top bits of a key to a
     bin number (0: empty), ``table`` maps a bin number to its key. The index
-    grows fourfold, in place, before it is more than a quarter full; ``table``
-    must have room for ``count + n_rows + 1`` keys and ``slots`` for four times
-    as many. Returns (bins known, bits).
+    grows in place, see :func:`slot_bits`; ``table`` must have room for ``count
+    + n_rows + 1`` keys, and ``slots`` for their index, more than as many, or the
+    search for an empty slot would never end. Returns (bins known, bits).
     """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
@@ -104,8 +108,9 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
                 code = count
                 slots[slot] = code
                 table[code] = key
-                if 4 * (count + 1) > mask:
-                    bits = min(bits + 2, _bits_of(len(slots)))
+                wanted = slot_bits(count, bits)
+                if wanted > bits and (1 << wanted) <= len(slots):
+                    bits = wanted
                     fill_slots(table, count, slots, bits)
                     mask = (1 << bits) - 1
                     shift = np.uint64(64 - bits)

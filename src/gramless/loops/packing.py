@@ -19,53 +19,61 @@ def pack_columns(X, first_tile, columns, limits, tiles):  # type: ignore[no-unty
 
     ``tiles`` (n_tiles, n_columns, width) begins at tile ``first_tile`` of the
     rows; the tail of the last tile repeats the last row, so that no tile
-    holds undefined numbers.
+    holds undefined numbers. Returns whether a number had to be clipped.
     """
     n_tiles, n_columns, width = tiles.shape
     last = X.shape[0] - 1
+    clipped = False
     for t in range(n_tiles):
         origin = (first_tile + t) * width
         for strip in range(0, width, _STRIP):
             end = min(strip + _STRIP, width)
-            if origin + end <= X.shape[0]:
-                for c in range(n_columns):
-                    column, limit = columns[c], limits[c]
+            for c in range(n_columns):
+                column, limit = columns[c], limits[c]
+                if origin + end <= X.shape[0]:
                     for i in range(strip, end):
-                        value = np.float64(X[origin + i, column])
-                        tiles[t, c, i] = min(max(value, -limit), limit)
-            else:
-                for c in range(n_columns):
-                    column, limit = columns[c], limits[c]
+                        tiles[t, c, i] = np.float64(X[origin + i, column])
+                else:
                     for i in range(strip, end):
-                        value = np.float64(X[min(origin + i, last), column])
-                        tiles[t, c, i] = min(max(value, -limit), limit)
+                        tiles[t, c, i] = np.float64(X[min(origin + i, last), column])
+                for i in range(strip, end):
+                    value = tiles[t, c, i]
+                    inside = min(max(value, -limit), limit)
+                    clipped |= inside != value
+                    tiles[t, c, i] = inside
+    return clipped
 
 
 @loop
-def hash_patterns(X, columns, multipliers, start, stop, hashes):  # type: ignore[no-untyped-def]
-    """Hash the values of some columns of rows ``start:stop`` to 64 bits each.
+def hash_rows(bits, first, multipliers, start, stop, hashes):  # type: ignore[no-untyped-def]
+    """Hash some columns of rows ``start:stop`` of a row-major matrix to 64 bits each.
 
-    The bits of a value are mixed before the linear hash: the doubles 0.0 and
-    1.0 differ in their high bits alone, which a bare product would lose.
+    ``bits`` are the numbers as integers of their own size. ``multipliers``
+    belong to the columns from ``first`` on; 0 leaves a column out. The bits are
+    mixed before the linear hash: 0.0 and 1.0 differ in their high bits alone,
+    which a bare product would lose.
     """
-    values = np.empty(_STRIP, np.float64)
-    bits = values.view(np.int64)
-    total = np.empty(_STRIP, np.int64)
-    for strip in range(start, stop, _STRIP):
-        total[:] = 0
-        for c in range(len(columns)):
-            column, multiplier = columns[c], multipliers[c]
-            if strip + _STRIP <= stop:
-                for i in range(_STRIP):
-                    values[i] = X[strip + i, column]
-            else:
-                for i in range(stop - strip):
-                    values[i] = X[strip + i, column]
-            for i in range(_STRIP):
-                mixed = (bits[i] ^ ((bits[i] >> 32) & 0xFFFFFFFF)) * 0x1B873593CC9E2D51
-                total[i] += multiplier * (mixed ^ ((mixed >> 32) & 0xFFFFFFFF))
-        for i in range(min(_STRIP, stop - strip)):
-            hashes[strip + i] = total[i]
+    for i in range(start, stop):
+        total = np.int64(0)
+        for c in range(len(multipliers)):
+            value = np.int64(bits[i, first + c])
+            mixed = (value ^ ((value >> 20) & 0xFFFFFFFFFFF)) * 0x1B873593CC9E2D51
+            total += multipliers[c] * (mixed ^ ((mixed >> 32) & 0xFFFFFFFF))
+        hashes[i] = total
+
+
+@loop
+def hash_columns(bits, first, multipliers, start, stop, hashes):  # type: ignore[no-untyped-def]
+    """Do as :func:`hash_rows` on a column-major matrix, a column at a time."""
+    for i in range(start, stop):
+        hashes[i] = 0
+    for c in range(len(multipliers)):
+        multiplier = multipliers[c]
+        if multiplier != 0:
+            for i in range(start, stop):
+                value = np.int64(bits[i, first + c])
+                mixed = (value ^ ((value >> 20) & 0xFFFFFFFFFFF)) * 0x1B873593CC9E2D51
+                hashes[i] += multiplier * (mixed ^ ((mixed >> 32) & 0xFFFFFFFF))
 
 
 @loop
@@ -110,7 +118,7 @@ def count_nonzeros(X, columns, indptr):  # type: ignore[no-untyped-def]
 
 
 @loop
-def fill_nonzeros(X, columns, limits, indptr, indices, values):  # type: ignore[no-untyped-def]
+def fill_nonzeros(X, columns, indptr, indices, values):  # type: ignore[no-untyped-def]
     """Write the non-zeros counted by :func:`count_nonzeros`, columns renumbered."""
     for i in range(X.shape[0]):
         at = indptr[i]
@@ -118,5 +126,5 @@ def fill_nonzeros(X, columns, limits, indptr, indices, values):  # type: ignore[
             value = np.float64(X[i, columns[c]])
             if value != 0:
                 indices[at] = c
-                values[at] = min(max(value, -limits[c]), limits[c])
+                values[at] = value
                 at += 1

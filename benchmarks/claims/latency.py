@@ -1,0 +1,98 @@
+"""How long a prediction takes: of one row, and of a large batch.
+
+One row: the median and the 99th percentile of single calls of a warm model. Batch: rows a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import (
+    Report,
+    Row,
+    interleaved,
+    made_up,
+    options,
+    parse,
+    say,
+    scalar_bandwidth,
+)
+
+from gramless import KernelRegressor, RandomBinning
+
+COLUMNS = 20
+TRAINING_ROWS = 200_000
+WARM_CALLS, CALLS = 20, 1000
+
+
+def fitted(n_rows: int, n_grids: int, n_jobs: int | None) -> KernelRegressor:
+    say(f"fitting {n_grids} grids to {n_rows:,} rows")
+    X, y = made_up(n_rows, COLUMNS)
+    model = KernelRegressor(
+        RandomBinning(n_grids=n_grids),
+        bandwidth=scalar_bandwidth(X),
+        alpha=1e-5,
+        scaling="standard",
+        max_iter=20,
+        random_state=0,
+        n_jobs=n_jobs,
+    )
+    return model.fit(X, y)
+
+
+def one_row(model: KernelRegressor, n_calls: int) -> Row:
+    """Time single calls, each on a row of its own that the model has not seen."""
+    X = made_up(TRAINING_ROWS + n_calls, COLUMNS)[0][TRAINING_ROWS:]
+    rows = [X[i : i + 1].copy() for i in range(n_calls)]
+    for row in rows[:WARM_CALLS]:
+        model.predict(row)
+    seconds = np.empty(n_calls)
+    for i, row in enumerate(rows):
+        started = perf_counter()
+        model.predict(row)
+        seconds[i] = perf_counter() - started
+    return {
+        "grids": model.features_.n_grids,
+        "inputs": COLUMNS,
+        "bins a grid": model.features_.kappa_bar_,
+        "calls": n_calls,
+        "median ms": 1e3 * float(np.median(seconds)),
+        "p99 ms": 1e3 * float(np.percentile(seconds, 99)),
+        "largest ms": 1e3 * float(seconds.max()),
+    }
+
+
+def batch(model: KernelRegressor, n_rows: int, chosen: argparse.Namespace) -> Row:
+    X = made_up(n_rows, COLUMNS)[0]
+    seconds = interleaved({"predict": lambda: model.predict(X)}, chosen.repeats)["predict"]
+    return {
+        "grids": model.features_.n_grids,
+        "inputs": COLUMNS,
+        "bins a grid": model.features_.kappa_bar_,
+        "rows": n_rows,
+        "seconds": seconds,
+        "rows a second": n_rows / seconds,
+    }
+
+
+def main() -> None:
+    chosen = parse(options(__doc__, repeats=9))
+    report = Report(chosen)
+    n_training, n_rows = (2000, 5000) if chosen.quick else (TRAINING_ROWS, 1_000_000)
+    grids = (32, 8) if chosen.quick else (512, 64)
+    model = fitted(n_training, grids[0], chosen.jobs)
+    report.add("One row at a time", [one_row(model, 50 if chosen.quick else CALLS)])
+    model = fitted(n_training, grids[1], chosen.jobs)
+    report.add("A batch", [batch(model, n_rows, chosen)])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Products with the binned matrix and its transpose, against SciPy's CSR.
+
+SciPy holds float64 values and int32 indices; for the transpose the faster of ``csr.T @ v`` and a
+stored CSR of the transpose counts. Ours runs on ``--jobs`` threads, SciPy on the one it has. The
+bandwidth is a quarter of the mean distance between rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import (
+    Report,
+    Row,
+    bandwidths,
+    free_memory,
+    interleaved,
+    load_sets,
+    made_up,
+    options,
+    parse,
+    rows_to_time,
+    say,
+    scipy_csr,
+)
+
+from gramless import RandomBinning
+from gramless.base.random import stream
+from gramless.base.threads import thread_count
+from gramless.matrices.base import Vector
+from gramless.matrices.binned import BinnedMatrix
+
+SETS = ("covtype_1vs2_169k", "ijcnn1")
+GRIDS = 256
+OUTPUTS = (1, 10)
+_SCIPY_BYTES = 2 * 12
+"""A non-zero of the matrix and of its stored transpose."""
+
+
+def affordable_grids(n_rows: int, wanted: int, n_outputs: int) -> int:
+    """Halve the grids until SciPy's matrices take at most half of the free memory.
+
+    Its conversion to the stored transpose needs no more than the two themselves.
+    """
+    n_grids = wanted
+    beside = 6 * 8 * n_outputs * n_rows
+    while n_grids > 8 and _SCIPY_BYTES * n_rows * n_grids + beside > free_memory() / 2:
+        n_grids //= 2
+    return n_grids
+
+
+def operands(matrix: BinnedMatrix, n_outputs: int) -> tuple[Vector, Vector]:
+    """Return normal numbers for ``Z @ w`` and for ``Z.T @ v``."""
+    tail = () if n_outputs == 1 else (n_outputs,)
+    rng = stream(0, "operands")
+    n_rows, n_columns = matrix.shape
+    return rng.standard_normal((n_columns, *tail)), rng.standard_normal((n_rows, *tail))
+
+
+def compare(name: str, matrix: BinnedMatrix, repeats: int) -> Iterator[Row]:
+    """Time both products with one and with ten columns, and compare their results."""
+    csr = scipy_csr(matrix)
+    transpose = csr.T
+    stored = transpose.tocsr()
+    for n_outputs in OUTPUTS:
+        w, v = operands(matrix, n_outputs)
+        runs: dict[str, Callable[[], Any]] = {
+            "matvec": lambda w=w: matrix.matvec(w),
+            "csr": lambda w=w: csr @ w,
+            "rmatvec": lambda v=v: matrix.rmatvec(v),
+            "csr.T": lambda v=v: transpose @ v,
+            "stored": lambda v=v: stored @ v,
+        }
+        error = {
+            "matvec": float(np.abs(runs["matvec"]() - runs["csr"]()).max()),
+            "rmatvec": float(np.abs(runs["rmatvec"]() - runs["stored"]()).max()),
+        }
+        seconds = interleaved(runs, repeats)
+        peers = {"matvec": ["csr"], "rmatvec": ["csr.T", "stored"]}
+        for product, forms in peers.items():
+            best = min(forms, key=lambda form: seconds[form])
+            units = csr.nnz * n_outputs
+            yield {
+                "data set": name,
+                "rows": matrix.shape[0],
+                "grids": matrix.n_grids,
+                "bins a grid": matrix.shape[1] / matrix.n_grids,
+                "bytes a code": matrix.codes.itemsize,
+                "product": product,
+                "K": n_outputs,
+                "ours ms": 1e3 * seconds[product],
+                "SciPy ms": 1e3 * seconds[best],
+                "SciPy's form": best,
+                "ours ns/non-zero": 1e9 * seconds[product] / units,
+                "ratio": seconds[best] / seconds[product],
+                "largest difference": error[product],
+            }
+
+
+def tables(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    for data in load_sets(SETS, chosen):
+        yield data.name, rows_to_time(data)[0]
+    yield "made up", made_up(3000 if chosen.quick else 1_000_000, 20)[0]
+
+
+def rows_of(chosen: argparse.Namespace) -> Iterator[Row]:
+    for name, X in tables(chosen):
+        wanted = 8 if chosen.quick else GRIDS
+        n_grids = affordable_grids(len(X), wanted, max(OUTPUTS))
+        if n_grids < wanted:
+            say(f"{name}: SciPy's matrices leave room for {n_grids} grids, not {wanted}")
+        feature_map = RandomBinning(
+            bandwidth=bandwidths(X), n_grids=n_grids, random_state=0, n_jobs=chosen.jobs
+        )
+        say(f"{name}, {n_grids} grids")
+        yield from compare(name, feature_map.fit_matrix(X), chosen.repeats)
+
+
+def main() -> None:
+    chosen = parse(options(__doc__, repeats=11))
+    report = Report(chosen)
+    title = f"Products, ours on {thread_count(chosen.jobs)} threads"
+    report.add(title, rows_of(chosen))
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""How the time and the memory of a fit grow with the rows and with the grids.
+
+A made-up regression table of 18 inputs in single precision; bandwidth, alpha, scaling and the
+number of iterations are given. Every fit has a process of its own; sizes take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import (
+    ROOT,
+    Report,
+    Row,
+    in_process,
+    log_slope,
+    made_up,
+    options,
+    parse,
+    save_picture,
+    say,
+    scalar_bandwidth,
+)
+
+COLUMNS, ALPHA, ITERATIONS = 18, 1e-5, 20
+FIT_ONCE = Path(__file__).with_name("_fit_once.py")
+ROWS, GRIDS_FOR_ROWS = (100_000, 300_000, 1_000_000, 2_000_000, 5_000_000), 64
+GRIDS, ROWS_FOR_GRIDS = (64, 128, 256, 512, 1024), 200_000
+QUICK_ROWS, QUICK_GRIDS = (1000, 3000), (8, 16)
+
+Size = tuple[int, int]
+
+
+def measure(sizes: list[Size], chosen: argparse.Namespace) -> dict[Size, list[Row]]:
+    """Fit every size in each repeat, in a process of its own."""
+    bandwidth = scalar_bandwidth(made_up(min(100_000, max(sizes)[0]), COLUMNS)[0])
+    runs: dict[Size, list[Row]] = {size: [] for size in sizes}
+    for repeat in range(chosen.repeats):
+        for n_rows, n_grids in sizes[:: -1 if repeat % 2 else 1]:
+            job = {
+                "made_up": [n_rows, COLUMNS],
+                "task": "regression",
+                "grids": n_grids,
+                "bandwidth": bandwidth,
+                "alpha": ALPHA,
+                "tol": 1e-12,
+                "max_iter": ITERATIONS,
+                "jobs": chosen.jobs,
+            }
+            runs[n_rows, n_grids].append(in_process(FIT_ONCE, job))
+            say(f"{n_rows:,} rows, {n_grids} grids: {runs[n_rows, n_grids][-1]['seconds']:.2f} s")
+    return runs
+
+
+def row_of(size: Size, runs: list[Row]) -> Row:
+    seconds = median(run["seconds"] for run in runs)
+    return {
+        "rows": size[0],
+        "grids": size[1],
+        "bins a grid": runs[0]["bins a grid"],
+        "bytes a code": runs[0]["code bytes"],
+        "iterations": runs[0]["iterations"],
+        "fit s": seconds,
+        "ns/row/grid": 1e9 * seconds / (size[0] * size[1]),
+        "peak MB": max(run["peak"] for run in runs) / 1e6,
+        "input MB": runs[0]["inputs"] / 1e6,
+        "codes MB": runs[0]["codes"] / 1e6,
+    }
+
+
+def draw(tables: dict[str, list[Row]], path: Path) -> None:
+    """Draw time and memory against rows and grids, with the line of proportion."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    for line, (key, label) in enumerate([("fit s", "seconds to fit"), ("peak MB", "peak MB")]):
+        for k, (size, rows) in enumerate(tables.items()):
+            ax = figure.add_subplot(2, 2, 2 * line + k + 1)
+            x, y = [row[size] for row in rows], [row[key] for row in rows]
+            ax.loglog(x, y, "o-", label=f"measured, exponent {log_slope(x, y):.2f}")
+            ax.loglog(x, [y[0] * value / x[0] for value in x], "k:", label="proportional")
+            ax.set(xlabel=size, ylabel=label)
+            ax.grid(alpha=0.3, which="both")
+            ax.legend()
+    save_picture(figure, path)
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--picture", type=Path, default=ROOT / "build" / "scaling.png")
+    chosen = parse(parser)
+    report = Report(chosen)
+    by_rows = [(n, GRIDS_FOR_ROWS) for n in ROWS]
+    by_grids = [(ROWS_FOR_GRIDS, r) for r in GRIDS]
+    if chosen.quick:
+        by_rows, by_grids = [(n, 8) for n in QUICK_ROWS], [(1000, r) for r in QUICK_GRIDS]
+    runs = measure(list(dict.fromkeys([*by_rows, *by_grids])), chosen)
+    tables = {"rows": [row_of(size, runs[size]) for size in by_rows]}
+    tables["grids"] = [row_of(size, runs[size]) for size in by_grids]
+    for size, rows in tables.items():
+        report.add(f"Growth with the {size}", rows)
+    slopes = [
+        {
+            "of": size,
+            "exponent of the time": log_slope([r[size] for r in rows], [r["fit s"] for r in rows]),
+            "exponent of the peak": log_slope(
+                [r[size] for r in rows], [r["peak MB"] for r in rows]
+            ),
+        }
+        for size, rows in tables.items()
+    ]
+    report.add("Exponents", slopes)
+    report.close()
+    draw(tables, chosen.picture)
+
+
+if __name__ == "__main__":
+    main()

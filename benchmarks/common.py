@@ -1,0 +1,296 @@
+"""What all benchmarks share: options, data, fair timing, memory, tables and pictures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from micro._timing import machine
+from numpy.typing import NDArray
+
+from gramless.base.random import stream
+from gramless.datasets import Dataset, available, load, make_regression_like
+from gramless.datasets.known import KNOWN
+from gramless.features.inputs import Rows
+from gramless.features.scaling import Scaler
+from gramless.matrices.binned import BinnedMatrix
+
+ROOT = Path(__file__).resolve().parents[1]
+BANDWIDTH = 0.25
+"""In mean distances between rows: where a search for the bandwidth starts."""
+
+_QUICK_TRAINING, _QUICK_TEST = 800, 400
+
+Row = dict[str, Any]
+
+
+def options(about: str | None, *, repeats: int, quick_repeats: int = 1) -> argparse.ArgumentParser:
+    """Return a parser of what every script takes; parse with :func:`parse`."""
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    folder = os.environ.get("GRAMLESS_DATA") or ROOT.parent / "shared" / "data"
+    parser.add_argument("--data", type=Path, default=Path(folder), help="folder of data sets")
+    parser.add_argument("--repeats", type=int, help=f"default {repeats}")
+    parser.add_argument("--jobs", type=int, help="threads, by default every processor")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.set_defaults(_repeats=(repeats, quick_repeats))
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parse the command line; the repeats are few when ``--quick``."""
+    chosen = parser.parse_args()
+    usual, quick = chosen._repeats
+    del chosen._repeats
+    chosen.repeats = chosen.repeats or (quick if chosen.quick else usual)
+    return chosen
+
+
+def say(line: str) -> None:
+    """Print progress where it does not mix with the tables."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class Report:
+    """Tables, printed as soon as they are known, or all at the end as JSON.
+
+    Parameters
+    ----------
+    chosen : argparse.Namespace
+        From :func:`parse`.
+    """
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        self.chosen = chosen
+        self.tables: dict[str, list[Row]] = {}
+        if not chosen.json:
+            print(", ".join(f"{name} {value}" for name, value in machine().items()))
+            print(f"repeats {chosen.repeats}" + (", quick: no measurement" if chosen.quick else ""))
+
+    def add(self, title: str, rows: Iterable[Row]) -> None:
+        """Add a table; its columns are the keys of the first row."""
+        self.tables[title] = list(rows)
+        if not self.chosen.json:
+            print(f"\n{title}")
+            print("\n".join(table(self.tables[title])) or "nothing", flush=True)
+
+    def close(self) -> None:
+        """Print the JSON, if asked for."""
+        if self.chosen.json:
+            told = {k: v for k, v in vars(self.chosen).items() if k != "json"}
+            report = {"machine": machine(), "options": told, "tables": self.tables}
+            print(json.dumps(report, indent=1, default=_plain))
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Return the lines of a plain text table: text to the left, numbers to the right."""
+    if not rows:
+        return []
+    heads = list(rows[0])
+    cells = [[_cell(row.get(head)) for head in heads] for row in rows]
+    widths = [max(len(line[k]) for line in [heads, *cells]) for k in range(len(heads))]
+    left = [all(isinstance(row.get(head), str | None) for row in rows) for head in heads]
+    return [
+        "  ".join(
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(line, widths, left, strict=True)
+        ).rstrip()
+        for line in [heads, *cells]
+    ]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def load_sets(names: Iterable[str], chosen: argparse.Namespace) -> Iterator[Dataset]:
+    """Load the data sets that are there; say which are not.
+
+    A quick run takes some hundred rows of each.
+    """
+    present = {info.name for info in available(chosen.data) if info.present}
+    for name in names:
+        if name not in present:
+            say(f"{name}: not in {chosen.data}, skipped")
+            continue
+        data = load(name, folder=chosen.data, download=False)
+        yield part_of(data, _QUICK_TRAINING, _QUICK_TEST) if chosen.quick else data
+
+
+def part_of(data: Dataset, n_training: int, n_test: int) -> Dataset:
+    """Return a data set of some random rows, never more than there are."""
+    rows = stream(0, "training rows").permutation(len(data.y_train))[:n_training]
+    test = stream(0, "test rows").permutation(len(data.y_test))[:n_test]
+    X, y, X_test, y_test = data.X_train, data.y_train, data.X_test, data.y_test
+    return Dataset(X[rows], y[rows], X_test[test], y_test[test], data.task, data.name)
+
+
+def rows_to_time(data: Dataset) -> tuple[Rows, NDArray[Any]]:
+    """Return the training rows and labels, or all where the split is our own."""
+    known = KNOWN.get(data.name)
+    if known is not None and (known.test is not None or known.n_test_rows):
+        return data.X_train, data.y_train
+    stack = sp.vstack if sp.issparse(data.X_train) else np.concatenate
+    return stack([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
+
+
+def made_up(n_rows: int, n_columns: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return a made-up regression table; a longer one begins with the rows of a shorter one."""
+    return make_regression_like(n_rows, n_columns, seed=0)
+
+
+def numeric_targets(y: NDArray[Any]) -> NDArray[np.float64]:
+    """Return -1 and 1 for two classes, else standardised numbers."""
+    values = np.unique(y)
+    if len(values) == 2:
+        return np.where(y == values[1], 1.0, -1.0)
+    return (y - y.mean()) / y.std()
+
+
+def bandwidths(X: Rows, share: float = BANDWIDTH) -> NDArray[np.float64]:
+    """Return bandwidths, one an input, in units of the rows.
+
+    Each is ``share`` mean distances between rows, measured in standard deviations.
+    """
+    scaler = Scaler.fit("standard", X)
+    return np.asarray(share * scaler.spread * scaler.unit)
+
+
+def scalar_bandwidth(X: Rows, share: float = BANDWIDTH) -> float:
+    """Return the bandwidth that an estimator with ``scaling="standard"`` takes."""
+    return share * Scaler.fit("standard", X).spread
+
+
+def scipy_csr(matrix: BinnedMatrix) -> sp.csr_array:
+    """Return what ``matrix.tocsr()`` does, without its temporaries: float64 and int32.
+
+    For a matrix whose bins have all been seen.
+    """
+    n_rows, n_grids = matrix.shape[0], matrix.n_grids
+    columns = np.empty((n_rows, n_grids), np.int32)
+    for r, codes in enumerate(matrix.codes):
+        np.add(codes, np.int32(matrix.offsets[r] - 1), out=columns[:, r], casting="unsafe")
+    indptr = np.arange(n_rows + 1, dtype=np.int32) * np.int32(n_grids)
+    values = np.full(columns.size, matrix.scale)
+    return sp.csr_array((values, columns.reshape(-1), indptr), shape=matrix.shape)
+
+
+def interleaved(
+    runs: Mapping[str, Callable[[], object]], repeats: int, *, warm_up: bool = True
+) -> dict[str, float]:
+    """Return the median seconds of each run; they take turns, in alternating order.
+
+    Time differs from one second to the next on a shared machine: taking turns, a slow second
+    hits all of them. The first call of each, compilation included, is outside the clock.
+    """
+    if warm_up:
+        for run in runs.values():
+            run()
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for repeat in range(repeats):
+        for name in list(runs)[:: -1 if repeat % 2 else 1]:
+            started = perf_counter()
+            runs[name]()
+            seconds[name].append(perf_counter() - started)
+    return {name: median(own) for name, own in seconds.items()}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one fit came to: an error rate or RMSE / standard deviation, and seconds."""
+
+    error: float
+    fit_seconds: float
+    predict_seconds: float
+
+
+def fit_and_judge(estimator: Any, data: Dataset) -> Outcome:
+    """Fit to the training rows and judge on all test rows."""
+    started = perf_counter()
+    estimator.fit(data.X_train, data.y_train)
+    fitted = perf_counter()
+    predicted = estimator.predict(data.X_test)
+    done = perf_counter()
+    return Outcome(test_error(data, predicted), fitted - started, done - fitted)
+
+
+def test_error(data: Dataset, predicted: NDArray[Any]) -> float:
+    """Return the share of wrong classes, or the RMSE over the targets' standard deviation."""
+    if data.task == "regression":
+        return float(np.sqrt(np.mean((predicted - data.y_test) ** 2)) / data.y_test.std())
+    return float(np.mean(predicted != data.y_test))
+
+
+def peak_memory() -> int:
+    """Return the largest resident set of this process so far, in bytes.
+
+    Linux counts in ``ru_maxrss`` also what the parent held when it started this process; its
+    own high-water mark does not.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def free_memory() -> int:
+    """Return the bytes that can be used without swapping, guessed where nothing tells."""
+    info = Path("/proc/meminfo")
+    if info.exists():
+        for line in info.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 8 << 30
+
+
+def in_process(script: Path, job: Row, environment: Mapping[str, str] | None = None) -> Row:
+    """Run ``script JOB`` in a new process and return the JSON that it prints."""
+    done = subprocess.run(
+        [sys.executable, str(script), json.dumps(job)],
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
+
+
+def log_slope(x: Iterable[float], y: Iterable[float]) -> float:
+    """Return the exponent p of the power law ``y ~ x**p`` that fits best."""
+    return float(np.polyfit(np.log(list(x)), np.log(list(y)), 1)[0])
+
+
+def save_picture(figure: Any, path: Path) -> None:
+    """Write a figure, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    say(f"picture: {path}")

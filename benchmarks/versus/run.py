@@ -1,0 +1,86 @@
+"""Ours beside other methods: test error, and seconds to fit and to predict.
+
+Each method with the settings that its users would take, see its file; what a method searches for
+itself is in its time. Methods take turns, each turn with another seed; medians are shown. The
+picture has the error against the time to fit, one panel a data set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import median
+
+import threadpoolctl
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import ROOT, Report, Row, load_sets, options, parse, save_picture
+from versus.methods import METHODS, find_methods, take_turns
+
+SETS = ("ijcnn1", "cod-rna", "letter", "cadata")
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw the error against the time to fit, one panel a data set."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(row["data set"] for row in rows))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    n_wide = min(3, len(names))
+    n_high = -(-len(names) // n_wide)
+    figure = Figure(figsize=(4.2 * n_wide, 3.4 * n_high), layout="constrained")
+    axes = figure.subplots(n_high, n_wide, squeeze=False).ravel()
+    for name, ax in zip(names, axes, strict=False):
+        for row in (row for row in rows if row["data set"] == name):
+            colour = f"C{methods.index(row['method'])}"
+            marker = "*" if row["method"] == "gramless" else "o"
+            ax.plot(row["fit s"], row["error"], marker, color=colour, markersize=9)
+            at = (row["fit s"], row["error"])
+            away = {"xytext": (4, 4), "textcoords": "offset points"}
+            ax.annotate(row["method"], at, fontsize=7, **away)
+        ax.set(title=name, xscale="log", xlabel="seconds to fit", ylabel="test error")
+        ax.margins(x=0.25)
+        ax.set_ylim(bottom=0)
+        ax.grid(alpha=0.3)
+    for ax in axes[len(names) :]:
+        ax.set_axis_off()
+    save_picture(figure, path)
+
+
+def options_of_run() -> argparse.Namespace:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--picture", type=Path, default=ROOT / "build" / "versus.png")
+    return parse(parser)
+
+
+def main() -> None:
+    chosen = options_of_run()
+    report = Report(chosen)
+    methods = find_methods(chosen.methods)
+    rows: list[Row] = []
+    with threadpoolctl.threadpool_limits(chosen.jobs):
+        for data in load_sets(chosen.sets, chosen):
+            outcomes = take_turns(methods, data, chosen.repeats, chosen.jobs)
+            found: list[Row] = [
+                {
+                    "data set": data.name,
+                    "method": name,
+                    "error": median(one.error for one in own),
+                    "fit s": median(one.fit_seconds for one in own),
+                    "predict s": median(one.predict_seconds for one in own),
+                }
+                for name, own in outcomes.items()
+            ]
+            report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", found)
+            rows += found
+    report.close()
+    if rows:
+        draw(rows, chosen.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Every benchmark runs, on made-up data and tiny sizes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+N_TRAINING, N_TEST = 300, 150
+
+pytestmark = pytest.mark.slow
+
+
+def made_up_split(n_columns: int, n_classes: int) -> dict[str, Any]:
+    rng = np.random.default_rng(n_columns)
+    X = rng.normal(size=(N_TRAINING + N_TEST, n_columns)).astype(np.float32)
+    y = np.digitize(X[:, 0] + X[:, 1] ** 2, np.linspace(-1, 2, n_classes + 1)[1:-1])
+    return {
+        "X_train": X[:N_TRAINING],
+        "y_train": y[:N_TRAINING],
+        "X_test": X[N_TRAINING:],
+        "y_test": y[N_TRAINING:],
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of small tables under the names of known ones."""
+    where = tmp_path_factory.mktemp("tables")
+    split = made_up_split(5, 2)
+    for name in ("ijcnn1", "cod-rna"):
+        np.savez(where / f"{name}.npz", **split)
+    np.savez(where / "letter.npz", **made_up_split(4, 3))
+    X = np.concatenate([split["X_train"], split["X_test"]])
+    np.savez(where / "covtype_1vs2_169k.npz", X=X, y=X[:, 0] * X[:, 2] > 0)
+    np.savez(where / "cadata.npz", X=X, y=np.sin(X[:, 0]) + X[:, 1])
+    bytes_ = {k: (np.abs(v) * 50).astype(np.uint8) for k, v in split.items() if k[0] == "X"}
+    np.savez(where / "mnist.npz", **{**split, **bytes_})
+    sparse: dict[str, Any] = {k: v for k, v in split.items() if k[0] == "y"}
+    for role in ("X_train", "X_test"):
+        rows = sp.csr_array(np.maximum(split[role], 0.0))
+        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+        sparse |= {f"{role}_{part}": values for part, values in parts.items()}
+        sparse[f"{role}_shape"] = np.array(rows.shape)
+    np.savez(where / "w8a.npz", **sparse)
+    return where
+
+
+def run(script: str, *arguments: str) -> str:
+    command = [sys.executable, str(BENCHMARKS / script), "--quick", "--jobs", "1", *arguments]
+    # A shared machine has few processors: libraries with threads of their own get one.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[str, Any]]]:
+    report = json.loads(run(script, "--data", str(folder), "--json", *arguments))
+    assert report["machine"]["cores"]
+    return report["tables"]
+
+
+def test_bins(folder: Path) -> None:
+    bins, kernels, summary = tables("claims/bins.py", folder).values()
+    assert {row["given as"] for row in bins} >= {"float32", "uint8", "CSR", "dense"}
+    assert all(row["identical"] for row in bins)
+    assert len(kernels) >= 5
+    assert summary[0]["worst |z|"] < 5.0
+
+
+def test_generator_skips_without_its_library(folder: Path, tmp_path: Path) -> None:
+    assert tables("claims/generator.py", folder, "--library", str(tmp_path / "none.so")) == {}
+
+
+def test_memory(folder: Path) -> None:
+    fits, nonzeros = tables("claims/memory.py", folder).values()
+    assert [row["data set"] for row in fits] == ["covtype_1vs2_169k", "made up"]
+    assert all(row["within"] for row in fits)
+    assert all(row["bytes a non-zero"] < row["SciPy CSR"] for row in nonzeros)
+
+
+def test_products(folder: Path) -> None:
+    (rows,) = tables("claims/products.py", folder).values()
+    assert len(rows) == 12
+    assert all(row["largest difference"] < 1e-9 for row in rows)
+
+
+def test_ridge(folder: Path) -> None:
+    (rows,) = tables("claims/ridge.py", folder).values()
+    assert len(rows) == 18
+    assert all(row["gap"] <= 1e-4 * (1 + 1e-6) for row in rows)
+
+
+def test_accuracy(folder: Path) -> None:
+    only = ("--only", "cadata", "w8a", "absent")
+    found = tables("claims/accuracy.py", folder, *only, "--methods", "gramless", "svc")
+    assert len(found["Ours"]) == 2
+    assert all(0.0 <= row["error"] < 0.8 for row in found["Ours"])
+
+
+def test_svc(folder: Path) -> None:
+    (rows,) = tables("claims/svc.py", folder).values()
+    assert [row["data set"] for row in rows] == ["ijcnn1", "cod-rna"]
+
+
+def test_scaling(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "new" / "scaling.png"
+    found = tables("claims/scaling.py", folder, "--picture", str(picture))
+    assert len(found["Exponents"]) == 2
+    assert picture.stat().st_size > 1000
+
+
+def test_latency(folder: Path) -> None:
+    one, batch = tables("claims/latency.py", folder).values()
+    assert 0 < one[0]["median ms"] <= one[0]["p99 ms"]
+    assert batch[0]["rows a second"] > 0
+
+
+def test_startup(folder: Path) -> None:
+    imports, fits = tables("claims/startup.py", folder).values()
+    assert len(imports) == 2
+    assert [row["process"] for row in fits] == ["fresh installation", "second process"]
+
+
+def test_versus(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "versus.png"
+    arguments = ("--sets", "letter", "cadata", "--picture", str(picture))
+    text = run("versus/run.py", "--data", str(folder), *arguments)
+    for method in ("gramless", "svc", "kernel ridge", "rbf sampler", "nystroem"):
+        assert text.count(f"  {method} ") == 2, text
+    assert picture.stat().st_size > 1000

@@ -1,0 +1,63 @@
+"""The median trick against all pairs, and on rows that coincide or are huge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.features.median import median_distance
+
+
+def all_distances(X: NDArray) -> NDArray[np.float64]:
+    return np.abs(X[:, None] - X).sum(axis=2)[np.triu_indices(len(X), 1)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_median_of_a_sample_is_near_that_of_all_pairs(seed: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(300, 4))
+    assert median_distance(X, seed) == pytest.approx(np.median(all_distances(X)), rel=0.06)
+
+
+def test_same_seed_same_answer() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    assert median_distance(X, 1) == median_distance(X, 1)
+    assert median_distance(X, 1) != median_distance(X, 2)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u8", "f4", "?"])
+def test_small_types_do_not_wrap_around(dtype: str) -> None:
+    values = np.random.default_rng(0).integers(0, 2 if dtype == "?" else 127, size=(40, 3))
+    assert median_distance(values.astype(dtype), 0) == median_distance(values.astype(float), 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8, np.int64])
+def test_sparse_rows_are_measured_as_dense_ones(dtype: type) -> None:
+    dense = np.random.default_rng(1).integers(0, 4, size=(60, 5)) % 3
+    rows = dense.astype(dtype)
+    assert median_distance(sp.csr_array(rows), 3) == median_distance(rows, 3)
+
+
+def test_distance_is_homogeneous() -> None:
+    X = np.random.default_rng(2).normal(size=(80, 3))
+    assert median_distance(8.0 * X, 0) == 8.0 * median_distance(X, 0)
+    assert median_distance(X + 1.7e9, 0) == pytest.approx(median_distance(X, 0), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 30])
+def test_rows_that_coincide_give_one(n_rows: int) -> None:
+    assert median_distance(np.full((n_rows, 2), 3.0), 0) == 1.0
+
+
+def test_mostly_equal_rows_give_the_median_of_the_positive_distances() -> None:
+    X = np.zeros((100, 1))
+    X[:3] = 7.0
+    assert median_distance(X, 0) == 7.0
+
+
+def test_huge_values() -> None:
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    # A power of two, so that every sum scales without rounding.
+    assert median_distance(X * 2.0**1000, 0) == median_distance(X, 0) * 2.0**1000
+    assert median_distance(X * 2.0**-1000, 0) == median_distance(X, 0) * 2.0**-1000

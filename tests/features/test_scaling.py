@@ -1,0 +1,283 @@
+"""Units of the inputs: deviations, mean distances, ranks; weights, extremes, sparse rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.features.scaling import SCALINGS, Scaler
+
+UNIFORM_STD = 12.0**-0.5
+columns_of_numbers = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 60), st.integers(1, 3)),
+    elements=st.integers(-1000, 1000).map(lambda k: k / 8),
+)
+
+
+@pytest.fixture
+def X() -> NDArray[np.float64]:
+    return np.random.default_rng(0).normal([0.0, 5.0, -3.0], [1.0, 0.1, 30.0], size=(500, 3))
+
+
+@pytest.fixture
+def weight() -> NDArray[np.float64]:
+    return np.random.default_rng(1).integers(1, 5, size=500).astype(float)
+
+
+@pytest.fixture
+def sparse() -> sp.csr_array:
+    rows = sp.random_array((500, 6), density=0.3, rng=np.random.default_rng(2), format="csr")
+    rows.data -= 0.2
+    return rows
+
+
+def mean_distance(rows: NDArray, unit: NDArray, weight: NDArray | None = None) -> float:
+    """Return the mean L1 distance of two random rows, over all pairs."""
+    share = np.full(len(rows), 1.0) if weight is None else weight
+    share = share / share.sum()
+    gaps = np.abs(rows[:, None] - rows) / unit
+    return float(share @ gaps.sum(axis=2) @ share)
+
+
+def same_scalers(a: Scaler, b: Scaler, rtol: float = 1e-12) -> None:
+    for name in ("unit", "spread", "knots", "levels"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, err_msg=name)
+
+
+# Units.
+
+
+def test_standard_unit_is_the_standard_deviation(X: NDArray) -> None:
+    np.testing.assert_allclose(Scaler.fit("standard", X).unit, X.std(axis=0), rtol=1e-12)
+
+
+def test_no_scaling_has_unit_one(X: NDArray) -> None:
+    assert (Scaler.fit("none", X).unit == 1).all()
+
+
+def test_ranks_have_the_unit_of_a_uniform_law(X: NDArray) -> None:
+    np.testing.assert_allclose(Scaler.fit("quantile", X).unit, UNIFORM_STD)
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_weights_count_as_repetition(X: NDArray, weight: NDArray, kind: Any) -> None:
+    repeated = np.repeat(X, weight.astype(int), axis=0)
+    same_scalers(Scaler.fit(kind, X, weight), Scaler.fit(kind, repeated))
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("factor", [2.0**-40, 2.0**40])
+def test_only_proportions_of_weights_matter(
+    X: NDArray, weight: NDArray, kind: Any, factor: float
+) -> None:
+    same_scalers(Scaler.fit(kind, X, weight), Scaler.fit(kind, X, factor * weight))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1.7e9, 1e300, 1e-300])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_constant_columns_keep_unit_one(value: float, form: Any) -> None:
+    rows = np.full((7, 2), value)
+    rows[:, 1] = np.arange(7)
+    unit = Scaler.fit("standard", form(rows)).unit
+    assert unit[0] == 1.0
+    assert unit[1] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_timestamps_keep_their_deviation(form: Any) -> None:
+    near_zero = np.random.default_rng(3).normal(size=(400, 1))
+    stamps = 1.7e9 + near_zero
+    scaler = Scaler.fit("standard", form(stamps))
+    assert scaler.unit[0] == pytest.approx((stamps - 1.7e9).std(), rel=1e-9)
+    assert scaler.spread == pytest.approx(mean_distance(stamps, scaler.unit), rel=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [-1000, -600, -200, 200, 600, 996])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_units_follow_huge_and_tiny_values(X: NDArray, form: Any, exponent: int) -> None:
+    factor = 2.0**exponent
+    plain, scaled = (Scaler.fit("standard", form(rows)) for rows in (X, X * factor))
+    np.testing.assert_allclose(scaled.unit / factor, plain.unit, rtol=1e-9)
+    assert scaled.spread == pytest.approx(plain.spread, rel=1e-9)
+
+
+def test_one_huge_value_among_small_ones() -> None:
+    rows = np.append(np.arange(99.0), 1e300)[:, None]
+    scaler = Scaler.fit("standard", rows)
+    assert scaler.unit[0] == pytest.approx(1e300 * np.sqrt(0.01 * 0.99))
+    assert np.isfinite(scaler.spread)
+    ranks = Scaler.fit("quantile", rows).rows(rows)
+    assert (np.diff(ranks[:, 0]) > 0).all()
+
+
+def test_relevance_divides_the_unit(X: NDArray) -> None:
+    scaler = Scaler.fit("standard", X)
+    relevance = np.array([1.0, 2.0, 0.5])
+    np.testing.assert_array_equal(scaler.weighted(relevance).unit, scaler.unit / relevance)
+    assert scaler.weighted(None) is scaler
+
+
+def test_many_rows_are_sampled() -> None:
+    rows = np.random.default_rng(4).gamma(1.0, size=(120_001, 1))
+    assert Scaler.fit("standard", rows).unit[0] == pytest.approx(rows.std(), rel=0.02)
+    ranks = Scaler.fit("quantile", rows).rows(rows)
+    assert np.sort(ranks[:, 0])[60_000] == pytest.approx(0.5, abs=0.01)
+
+
+# The mean distance of two rows.
+
+
+@pytest.mark.parametrize("kind", ["none", "standard"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_spread_by_brute_force(X: NDArray, weight: NDArray, kind: Any, weighted: bool) -> None:
+    given_weight = weight if weighted else None
+    scaler = Scaler.fit(kind, X, given_weight)
+    expected = mean_distance(X, scaler.unit, given_weight)
+    assert scaler.spread == pytest.approx(expected, rel=1e-12)
+
+
+def test_spread_of_ranks_by_brute_force(X: NDArray) -> None:
+    scaler = Scaler.fit("quantile", X)
+    assert scaler.spread == pytest.approx(mean_distance(scaler.rows(X), scaler.unit), rel=1e-12)
+    # Two uniform numbers lie a third apart.
+    assert scaler.spread == pytest.approx(3 / 3 / UNIFORM_STD, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_spread_of_equal_rows_is_one(kind: Any) -> None:
+    assert Scaler.fit(kind, np.full((5, 2), 3.0)).spread == 1.0
+    assert Scaler.fit(kind, np.array([[4.0, -1.0]])).spread == 1.0
+
+
+# Sparse rows.
+
+
+@pytest.mark.parametrize("kind", ["none", "standard"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_units_are_those_of_dense_rows(
+    sparse: sp.csr_array, weight: NDArray, kind: Any, weighted: bool
+) -> None:
+    given_weight = weight if weighted else None
+    dense = Scaler.fit(kind, sparse.toarray(), given_weight)
+    np.testing.assert_allclose(Scaler.fit(kind, sparse, given_weight).unit, dense.unit, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["none", "standard"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_spread_is_the_mean_distance(
+    sparse: sp.csr_array, weight: NDArray, kind: Any, weighted: bool
+) -> None:
+    given_weight = weight if weighted else None
+    scaler = Scaler.fit(kind, sparse, given_weight)
+    expected = mean_distance(sparse.toarray(), scaler.unit, given_weight)
+    assert scaler.spread == pytest.approx(expected, rel=1e-9)
+
+
+def test_explicit_zeros_change_nothing(sparse: sp.csr_array) -> None:
+    padded = sparse.copy()
+    padded.data[::5] = 0.0
+    cleaned = padded.copy()
+    cleaned.eliminate_zeros()
+    same_scalers(Scaler.fit("standard", padded), Scaler.fit("standard", cleaned))
+
+
+def test_sparse_rows_pass_as_they_are(sparse: sp.csr_array) -> None:
+    assert Scaler.fit("standard", sparse).rows(sparse) is sparse
+
+
+def test_quantiles_of_sparse_rows_are_refused(sparse: sp.csr_array) -> None:
+    with pytest.raises(InputError, match=r"quantile.*standard.*toarray"):
+        Scaler.fit("quantile", sparse)
+
+
+def test_sparse_rows_are_refused_where_dense_ones_were_ranked(X: NDArray) -> None:
+    with pytest.raises(InputError, match=r"sparse.*toarray"):
+        Scaler.fit("quantile", X).rows(sp.csr_array(X))
+
+
+def test_unknown_kind(X: NDArray) -> None:
+    with pytest.raises(InputError, match="scaling must be one of none, standard, quantile"):
+        Scaler.fit("minmax", X)  # type: ignore[arg-type]
+
+
+# Ranks.
+
+
+@given(columns_of_numbers)
+def test_ranks_are_monotone_and_span_zero_to_one(X: NDArray) -> None:
+    ranks = Scaler.fit("quantile", X).rows(X)
+    for column, rank in zip(X.T, ranks.T, strict=True):
+        order = np.argsort(column, kind="stable")
+        assert (np.diff(rank[order]) >= 0).all()
+        assert rank[order[0]] == 0.0
+        assert rank[order[-1]] == (1.0 if column.min() < column.max() else 0.0)
+        for value in np.unique(column):
+            assert len(np.unique(rank[column == value])) == 1
+
+
+@given(columns_of_numbers)
+def test_few_distinct_values_keep_distinct_ranks(X: NDArray) -> None:
+    ranks = Scaler.fit("quantile", X).rows(X)
+    for column, rank in zip(X.T, ranks.T, strict=True):
+        assert len(np.unique(rank)) == len(np.unique(column))
+
+
+def test_ties_sit_in_the_middle_of_their_ranks() -> None:
+    column = np.repeat([1.0, 2.0, 9.0], [10, 80, 10])[:, None]
+    ranks = Scaler.fit("quantile", column).rows(column)
+    assert ranks[50, 0] == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_heavy_tails_become_uniform(power: float) -> None:
+    column = np.sort(np.random.default_rng(5).standard_cauchy(5000) ** power)[:, None]
+    ranks = Scaler.fit("quantile", column).rows(column)[:, 0]
+    np.testing.assert_allclose(ranks, np.linspace(0, 1, 5000), atol=2 / 256)
+
+
+def test_values_outside_take_the_rank_of_the_nearest_extreme(X: NDArray) -> None:
+    scaler = Scaler.fit("quantile", X)
+    ranks = scaler.rows(np.array([[-1e300, 1e300, 0.0], [1e300, -1e300, 0.0]]))
+    np.testing.assert_array_equal(ranks[:, :2], [[0, 1], [1, 0]])
+
+
+def test_ranks_of_a_constant_column_are_zero() -> None:
+    rows = np.full((6, 1), 2.5)
+    assert (Scaler.fit("quantile", rows).rows(rows) == 0).all()
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_precision_is_kept(X: NDArray, kind: Any) -> None:
+    single = X.astype(np.float32)
+    scaler = Scaler.fit(kind, single)
+    assert scaler.unit.dtype == np.float64
+    assert scaler.rows(single).dtype == np.float32
+    assert scaler.rows(X).dtype == np.float64
+
+
+def test_ranks_of_whole_numbers_are_not_rounded() -> None:
+    rows = np.arange(300, dtype=np.int32)[:, None]
+    ranks = Scaler.fit("quantile", rows).rows(rows)
+    np.testing.assert_allclose(ranks[:, 0], np.linspace(0, 1, 300), atol=2 / 256)
+
+
+@pytest.mark.parametrize("kind", ["none", "standard"])
+def test_affine_scalings_copy_nothing(X: NDArray, kind: Any) -> None:
+    assert Scaler.fit(kind, X).rows(X) is X
+
+
+def test_ranks_do_not_depend_on_threads_or_neighbours(X: NDArray) -> None:
+    scaler = Scaler.fit("quantile", X)
+    whole = scaler.rows(X, n_jobs=1)
+    np.testing.assert_array_equal(scaler.rows(X, n_jobs=3), whole)
+    np.testing.assert_array_equal(np.concatenate([scaler.rows(X[i : i + 1]) for i in range(500)]),
+                                  whole)  # fmt: skip

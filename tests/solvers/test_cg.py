@@ -1,0 +1,301 @@
+"""Conjugate gradients against direct solves: optimality, many outputs, restarts, threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.losses import Squared
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L2
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.objective import Problem
+from gramless.solvers.preconditioners import Identity, Jacobi, Preconditioner
+
+PRECONDITIONERS = pytest.mark.parametrize("preconditioner", [Identity(), Jacobi()])
+
+
+def precise(preconditioner: Preconditioner | None = None, **options: Any) -> ConjugateGradient:
+    chosen = Jacobi() if preconditioner is None else preconditioner
+    return ConjugateGradient(chosen, **{"tol": 1e-11, "max_iter": 3000, **options})
+
+
+def skewed(n_outputs: int | None = None, n_rows: int = 400, alpha: float = 1e-4) -> Problem:
+    """Return a problem whose bins hold from one row to most rows."""
+    rng = np.random.default_rng(3)
+    codes = np.minimum(rng.geometric(0.4, size=(8, n_rows)), 12).astype(np.uint8)
+    offsets = np.concatenate([[0], np.cumsum(codes.max(axis=1, keepdims=True).ravel())])
+    targets = rng.normal(size=n_rows if n_outputs is None else (n_rows, n_outputs))
+    return Problem(BinnedMatrix(codes, offsets), targets, L2(alpha))
+
+
+# The solution.
+
+
+@PRECONDITIONERS
+def test_solution_is_that_of_a_direct_solve(case, preconditioner) -> None:  # type: ignore[no-untyped-def]
+    solution = precise(preconditioner).solve(case.problem)
+    assert solution.status == "converged"
+    assert solution.weights.shape == case.exact.shape
+    # Without a penalty many weights predict alike.
+    np.testing.assert_allclose(
+        case.dense @ solution.weights, case.dense @ case.exact, rtol=1e-7, atol=1e-8
+    )
+    if case.problem.penalty.alpha > 0:
+        np.testing.assert_allclose(solution.weights, case.exact, rtol=1e-6, atol=1e-8)
+
+
+@PRECONDITIONERS
+def test_gradient_vanishes_at_the_solution(case, preconditioner) -> None:  # type: ignore[no-untyped-def]
+    solution = precise(preconditioner).solve(case.problem)
+    start = case.problem.gradient(np.zeros_like(solution.weights))
+    gradient = case.problem.gradient(solution.weights)
+    assert np.abs(gradient).max() < 1e-8 * np.abs(start).max()
+
+
+def test_no_other_point_is_better(case) -> None:  # type: ignore[no-untyped-def]
+    weights, rng = precise().solve(case.problem).weights, np.random.default_rng(4)
+    least = case.problem.value(weights)
+    for scale in (1e-3, 1e-1, 10.0):
+        other = weights + scale * rng.normal(size=weights.shape)
+        assert case.problem.value(other) >= least - 1e-12
+
+
+def test_the_intercept_is_not_penalised() -> None:
+    matrix = BinnedMatrix(np.array([[1, 1, 2, 2]], np.uint8), np.array([0, 2]))
+    problem = Problem(WithIntercept(matrix), np.full(4, 7.0), L2(1e8, n_free=1))
+    np.testing.assert_allclose(precise().solve(problem).weights, [0.0, 0.0, 7.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_tolerance_bounds_the_preconditioned_gradient(case, tol: float) -> None:  # type: ignore[no-untyped-def]
+    inverse = Jacobi().inverse_diagonal(case.problem)
+
+    def norms(w: NDArray) -> NDArray:
+        return np.sqrt(inverse @ np.square(case.problem.gradient(w)))
+
+    solution = precise(tol=tol).solve(case.problem)
+    assert solution.status == "converged"
+    bound = tol * norms(np.zeros_like(solution.weights))
+    assert (norms(solution.weights) <= bound * (1 + 1e-6) + 1e-14).all()
+
+
+def test_jacobi_needs_fewer_iterations_on_skewed_bins() -> None:
+    counts = [precise(p, tol=1e-6).solve(skewed()).n_iter for p in (Jacobi(), Identity())]
+    assert 1.2 * counts[0] < counts[1]
+
+
+# Many outputs.
+
+
+@dataclass(frozen=True)
+class Spy:
+    """A matrix that notes how many columns each product serves."""
+
+    matrix: FeatureMatrix
+    widths: list[int]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape
+
+    def matvec(self, w: NDArray, out: NDArray | None = None) -> NDArray:
+        self.widths.append(1 if w.ndim == 1 else w.shape[1])
+        return self.matrix.matvec(w, out)
+
+    def rmatvec(self, v: NDArray, out: NDArray | None = None) -> NDArray:
+        return self.matrix.rmatvec(v, out)
+
+    def gram_diagonal(self, weights: NDArray | None = None) -> NDArray:
+        return self.matrix.gram_diagonal(weights)
+
+
+@cache
+def uneven_problem() -> Problem:
+    """Return outputs that take no, one, a few and many iterations."""
+    problem = skewed()
+    inverse = Jacobi().inverse_diagonal(problem)
+    dense = problem.matrix.toarray()  # type: ignore[attr-defined]
+    root = np.sqrt(inverse)
+    hessian = dense.T @ dense / len(dense) + 1e-4 * np.eye(dense.shape[1])
+    vectors = np.linalg.eigh(root[:, None] * hessian * root)[1]
+
+    def target(right: NDArray) -> NDArray:
+        return len(dense) * np.linalg.lstsq(dense.T, right)[0]
+
+    easy = target(vectors[:, -1] / root)
+    few = target((vectors[:, -1] + vectors[:, -2] - vectors[:, -3]) / root)
+    zero = np.zeros(len(dense))
+    return replace(problem, targets=np.column_stack([problem.targets, easy, zero, few]))
+
+
+def test_converged_outputs_are_dropped() -> None:
+    problem = uneven_problem()
+    widths: list[int] = []
+    spied = replace(problem, matrix=Spy(problem.matrix, widths))
+    solution = precise(tol=1e-6).solve(spied)
+    assert solution.status == "converged"
+    assert widths == sorted(widths, reverse=True)
+    assert set(widths) == {3, 2, 1}
+    assert len(widths) == solution.n_iter
+
+
+def test_outputs_solved_together_or_alone_are_the_same() -> None:
+    problem = uneven_problem()
+    together = precise().solve(problem).weights
+    for k, target in enumerate(problem.targets.T):
+        alone = precise().solve(replace(problem, targets=target))
+        np.testing.assert_allclose(together[:, k], alone.weights, rtol=1e-6, atol=1e-9)
+    assert (together[:, 2] == 0).all()
+
+
+def test_iterations_together_are_those_of_the_hardest_output() -> None:
+    problem, solver = uneven_problem(), precise(tol=1e-6)
+    alone = [solver.solve(replace(problem, targets=t)).n_iter for t in problem.targets.T]
+    assert solver.solve(problem).n_iter == max(alone)
+    assert alone[2] == 0
+    assert alone[1] < alone[3] < alone[0]
+
+
+# The account of the work.
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_history_is_the_objective_at_every_iteration(case, warm: bool) -> None:  # type: ignore[no-untyped-def]
+    start = np.random.default_rng(5).normal(size=case.exact.shape) if warm else None
+    first = np.zeros_like(case.exact) if start is None else start
+    seen = [case.problem.value(first)]
+    solution = precise(tol=1e-6).solve(
+        case.problem, start, lambda iteration, w: seen.append(case.problem.value(w))
+    )
+    objectives = [entry["objective"] for entry in solution.history]
+    assert len(objectives) == solution.n_iter + 1 == len(seen)
+    rounding = 1e-13 * abs(seen[0])
+    np.testing.assert_allclose(objectives, seen, rtol=1e-8, atol=rounding)
+    assert (np.diff(objectives) <= 0).all()
+    end = case.problem.value(solution.weights)
+    assert objectives[-1] == pytest.approx(end, rel=1e-8, abs=rounding)
+
+
+def test_history_of_outputs_that_end_at_different_times() -> None:
+    problem = uneven_problem()
+    seen = [problem.value(np.zeros((problem.matrix.shape[1], 4)))]
+    solution = precise(tol=1e-6).solve(
+        problem, callback=lambda iteration, w: seen.append(problem.value(w))
+    )
+    objectives = [entry["objective"] for entry in solution.history]
+    np.testing.assert_allclose(objectives, seen, rtol=1e-8)
+    residuals = [entry["residual"] for entry in solution.history]
+    assert residuals[0] == pytest.approx(1.0)
+    assert residuals[-1] <= 1e-6
+
+
+def test_callback_gets_every_iteration_and_stops() -> None:
+    iterations: list[int] = []
+    kept: list[NDArray] = []
+
+    def stop_at_three(iteration: int, w: NDArray) -> bool:
+        iterations.append(iteration)
+        kept.append(w.copy())
+        return iteration == 3
+
+    solution = precise().solve(skewed(n_outputs=2), callback=stop_at_three)
+    assert iterations == [1, 2, 3]
+    assert (solution.status, solution.n_iter, len(solution.history)) == ("stopped", 3, 4)
+    np.testing.assert_array_equal(solution.weights, kept[-1])
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 4])
+def test_status_when_iterations_run_out(max_iter: int) -> None:
+    solution = precise(max_iter=max_iter).solve(skewed())
+    assert (solution.status, solution.n_iter) == ("max_iter", max_iter)
+    assert len(solution.history) == max_iter + 1
+    assert solution.weights.any() == (max_iter > 0)
+
+
+def test_status_when_the_last_iteration_converges() -> None:
+    needed = precise(tol=1e-4).solve(skewed()).n_iter
+    assert precise(tol=1e-4, max_iter=needed).solve(skewed()).status == "converged"
+    assert precise(tol=1e-4, max_iter=needed - 1).solve(skewed()).status == "max_iter"
+
+
+# Starting points.
+
+
+@pytest.mark.parametrize("n_outputs", [None, 3])
+def test_a_warm_start_needs_fewer_iterations_to_the_same_end(n_outputs: int | None) -> None:
+    problem, solver = skewed(n_outputs), precise(tol=1e-8)
+    neighbour = solver.solve(replace(problem, penalty=L2(1.05e-4))).weights
+    before = neighbour.copy()
+    cold, warm = solver.solve(problem), solver.solve(problem, neighbour)
+    assert warm.n_iter < cold.n_iter
+    np.testing.assert_allclose(warm.weights, cold.weights, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(neighbour, before)
+
+
+def test_starting_at_the_solution_takes_no_iteration(case) -> None:  # type: ignore[no-untyped-def]
+    solution = precise(tol=1e-8).solve(case.problem, case.exact)
+    assert (solution.status, solution.n_iter) == ("converged", 0)
+    np.testing.assert_array_equal(solution.weights, case.exact)
+
+
+def test_a_start_of_zeros_is_no_start(case) -> None:  # type: ignore[no-untyped-def]
+    cold = precise(tol=1e-6).solve(case.problem)
+    zeros = precise(tol=1e-6).solve(case.problem, np.zeros(case.exact.shape, np.int64))
+    assert cold.n_iter == zeros.n_iter
+    np.testing.assert_array_equal(cold.weights, zeros.weights)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+def test_zero_targets(shape: tuple[int, ...], alpha: float) -> None:
+    problem = replace(skewed(alpha=alpha), targets=np.zeros((400, *shape)))
+    solution = precise().solve(problem)
+    assert (solution.status, solution.n_iter) == ("converged", 0)
+    assert solution.weights.shape == (problem.matrix.shape[1], *shape)
+    assert not solution.weights.any()
+    assert solution.history == [{"objective": 0.0, "residual": 0.0}]
+
+
+@pytest.mark.parametrize("exponent", [-400, 400])
+def test_targets_of_any_size(exponent: int) -> None:
+    problem = skewed(n_outputs=2)
+    plain = precise(tol=1e-6).solve(problem)
+    scaled = precise(tol=1e-6).solve(replace(problem, targets=problem.targets * 2.0**exponent))
+    assert scaled.n_iter == plain.n_iter
+    np.testing.assert_allclose(scaled.weights / 2.0**exponent, plain.weights, rtol=1e-9)
+
+
+# Threads, and what it refuses.
+
+
+@pytest.mark.parametrize("n_outputs", [None, 3])
+def test_threads_do_not_change_a_bit(n_outputs: int | None) -> None:
+    rng = np.random.default_rng(6)
+    codes = rng.integers(1, 601, size=(80, 3000)).astype(np.uint16)
+    targets = rng.normal(size=3000 if n_outputs is None else (3000, n_outputs))
+    found = []
+    for n_jobs in (1, 2, 3):
+        matrix = BinnedMatrix(codes, 600 * np.arange(81), n_jobs=n_jobs)
+        problem = Problem(WithIntercept(matrix), targets, L2(1e-3, n_free=1))
+        found.append(ConjugateGradient(tol=1e-3, n_jobs=n_jobs).solve(problem))
+    for other in found[1:]:
+        assert other.history == found[0].history
+        np.testing.assert_array_equal(other.weights, found[0].weights)
+
+
+class Quartic(Squared):
+    name: ClassVar[str] = "quartic"
+
+
+def test_another_loss_is_refused() -> None:
+    with pytest.raises(InputError, match=r"ConjugateGradient solves the squared loss.*'quartic'"):
+        ConjugateGradient().solve(replace(skewed(), loss=Quartic()))

@@ -1,0 +1,181 @@
+"""The search, seen through the estimators: what it finds, respects and repeats."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+from gramless.datasets.generators import friedman1, make_regression_like
+
+Table = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def regressor(n_grids: int = 16, **options: Any) -> KernelRegressor:
+    return KernelRegressor(RandomBinning(n_grids=n_grids), **{"random_state": 0, **options})
+
+
+@pytest.fixture(scope="module")
+def small() -> Table:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(120, 3))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+
+
+def waves(n_rows: int) -> Table:
+    return make_regression_like(n_rows, 2, seed=1, dtype=np.float64)
+
+
+def friedman(n_rows: int) -> Table:
+    return friedman1(n_rows, 6, seed=2)
+
+
+@pytest.mark.parametrize("table", [waves, friedman])
+def test_what_it_finds_is_near_the_best_of_a_grid(table: Any) -> None:
+    X, y = table(2600)
+    fixed = {"scaling": "standard", "relevance": "equal", "n_grids": 96}
+    found = regressor(**fixed).fit(X[:600], y[:600])
+    spread, scores = found.scaler_.spread, {}
+    alphas = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+    for factor, alpha in itertools.product(2.0 ** np.arange(-6, 4), alphas):
+        model = regressor(**fixed, bandwidth=factor * spread, alpha=alpha)
+        scores[factor, alpha] = 1 - model.fit(X[:600], y[:600]).score(X[600:], y[600:])
+    best = min(scores, key=scores.__getitem__)
+    assert 1 - found.score(X[600:], y[600:]) < 1.1 * scores[best]
+    assert 1 / 4 <= found.bandwidth_ / (best[0] * spread) <= 4
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
+def test_units_of_the_inputs_do_not_matter(small: Table, scale: float) -> None:
+    X, y = small
+    plain, scaled = regressor().fit(X, y), regressor().fit(scale * X, y)
+    np.testing.assert_allclose(scaled.predict(scale * X), plain.predict(X), rtol=1e-9)
+
+
+def test_ranks_are_found_where_they_help() -> None:
+    rng = np.random.default_rng(1)
+    ranks = rng.uniform(size=(400, 2))
+    y = np.sin(6 * ranks[:, 0]) + ranks[:, 1]
+    model = regressor(n_grids=32).fit(np.exp(30 * ranks), y)
+    assert model.scaler_.kind == "quantile"
+    assert model.score(np.exp(30 * ranks), y) > 0.9
+
+
+# What was decided is kept.
+
+
+def test_a_given_bandwidth_is_kept(small: Table) -> None:
+    for bandwidth in (0.7, np.float32(0.5), [1.0, 2.0, np.inf]):
+        model = regressor(bandwidth=bandwidth).fit(*small)
+        np.testing.assert_array_equal(model.bandwidth_, np.asarray(bandwidth, float))
+    own = KernelRegressor(RandomBinning(n_grids=16, bandwidth=0.9), random_state=0).fit(*small)
+    assert own.bandwidth_ == 0.9
+
+
+def test_trials_name_the_bandwidth_that_they_used(small: Table) -> None:
+    """In mean distances between rows, as for a bandwidth that was searched."""
+    model = regressor(bandwidth=0.7, scaling="standard").fit(*small)
+    expected = 0.7 / model.scaler_.spread
+    assert model.settings_.bandwidth == pytest.approx(expected, rel=0.1)
+    assert model.search_[0]["bandwidth"] == pytest.approx(expected, rel=0.1)
+
+
+def test_a_given_alpha_is_kept(small: Table) -> None:
+    model = regressor(alpha=3e-4).fit(*small)
+    assert model.alpha_ == model.settings_.alpha == 3e-4
+    assert {trial["alpha"] for trial in model.search_} == {3e-4}
+
+
+@pytest.mark.parametrize("scaling", ["none", "standard", "quantile"])
+def test_a_given_scaling_is_kept(small: Table, scaling: str) -> None:
+    model = regressor(scaling=scaling).fit(*small)
+    assert model.scaler_.kind == model.settings_.scaling == scaling
+    assert {trial["scaling"] for trial in model.search_} == {scaling}
+
+
+def test_equal_relevance_is_kept() -> None:
+    X, y = friedman1(400, seed=1)
+    model = regressor(relevance="equal").fit(X, y)
+    assert {trial["relevance"] for trial in model.search_} == {"equal"}
+    assert model.relevance_.tolist() == [1.0] * 10
+
+
+def test_nothing_is_tried_where_all_is_given(small: Table) -> None:
+    model = regressor(bandwidth=1.0, alpha=1e-3, scaling="none").fit(*small)
+    assert model.search_ == []
+    assert (model.bandwidth_, model.alpha_, model.scaler_.kind) == (1.0, 1e-3, "none")
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 10, 39])
+def test_few_rows_are_fitted_by_rule(small: Table, n_rows: int) -> None:
+    X, y = small
+    model = regressor().fit(X[:n_rows], y[:n_rows])
+    assert model.search_ == []
+    assert model.alpha_ > 0
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_sparse_rows_are_never_ranked(small: Table) -> None:
+    X, y = small
+    model = regressor().fit(sp.csr_array(X * (X > 0)), y)
+    assert {trial["scaling"] for trial in model.search_} <= {"none", "standard"}
+
+
+# What was tried is told, and the same again.
+
+
+def timeless(model: Any) -> list[dict[str, Any]]:
+    return [{k: v for k, v in trial.items() if k != "seconds"} for trial in model.search_]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, None])
+def test_same_seed_same_search_on_any_number_of_threads(small: Table, n_jobs: int | None) -> None:
+    first, again = regressor(n_jobs=1).fit(*small), regressor(n_jobs=n_jobs).fit(*small)
+    assert timeless(first) == timeless(again)
+    np.testing.assert_array_equal(first.relevance_, again.relevance_)
+    np.testing.assert_array_equal(first.coef_, again.coef_)
+
+
+def test_another_seed_is_another_search(small: Table) -> None:
+    assert timeless(regressor().fit(*small)) != timeless(regressor(random_state=1).fit(*small))
+
+
+def test_trials_are_plain_data_and_the_choice_is_one_of_them(small: Table) -> None:
+    X, y = small
+    for model in (
+        regressor().fit(X, y),
+        regressor(alpha=np.float32(1e-3), bandwidth=np.float32(1.0)).fit(X, y),
+        KernelClassifier(RandomBinning(n_grids=16), random_state=0).fit(X, np.digitize(y, [-1, 1])),
+    ):
+        assert json.loads(json.dumps(model.search_)) == model.search_
+        chosen = (model.settings_.scaling, model.settings_.bandwidth, model.settings_.alpha)
+        assert chosen in [(t["scaling"], t["bandwidth"], t["alpha"]) for t in model.search_]
+        for trial in model.search_:
+            assert trial["score"] >= 0
+            assert 0 < trial["n_rows"] < 120
+            assert trial["n_grids"] <= 16
+            assert trial["curve"]
+
+
+def test_every_stage_is_judged_on_rows_held_back() -> None:
+    """Pure noise has nothing to find: no trial may look much better than the mean."""
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
+    model = regressor().fit(X, y)
+    assert min(trial["score"] for trial in model.search_) > 0.85
+    assert model.alpha_ >= 1e-4
+
+
+def test_classes_missing_from_a_training_part() -> None:
+    X = np.random.default_rng(5).normal(size=(60, 2))
+    y = np.zeros(60, int)
+    y[7], y[33] = 1, 2
+    model = KernelClassifier(RandomBinning(n_grids=16), random_state=0).fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.score(X, y) > 0.9
