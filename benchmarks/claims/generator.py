@@ -149,7 +149,7 @@ def main() -> None:
     else:
         n_threads = thread_count(chosen.jobs)
         library = open_library(chosen.library, n_threads)
-        title = f"Building the codes of training rows, {n_threads} threads each"
+        title = f"Building the codes of training rows, threads of each: {n_threads}"
         report.add(title, timed_rows(library, chosen))
     report.close()
 

@@ -176,7 +176,7 @@ def main() -> None:
             say(f"{data.name}, alpha {problem.penalty.alpha}")
             rows.extend(compare(data.name, problem, chosen))
     threads = thread_count(chosen.jobs)
-    report.add(f"Time to a relative gap of {GAP:g}, ours on {threads} threads", rows)
+    report.add(f"Time to a relative gap of {GAP:g}, threads of ours: {threads}", rows)
     report.close()
 
 

@@ -11,6 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import threadpoolctl
 
@@ -32,20 +33,19 @@ def draw(rows: list[Row], path: Path) -> None:
     n_high = -(-len(names) // n_wide)
     figure = Figure(figsize=(4.2 * n_wide, 3.4 * n_high), layout="constrained")
     axes = figure.subplots(n_high, n_wide, squeeze=False).ravel()
+    points: dict[str, Any] = {}
     for name, ax in zip(names, axes, strict=False):
         for row in (row for row in rows if row["data set"] == name):
             colour = f"C{methods.index(row['method'])}"
             marker = "*" if row["method"] == "gramless" else "o"
-            ax.plot(row["fit s"], row["error"], marker, color=colour, markersize=9)
-            at = (row["fit s"], row["error"])
-            away = {"xytext": (4, 4), "textcoords": "offset points"}
-            ax.annotate(row["method"], at, fontsize=7, **away)
+            (point,) = ax.plot(row["fit s"], row["error"], marker, color=colour, markersize=9)
+            points[row["method"]] = point
         ax.set(title=name, xscale="log", xlabel="seconds to fit", ylabel="test error")
-        ax.margins(x=0.25)
-        ax.set_ylim(bottom=0)
+        ax.margins(0.15)
         ax.grid(alpha=0.3)
     for ax in axes[len(names) :]:
         ax.set_axis_off()
+    figure.legend(points.values(), points, loc="outside lower center", ncols=4)
     save_picture(figure, path)
 
 

@@ -36,8 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of small tables under the names of known ones."""
     where = tmp_path_factory.mktemp("tables")
     split = made_up_split(5, 2)
-    for name in ("ijcnn1", "cod-rna"):
-        np.savez(where / f"{name}.npz", **split)
+    np.savez(where / "ijcnn1.npz", **split)
     np.savez(where / "letter.npz", **made_up_split(4, 3))
     X = np.concatenate([split["X_train"], split["X_test"]])
     np.savez(where / "covtype_1vs2_169k.npz", X=X, y=X[:, 0] * X[:, 2] > 0)
@@ -96,20 +95,20 @@ def test_products(folder: Path) -> None:
 
 def test_ridge(folder: Path) -> None:
     (rows,) = tables("claims/ridge.py", folder).values()
-    assert len(rows) == 18
+    assert len(rows) == 12
     assert all(row["gap"] <= 1e-4 * (1 + 1e-6) for row in rows)
 
 
 def test_accuracy(folder: Path) -> None:
     only = ("--only", "cadata", "w8a", "absent")
-    found = tables("claims/accuracy.py", folder, *only, "--methods", "gramless", "svc")
+    found = tables("claims/accuracy.py", folder, *only, "--methods", "gramless", "svc", "nystroem")
     assert len(found["Ours"]) == 2
     assert all(0.0 <= row["error"] < 0.8 for row in found["Ours"])
 
 
 def test_svc(folder: Path) -> None:
     (rows,) = tables("claims/svc.py", folder).values()
-    assert [row["data set"] for row in rows] == ["ijcnn1", "cod-rna"]
+    assert [row["data set"] for row in rows] == ["ijcnn1"]
 
 
 def test_scaling(folder: Path, tmp_path: Path) -> None:
@@ -135,8 +134,8 @@ def test_startup(folder: Path) -> None:
 def test_versus(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "versus.png"
-    arguments = ("--sets", "letter", "cadata", "--picture", str(picture))
+    arguments = ("--sets", "letter", "--picture", str(picture))
     text = run("versus/run.py", "--data", str(folder), *arguments)
     for method in ("gramless", "svc", "kernel ridge", "rbf sampler", "nystroem"):
-        assert text.count(f"  {method} ") == 2, text
+        assert text.count(f"  {method} ") == 1, text
     assert picture.stat().st_size > 1000

@@ -88,7 +88,8 @@ def test_constant_columns_keep_unit_one(value: float, form: Any) -> None:
     rows = np.full((7, 2), value)
     rows[:, 1] = np.arange(7)
     unit = Scaler.fit("standard", form(rows)).unit
-    assert unit[0] == 1.0
+    # Huge ones may have a larger unit, so that their cells can be numbered.
+    assert unit[0] == 1.0 or (abs(value) > 1e12 and 1.0 < unit[0] < abs(value))
     assert unit[1] == pytest.approx(2.0)
 
 

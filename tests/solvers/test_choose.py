@@ -11,7 +11,7 @@ from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.choose import SOLVERS, choose_solver
 from gramless.solvers.objective import Problem
-from gramless.solvers.preconditioners import Identity, Jacobi
+from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi
 
 
 @pytest.mark.parametrize("name", ["auto", *SOLVERS])
@@ -24,8 +24,8 @@ def test_options_reach_the_solver(name: str) -> None:
 
 def test_names() -> None:
     kinds = {name: choose_solver(name, tol=1, max_iter=1)[0].preconditioner for name in SOLVERS}
-    assert kinds == {"pcg": Jacobi(), "cg": Identity()}
-    assert choose_solver("auto", tol=1, max_iter=1)[0].preconditioner == Jacobi()
+    assert kinds == {"pcg": RootJacobi(), "jacobi": Jacobi(), "cg": Identity()}
+    assert choose_solver("auto", tol=1, max_iter=1)[0].preconditioner == RootJacobi()
 
 
 def test_an_object_is_used_as_given() -> None:
@@ -37,7 +37,7 @@ def test_an_object_is_used_as_given() -> None:
 
 @pytest.mark.parametrize("solver", ["newton", "", "PCG"])
 def test_unknown_names(solver: str) -> None:
-    with pytest.raises(InputError, match=r"unknown solver.*'auto', 'pcg', 'cg'"):
+    with pytest.raises(InputError, match=r"unknown solver.*'auto', 'pcg', 'jacobi', 'cg'"):
         choose_solver(solver, tol=1.0, max_iter=1)
 
 
@@ -57,7 +57,13 @@ def test_jacobi_inverts_the_diagonal_of_the_hessian(case) -> None:  # type: igno
     np.testing.assert_allclose(inverse * np.diag(case.hessian), 1.0, rtol=1e-12)
 
 
+def test_root_jacobi_is_halfway(case) -> None:  # type: ignore[no-untyped-def]
+    inverse = RootJacobi().inverse_diagonal(case.problem)
+    np.testing.assert_allclose(inverse**2 * np.diag(case.hessian), 1.0, rtol=1e-12)
+
+
 def test_jacobi_leaves_empty_columns_alone() -> None:
     matrix = BinnedMatrix(np.array([[1, 3]], np.uint8), np.array([0, 3]))
     problem = Problem(matrix, np.ones(2), L2(0.0))
     np.testing.assert_allclose(Jacobi().inverse_diagonal(problem), [2.0, 1.0, 2.0])
+    np.testing.assert_allclose(RootJacobi().inverse_diagonal(problem) ** 2, [2.0, 1.0, 2.0])

@@ -36,19 +36,24 @@ def friedman(n_rows: int) -> Table:
     return friedman1(n_rows, 6, seed=2)
 
 
-@pytest.mark.parametrize("table", [waves, friedman])
-def test_what_it_finds_is_near_the_best_of_a_grid(table: Any) -> None:
+def noisy(n_rows: int) -> Table:
+    return friedman1(n_rows, 6, seed=3, noise=8.0)
+
+
+@pytest.mark.parametrize(("table", "slack"), [(waves, 1.1), (friedman, 1.1), (noisy, 1.03)])
+def test_what_it_finds_is_near_the_best_of_a_grid(table: Any, slack: float) -> None:
     X, y = table(2600)
     fixed = {"scaling": "standard", "relevance": "equal", "n_grids": 96}
     found = regressor(**fixed).fit(X[:600], y[:600])
     spread, scores = found.scaler_.spread, {}
-    alphas = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+    alphas = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
     for factor, alpha in itertools.product(2.0 ** np.arange(-6, 4), alphas):
         model = regressor(**fixed, bandwidth=factor * spread, alpha=alpha)
         scores[factor, alpha] = 1 - model.fit(X[:600], y[:600]).score(X[600:], y[600:])
     best = min(scores, key=scores.__getitem__)
-    assert 1 - found.score(X[600:], y[600:]) < 1.1 * scores[best]
-    assert 1 / 4 <= found.bandwidth_ / (best[0] * spread) <= 4
+    assert 1 - found.score(X[600:], y[600:]) < slack * scores[best]
+    if table is not noisy:  # There, a wide bandwidth and a strong penalty do the same.
+        assert 1 / 4 <= found.bandwidth_ / (best[0] * spread) <= 4
 
 
 @pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
@@ -78,12 +83,12 @@ def test_a_given_bandwidth_is_kept(small: Table) -> None:
     assert own.bandwidth_ == 0.9
 
 
-def test_trials_name_the_bandwidth_that_they_used(small: Table) -> None:
-    """In mean distances between rows, as for a bandwidth that was searched."""
+def test_trials_name_no_bandwidth_that_they_did_not_use(small: Table) -> None:
+    """None, or the given one in mean distances between rows, as for one that was searched."""
     model = regressor(bandwidth=0.7, scaling="standard").fit(*small)
-    expected = 0.7 / model.scaler_.spread
-    assert model.settings_.bandwidth == pytest.approx(expected, rel=0.1)
-    assert model.search_[0]["bandwidth"] == pytest.approx(expected, rel=0.1)
+    expected = pytest.approx(0.7 / model.scaler_.spread, rel=0.1)
+    for told in (model.settings_.bandwidth, model.search_[0]["bandwidth"]):
+        assert told is None or told == expected
 
 
 def test_a_given_alpha_is_kept(small: Table) -> None:
@@ -154,8 +159,10 @@ def test_trials_are_plain_data_and_the_choice_is_one_of_them(small: Table) -> No
         KernelClassifier(RandomBinning(n_grids=16), random_state=0).fit(X, np.digitize(y, [-1, 1])),
     ):
         assert json.loads(json.dumps(model.search_)) == model.search_
-        chosen = (model.settings_.scaling, model.settings_.bandwidth, model.settings_.alpha)
-        assert chosen in [(t["scaling"], t["bandwidth"], t["alpha"]) for t in model.search_]
+        chosen = (model.settings_.scaling, model.settings_.bandwidth)
+        tried = [t for t in model.search_ if (t["scaling"], t["bandwidth"]) == chosen]
+        # All rows may want a little less penalty than those of a trial.
+        assert any(0.5 <= model.alpha_ / t["alpha"] <= 1 for t in tried)
         for trial in model.search_:
             assert trial["score"] >= 0
             assert 0 < trial["n_rows"] < 120

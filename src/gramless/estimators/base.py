@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,10 +19,8 @@ from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_ro
 from gramless.features.scaling import SCALINGS, Scaler, ScalingKind
 from gramless.features.table import TableEncoder, is_frame
 from gramless.matrices.base import Vector
-from gramless.matrices.stacked import WithIntercept
-from gramless.penalties import L2
 from gramless.solvers.choose import choose_solver
-from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.objective import Solver
 from gramless.tuning.search import START_BANDWIDTH, Choices, Data, Search, Settings
 
 FEATURE_MAPS = {"binning": RandomBinning}
@@ -39,6 +37,8 @@ _PREDICT_ROWS = 65_536
 
 class KernelMachine(BaseEstimator, ABC):
     """Common base of :class:`KernelRegressor` and :class:`KernelClassifier`."""
+
+    _free_intercept: ClassVar[bool]
 
     def __init__(
         self,
@@ -97,7 +97,9 @@ class KernelMachine(BaseEstimator, ABC):
             if not kept.any():
                 raise InputError(f"{type(self).__name__}: every sample weight is zero.")
             rows, y, weight = rows[kept], y[kept], weight[kept]
-        data = Data(rows, self._encode_targets(y, weight), weight, self._score)
+        data = Data(
+            rows, self._encode_targets(y, weight), weight, self._score, self._free_intercept
+        )
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
         search = self._search(data, clone(feature_map), seed)
@@ -175,15 +177,12 @@ class KernelMachine(BaseEstimator, ABC):
         )
         self.bandwidth_ = search.bandwidth(settings, self.scaler_)
         feature_map.set_params(bandwidth=self.bandwidth_ * self.scaler_.unit)
-        Z = WithIntercept(feature_map.fit_rows(self.scaler_.rows(data.rows, self.n_jobs)))
+        Z = data.matrix(feature_map.fit_rows(self.scaler_.rows(data.rows, self.n_jobs)))
         self.features_ = feature_map
         solver, self.solver_reason_ = choose_solver(
             self.solver, tol=self.tol, max_iter=self.max_iter, n_jobs=self.n_jobs
         )
-        problem = Problem(
-            Z, data.targets, L2(self.alpha_, n_free=1), sample_weight=data.sample_weight
-        )
-        solution = solver.solve(problem)
+        solution = solver.solve(data.problem(Z, self.alpha_))
         self.coef_, self.intercept_ = self._in_units(solution.weights)
         self.n_iter_, self.status_, self.history_ = (
             solution.n_iter,

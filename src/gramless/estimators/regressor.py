@@ -33,8 +33,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     relevance : {"auto", "equal"}, default="auto"
         "auto" weighs inputs by how much they move the prediction, if that
         predicts held-back rows better.
-    solver : {"auto", "pcg", "cg"} or Solver, default="auto"
-        Conjugate gradients with the exact diagonal, or plain.
+    solver : {"auto", "pcg", "jacobi", "cg"} or Solver, default="auto"
+        Conjugate gradients, preconditioned by the root of the bin counts, by
+        the counts themselves, or plain.
     tol : float, default=3e-3
         On the gradient relative to the start; the objective is then within
         some 1e-5 of its minimum.
@@ -80,6 +81,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.97)
     True
     """
+
+    _free_intercept = True
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return predictions.

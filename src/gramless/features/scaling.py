@@ -21,7 +21,7 @@ from gramless.features.inputs import Rows
 ScalingKind = Literal["none", "standard", "quantile"]
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile")
 
-_SAMPLE_ROWS = 50_000
+_SAMPLE_ROWS = 20_000
 _LEVELS = 257
 _UNIFORM_STD = 12.0**-0.5
 _SPARSE_RANKS = (
@@ -76,7 +76,7 @@ class Scaler:
 
         Notes
         -----
-        Looks at 50,000 evenly spaced rows at most.
+        Looks at 20,000 evenly spaced rows at most.
 
         Examples
         --------

@@ -13,7 +13,7 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import Vector
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.preconditioners import Jacobi, Preconditioner
+from gramless.solvers.preconditioners import Preconditioner, RootJacobi
 
 _BLOCK_NUMBERS = 1 << 15
 
@@ -24,7 +24,7 @@ class ConjugateGradient:
 
     Parameters
     ----------
-    preconditioner : Preconditioner, default=Jacobi()
+    preconditioner : Preconditioner, default=RootJacobi()
         ``Identity()`` gives the paper's plain CG.
     tol : float, default=1e-4
         An output has converged when its gradient, in the preconditioner's norm,
@@ -51,7 +51,7 @@ class ConjugateGradient:
     array([0.6, 1.5])
     """
 
-    preconditioner: Preconditioner = field(default_factory=Jacobi)
+    preconditioner: Preconditioner = field(default_factory=RootJacobi)
     tol: float = 1e-4
     max_iter: int = 200
     n_jobs: int | None = None

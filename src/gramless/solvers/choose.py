@@ -7,10 +7,11 @@ from dataclasses import replace
 from gramless.base.errors import InputError
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Solver
-from gramless.solvers.preconditioners import Identity, Jacobi
+from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi
 
 SOLVERS: dict[str, ConjugateGradient] = {
-    "pcg": ConjugateGradient(Jacobi()),
+    "pcg": ConjugateGradient(RootJacobi()),
+    "jacobi": ConjugateGradient(Jacobi()),
     "cg": ConjugateGradient(Identity()),
 }
 
@@ -48,7 +49,7 @@ def choose_solver(
     if not isinstance(solver, str):
         return solver, f"{type(solver).__name__}, as given"
     if solver == "auto":
-        reason = "pcg: squared loss on bins, whose counts are the exact diagonal"
+        reason = "pcg: squared loss on bins, whose counts give the diagonal"
         return choose_solver("pcg", tol=tol, max_iter=max_iter, n_jobs=n_jobs)[0], reason
     if solver not in SOLVERS:
         raise InputError(

@@ -32,8 +32,9 @@ class Jacobi:
     """The exact diagonal of the Hessian.
 
     Within a grid the columns of a binned matrix are disjoint, so the weighted
-    bin counts are the whole diagonal block of each grid: one rmatvec. Bin
-    counts span orders of magnitude, which is what plain CG suffers from.
+    bin counts are the whole diagonal block of each grid: one rmatvec. Fast at
+    first, slow at the end: it also spreads the eigenvalue ``alpha``, which most
+    columns share.
     """
 
     def inverse_diagonal(self, problem: Problem) -> Vector:
@@ -41,3 +42,17 @@ class Jacobi:
         diagonal = problem.matrix.gram_diagonal(problem.row_weights)
         diagonal = diagonal + problem.penalty.diagonal(diagonal)
         return 1.0 / np.where(diagonal > 0, diagonal, 1.0)
+
+
+@dataclass(frozen=True)
+class RootJacobi:
+    """The square root of the exact diagonal, halfway between plain and Jacobi.
+
+    Full bins are slowed down as far as they must be, and the cluster of
+    eigenvalues at ``alpha`` stays together: the fewest iterations at every
+    accuracy from 1 to 0.01 % of the objective, against both.
+    """
+
+    def inverse_diagonal(self, problem: Problem) -> Vector:
+        """Return ``(diag(Z' S Z) + alpha) ** -0.5``; 1 where that is empty."""
+        return np.sqrt(Jacobi().inverse_diagonal(problem))

@@ -37,7 +37,7 @@ START_BANDWIDTH = 0.25
 ALPHAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
 _STEPS = (2.0, 2.0**0.5)
-_ITERATIONS = 20
+_ITERATIONS = 16
 _TIE = 1.01
 """Of alphas whose scores differ by less, the strongest: few iterations hide overfitting."""
 _RELEVANCE_ROUNDS = 3
@@ -89,17 +89,33 @@ class Trial:
 
 @dataclass(frozen=True)
 class Data:
-    """Rows with their targets, (n,) or (n, K), and how to judge predictions of them."""
+    """Rows with their targets, (n,) or (n, K), and how to judge predictions of them.
+
+    ``intercept`` says whether predictions have an unpenalised constant.
+    """
 
     rows: Rows
     targets: Vector
     sample_weight: NDArray[np.float64] | None
     score: Score
+    intercept: bool
 
     @property
     def n_outputs(self) -> int:
         """Number of outputs K."""
         return 1 if self.targets.ndim == 1 else self.targets.shape[1]
+
+    def matrix(self, features: FeatureMatrix) -> FeatureMatrix:
+        """Return the feature matrix, with a column of ones for the intercept if there is one."""
+        return WithIntercept(features) if self.intercept else features
+
+    def problem(
+        self, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice = slice(None)
+    ) -> Problem:
+        """Return the ridge problem of some rows, whose matrix is given."""
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        penalty = L2(alpha, n_free=int(self.intercept))
+        return Problem(matrix, self.targets[rows], penalty, sample_weight=weights)
 
     def weights_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
         """Return the sample weights of some rows."""
@@ -147,13 +163,13 @@ class Search:
 
         Notes
         -----
-        A few dozen solves on at most 12,000 rows and 128 grids, then a few on
+        A few dozen solves on at most 10,000 rows and 96 grids, then a few on
         at most 40,000 rows; fewer for many outputs.
         """
         few = self.data.n_outputs <= 4
         n_rows = self.data.rows.shape[0]
-        small, large = (12_000, 40_000) if few else (8_000, 24_000)
-        n_grids = min(self.feature_map.n_grids, 128 if few else 64)
+        small, large = (10_000, 40_000) if few else (8_000, 24_000)
+        n_grids = min(self.feature_map.n_grids, 96 if few else 64)
         sample = _Sample(self, small, n_grids, 0.0)
         equal = self._best_bandwidth(sample, self._first_settings(), _STEPS, self.choices.scalings)
         best = equal
@@ -165,11 +181,11 @@ class Search:
         return self._for_all_rows(best)
 
     def _for_all_rows(self, best: Trial) -> Settings:
-        """Weaken alpha for the rows that the trial did not have, as ``n_rows ** -0.5``."""
+        """Keep ``n_rows * alpha``, the penalty beside the summed losses, for all rows."""
         if self.choices.alpha is not None:
             return best.settings
         more = self.data.rows.shape[0] / best.n_rows
-        return replace(best.settings, alpha=best.settings.alpha * more**-0.5)
+        return replace(best.settings, alpha=best.settings.alpha / more)
 
     def bandwidth(self, settings: Settings, scaler: Scaler) -> Any:
         """Return the bandwidth in units of the scaled inputs."""
@@ -244,6 +260,7 @@ class _Sample:
         self.search, self.n_grids = search, n_grids
         self.splits = holdout_splits(search.data.rows.shape[0], size, search.seed)
         self.scalers: dict[ScalingKind, list[Scaler]] = {}
+        self.done: dict[tuple[Any, ...], Trial] = {}
         self.alphas = _alpha_path(search.choices.alpha, centre_alpha)
 
     def trial(self, settings: Settings) -> Trial:
@@ -252,12 +269,14 @@ class _Sample:
         The first trial of a stage walks the whole path of alphas, later ones the
         neighbours of the alpha they start from.
         """
+        key = (settings.scaling, settings.bandwidth, id(settings.relevance))
+        if key in self.done:
+            return self.done[key]
         started = time.perf_counter()
-        if settings.alpha in self.alphas[1:-1] and self.search.choices.alpha is None:
-            at = self.alphas.index(settings.alpha)
-            alphas = self.alphas[at - 1 : at + 2]
-        else:
-            alphas = self.alphas
+        alphas = self.alphas
+        if settings.alpha in alphas:
+            at = alphas.index(settings.alpha)
+            alphas = alphas[max(0, at - 1) : at + 2]
         paths = [self._path(settings, alphas, k) for k in range(len(self.splits))]
         seconds = (time.perf_counter() - started) / len(alphas)
         trials = []
@@ -278,6 +297,7 @@ class _Sample:
         self.search.trials.extend(trials)
         least = min(trial.score for trial in trials)
         best = next(trial for trial in trials if trial.score <= _TIE * least)
+        self.done[key] = best
         self.search.report(
             f"{best.n_rows:>7} rows, {best.n_grids} grids: {settings.scaling} scaling, bandwidth "
             f"{settings.bandwidth:.4g}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
@@ -294,12 +314,7 @@ class _Sample:
         path: list[tuple[list[float], int]] = []
         weights = None
         for alpha in alphas:
-            problem = Problem(
-                Z,
-                data.targets[training],
-                L2(alpha, n_free=1),
-                sample_weight=data.weights_of(training),
-            )
+            problem = data.problem(Z, alpha, training)
             curve: list[float] = []
 
             def watch(iteration: int, w: Vector, curve: list[float] = curve) -> None:
@@ -321,13 +336,9 @@ class _Sample:
         if sp.issparse(data.rows):
             return None
         feature_map, Z, _ = self._matrices(settings, 0)
-        problem = Problem(
-            Z,
-            data.targets[training],
-            L2(settings.alpha, n_free=1),
-            sample_weight=data.weights_of(training),
-        )
-        weights = self._solver().solve(problem).weights[:-1]
+        problem = data.problem(Z, settings.alpha, training)
+        weights = self._solver().solve(problem).weights
+        weights = weights[: len(weights) - int(data.intercept)]
         scaler = self._scaler(settings.scaling, 0)
         most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
         rows = scaler.rows(data.rows[training[:: max(1, len(training) // most)]])
@@ -345,8 +356,9 @@ class _Sample:
         feature_map = clone(self.search.feature_map).set_params(
             bandwidth=self.search.bandwidth(settings, scaler) * scaler.unit, n_grids=self.n_grids
         )
-        Z = WithIntercept(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))
-        held_back = WithIntercept(feature_map.rows_matrix(scaler.rows(rows[validation], n_jobs)))
+        matrix = self.search.data.matrix
+        Z = matrix(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))
+        held_back = matrix(feature_map.rows_matrix(scaler.rows(rows[validation], n_jobs)))
         return feature_map, Z, held_back
 
     def _scaler(self, kind: ScalingKind, k: int) -> Scaler:

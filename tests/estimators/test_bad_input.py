@@ -1,0 +1,424 @@
+"""Input that is wrong or extreme: a clear error, or the right answer, and never a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+from gramless.base.errors import InputError, KernelError
+
+FIXED: dict[str, Any] = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+SCALINGS = ["auto", "none", "standard", "quantile"]
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_errors() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def regressor(**options: Any) -> KernelRegressor:
+    return KernelRegressor(RandomBinning(n_grids=16), **{**FIXED, **options})
+
+
+def searching(**options: Any) -> KernelRegressor:
+    return KernelRegressor(RandomBinning(n_grids=16), random_state=0, **options)
+
+
+def classifier(**options: Any) -> KernelClassifier:
+    return KernelClassifier(RandomBinning(n_grids=16), **{**FIXED, **options})
+
+
+X: NDArray[np.float64] = np.random.default_rng(0).uniform(-2, 2, size=(60, 3))
+y: NDArray[np.float64] = np.sin(X[:, 0]) + X[:, 1]
+X.flags.writeable = y.flags.writeable = False
+
+
+def with_entry(array: NDArray, value: float) -> NDArray[np.float64]:
+    changed = array.copy()
+    changed[(5,) * array.ndim if array.ndim == 1 else (5, 1)] = value
+    return changed
+
+
+def fitted_equally(rows: Any, targets: Any = y, **options: Any) -> None:
+    """Check that ``rows`` give the predictions of the plain rows."""
+    model = searching(**options).fit(rows, targets)
+    expected = searching(**options).fit(X, y).predict(X)
+    np.testing.assert_array_equal(model.predict(rows), expected)
+
+
+# Rows that cannot be used.
+
+BAD_ROWS: dict[str, tuple[Any, str]] = {
+    "NaN": (with_entry(X, np.nan), "X contains NaN"),
+    "infinity": (with_entry(X, np.inf), "X contains infinity"),
+    "minus infinity": (with_entry(X, -np.inf), "X contains infinity"),
+    "infinite long double": (X.astype(np.longdouble) * np.longdouble("1e600"), "infinity|large"),
+    "sparse NaN": (sp.csr_array(with_entry(X, np.nan)), "X contains NaN"),
+    "sparse infinity": (sp.csc_array(with_entry(X, np.inf)), "X contains infinity"),
+    "no rows": (X[:0], "0 sample"),
+    "no columns": (X[:, :0], "0 feature"),
+    "one dimension": (X[:, 0], "Expected 2D array, got 1D array"),
+    "a number": (3.0, "Expected 2D array, got scalar array"),
+    "three dimensions": (X[:, :, None], "dim 3"),
+    "text": (np.full((60, 3), "a"), "strings"),
+    "numbers as text": (X.astype(str), "strings"),
+    "text among numbers": (np.array([["a", 1.0, 2.0]] * 60, dtype=object), "could not convert"),
+    "complex": (X + 1j, "Complex data not supported"),
+    "sparse complex": (sp.csr_array(X + 1j), "Complex data not supported"),
+    "ragged": ([[1.0, 2.0], [3.0]] * 30, "inhomogeneous|sequence"),
+    "None among numbers": (np.array([[None, 1.0, 2.0]] * 60, dtype=object), "NaN"),
+    "fewer rows than targets": (X[1:], r"inconsistent numbers of samples: \[59, 60\]"),
+}
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD_ROWS.values(), ids=BAD_ROWS.keys())
+def test_bad_rows_in_fit(rows: Any, message: str) -> None:
+    for model, targets in ((searching(), y), (classifier(), y > 0)):
+        with pytest.raises((ValueError, TypeError), match=message):
+            model.fit(rows, targets)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"), list(BAD_ROWS.values())[:-1], ids=list(BAD_ROWS.keys())[:-1]
+)
+def test_bad_rows_in_predict(rows: Any, message: str) -> None:
+    model = regressor().fit(X, y)
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.predict(rows)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 4])
+def test_wrong_number_of_columns_in_predict(n_columns: int) -> None:
+    rows = np.ones((5, n_columns))
+    message = f"X has {n_columns} features, but KernelRegressor is expecting 3 features"
+    model = regressor().fit(X, y)
+    for form in (rows, sp.csr_array(rows)):
+        with pytest.raises(ValueError, match=message):
+            model.predict(form)
+
+
+def test_sparse_rows_where_ranks_were_learned() -> None:
+    model = regressor(scaling="quantile").fit(X, y)
+    with pytest.raises(InputError, match=r"quantile.*sparse.*toarray"):
+        model.predict(sp.csr_array(X))
+    with pytest.raises(InputError, match=r"quantile.*sparse.*toarray"):
+        regressor(scaling="quantile").fit(sp.csr_array(X), y)
+
+
+# Targets and weights that cannot be used.
+
+BAD_TARGETS: dict[str, tuple[Any, str]] = {
+    "NaN": (with_entry(y, np.nan), "y contains NaN"),
+    "infinity": (with_entry(y, np.inf), "y contains infinity"),
+    "none": (None, "requires y"),
+    "too few": (y[1:], r"inconsistent numbers of samples: \[60, 59\]"),
+    "three dimensions": (np.zeros((60, 2, 2)), "dim 3"),
+    "text": (np.full(60, "a"), "could not convert"),
+    "complex": (y + 1j, "Complex data not supported"),
+}
+
+
+@pytest.mark.parametrize(("targets", "message"), BAD_TARGETS.values(), ids=BAD_TARGETS.keys())
+def test_bad_targets_of_a_regression(targets: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        searching().fit(X, targets)
+
+
+BAD_LABELS: dict[str, tuple[Any, str]] = {
+    "measurements": (y, "Unknown label type: continuous"),
+    "NaN": (np.where(np.arange(60) == 5, np.nan, 1.0), "NaN"),
+    "two columns": (np.column_stack([y > 0, y < 0]), "1d array"),
+    "one class": (np.zeros(60), r"KernelClassifier.*one class.*0\.0"),
+    "one class of text": (np.full(60, "a"), r"KernelClassifier.*one class.*'a'"),
+    "none": (None, "requires y"),
+    "too few": (y[1:] > 0, r"inconsistent numbers of samples: \[60, 59\]"),
+    "numbers among text": (np.array([1, "a"] * 30, dtype=object), "type|str"),
+}
+
+
+@pytest.mark.parametrize(("targets", "message"), BAD_LABELS.values(), ids=BAD_LABELS.keys())
+def test_bad_labels(targets: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        classifier().fit(X, targets)
+
+
+def test_one_class_is_left_by_the_weights() -> None:
+    with pytest.raises(InputError, match="one class"):
+        classifier().fit(X, y > 0, sample_weight=y > 0)
+
+
+BAD_WEIGHTS: dict[str, tuple[Any, str]] = {
+    "negative": (with_entry(np.ones(60), -1.0), "Negative values.*sample_weight"),
+    "all zero": (np.zeros(60), "zero"),
+    "NaN": (with_entry(np.ones(60), np.nan), "sample_weight contains NaN"),
+    "infinity": (with_entry(np.ones(60), np.inf), "sample_weight contains infinity"),
+    "too few": (np.ones(59), r"\(59,\), expected \(60,\)"),
+    "two dimensions": (np.ones((60, 2)), "1D"),
+    "text": (np.full(60, "a"), "string"),
+    "complex": (np.ones(60) * 1j, "[Cc]omplex"),
+}
+
+
+@pytest.mark.parametrize(("weight", "message"), BAD_WEIGHTS.values(), ids=BAD_WEIGHTS.keys())
+def test_bad_weights(weight: Any, message: str) -> None:
+    for model, targets in ((searching(), y), (classifier(), y > 0)):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, targets, sample_weight=weight)
+
+
+# Parameters that cannot be used.
+
+BAD_PARAMETERS: list[tuple[str, Any]] = [
+    *(("bandwidth", value) for value in (0, -1.0, np.nan, "wide", None, {}, 1j)),
+    *(("bandwidth", value) for value in ([1.0, 2.0], [1.0, 2.0, 0.0], [[1.0, 2.0, 3.0]], [])),
+    *(("alpha", value) for value in (-1e-9, np.nan, np.inf, "strong", None, [1.0], {}, 1j)),
+    *(("scaling", value) for value in ("minmax", None, 3, ["standard"])),
+    *(("relevance", value) for value in ("learned", None, True)),
+    *(("solver", value) for value in ("newton", None, 3)),
+    *(("tol", value) for value in (-1.0, np.nan, "small", None)),
+    *(("max_iter", value) for value in (0, -5, 1.5, "many", None)),
+    *(("n_jobs", value) for value in (0, 1.5, "all", True)),
+    *(("features", value) for value in ("fourier", None, 3, RandomBinning)),
+    *(("features", RandomBinning(n_grids=n)) for n in (0, -2, 1.5, "many", None)),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS)
+def test_bad_parameters(name: str, value: Any) -> None:
+    options = {"features": RandomBinning(n_grids=16), "random_state": 0, name: value}
+    part = "n_grids" if isinstance(value, RandomBinning) else name
+    with pytest.raises(InputError, match=part):
+        KernelRegressor(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("value", [-1, "seed", 1.5])
+def test_bad_random_states(value: Any) -> None:
+    with pytest.raises(ValueError, match="(?i)seed"):
+        KernelRegressor(random_state=value).fit(X, y)
+
+
+def test_kernels_without_random_binning() -> None:
+    with pytest.raises(KernelError, match=r"Gaussian.*laplacian"):
+        KernelRegressor(RandomBinning("gaussian")).fit(X, y)
+
+
+# Rows that are unusual but right: the same predictions as the plain ones.
+
+PADDED = np.zeros((120, 6))
+PADDED[::2, 1::2] = X
+UNUSUAL_ROWS: dict[str, Any] = {
+    "list": X.tolist(),
+    "column-major": np.asfortranarray(X),
+    "strided": PADDED[::2, 1::2],
+    "backwards": X[::-1, ::-1].copy()[::-1, ::-1],
+    "objects": X.astype(object),
+    "long double": X.astype(np.longdouble),
+    "other byte order": X.astype(">f8"),
+    "matrix of rows": [np.array(row) for row in X],
+}
+
+
+@pytest.mark.parametrize("rows", UNUSUAL_ROWS.values(), ids=UNUSUAL_ROWS.keys())
+def test_unusual_rows(rows: Any) -> None:
+    fitted_equally(rows)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "i1", "u1", "i4", "u8", "f4", "?", "O"])
+def test_small_types(dtype: str) -> None:
+    values = np.abs(np.round(4 * X)) if dtype != "?" else X > 0
+    model = searching(scaling="standard").fit(values.astype(dtype), y)
+    expected = searching(scaling="standard").fit(values.astype(np.float64), y)
+    np.testing.assert_array_equal(
+        model.predict(values.astype(dtype)), expected.predict(values.astype(np.float64))
+    )
+
+
+SPARSE = sp.coo_array(np.where(np.abs(X) > 1, X, 0.0))
+
+
+def sparse_forms() -> dict[str, Any]:
+    csr = SPARSE.tocsr()
+    wide = csr.copy()
+    wide.indices, wide.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
+    zeros = sp.csr_array(SPARSE.toarray() + 1.0)
+    zeros.data -= 1.0
+    twice = sp.coo_array(
+        (np.tile(SPARSE.data / 2, 2), (np.tile(SPARSE.row, 2), np.tile(SPARSE.col, 2))),
+        shape=SPARSE.shape,
+    )
+    unsorted = csr[:, ::-1][:, ::-1]
+    doubled = sp.csr_array((60, 3))
+    doubled.data, doubled.indices = np.repeat(csr.data / 2, 2), np.repeat(csr.indices, 2)
+    doubled.indptr = 2 * csr.indptr
+    return {
+        **{name: SPARSE.asformat(name) for name in ("csc", "coo", "bsr", "lil", "dok")},
+        "spmatrix": sp.csr_matrix(SPARSE),
+        "int64 indices": wide,
+        "explicit zeros": zeros,
+        "duplicates in COO": twice,
+        "duplicates in CSR": doubled,
+        "unsorted": unsorted,
+    }
+
+
+@pytest.mark.parametrize("form", sparse_forms())
+def test_sparse_forms(form: str) -> None:
+    rows = sparse_forms()[form]
+    model, expected = searching().fit(rows, y), searching().fit(SPARSE.tocsr(), y)
+    np.testing.assert_allclose(model.predict(rows), expected.predict(SPARSE.tocsr()), rtol=1e-9)
+    fixed, dense = regressor().fit(rows, y), regressor().fit(SPARSE.toarray(), y)
+    np.testing.assert_allclose(fixed.predict(rows), dense.predict(SPARSE.toarray()), rtol=1e-3)
+
+
+def test_sparse_rows_of_zeros() -> None:
+    rows = sp.csr_array((60, 3))
+    np.testing.assert_allclose(searching().fit(rows, y).predict(rows), y.mean())
+
+
+def test_given_arrays_are_never_changed() -> None:
+    rows, targets, weight = X.copy(), y.copy(), np.ones(60)
+    for scaling in ("standard", "quantile"):
+        searching(scaling=scaling).fit(rows, targets, sample_weight=weight).predict(rows)
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(targets, y)
+    assert (weight == 1).all()
+
+
+# Extreme numbers. A power of two scales without rounding: predictions must not change.
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("exponent", [-1000, -530, 530, 1000])
+def test_huge_and_tiny_rows(scaling: str, exponent: int) -> None:
+    rows = X * 2.0**exponent
+    model, plain = searching(scaling=scaling).fit(rows, y), searching(scaling=scaling).fit(X, y)
+    np.testing.assert_allclose(model.predict(rows), plain.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [-1000, -530, 530, 1000])
+def test_huge_and_tiny_columns(exponent: int) -> None:
+    rows = X * np.array([1.0, 2.0**exponent, 1.0])
+    options = {"scaling": "standard"}
+    model, plain = searching(**options).fit(rows, y), searching(**options).fit(X, y)
+    np.testing.assert_allclose(model.predict(rows), plain.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [-1000, -530, 530, 1000, 1021])
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_huge_and_tiny_targets(exponent: int, n_outputs: int | None) -> None:
+    targets = y if n_outputs is None else np.column_stack([y, 1 - y])
+    scaled = searching().fit(X, targets * 2.0**exponent).predict(X)
+    plain = searching().fit(X, targets).predict(X)
+    np.testing.assert_allclose(scaled * 2.0**-exponent, plain, rtol=1e-9)
+
+
+def test_targets_at_both_ends_of_the_numbers() -> None:
+    largest = np.finfo(float).max
+    predicted = searching().fit(X, np.where(y > 0, largest, -largest)).predict(X)
+    assert (np.sign(predicted) == np.where(y > 0, 1, -1)).mean() > 0.9
+
+
+@pytest.mark.parametrize("exponent", [-1060, -500, 500, 1020])
+def test_huge_and_tiny_weights(exponent: int) -> None:
+    weight = 1.0 + (np.arange(60) % 3)
+    model = searching().fit(X, y, sample_weight=weight * 2.0**exponent)
+    plain = searching().fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_one_huge_entry(scaling: str) -> None:
+    rows = with_entry(X, 1e300)
+    model = searching(scaling=scaling).fit(rows, y)
+    assert np.isfinite(model.predict(rows)).all()
+    if scaling in ("auto", "quantile"):
+        assert model.score(rows, y) > 0.7
+
+
+def test_timestamps() -> None:
+    rows = X + np.array([0.0, 1.7e9, 0.0])
+    model, plain = searching().fit(rows, y), searching().fit(X, y)
+    assert model.score(rows, y) == pytest.approx(plain.score(X, y), abs=0.02)
+    sparse = searching(scaling="standard").fit(sp.csr_array(rows), y)
+    assert sparse.score(sp.csr_array(rows), y) == pytest.approx(plain.score(X, y), abs=0.05)
+
+
+@pytest.mark.parametrize("new", [1e305, -1e305, 5e-324, np.finfo(float).max])
+@pytest.mark.parametrize("scaling", ["none", "standard", "quantile"])
+def test_extreme_rows_in_predict(new: float, scaling: str) -> None:
+    model = regressor(scaling=scaling).fit(X, y)
+    predicted = model.predict(np.full((2, 3), new))
+    assert np.isfinite(predicted).all()
+    if scaling != "quantile" and abs(new) > 1:
+        assert (predicted == model.intercept_).all()
+
+
+@pytest.mark.parametrize("bandwidth", [1e-300, 1e-30, 1e30, 1e300, np.inf])
+def test_extreme_bandwidths(bandwidth: float) -> None:
+    """Rows share no bin, or all bins, or the bandwidth is refused."""
+    model = regressor(bandwidth=bandwidth, alpha=1e-9)
+    try:
+        predicted = model.fit(X, y).predict(X)
+    except InputError as error:
+        assert "bandwidth" in str(error)  # noqa: PT017
+        assert bandwidth < 1e-20
+        return
+    expected = y if bandwidth < 1 else np.full(60, y.mean())
+    np.testing.assert_allclose(predicted, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-320, 1e-12, 1e12, 1e300])
+def test_extreme_penalties(alpha: float) -> None:
+    predicted = regressor(alpha=alpha, bandwidth=0.1).fit(X, y).predict(X)
+    expected = y if alpha < 1 else np.full(60, y.mean())
+    np.testing.assert_allclose(predicted, expected, atol=0.02)
+
+
+# Degenerate tables.
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_hardly_any_rows(n_rows: int) -> None:
+    for scaling in SCALINGS:
+        model = searching(scaling=scaling, alpha=1e-6).fit(X[:n_rows], y[:n_rows])
+        np.testing.assert_allclose(model.predict(X[:n_rows]), y[:n_rows], atol=1e-2)
+    rows, labels = X[:2], np.array(["b", "a"])
+    assert (classifier().fit(rows, labels).predict(rows) == labels).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1.7e9, 1e300])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_constant_columns_change_nothing(value: float, form: Any) -> None:
+    rows = np.column_stack([X, np.full(60, value)])
+    model = searching(scaling="standard").fit(form(rows), y)
+    assert model.score(form(rows), y) > 0.9
+    flat = searching().fit(form(np.full((60, 2), value)), y)
+    np.testing.assert_allclose(flat.predict(form(np.full((60, 2), value))), y.mean(), rtol=1e-9)
+
+
+def test_repeated_rows_are_fitted_to_their_mean() -> None:
+    rows, targets = np.repeat(X[:4], 15, axis=0), np.tile(np.arange(15.0), 4)
+    predicted = searching().fit(rows, targets).predict(rows)
+    np.testing.assert_allclose(predicted, 7.0, atol=0.1)
+
+
+@pytest.mark.parametrize("shape", [(10, 40), (50, 120), (60, 1)])
+def test_more_columns_than_rows_and_one_column(shape: tuple[int, int]) -> None:
+    rows = np.random.default_rng(1).normal(size=shape)
+    targets = rows[:, 0]
+    assert searching().fit(rows, targets).score(rows, targets) > 0.8
+    labels = rows[:, 0] > 0
+    assert searching_classifier().fit(rows, labels).score(rows, labels) > 0.8
+
+
+def searching_classifier() -> KernelClassifier:
+    return KernelClassifier(RandomBinning(n_grids=16), random_state=0)

@@ -1,0 +1,40 @@
+"""Everything that scikit-learn asks of an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+
+Check = Callable[[Any], None]
+
+
+@parametrize_with_checks(
+    [
+        KernelRegressor(RandomBinning(n_grids=8)),
+        KernelClassifier(RandomBinning(n_grids=8)),
+    ]
+)
+def test_with_few_grids(estimator: Any, check: Check) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([KernelRegressor(), KernelClassifier()])
+def test_with_no_argument(estimator: Any, check: Check) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        KernelRegressor("binning", bandwidth=1.0, alpha=0.01, scaling="standard", solver="cg"),
+        KernelClassifier("binning", scaling="none", relevance="equal", n_jobs=1),
+    ]
+)
+def test_with_every_argument(estimator: Any, check: Check) -> None:
+    check(estimator)

@@ -1,0 +1,129 @@
+"""Results do not depend on the number of threads, nor on who else is fitting."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from joblib import parallel_backend
+from numpy.typing import NDArray
+from sklearn.model_selection import cross_val_score
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+
+
+@pytest.fixture(scope="module")
+def X() -> NDArray[np.float64]:
+    return np.random.default_rng(0).normal(size=(700, 7))
+
+
+TARGETS = {
+    "regression": lambda X: np.sin(X[:, 0]) + X[:, 1],
+    "two outputs": lambda X: X[:, :2] ** 2,
+    "two classes": lambda X: X[:, 0] > 0,
+    "five classes": lambda X: np.digitize(X[:, 0] + X[:, 1], [-2, -1, 1, 2]),
+}
+
+
+GIVEN: dict[str, Any] = {"bandwidth": 4.0, "alpha": 1e-3, "scaling": "quantile"}
+
+
+def fitted(name: str, X: NDArray, n_jobs: int | None, **options: Any) -> Any:
+    kind = KernelClassifier if "classes" in name else KernelRegressor
+    model = kind(RandomBinning(n_grids=20), random_state=0, n_jobs=n_jobs, **options)
+    return model.fit(X, TARGETS[name](X))
+
+
+def responses(model: Any, X: NDArray) -> NDArray[np.float64]:
+    return getattr(model, "decision_function", model.predict)(X)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_threads_do_not_change_a_bit(name: str, X: NDArray) -> None:
+    one = fitted(name, X, 1, **GIVEN)
+    for n_jobs in (2, 3):
+        other = fitted(name, X, n_jobs, **GIVEN)
+        np.testing.assert_array_equal(other.coef_, one.coef_)
+        np.testing.assert_array_equal(responses(other, X + 0.1), responses(one, X + 0.1))
+        assert other.history_ == one.history_
+
+
+@pytest.mark.parametrize("name", ["regression", "five classes"])
+def test_threads_do_not_change_what_is_chosen(name: str, X: NDArray) -> None:
+    one = fitted(name, X[:150], 1)
+    for n_jobs in (2, 3):
+        other = fitted(name, X[:150], n_jobs)
+        assert (other.bandwidth_, other.alpha_) == (one.bandwidth_, one.alpha_)
+        np.testing.assert_array_equal(other.coef_, one.coef_)
+
+
+def test_long_tables_on_threads() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20_000, 4)).astype(np.float32)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+    found = []
+    for n_jobs in (1, 2, 3):
+        model = KernelRegressor(
+            RandomBinning(n_grids=24), bandwidth=3.0, alpha=1e-4, scaling="standard",
+            random_state=0, n_jobs=n_jobs,
+        ).fit(X, y)  # fmt: skip
+        found.append(model.predict(X))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_negative_n_jobs_counts_from_all(X: NDArray) -> None:
+    one, all_but_one = (fitted("regression", X, n_jobs, **GIVEN) for n_jobs in (1, -2))
+    np.testing.assert_array_equal(one.coef_, all_but_one.coef_)
+
+
+def test_numbers_of_numpy_count_threads(X: NDArray) -> None:
+    one, two = (fitted("regression", X, n_jobs, **GIVEN) for n_jobs in (1, np.int64(2)))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+def test_callers_on_several_threads_do_not_disturb_each_other(X: NDArray) -> None:
+    names = [*TARGETS, *TARGETS]
+
+    def work(name: str) -> NDArray[np.float64]:
+        return responses(fitted(name, X, 2, **GIVEN), X)
+
+    alone = {name: work(name) for name in TARGETS}
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(work, names))
+    for name, found in zip(names, together, strict=True):
+        np.testing.assert_array_equal(found, alone[name])
+
+
+def test_one_model_predicts_on_several_threads(X: NDArray) -> None:
+    model = fitted("five classes", X, 2, **GIVEN)
+    expected = responses(model, X)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: responses(model, X), range(12)):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_cross_validation_on_threads(X: NDArray) -> None:
+    model = KernelRegressor(RandomBinning(n_grids=8), random_state=0)
+    y = TARGETS["regression"](X)
+    alone = cross_val_score(model, X[:200], y[:200], cv=3)
+    with parallel_backend("threading", n_jobs=3):
+        np.testing.assert_array_equal(cross_val_score(model, X[:200], y[:200], cv=3), alone)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_fits_alike(X: NDArray) -> None:
+    expected = fitted("regression", X, 2, **GIVEN).coef_
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        found = pool.submit(_coefficients, X).result(timeout=60)
+    np.testing.assert_array_equal(found, expected)
+
+
+def _coefficients(X: NDArray) -> NDArray[np.float64]:
+    return fitted("regression", X, 2, **GIVEN).coef_
