@@ -84,13 +84,21 @@ def test_only_proportions_of_weights_matter(
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -3.0, 1.7e9, 1e300, 1e-300])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_constant_columns_keep_unit_one(value: float, form: Any) -> None:
+def test_constant_columns_are_ignored(value: float, form: Any) -> None:
     rows = np.full((7, 2), value)
     rows[:, 1] = np.arange(7)
-    unit = Scaler.fit("standard", form(rows)).unit
-    # Huge ones may have a larger unit, so that their cells can be numbered.
-    assert unit[0] == 1.0 or (abs(value) > 1e12 and 1.0 < unit[0] < abs(value))
-    assert unit[1] == pytest.approx(2.0)
+    scaler = Scaler.fit("standard", form(rows))
+    assert scaler.unit[0] == np.inf
+    assert scaler.unit[1] == pytest.approx(2.0)
+    assert scaler.spread == pytest.approx(mean_distance(rows[:, 1:], scaler.unit[1:]))
+
+
+def test_a_column_is_constant_only_if_all_its_rows_are() -> None:
+    rows = np.zeros((100_001, 2))
+    rows[501:1501:2, 0] = 1.0
+    unit = Scaler.fit("standard", rows).unit
+    assert unit[0] == pytest.approx(rows[:, 0].std(), rel=1e-6)
+    assert unit[1] == np.inf
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from typing import TypeVar
 
 from gramless.base.errors import InputError
@@ -49,9 +50,9 @@ def thread_count(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         return available_cpus()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise InputError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}.")
-    return n_jobs if n_jobs > 0 else max(1, available_cpus() + 1 + n_jobs)
+    return int(n_jobs) if n_jobs > 0 else max(1, available_cpus() + 1 + int(n_jobs))
 
 
 def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int | None) -> list[T]:

@@ -14,14 +14,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import row_blocks
+from gramless.estimators.parameters import check_count, check_number
 from gramless.features.binning import RandomBinning
 from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_rows
 from gramless.features.scaling import SCALINGS, Scaler, ScalingKind
 from gramless.features.table import TableEncoder, is_frame
+from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import Vector
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Solver
-from gramless.tuning.search import START_BANDWIDTH, Choices, Data, Search, Settings
+from gramless.tuning.search import Choices, Data, Search, Settings
 
 FEATURE_MAPS = {"binning": RandomBinning}
 """Feature maps by name."""
@@ -87,6 +89,8 @@ class KernelMachine(BaseEstimator, ABC):
         ValueError
             On NaN, infinity, one class, wrong shapes or wrong parameters.
         """
+        check_number(self, "tol")
+        check_count(self, "max_iter")
         rows, y = self._check_training(X, y)
         weight = None
         if sample_weight is not None:
@@ -96,7 +100,7 @@ class KernelMachine(BaseEstimator, ABC):
             kept = weight > 0
             if not kept.any():
                 raise InputError(f"{type(self).__name__}: every sample weight is zero.")
-            rows, y, weight = rows[kept], y[kept], weight[kept]
+            rows, y, weight = rows[kept], y[kept], weight[kept] / weight.max()
         data = Data(
             rows, self._encode_targets(y, weight), weight, self._score, self._free_intercept
         )
@@ -132,12 +136,13 @@ class KernelMachine(BaseEstimator, ABC):
                 random_state=seed,
                 n_jobs=self.n_jobs,
             )
-        if not hasattr(self.features, "fit_rows"):
+        if not hasattr(self.features, "fit_rows") or isinstance(self.features, type):
             raise InputError(
                 f"features must be a name or a feature map such as RandomBinning(), "
                 f"got {self.features!r}."
             )
         chosen: RandomBinning = clone(self.features)
+        chosen.check_parameters()
         if chosen.random_state is None:
             chosen.set_params(random_state=seed)
         if chosen.n_jobs is None:
@@ -149,7 +154,7 @@ class KernelMachine(BaseEstimator, ABC):
             raise InputError(f"relevance must be 'auto' or 'equal', got {self.relevance!r}.")
         choices = Choices(
             self._scalings(data.rows),
-            self._given_bandwidth(),
+            self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
             self.relevance == "auto",
         )
@@ -162,7 +167,7 @@ class KernelMachine(BaseEstimator, ABC):
         decided = given and len(choices.scalings) == 1
         if decided or search.data.rows.shape[0] < _ENOUGH_TO_SEARCH:
             alpha = _DEFAULT_ALPHA if choices.alpha is None else choices.alpha
-            return Settings(choices.scalings[0], START_BANDWIDTH, alpha)
+            return choices.settings(alpha)
         return search.run()
 
     def _final_fit(
@@ -226,21 +231,16 @@ class KernelMachine(BaseEstimator, ABC):
             f"got {self.scaling!r}."
         )
 
-    def _given_bandwidth(self) -> Any:
+    def _given_bandwidth(self, n_features: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")
         given = self.bandwidth if not _is_auto(self.bandwidth) else own
-        if isinstance(given, str):
-            if given not in ("auto", "median"):
-                raise InputError(f"bandwidth must be a number or 'auto', got {given!r}.")
+        if isinstance(given, str) and given in ("auto", "median"):
             return None
+        bandwidth_vector(given, n_features)
         return np.asarray(given, np.float64)
 
     def _given_alpha(self) -> float | None:
-        if _is_auto(self.alpha):
-            return None
-        if isinstance(self.alpha, str) or not 0.0 <= float(self.alpha) < np.inf:
-            raise InputError(f"alpha must be 'auto' or a number >= 0, got {self.alpha!r}.")
-        return float(self.alpha)
+        return None if _is_auto(self.alpha) else check_number(self, "alpha")
 
     def _say(self, line: str) -> None:
         if self.verbose:

@@ -104,14 +104,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return np.asarray(y, np.float64)
 
     def _encode_targets(self, y: NDArray, weight: NDArray[np.float64] | None) -> Vector:
-        self._middle = np.average(y, axis=0, weights=weight)
-        centred = y - self._middle
-        largest = np.abs(centred).max(axis=0)
-        self._spread = np.where(largest > 0, largest, 1.0)
-        unit = centred / self._spread
-        deviation = np.sqrt(np.average(unit**2, axis=0, weights=weight))
-        self._spread = self._spread * np.where(deviation > 0, deviation, 1.0)
-        return centred / self._spread
+        # A power of two divides without rounding, and keeps the squares of huge targets finite.
+        largest = np.abs(y).max(axis=0)
+        size = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
+        middle = np.average(y / size, axis=0, weights=weight)
+        centred = y / size - middle
+        deviation = np.sqrt(np.average(centred**2, axis=0, weights=weight))
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        self._middle, self._spread = middle * size, deviation * size
+        return centred / deviation
 
     def _in_units(self, weights: Vector) -> tuple[Vector, Any]:
         intercept = weights[-1] * self._spread + self._middle

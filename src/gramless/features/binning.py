@@ -15,7 +15,7 @@ from gramless.base.random import RandomState, seed_from
 from gramless.features.grids import Grids
 from gramless.features.inputs import Rows, check_rows
 from gramless.features.median import median_distance
-from gramless.kernels import KernelLike, as_binning_kernel, bandwidth_vector
+from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel, bandwidth_vector
 from gramless.matrices.binned import BinnedMatrix
 
 
@@ -131,9 +131,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def fit_rows(self, X: Rows) -> BinnedMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
-        kernel = as_binning_kernel(self.kernel)
-        if not isinstance(self.n_grids, (int, np.integer)) or self.n_grids < 1:
-            raise InputError(f"RandomBinning: n_grids must be at least 1, got {self.n_grids!r}.")
+        kernel = self.check_parameters()
         self.seed_ = seed_from(self.random_state)
         self.bandwidth_ = self._bandwidth(X)
         self._grids = Grids.draw(kernel, self.bandwidth_, int(self.n_grids), self.seed_)
@@ -178,6 +176,20 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             falls into bins never seen in ``fit``. 12 bytes a non-zero.
         """
         return self.feature_matrix(X).tocsr()
+
+    def check_parameters(self) -> BinningKernel:
+        """Return the kernel, or say which parameter cannot be used.
+
+        Raises
+        ------
+        KernelError, InputError
+        """
+        n_grids = self.n_grids
+        if not isinstance(n_grids, (int, np.integer)) or isinstance(n_grids, bool) or n_grids < 1:
+            raise InputError(
+                f"RandomBinning: n_grids must be an integer, at least 1; got {n_grids!r}."
+            )
+        return as_binning_kernel(self.kernel)
 
     def _bandwidth(self, X: Rows) -> NDArray[np.float64]:
         if isinstance(self.bandwidth, str):

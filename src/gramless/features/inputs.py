@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from gramless.base.errors import InputError
+
 Rows: TypeAlias = NDArray[Any] | Any
 """A dense array, or SciPy CSR."""
 
@@ -60,6 +62,14 @@ def normalise_rows(X: Any) -> Rows:
         return X
     if X.dtype == bool:
         return X.view(np.uint8)
-    if X.dtype not in _NATIVE or not X.dtype.isnative:
-        return X.astype(np.float32 if X.dtype == np.float16 else np.float64)
-    return X
+    if X.dtype == np.float16:
+        return X.astype(np.float32)
+    if X.dtype in _NATIVE and X.dtype.isnative:
+        return X
+    try:
+        with np.errstate(over="raise"):
+            return X.astype(np.float64)
+    except FloatingPointError as error:
+        raise InputError(
+            "X holds values too large for double precision, or infinity; rescale it."
+        ) from error

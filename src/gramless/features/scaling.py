@@ -40,7 +40,7 @@ class Scaler:
     unit : array (n_features,)
         What a bandwidth of one stands for, in units of the rows that
         :meth:`rows` returns: 1, or the standard deviation (that of a uniform
-        law for ranks; 1 for a constant input).
+        law for ranks). Infinite for a constant input: it is ignored.
     spread : float
         Mean L1 distance between two random rows in these units.
     knots, levels : arrays (n_features, n_knots)
@@ -81,7 +81,7 @@ class Scaler:
         Examples
         --------
         >>> Scaler.fit("standard", np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])).unit.round(3)
-        array([0.816, 1.   ])
+        array([0.816,   inf])
         """
         if kind not in SCALINGS:
             raise InputError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}.")
@@ -99,10 +99,10 @@ class Scaler:
             unit = np.full(X.shape[1], _UNIFORM_STD)
             flat = cls(kind, unit, 1.0, knots, levels)
             ordered = flat.rows(ordered)
-        elif kind == "standard":
-            unit = _standard_unit(ordered, share)
         else:
-            unit = np.ones(X.shape[1])
+            unit = _dense_unit(X, ordered, share)
+            if kind == "none":
+                unit[np.isfinite(unit)] = 1.0
         return cls(kind, unit, _spread(ordered, share, unit), knots, levels)
 
     @classmethod
@@ -118,9 +118,9 @@ class Scaler:
         stored = np.bincount(values.indices, minlength=X.shape[1])
         zero = 1.0 - np.asarray(share @ (values != 0).astype(np.float64)).ravel()
         zero[stored == X.shape[0]] = 0.0
-        unit = np.ones(X.shape[1])
-        if kind == "standard":
-            unit = _sparse_deviation(values, share, zero)
+        unit = _sparse_deviation(values, share, zero)
+        if kind == "none":
+            unit[np.isfinite(unit)] = 1.0
         spread = _sparse_spread(values, share, zero, unit)
         none = np.empty((X.shape[1], 0))
         return cls(kind, unit, spread, none, none)
@@ -155,6 +155,17 @@ class Scaler:
         return out
 
 
+def _dense_unit(X: Rows, ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
+    """Return the sample's deviations, from all rows where the sample says "constant"."""
+    unit = _standard_unit(ordered, share)
+    if len(ordered) < X.shape[0]:
+        for j in np.flatnonzero(np.isinf(unit)):
+            column = np.sort(np.asarray(X[:, j], np.float64))[:, None]
+            even = np.linspace(1.0 / len(column), 1.0, len(column))[:, None]
+            unit[j] = _standard_unit(column, even)[0]
+    return unit
+
+
 def _standard_unit(ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
     weight = np.diff(share, axis=0, prepend=0.0)
     # Relative to the middle and the largest: timestamps lose no digit, nothing overflows.
@@ -182,8 +193,8 @@ def _sparse_deviation(values: Any, share: NDArray, zero: NDArray) -> NDArray[np.
 
 
 def _usable(deviation: NDArray, size: NDArray) -> NDArray[np.float64]:
-    """Return 1 where a deviation is rounding noise: the input is constant."""
-    return np.where(deviation > 1e-12 * size, deviation, 1.0)
+    """Return infinity where a deviation is rounding noise: the input is constant."""
+    return np.where(deviation > 1e-12 * size, deviation, np.inf)
 
 
 def _spread(ordered: NDArray, share: NDArray, unit: NDArray) -> float:

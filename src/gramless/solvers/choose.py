@@ -39,13 +39,16 @@ def choose_solver(
     Raises
     ------
     InputError
-        If the name is unknown.
+        If the name is unknown, or the object has no ``solve``.
 
     Examples
     --------
     >>> choose_solver("cg", tol=1e-3, max_iter=50)[1]
     'cg, as asked'
     """
+    unusable = isinstance(solver, type) or not hasattr(solver, "solve")
+    if not isinstance(solver, str) and unusable:
+        raise InputError(f"solver must be a name or an object with a solve method, got {solver!r}.")
     if not isinstance(solver, str):
         return solver, f"{type(solver).__name__}, as given"
     if solver == "auto":

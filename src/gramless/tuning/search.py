@@ -34,7 +34,7 @@ Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]
 
 START_BANDWIDTH = 0.25
 """In mean distances between rows."""
-ALPHAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
 _STEPS = (2.0, 2.0**0.5)
 _ITERATIONS = 16
@@ -44,6 +44,7 @@ _RELEVANCE_ROUNDS = 3
 _RELEVANCE_GAIN = 0.85
 """Learned weights must lower the score this much: they also fit what drifts."""
 _RELEVANCE_ROWS = 20_000
+_RELEVANCE_COLUMNS = 200
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,15 @@ class Settings:
     Attributes
     ----------
     scaling : {"none", "standard", "quantile"}
-    bandwidth : float
-        In mean L1 distances between two rows, inputs scaled.
+    bandwidth : float or None
+        In mean L1 distances between two rows, inputs scaled; None when given.
     alpha : float
     relevance : array (n_features,), optional
         Learned weights of the inputs; None weighs them alike.
     """
 
     scaling: ScalingKind
-    bandwidth: float
+    bandwidth: float | None
     alpha: float
     relevance: NDArray[np.float64] | None = None
 
@@ -133,6 +134,11 @@ class Choices:
     relevance: bool
     """Whether weights of the inputs may be learned."""
 
+    def settings(self, alpha: float) -> Settings:
+        """Return where a search starts."""
+        bandwidth = START_BANDWIDTH if self.bandwidth is None else None
+        return Settings(self.scalings[0], bandwidth, alpha)
+
 
 @dataclass
 class Search:
@@ -189,12 +195,12 @@ class Search:
 
     def bandwidth(self, settings: Settings, scaler: Scaler) -> Any:
         """Return the bandwidth in units of the scaled inputs."""
-        if self.choices.bandwidth is not None:
+        if settings.bandwidth is None:
             return self.choices.bandwidth
         return settings.bandwidth * scaler.spread
 
     def _first_settings(self) -> Settings:
-        return Settings(self.choices.scalings[0], START_BANDWIDTH, 0.0)
+        return self.choices.settings(0.0)
 
     def _best_bandwidth(
         self,
@@ -241,7 +247,7 @@ class Search:
         centre = best
         for factor in (1.0 / step, step):
             while True:
-                bandwidth = best.settings.bandwidth * factor
+                bandwidth = (best.settings.bandwidth or START_BANDWIDTH) * factor
                 if not _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]:
                     break
                 trial = sample.trial(replace(best.settings, bandwidth=bandwidth))
@@ -300,7 +306,7 @@ class _Sample:
         self.done[key] = best
         self.search.report(
             f"{best.n_rows:>7} rows, {best.n_grids} grids: {settings.scaling} scaling, bandwidth "
-            f"{settings.bandwidth:.4g}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
+            f"{settings.bandwidth or 'as given'}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
         )
         return best
 
@@ -331,9 +337,9 @@ class _Sample:
         return path
 
     def relevance(self, settings: Settings) -> NDArray[np.float64] | None:
-        """Return weights of the inputs learned at these settings; None for sparse rows."""
+        """Return weights of the inputs learned at these settings; None where that is too dear."""
         data, (training, _) = self.search.data, self.splits[0]
-        if sp.issparse(data.rows):
+        if sp.issparse(data.rows) or data.rows.shape[1] > _RELEVANCE_COLUMNS:
             return None
         feature_map, Z, _ = self._matrices(settings, 0)
         problem = data.problem(Z, settings.alpha, training)

@@ -1,0 +1,56 @@
+"""Checks of the estimators' parameters: the message names the estimator, the value, the remedy."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from gramless.base.errors import InputError
+
+
+def check_number(owner: Any, name: str, *, low: float = 0.0) -> float:
+    """Return parameter ``name`` of an estimator as a finite float, at least ``low``.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> check_number(SimpleNamespace(tol=1), "tol")
+    1.0
+    """
+    value = getattr(owner, name)
+    usable = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not usable or not low <= float(value) < np.inf:
+        raise InputError(
+            f"{type(owner).__name__}: {name} must be a finite number, at least {low:g}; "
+            f"got {value!r}."
+        )
+    return float(value)
+
+
+def check_count(owner: Any, name: str) -> int:
+    """Return parameter ``name`` of an estimator as an integer, at least 1.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> check_count(SimpleNamespace(max_iter=5), "max_iter")
+    5
+    """
+    value = getattr(owner, name)
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(
+            f"{type(owner).__name__}: {name} must be an integer, at least 1; got {value!r}."
+        )
+    return int(value)
