@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-all lint format bench clean
+.PHONY: help demo test test-data test-all lint format bench claims versus clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ format: $(VENV)/.dev ## Put the code in its standard form
 
 bench: $(VENV)/.bench ## Time the loops (BENCHES="files" for others)
 	@for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+claims: $(VENV)/.bench ## Measure every claim of the README
+	@for file in $(sort $(wildcard benchmarks/claims/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+versus: $(VENV)/.bench ## Compare with other methods
+	$(BIN)/python benchmarks/versus/run.py
 
 clean: ## Remove caches and builds, keep .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

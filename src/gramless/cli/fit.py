@@ -40,7 +40,10 @@ KernelName = Annotated[
     ),
 ]
 Grids = Annotated[
-    int | None, typer.Option("--n-grids", min=1, help="Random grids; 512 by default.")
+    int | None,
+    typer.Option(
+        "--n-grids", min=1, help="Random grids; by default 512 or, on small tables, up to 2,048."
+    ),
 ]
 Bandwidth = Annotated[
     str, typer.Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")

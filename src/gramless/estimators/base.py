@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.base.threads import row_blocks
+from gramless.base.threads import row_blocks, thread_count
 from gramless.estimators.parameters import check_count, check_number
 from gramless.features.binning import RandomBinning
 from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_rows
@@ -89,8 +89,7 @@ class KernelMachine(BaseEstimator, ABC):
         ValueError
             On NaN, infinity, one class, wrong shapes or wrong parameters.
         """
-        check_number(self, "tol")
-        check_count(self, "max_iter")
+        solver, self.solver_reason_ = self._solver()
         rows, y = self._check_training(X, y)
         weight = None
         if sample_weight is not None:
@@ -108,8 +107,14 @@ class KernelMachine(BaseEstimator, ABC):
         feature_map = self._feature_map(data, seed)
         search = self._search(data, clone(feature_map), seed)
         settings = self._settings(search)
-        self._final_fit(data, feature_map, settings, search)
+        self._final_fit(data, feature_map, settings, search, solver)
         return self
+
+    def _solver(self) -> tuple[Solver, str]:
+        """Check what a solve needs before any work begins; return the solver and the reason."""
+        thread_count(self.n_jobs)
+        tol, max_iter = check_number(self, "tol"), check_count(self, "max_iter")
+        return choose_solver(self.solver, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
 
     def _check_training(self, X: Any, y: Any) -> tuple[Rows, NDArray]:
         self.encoder_ = None
@@ -171,7 +176,12 @@ class KernelMachine(BaseEstimator, ABC):
         return search.run()
 
     def _final_fit(
-        self, data: Data, feature_map: RandomBinning, settings: Settings, search: Search
+        self,
+        data: Data,
+        feature_map: RandomBinning,
+        settings: Settings,
+        search: Search,
+        solver: Solver,
     ) -> None:
         self.settings_, self.search_ = settings, [trial.as_dict() for trial in search.trials]
         self.alpha_ = settings.alpha
@@ -184,9 +194,6 @@ class KernelMachine(BaseEstimator, ABC):
         feature_map.set_params(bandwidth=self.bandwidth_ * self.scaler_.unit)
         Z = data.matrix(feature_map.fit_rows(self.scaler_.rows(data.rows, self.n_jobs)))
         self.features_ = feature_map
-        solver, self.solver_reason_ = choose_solver(
-            self.solver, tol=self.tol, max_iter=self.max_iter, n_jobs=self.n_jobs
-        )
         solution = solver.solve(data.problem(Z, self.alpha_))
         self.coef_, self.intercept_ = self._in_units(solution.weights)
         self.n_iter_, self.status_, self.history_ = (

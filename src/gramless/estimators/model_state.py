@@ -21,7 +21,7 @@ from gramless.features.scaling import Scaler
 from gramless.features.table import TableEncoder
 from gramless.kernels import Kernel, as_kernel, from_config
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.preconditioners import Identity, Jacobi
+from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi
 from gramless.tuning.search import Settings
 
 Tensors = dict[str, NDArray[Any]]
@@ -31,7 +31,8 @@ MODELS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (KernelClassifier, KernelRegressor, RandomBinning)
 }
 RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Scaler, Settings, ConjugateGradient, Jacobi, Identity)
+    kind.__name__: kind
+    for kind in (Scaler, Settings, ConjugateGradient, RootJacobi, Jacobi, Identity)
 }
 
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")

@@ -304,9 +304,10 @@ class _Sample:
         least = min(trial.score for trial in trials)
         best = next(trial for trial in trials if trial.score <= _TIE * least)
         self.done[key] = best
+        width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"
         self.search.report(
             f"{best.n_rows:>7} rows, {best.n_grids} grids: {settings.scaling} scaling, bandwidth "
-            f"{settings.bandwidth or 'as given'}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
+            f"{width}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
         )
         return best
 
