@@ -290,10 +290,13 @@ def test_a_rare_class_is_found(options: dict[str, Any]) -> None:
 
 
 def test_the_sign_and_the_largest_response_decide(X: NDArray, y: NDArray) -> None:
+    rows = np.random.default_rng(6).uniform(-2, 2, size=(500, 3))
     two = classifier().fit(X, np.where(y > 0, "b", "a"))
-    np.testing.assert_array_equal(two.predict(X) == "b", two.decision_function(X) > 0)
+    responses = two.decision_function(rows)
+    assert np.abs(responses).min() < 0.05
+    np.testing.assert_array_equal(two.predict(rows) == "b", responses > 0)
     three = classifier().fit(X, np.digitize(y, [-0.5, 0.5]))
-    np.testing.assert_array_equal(three.predict(X), three.decision_function(X).argmax(axis=1))
+    np.testing.assert_array_equal(three.predict(rows), three.decision_function(rows).argmax(axis=1))
 
 
 # Predictions.

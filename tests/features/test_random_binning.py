@@ -262,6 +262,15 @@ def test_explicit_zeros_and_duplicates_of_sparse_rows() -> None:
     assert rows.nnz == copy.nnz == 5
 
 
+def test_duplicates_and_disorder_within_csr_rows() -> None:
+    parts = np.array([1.5, 4.0, 2.5, -1.0, 7.0]), np.array([2, 0, 2, 1, 0]), np.array([0, 3, 3, 5])
+    rows = sp.csr_array(parts, shape=(3, 3))
+    assert rows.nnz == 5
+    expected = binning(n_grids=64).fit_transform(rows.toarray())
+    assert same_csr(binning(n_grids=64).fit_transform(rows), expected)
+    assert rows.nnz == 5
+
+
 def test_rows_are_never_changed(X: NDArray) -> None:
     messy = sp.csr_array(
         (np.array([1.0, 2.0, 5.0]), np.array([2, 2, 0]), np.array([0, 3, 3])), shape=(2, 3)

@@ -179,6 +179,19 @@ def test_every_stage_is_judged_on_rows_held_back() -> None:
     assert model.alpha_ >= 1e-4
 
 
+def test_rows_held_back_are_judged_by_their_weights(small: Table) -> None:
+    """Rows of noise that weigh next to nothing neither hide a signal nor count in the score."""
+    X, y = small
+    wild = np.arange(len(y)) % 2 == 1
+    targets = np.where(wild, np.random.default_rng(6).normal(scale=3.0, size=len(y)), y)
+    weight = np.where(wild, 1e-6, 1.0)
+    plain = regressor().fit(X, targets)
+    weighted = regressor().fit(X, targets, sample_weight=weight)
+    best = [min(t["score"] for t in model.search_) for model in (weighted, plain)]
+    assert best[0] < 0.5 < 0.9 < best[1]
+    assert weighted.score(X[~wild], y[~wild]) > 0.8
+
+
 def test_classes_missing_from_a_training_part() -> None:
     X = np.random.default_rng(5).normal(size=(60, 2))
     y = np.zeros(60, int)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gramless.features.packing import PackedBlock
 from gramless.loops import binning as loops
 
-_FIRST_BITS = 10
+_FIRST_BITS = 12
 _FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
 

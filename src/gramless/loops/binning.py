@@ -79,7 +79,7 @@ def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
     index saves more cache misses than it costs probes.
     """
     while n_bins + 1 > (1 << (bits - 2 if bits <= 16 else bits - 1)):
-        bits += 2 if bits < 12 else 1
+        bits += 2 if bits < 16 else 1
     return bits
 
 
