@@ -15,6 +15,13 @@ _FIRST_BITS = 12
 _FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
 
+_NO_SPARSE_GRIDS = (
+    np.empty((0, loops.GROUP)),
+    np.empty((0, loops.GROUP)),
+    np.empty((0, loops.GROUP), np.int64),
+    np.empty((0, loops.GROUP), np.int64),
+)
+
 
 @dataclass(frozen=True)
 class GridGroup:
@@ -34,19 +41,22 @@ class GridGroup:
 
     def prepare(self, block: PackedBlock) -> tuple[Any, ...]:
         """Return the arguments that :mod:`gramless.loops.binning` wants for ``block``."""
+        parts = (self.inverse_widths, self.shifts, self.multipliers)
         contributions = np.empty((len(self.offsets), block.pattern_values.shape[1]), np.int64)
-        loops.pattern_contributions(
-            block.pattern_values,
-            block.pattern_starts,
-            block.pattern_columns,
-            (self.inverse_widths, self.shifts, self.multipliers),
-            contributions,
-        )
-        tiled = tuple(
-            np.ascontiguousarray(part[:, block.tiled])
-            for part in (self.inverse_widths, self.shifts, self.multipliers)
-        )
-        sparse_grids, zero_keys = self._sparse_grids(block.sparse)
+        if len(block.pattern_columns) > 0:
+            loops.pattern_contributions(
+                block.pattern_values,
+                block.pattern_starts,
+                block.pattern_columns,
+                parts,
+                contributions,
+            )
+        tiled, offsets, sparse_grids = parts, self.offsets, _NO_SPARSE_GRIDS
+        if len(block.tiled) < self.shifts.shape[1] or (np.diff(block.tiled) != 1).any():
+            tiled = tuple(np.ascontiguousarray(part[:, block.tiled]) for part in parts)
+        if len(block.sparse) > 0:
+            sparse_grids, zero_keys = self._sparse_grids(block.sparse)
+            offsets = offsets + zero_keys
         return (
             block.n_rows,
             block.tiles,
@@ -55,7 +65,7 @@ class GridGroup:
             (block.indptr, block.indices, block.values),
             tiled,
             sparse_grids,
-            self.offsets + zero_keys,
+            offsets,
         )
 
     def _sparse_grids(

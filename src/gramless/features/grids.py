@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from gramless.features.inputs import Rows
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel
 from gramless.loops.binning import GROUP
+
+
+_WORTH_THREADS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,8 @@ class KnownBins:
         array (n_grids, n_samples) of uint8, uint16 or uint32
         """
         codes = np.empty((len(self.grids), X.shape[0]), _code_type(self.n_bins))
+        if codes.size < _WORTH_THREADS:
+            n_jobs = 1
         for start, stop, block in self.blocks(X, n_jobs):
             self.find_block(block, codes[:, start:stop], n_jobs)
         return codes
@@ -161,9 +167,8 @@ class KnownBins:
     def blocks(self, X: Rows, n_jobs: int | None) -> Iterator[tuple[int, int, PackedBlock]]:
         """Yield ``(start, stop, packed block)`` over the rows."""
         plan = plan_columns(X)
-        limits = cell_limits(1.0 / self.grids.widths)
         for start, stop in row_blocks(X.shape[0], block_rows(X.shape[1])):
-            yield start, stop, pack_block(X, start, stop, plan, limits, n_jobs)
+            yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
 
     def learn_block(self, block: PackedBlock, codes: NDArray[Any], n_jobs: int | None) -> bool:
         """Number the bins of one packed block, see :meth:`BinTables.learn`."""
@@ -171,7 +176,7 @@ class KnownBins:
         def learn(tables: BinTables, group: GridGroup, a: int, b: int) -> bool:
             return tables.learn(group, block, codes[a:b])
 
-        return all(map_blocks(learn, self._groups(), n_jobs))
+        return all(map_blocks(learn, self._groups, n_jobs))
 
     def find_block(self, block: PackedBlock, codes: NDArray[Any], n_jobs: int | None) -> None:
         """Look up one packed block."""
@@ -179,10 +184,11 @@ class KnownBins:
         def find(tables: BinTables, group: GridGroup, a: int, b: int) -> None:
             tables.find(group, block, codes[a:b])
 
-        map_blocks(find, self._groups(), n_jobs)
+        map_blocks(find, self._groups, n_jobs)
 
+    @cached_property
     def _groups(self) -> list[tuple[BinTables, GridGroup, int, int]]:
-        """Return each group's tables and grids, its first and its last grid."""
+        """Each group's tables and grids, its first and its last grid."""
         grids = self.grids
         inverse = 1.0 / grids.widths
         return [
@@ -196,6 +202,11 @@ class KnownBins:
             )
             for k, (a, b) in enumerate(row_blocks(len(grids), GROUP))
         ]
+
+    @cached_property
+    def _limits(self) -> NDArray[np.float64]:
+        """The largest input of each column whose cells can be numbered."""
+        return cell_limits(1.0 / self.grids.widths)
 
 
 def _code_type(n_bins: NDArray[np.int64]) -> type[np.unsignedinteger]:
