@@ -41,7 +41,7 @@ class GridGroup:
 
     def prepare(self, block: PackedBlock) -> tuple[Any, ...]:
         """Return the arguments that :mod:`gramless.loops.binning` wants for ``block``."""
-        parts = (self.inverse_widths, self.shifts, self.multipliers)
+        parts: tuple[Any, ...] = (self.inverse_widths, self.shifts, self.multipliers)
         contributions = np.empty((len(self.offsets), block.pattern_values.shape[1]), np.int64)
         if len(block.pattern_columns) > 0:
             loops.pattern_contributions(

@@ -19,7 +19,6 @@ from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_
 from gramless.kernels import BinningKernel
 from gramless.loops.binning import GROUP
 
-
 _WORTH_THREADS = 1 << 15
 
 
