@@ -168,10 +168,12 @@ def problems(data: Dataset, chosen: argparse.Namespace) -> Iterator[Problem]:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=5))
+    parser = options(__doc__, repeats=5)
+    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    chosen = parse(parser)
     report = Report(chosen)
     rows: list[Row] = []
-    for data in load_sets(SETS, chosen):
+    for data in load_sets(chosen.only, chosen):
         for problem in problems(data, chosen):
             say(f"{data.name}, alpha {problem.penalty.alpha}")
             rows.extend(compare(data.name, problem, chosen))

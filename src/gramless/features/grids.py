@@ -114,7 +114,7 @@ class Grids:
                 )
             part = codes[:, start:stop]
             if not known.learn_block(block, part, n_jobs):
-                codes = codes.astype(np.uint32)
+                codes = _widened(codes, start)
                 known.find_block(block, codes[:, start:stop], n_jobs)
         return _narrowest(codes, known.n_bins), known
 
@@ -211,6 +211,13 @@ class KnownBins:
 def _code_type(n_bins: NDArray[np.int64]) -> type[np.unsignedinteger]:
     largest = int(n_bins.max(initial=0))
     return np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.uint32
+
+
+def _widened(codes: NDArray[Any], filled: int) -> NDArray[np.uint32]:
+    """Return room for 32-bit codes, the first ``filled`` rows copied, the rest untouched."""
+    wide = np.empty(codes.shape, np.uint32)
+    wide[:, :filled] = codes[:, :filled]
+    return wide
 
 
 def _narrowest(codes: NDArray[Any], n_bins: NDArray[np.int64]) -> NDArray[Any]:
