@@ -39,6 +39,7 @@ from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 
 SETS = ("covtype_1vs2_169k", "ijcnn1")
+MADE_UP = "made-up"
 GRIDS = 256
 OUTPUTS = (1, 10)
 _SCIPY_BYTES = 2 * 12
@@ -101,9 +102,11 @@ def compare(name: str, matrix: BinnedMatrix, repeats: int) -> Iterator[Row]:
 
 
 def tables(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    for data in load_sets(SETS, chosen):
+    names = [name for name in chosen.only if name != MADE_UP]
+    for data in load_sets(names, chosen):
         yield data.name, rows_to_time(data)[0]
-    yield "made up", made_up(3000 if chosen.quick else 1_000_000, 20)[0]
+    if MADE_UP in chosen.only:
+        yield MADE_UP, made_up(3000 if chosen.quick else 1_000_000, 20)[0]
 
 
 def rows_of(chosen: argparse.Namespace) -> Iterator[Row]:
@@ -120,7 +123,9 @@ def rows_of(chosen: argparse.Namespace) -> Iterator[Row]:
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=11))
+    parser = options(__doc__, repeats=11)
+    parser.add_argument("--only", nargs="+", default=[*SETS, MADE_UP], help="these and no others")
+    chosen = parse(parser)
     report = Report(chosen)
     title = f"Products, threads of ours: {thread_count(chosen.jobs)}"
     report.add(title, rows_of(chosen))

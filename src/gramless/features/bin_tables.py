@@ -52,7 +52,7 @@ class GridGroup:
                 contributions,
             )
         tiled, offsets, sparse_grids = parts, self.offsets, _NO_SPARSE_GRIDS
-        if len(block.tiled) < self.shifts.shape[1] or (np.diff(block.tiled) != 1).any():
+        if not block.all_tiled:
             tiled = tuple(np.ascontiguousarray(part[:, block.tiled]) for part in parts)
         if len(block.sparse) > 0:
             sparse_grids, zero_keys = self._sparse_grids(block.sparse)

@@ -60,6 +60,8 @@ class PackedBlock:
         patterns and columns start.
     clipped : bool
         Whether some number lay beyond the limits.
+    all_tiled : bool
+        Whether the tiles hold every column, in order.
     """
 
     n_rows: int
@@ -74,6 +76,7 @@ class PackedBlock:
     indices: NDArray[np.int64]
     values: NDArray[np.float64]
     clipped: bool
+    all_tiled: bool
 
 
 def plan_columns(X: Rows) -> ColumnPlan:
@@ -169,6 +172,7 @@ def pack_block(
         indices=nonzeros[1],
         values=nonzeros[2],
         clipped=clipped or any(part.any() for part in beyond),
+        all_tiled=len(plan.tiled) == X.shape[1],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -117,17 +118,17 @@ class BinnedMatrix:
         n_rows * n_grids additions a column of ``w``; copies ``w`` once.
         """
         w = self._operand(w, self.shape[1], "w")
-        weights = self._with_unseen(w)
+        all_codes, starts, weights = self._gatherable(w)
         result = _target(out, (self.shape[0], *w.shape[1:]))
         n_columns = w.shape[1] if w.ndim == 2 else 1
 
         def gather(a: int, b: int) -> None:
-            codes, part = self.codes[:, a:b], result[a:b].reshape(-1)
+            codes, part = all_codes[:, a:b], result[a:b].reshape(-1)
             part[:] = 0.0
             if w.ndim == 1:
-                loops.gather_sum(codes, self._starts, weights, part)
+                loops.gather_sum(codes, starts, weights, part)
             else:
-                loops.gather_rows(codes, self._starts, weights.reshape(-1), n_columns, part)
+                loops.gather_rows(codes, starts, weights.reshape(-1), n_columns, part)
             part *= self.scale
 
         map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
@@ -247,6 +248,26 @@ class BinnedMatrix:
         """Grids a thread takes at once, by fours as the loops do."""
         work = _TASK_NONZEROS // max(1, self.shape[0] * n_columns)
         return max(4, work - work % 4)
+
+    def _gatherable(self, w: Vector) -> tuple[NDArray[Any], NDArray[np.uint64], Vector]:
+        """Return codes, starts and weights for the loops, where every code has a weight.
+
+        For a few rows only the weights that they need are copied, row i of a
+        grid at slot i + 1: the sums are the same, in the same order.
+        """
+        if not self.has_unseen or self.codes.size > self.shape[1]:
+            return self.codes, self._starts, self._with_unseen(w)
+        n_rows = self.shape[0]
+        columns = self.codes + (self.offsets[:-1, None] - 1)
+        needed = np.zeros((self.n_grids, n_rows + 1, *w.shape[1:]))
+        needed[:, 1:][self.codes != 0] = w[columns[self.codes != 0]]
+        codes = np.broadcast_to(np.arange(1, n_rows + 1, dtype=np.uint32), self.codes.shape)
+        starts = np.arange(self.n_grids, dtype=np.uint64) * np.uint64(n_rows + 1)
+        return (
+            np.ascontiguousarray(codes),
+            starts,
+            needed.reshape(len(starts) * (n_rows + 1), *w.shape[1:]),
+        )
 
     def _with_unseen(self, w: Vector) -> Vector:
         """Return the weights, a zero before each grid's where codes may be 0."""
