@@ -20,6 +20,8 @@ from gramless.kernels import BinningKernel
 from gramless.loops.binning import GROUP
 
 _WORTH_THREADS = 1 << 15
+_BIN_GROWTH = 0.6
+"""Bins grow about as this power of the rows, where there are very many."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,10 @@ class Grids:
                     f"scaling='quantile', or remove the outliers."
                 )
             part = codes[:, start:stop]
-            if not known.learn_block(block, part, n_jobs):
-                codes = _widened(codes, start)
+            fits = known.learn_block(block, part, n_jobs)
+            if codes.dtype == np.uint16 and _outgrown(known.n_bins, stop, len(codes[0])):
+                codes = _widened(codes, stop if fits else start)
+            if not fits:
                 known.find_block(block, codes[:, start:stop], n_jobs)
         return _narrowest(codes, known.n_bins), known
 
@@ -211,6 +215,11 @@ class KnownBins:
 def _code_type(n_bins: NDArray[np.int64]) -> type[np.unsignedinteger]:
     largest = int(n_bins.max(initial=0))
     return np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.uint32
+
+
+def _outgrown(n_bins: NDArray[np.int64], done: int, n_rows: int) -> bool:
+    """Tell early whether 16 bits will not hold the bins: late, two arrays would be full at once."""
+    return float(n_bins.max()) * (n_rows / done) ** _BIN_GROWTH > np.iinfo(np.uint16).max
 
 
 def _widened(codes: NDArray[Any], filled: int) -> NDArray[np.uint32]:
