@@ -49,8 +49,8 @@ class RootJacobi:
     """The square root of the exact diagonal, halfway between plain and Jacobi.
 
     Full bins are slowed down as far as they must be, and the cluster of
-    eigenvalues at ``alpha`` stays together: the fewest iterations at every
-    accuracy from 1 to 0.01 % of the objective, against both.
+    eigenvalues at ``alpha`` stays together: fewer iterations than both to 0.1
+    and 0.01 % of the objective, as few as the diagonal to 1 %.
     """
 
     def inverse_diagonal(self, problem: Problem) -> Vector:
