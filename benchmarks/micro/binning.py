@@ -21,6 +21,7 @@ from gramless.loops.packing import TILE
 
 QUICK = {"rows": 3000, "grids": 16, "columns": 4}
 CACHED_COLUMNS = 3
+CACHED_ROWS = 128
 DENSITY = 0.05
 BINS = {"2,000": 2000, "90,000": 90_000}
 
@@ -61,59 +62,57 @@ def draw_group(n_columns: int, mean: float) -> GridGroup:
 
 
 def cell_cases() -> list[Case]:
-    """Time the cells of one tile and one grid, all in the first-level cache."""
-    group = draw_group(CACHED_COLUMNS, 1.0)
-    columns = np.random.default_rng(1).normal(size=(CACHED_COLUMNS, TILE))
-    keys = np.zeros(TILE, np.int64)
-    parts = [part[0] for part in (group.inverse_widths, group.shifts, group.multipliers)]
-    ids = np.random.default_rng(2).integers(0, 256, TILE).astype(np.int32)
-    contributions = np.arange(256)
-    n_bytes = columns.nbytes + 2 * CACHED_COLUMNS * keys.nbytes
+    """Time the cells of one tile in eight grids, all in the first-level cache."""
+    rng = np.random.default_rng(1)
+    wide = _wide(draw_group(CACHED_COLUMNS, 1.0))
+    rows = rng.normal(size=(CACHED_ROWS, CACHED_COLUMNS))
+    begun = np.zeros((CACHED_ROWS, binning.GROUP), np.int64)
+    keys = np.zeros((binning.GROUP, CACHED_ROWS), np.int64)
+    ids = rng.integers(0, 256, CACHED_ROWS).astype(np.int32)
+    contributions = rng.integers(0, 9, (256, binning.GROUP))
+    cells = binning.GROUP * rows.size
     return [
         Case(
             "add_cells",
-            lambda: binning.add_cells(columns, *parts, keys),
+            lambda: binning.add_cells(rows, wide, begun, keys),
             "cell",
-            columns.size,
-            n_bytes,
+            cells,
+            rows.nbytes + begun.nbytes + keys.nbytes,
             limit="floors",
-            work=columns.size,
+            work=cells,
         ),
         Case(
             "add_patterns",
-            lambda: binning.add_patterns(ids, contributions, keys),
-            "row",
-            TILE,
+            lambda: binning.add_patterns(ids, contributions, begun),
+            "key",
+            keys.size,
             ids.nbytes + 2 * keys.nbytes,
         ),
     ]
 
 
+def _wide(group: GridGroup) -> tuple[NDArray, ...]:
+    parts = (group.inverse_widths, group.shifts, group.multipliers)
+    return tuple(np.ascontiguousarray(part.T) for part in parts)
+
+
 def table_cases() -> list[Case]:
-    """Time what is computed once a block: tabulated patterns, corrected rows, a rebuilt index."""
+    """Time what is computed beside: corrected rows, a rebuilt index."""
     rng = np.random.default_rng(5)
-    group = draw_group(CACHED_COLUMNS, 1.0)
-    grids = (group.inverse_widths, group.shifts, group.multipliers)
-    columns, starts = np.arange(CACHED_COLUMNS), np.array([[0, TILE], [0, CACHED_COLUMNS]])
-    values = rng.normal(size=(CACHED_COLUMNS, TILE))
-    contributions = np.empty((binning.GROUP, TILE), np.int64)
-    wide = (*(np.ascontiguousarray(part.T) for part in grids), np.zeros(grids[2].T.shape, np.int64))
-    indptr, indices = CACHED_COLUMNS * np.arange(TILE + 1), np.tile(columns, TILE)
-    flat, keys = values.T.reshape(-1), np.zeros((binning.GROUP, TILE), np.int64)
+    wide = _wide(draw_group(CACHED_COLUMNS, 1.0))
+    values = rng.normal(size=CACHED_COLUMNS * TILE)
+    indptr = CACHED_COLUMNS * np.arange(TILE + 1)
+    indices = np.tile(np.arange(CACHED_COLUMNS), TILE)
+    keys, zero_keys = np.zeros((TILE, binning.GROUP), np.int64), np.zeros_like(wide[2])
     table, slots = rng.integers(-(2**63), 2**63, 2001), np.zeros(1 << 13, np.int32)
     cells = binning.GROUP * values.size
-    runs = {
-        "pattern_contributions": lambda: binning.pattern_contributions(
-            values, starts, columns, grids, contributions
-        ),
-        "add_sparse_cells": lambda: binning.add_sparse_cells(
-            indptr, indices, flat, 0, TILE, *wide, keys
-        ),
-    }
-    moved = values.nbytes + contributions.nbytes
+
+    def correct() -> None:
+        binning.add_sparse_cells(indptr, indices, values, 0, TILE, wide, zero_keys, keys)
+
     filled = table.nbytes + slots.nbytes
     return [
-        *(Case(name, run, "cell", cells, moved, "floors", cells) for name, run in runs.items()),
+        Case("add_sparse_cells", correct, "cell", cells, values.nbytes, "floors", cells),
         Case("fill_slots", lambda: binning.fill_slots(table, 2000, slots, 13), "bin", 2000, filled),
     ]
 

@@ -24,7 +24,7 @@ def tile_cases(n_rows: int, n_columns: int) -> list[Case]:
     """Pack all columns from rows in either order and in single precision."""
     X = np.random.default_rng(0).normal(size=(n_rows, n_columns))
     n_tiles = -(-n_rows // packing.TILE)
-    tiles = np.empty((n_tiles, n_columns, packing.TILE))
+    tiles = np.empty((n_tiles, packing.TILE, n_columns))
     columns, limits = np.arange(n_columns), np.full(n_columns, 1e6)
     flat = np.empty((n_columns, n_rows))
     transpose = "numpy transpose"
@@ -33,8 +33,8 @@ def tile_cases(n_rows: int, n_columns: int) -> list[Case]:
     for label, rows in kinds.items():
         cases.append(
             Case(
-                f"pack_columns {label}",
-                lambda rows=rows: packing.pack_columns(rows, 0, columns, limits, tiles),
+                f"pack_rows {label}",
+                lambda rows=rows: packing.pack_rows(rows, 0, columns, limits, tiles),
                 "cell",
                 X.size,
                 rows.nbytes + tiles.nbytes,

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from gramless.loops import binning
+from gramless.loops.lanes import CELL_ROWS
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -52,16 +54,29 @@ def nonzeros(rows: NDArray[np.float64]):
     """Return (indptr, indices, values) of dense rows."""
     at, columns = np.nonzero(rows)
     indptr = np.concatenate([[0], np.cumsum((rows != 0).sum(axis=1))])
-    return indptr, columns, rows[at, columns]
+    return indptr, np.ascontiguousarray(columns), rows[at, columns]
 
 
 def eight_wide(grids):
-    """Transpose sparse columns' parameters to (n_columns, GROUP) and add the cells of zero."""
-    padded = [np.zeros((part.shape[1], binning.GROUP), part.dtype) for part in grids]
+    """Transpose parameters to (n_columns, GROUP)."""
+    padded = tuple(np.zeros((part.shape[1], binning.GROUP), part.dtype) for part in grids)
     for out, part in zip(padded, grids, strict=True):
         out[:, : len(part)] = part.T
-    zero_cells = np.floor((0.0 - padded[1]) * padded[0]).astype(np.int64)
-    return (*padded, zero_cells)
+    return padded
+
+
+def zero_keys_of(wide):
+    return wide[2] * np.floor((0.0 - wide[1]) * wide[0]).astype(np.int64)
+
+
+def add_cells(rows, wide, begun):
+    """Call the loop on rows of any number, filled up with zeros."""
+    n = -(-len(rows) // CELL_ROWS) * CELL_ROWS
+    filled, before = np.zeros((n, rows.shape[1])), np.zeros((n, binning.GROUP), np.int64)
+    filled[: len(rows)], before[: len(rows)] = rows, begun
+    keys = np.full((binning.GROUP, n), -1)
+    binning.add_cells(filled, wide, before, keys)
+    return keys[:, : len(rows)]
 
 
 def part_of(grids, columns):
@@ -74,24 +89,22 @@ def block_arguments(rows, grids, offsets, width):
     tiled, patterned, sparse = np.array_split(np.arange(n_columns), 3)
     n_tiles = -(-n_rows // width)
     padded = rows[np.minimum(np.arange(n_tiles * width), n_rows - 1)]
-    tiles = padded[:, tiled].reshape(n_tiles, width, len(tiled)).swapaxes(1, 2)
+    tiles = np.ascontiguousarray(padded[:, tiled]).reshape(n_tiles, width, len(tiled))
     patterns, ids = np.unique(padded[:, patterned], axis=0, return_inverse=True)
-    contributions = np.empty((len(offsets), len(patterns)), np.int64)
-    starts = np.array([[0, len(patterns)], [0, len(patterned)]])
-    binning.pattern_contributions(
-        np.ascontiguousarray(patterns.T), starts, patterned, grids, contributions
-    )
+    contributions = add_cells(patterns, eight_wide(part_of(grids, patterned)), 0)
     sparse_grids = eight_wide(part_of(grids, sparse))
-    zero_keys = (sparse_grids[2] * sparse_grids[3]).sum(axis=0)[: len(offsets)]
+    zero_keys = zero_keys_of(sparse_grids)
+    wide_offsets = np.zeros(binning.GROUP, np.int64)
+    wide_offsets[: len(offsets)] = offsets
     return (
         n_rows,
-        np.ascontiguousarray(tiles),
+        tiles,
         ids.reshape(1, -1).astype(np.int32),
-        contributions,
+        np.ascontiguousarray(contributions.T),
         nonzeros(rows[:, sparse]),
-        part_of(grids, tiled),
-        sparse_grids,
-        offsets + zero_keys,
+        eight_wide(part_of(grids, tiled)),
+        (sparse_grids, zero_keys),
+        wide_offsets + zero_keys.sum(axis=0),
     )
 
 
@@ -108,25 +121,25 @@ def empty_tables(n_grids: int, n_bins: int):
     )
 
 
-@given(SEEDS, st.integers(0, 7), st.sampled_from([0, 8, 16, 56, 1024]))
-def test_add_cells(seed, n_columns, width):
-    grids = make_grids(seed, 1, n_columns)
-    rows = make_rows(seed, width, n_columns)
-    before = np.random.default_rng(seed).integers(-(2**63), 2**63, width)
-    keys = before.copy()
-    binning.add_cells(np.ascontiguousarray(rows.T), *(part[0] for part in grids), keys)
-    np.testing.assert_array_equal(keys, before + keys_twin(rows, grids, np.zeros(1, np.int64))[0])
+@given(SEEDS, st.integers(1, 8), st.integers(0, 7), st.sampled_from([0, 8, 16, 56, 1024]))
+def test_add_cells(seed, n_grids, n_columns, n_rows):
+    grids = make_grids(seed, n_grids, n_columns)
+    rows = make_rows(seed, n_rows, n_columns)
+    begun = np.random.default_rng(seed).integers(-(2**63), 2**63, (n_rows, binning.GROUP))
+    keys = add_cells(rows, eight_wide(grids), begun)
+    expected = keys_twin(rows, grids, np.zeros(n_grids, np.int64))
+    np.testing.assert_array_equal(keys[:n_grids], begun.T[:n_grids] + expected)
+    np.testing.assert_array_equal(keys[n_grids:], begun.T[n_grids:])
 
 
 def test_cells_are_those_of_the_division():
     # Dyadic widths have exact inverses, so that a boundary falls on the same side either way.
     rng = np.random.default_rng(0)
-    widths = 2.0 ** rng.integers(-3, 4, 5)
-    shifts = rng.integers(0, 16, 5) * widths / 16
+    widths = 2.0 ** rng.integers(-3, 4, (1, 5))
+    shifts = rng.integers(0, 16, (1, 5)) * widths / 16
     rows = rng.integers(-100, 100, (1024, 5)) / 16
-    multipliers = rng.integers(-(2**63), 2**63, 5) | 1
-    keys = np.zeros(1024, np.int64)
-    binning.add_cells(np.ascontiguousarray(rows.T), 1 / widths, shifts, multipliers, keys)
+    multipliers = rng.integers(-(2**63), 2**63, (1, 5)) | 1
+    keys = add_cells(rows, eight_wide((1 / widths, shifts, multipliers)), 0)[0]
     cells = np.floor((rows - shifts) / widths).astype(np.int64)
     np.testing.assert_array_equal(keys, (cells * multipliers).sum(axis=1))
 
@@ -139,42 +152,33 @@ def test_add_sparse_cells_corrects_the_zero_row(seed, n_rows, n_columns, n_grids
     offsets = np.random.default_rng(seed).integers(-(2**63), 2**63, n_grids)
     expected = keys_twin(rows, grids, offsets)[:, start:stop]
     zero_keys = keys_twin(np.zeros((1, n_columns)), grids, offsets)
-    keys = np.zeros((binning.GROUP, 48), np.int64)
-    keys[:n_grids] = zero_keys
-    binning.add_sparse_cells(*nonzeros(rows), start, stop, *eight_wide(grids), keys)
-    np.testing.assert_array_equal(keys[:n_grids, : stop - start], expected)
-    assert (keys[:n_grids, stop - start :] == zero_keys).all()
-    assert (keys[n_grids:] == 0).all()
+    keys = np.zeros((48, binning.GROUP), np.int64)
+    keys[:, :n_grids] = zero_keys.T
+    wide = eight_wide(grids)
+    binning.add_sparse_cells(*nonzeros(rows), start, stop, wide, zero_keys_of(wide), keys)
+    np.testing.assert_array_equal(keys[: stop - start, :n_grids], expected.T)
+    assert (keys[stop - start :, :n_grids] == zero_keys.T).all()
+    assert (keys[:, n_grids:] == 0).all()
+
+
+def test_strided_arrays_are_refused_not_misread():
+    keys, zeros = np.zeros((1, binning.GROUP), np.int64), np.zeros((4, binning.GROUP), np.int64)
+    wide = eight_wide(make_grids(0, 8, 4))
+    with pytest.raises(TypingError, match="contiguous"):
+        binning.add_sparse_cells(
+            np.array([0, 2]), np.arange(4)[::2], np.ones(2), 0, 1, wide, zeros, keys
+        )
 
 
 @given(SEEDS, st.integers(0, 40), st.integers(1, 9))
 def test_add_patterns(seed, n_rows, n_patterns):
     rng = np.random.default_rng(seed)
     ids = rng.integers(0, n_patterns, n_rows).astype(np.int32)
-    contributions = rng.integers(-(2**63), 2**63, n_patterns)
-    before = rng.integers(-(2**63), 2**63, n_rows)
+    contributions = rng.integers(-(2**63), 2**63, (n_patterns, binning.GROUP))
+    before = rng.integers(-(2**63), 2**63, (n_rows, binning.GROUP))
     keys = before.copy()
     binning.add_patterns(ids, contributions, keys)
     np.testing.assert_array_equal(keys, before + contributions[ids])
-
-
-@given(SEEDS, st.integers(1, 8), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5))))
-def test_pattern_contributions(seed, n_grids, groups):
-    n_columns = 12
-    rng = np.random.default_rng(seed)
-    grids = make_grids(seed, n_grids, n_columns)
-    starts = np.zeros((2, len(groups) + 1), np.int64)
-    starts[:, 1:] = np.cumsum(np.array(groups, np.int64).reshape(-1, 2), axis=0).T
-    columns = rng.integers(0, n_columns, starts[1, -1])
-    values = make_rows(seed, max([size for _, size in groups], default=0), starts[0, -1])
-    contributions = np.full((n_grids, starts[0, -1]), -1)
-    binning.pattern_contributions(values, starts, columns, grids, contributions)
-    none = np.zeros(n_grids, np.int64)
-    for k, (_, size) in enumerate(groups):
-        patterns = slice(starts[0, k], starts[0, k + 1])
-        own = columns[starts[1, k] : starts[1, k + 1]]
-        expected = keys_twin(values[:size, patterns].T, part_of(grids, own), none)
-        np.testing.assert_array_equal(contributions[:, patterns], expected)
 
 
 @given(SEEDS, st.integers(1, 70), st.integers(3, 10), st.integers(1, 8))
@@ -184,8 +188,9 @@ def test_tile_keys_of_all_layouts_at_once(seed, n_rows, n_columns, n_grids):
     _, *packed = block_arguments(rows, grids, offsets, 32)
     expected = keys_twin(rows, grids, offsets)
     for t in range(len(packed[0])):
-        keys = np.empty((binning.GROUP, 32), np.int64)
-        binning.tile_keys(t, n_grids, *packed, keys)
+        begun, keys = np.empty((2, 32 * binning.GROUP), np.int64)
+        keys = keys.reshape(binning.GROUP, 32)
+        binning.tile_keys(t, *packed, begun.reshape(32, binning.GROUP), keys)
         inside = expected[:, 32 * t : 32 * t + 32]
         np.testing.assert_array_equal(keys[:n_grids, : inside.shape[1]], inside)
 

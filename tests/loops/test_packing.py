@@ -58,7 +58,7 @@ def clipped(values: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray
 def tiles_twin(X, first_tile, columns, limits, n_tiles, width):
     rows = np.minimum(np.arange(n_tiles * width) + first_tile * width, len(X) - 1)
     values = clipped(X[np.ix_(rows, columns)].astype(np.float64), limits)
-    return values.reshape(n_tiles, width, len(columns)).swapaxes(1, 2)
+    return values.reshape(n_tiles, width, len(columns))
 
 
 def odd_multipliers(n: int, seed: int = 0) -> NDArray[np.int64]:
@@ -70,8 +70,7 @@ def hash_twin(row: NDArray[Any], multipliers: NDArray[np.int64]) -> int:
     total = 0
     for value, multiplier in zip(row, multipliers, strict=True):
         bits = int(value) % 2**64
-        mixed = (bits ^ (bits >> 20)) * 0x1B873593CC9E2D51 % 2**64
-        total += int(multiplier) * (mixed ^ (mixed >> 32))
+        total += int(multiplier) * (bits ^ (bits >> 16) ^ (bits >> 44))
     return (total + 2**63) % 2**64 - 2**63
 
 
@@ -90,35 +89,35 @@ def number(hashes: NDArray[np.int64], room: int) -> tuple[int, NDArray, NDArray]
 
 
 @given(matrices(infinite=True), st.sampled_from([8, 16, 24, 40]), st.data())
-def test_pack_columns(X, width, data):
+def test_pack_rows(X, width, data):
     columns = data.draw(some_columns(X.shape[1]))
     limits = np.array(data.draw(st.lists(st.sampled_from([1.0, 2.5e7, LARGEST]), min_size=6)))
     limits = limits[: len(columns)]
     first_tile = data.draw(st.integers(0, (len(X) - 1) // width))
     n_tiles = -(-len(X) // width) - first_tile
-    tiles = np.full((n_tiles, len(columns), width), np.nan)
-    packing.pack_columns(X, first_tile, columns, limits, tiles)
+    tiles = np.full((n_tiles, width, len(columns)), np.nan)
+    packing.pack_rows(X, first_tile, columns, limits, tiles)
     expected = tiles_twin(X, first_tile, columns, limits, n_tiles, width)
     np.testing.assert_array_equal(tiles, expected)
     np.testing.assert_array_equal(np.signbit(tiles), np.signbit(expected))
 
 
 @pytest.mark.parametrize("n_rows", [1, 15, 16, 17, packing.TILE, packing.TILE + 1, 2500])
-def test_pack_columns_in_tiles_of_the_usual_width(n_rows):
+def test_pack_rows_in_tiles_of_the_usual_width(n_rows):
     X = np.random.default_rng(n_rows).normal(size=(n_rows, 3))
     columns, limits = np.array([2, 0]), np.array([0.5, LARGEST])
     n_tiles = -(-n_rows // packing.TILE)
-    tiles = np.full((n_tiles, 2, packing.TILE), np.nan)
-    packing.pack_columns(X, 0, columns, limits, tiles)
+    tiles = np.full((n_tiles, packing.TILE, 2), np.nan)
+    packing.pack_rows(X, 0, columns, limits, tiles)
     expected = tiles_twin(X, 0, columns, limits, n_tiles, packing.TILE)
     np.testing.assert_array_equal(tiles, expected)
 
 
-def test_pack_columns_into_no_tile_and_of_no_column():
+def test_pack_rows_into_no_tile_and_of_no_column():
     X = np.ones((5, 2))
     none, everything = np.empty(0, np.int64), np.arange(2)
-    packing.pack_columns(X, 0, everything, np.ones(2), np.empty((0, 2, 8)))
-    packing.pack_columns(X, 0, none, np.ones(0), np.empty((1, 0, 8)))
+    packing.pack_rows(X, 0, everything, np.ones(2), np.empty((0, 8, 2)))
+    packing.pack_rows(X, 0, none, np.ones(0), np.empty((1, 8, 0)))
 
 
 @pytest.mark.parametrize("hash_part", [packing.hash_rows, packing.hash_columns])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,6 @@ from gramless.loops import binning as loops
 _FIRST_BITS = 12
 _FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
-
-_NO_SPARSE_GRIDS = (
-    np.empty((0, loops.GROUP)),
-    np.empty((0, loops.GROUP)),
-    np.empty((0, loops.GROUP), np.int64),
-    np.empty((0, loops.GROUP), np.int64),
-)
 
 
 @dataclass(frozen=True)
@@ -41,48 +35,41 @@ class GridGroup:
 
     def prepare(self, block: PackedBlock) -> tuple[Any, ...]:
         """Return the arguments that :mod:`gramless.loops.binning` wants for ``block``."""
-        parts: tuple[Any, ...] = (self.inverse_widths, self.shifts, self.multipliers)
-        contributions = np.empty((len(self.offsets), block.pattern_values.shape[1]), np.int64)
-        if len(block.pattern_columns) > 0:
-            loops.pattern_contributions(
-                block.pattern_values,
-                block.pattern_starts,
-                block.pattern_columns,
-                parts,
-                contributions,
-            )
-        tiled, offsets, sparse_grids = parts, self.offsets, _NO_SPARSE_GRIDS
-        if not block.all_tiled:
-            tiled = tuple(np.ascontiguousarray(part[:, block.tiled]) for part in parts)
-        if len(block.sparse) > 0:
-            sparse_grids, zero_keys = self._sparse_grids(block.sparse)
-            offsets = offsets + zero_keys
+        tiled = self._wide if block.all_tiled else self._columns(block.tiled)
+        sparse = self._columns(block.sparse)
+        zero_keys = sparse[2] * np.floor((0.0 - sparse[1]) * sparse[0]).astype(np.int64)
         return (
             block.n_rows,
             block.tiles,
             block.ids,
-            contributions,
+            self._contributions(block),
             (block.indptr, block.indices, block.values),
             tiled,
-            sparse_grids,
-            offsets,
+            (sparse, zero_keys),
+            self._wide_offsets + zero_keys.sum(axis=0),
         )
 
-    def _sparse_grids(
-        self, columns: NDArray[np.int64]
-    ) -> tuple[tuple[Any, ...], NDArray[np.int64]]:
-        """Transpose the sparse columns' parameters to (n_columns, GROUP), with the zero cells."""
-        parts = [
-            np.zeros((len(columns), loops.GROUP), part.dtype)
-            for part in (self.inverse_widths, self.shifts, self.multipliers)
-        ]
-        for out, part in zip(
-            parts, (self.inverse_widths, self.shifts, self.multipliers), strict=True
-        ):
-            out[:, : len(part)] = part[:, columns].T
-        zero_cells = np.floor((0.0 - parts[1]) * parts[0]).astype(np.int64)
-        zero_keys = (parts[2] * zero_cells).sum(axis=0)[: len(self.offsets)]
-        return (*parts, zero_cells), zero_keys
+    @cached_property
+    def _wide(self) -> tuple[NDArray[Any], ...]:
+        """The parameters as (n_features, GROUP), filled up with grids of one cell."""
+        parts = (self.inverse_widths, self.shifts, self.multipliers)
+        return tuple(_filled_up(part.T) for part in parts)
+
+    @cached_property
+    def _wide_offsets(self) -> NDArray[np.int64]:
+        return _filled_up(self.offsets)
+
+    def _columns(self, columns: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+        return tuple(part[columns] for part in self._wide)
+
+    def _contributions(self, block: PackedBlock) -> NDArray[np.int64]:
+        """Tabulate what each pattern adds to the keys of each grid."""
+        parts = [np.empty((loops.GROUP, 0), np.int64)]
+        for columns, values in block.patterns:
+            none = np.zeros((len(values), loops.GROUP), np.int64)
+            parts.append(np.empty(none.T.shape, np.int64))
+            loops.add_cells(values, self._columns(columns), none, parts[-1])
+        return np.ascontiguousarray(np.concatenate(parts, axis=1).T)
 
 
 @dataclass
@@ -134,7 +121,7 @@ class BinTables:
         arguments = group.prepare(block)
         tile = 0
         while tile < len(block.tiles):
-            if tile > 0 or int(self.counts.max()) + block.tiles.shape[2] >= self.table.shape[1]:
+            if tile > 0 or int(self.counts.max()) + block.tiles.shape[1] >= self.table.shape[1]:
                 self._enlarge()
             tile = loops.learn_block(
                 tile, *arguments, self.slots, self.bits, self.table, self.counts, codes
@@ -166,8 +153,19 @@ def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
 def _room(n_grids: int, n_bins: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return an empty table for ``n_bins`` entries a grid, and room for its index.
 
-    What is not used yet costs no memory: the system gives zeroed pages on
-    their first use.
+    Only what an empty index reads is set: what is not used yet costs neither
+    time nor, mostly, memory.
     """
     bits = loops.slot_bits(n_bins, _FIRST_BITS)
-    return np.zeros((n_grids, n_bins), np.int64), np.zeros((n_grids, 1 << bits), np.int32)
+    table = np.empty((n_grids, n_bins), np.int64)
+    slots = np.empty((n_grids, 1 << bits), np.int32)
+    table[:, 0] = 0
+    slots[:, : 1 << _FIRST_BITS] = 0
+    return table, slots
+
+
+def _filled_up(part: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy with ``GROUP`` entries in the last axis, zeros beyond the given ones."""
+    wide = np.zeros((*part.shape[:-1], loops.GROUP), part.dtype)
+    wide[..., : part.shape[-1]] = part
+    return wide

@@ -63,7 +63,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     Notes
     -----
-    Fitting costs about ``0.08 * n_features + 1.5`` ns a row, grid and core, and
+    Fitting costs about ``0.14 * n_features + 1.5`` ns a row, grid and core, and
     1, 2 or 4 bytes a row and grid.
 
     Examples

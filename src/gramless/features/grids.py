@@ -101,7 +101,7 @@ class Grids:
 
         Notes
         -----
-        About ``0.08 * n_features + 1.5`` ns a row, grid and core on dense rows,
+        About ``0.14 * n_features + 1.5`` ns a row, grid and core on dense rows,
         less with columns of few values; proportional to the non-zeros on CSR.
         Beside the codes, 16 MB and 24 bytes a bin.
         """

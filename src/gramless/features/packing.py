@@ -2,7 +2,7 @@
 
 Three layouts, mixed freely within one block of rows:
 
-- *tiles*: a column as float64 numbers, 0.08 ns a cell and core;
+- *tiles*: rows of float64 numbers, 0.14 ns a cell and core;
 - *patterns*: columns of few distinct values taken together (one-hot columns,
   small integers): each distinct combination is binned once, a row adds one
   tabulated number;
@@ -23,9 +23,11 @@ from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.features.inputs import Rows
 from gramless.loops import packing as loops
+from gramless.loops.lanes import CELL_ROWS
 
 BLOCK_CELLS = 2_000_000
 MAX_PATTERNS = 4096
+_MAX_BLOCK_ROWS = 65_536
 _SAMPLE_ROWS = 1024
 _SAMPLE_PATTERNS = 256
 _MIN_PATTERN_COLUMNS = 6
@@ -51,13 +53,12 @@ class PackedBlock:
     n_rows : int
     tiled, sparse : arrays of int64
         Columns held in ``tiles`` and in the CSR parts ``indptr, indices, values``.
-    tiles : array (n_tiles, len(tiled), width) of float64
+    tiles : array (n_tiles, width, len(tiled)) of float64
+    patterns : tuple of (columns, values)
+        For each pattern group its columns and its patterns, one a row, as many
+        as :func:`gramless.loops.binning.add_cells` takes.
     ids : array (n_pattern_groups, n_tiles * width) of int32
         Number of each row's pattern, counted through all pattern groups.
-    pattern_values : array (largest group, n_patterns) of float64
-    pattern_columns, pattern_starts : arrays of int64
-        Columns of the pattern groups and (2, n_groups + 1) where each group's
-        patterns and columns start.
     clipped : bool
         Whether some number lay beyond the limits.
     all_tiled : bool
@@ -68,10 +69,8 @@ class PackedBlock:
     tiled: NDArray[np.int64]
     sparse: NDArray[np.int64]
     tiles: NDArray[np.float64]
+    patterns: tuple[tuple[NDArray[np.int64], NDArray[np.float64]], ...]
     ids: NDArray[np.int32]
-    pattern_values: NDArray[np.float64]
-    pattern_columns: NDArray[np.int64]
-    pattern_starts: NDArray[np.int64]
     indptr: NDArray[np.int64]
     indices: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -98,7 +97,7 @@ def plan_columns(X: Rows) -> ColumnPlan:
         return ColumnPlan(none, (), everything)
     if n_rows < _SAMPLE_ROWS or n_columns < _MIN_PATTERN_COLUMNS:
         return ColumnPlan(everything, (), none)
-    sample = np.asarray(X[:: n_rows // _SAMPLE_ROWS][:_SAMPLE_ROWS])
+    sample = np.asfortranarray(X[:: n_rows // _SAMPLE_ROWS][:_SAMPLE_ROWS])
     patterned = _pattern_groups(sample)
     rest = np.setdiff1d(everything, np.concatenate([*patterned, none]))
     zero_heavy = rest[(sample[:, rest] != 0).mean(axis=0) < _MAX_SPARSE_DENSITY]
@@ -110,7 +109,7 @@ def plan_columns(X: Rows) -> ColumnPlan:
 def block_rows(n_columns: int) -> int:
     """Return how many rows a packed block holds: about 16 MB of float64."""
     rows = BLOCK_CELLS // max(1, n_columns)
-    return int(np.clip(rows // loops.TILE, 1, 64)) * loops.TILE
+    return int(np.clip(rows, loops.TILE, _MAX_BLOCK_ROWS)) // loops.TILE * loops.TILE
 
 
 def pack_block(
@@ -154,20 +153,18 @@ def pack_block(
         else:
             groups.append((columns, *found))
     tiles, clipped = _tiles(rows, tiled, limits[tiled], n_jobs)
-    beyond = [np.abs(values) > limits[columns, None] for columns, _, values in groups]
+    beyond = [np.abs(values) > limits[columns] for columns, _, values in groups]
     bound = limits[plan.sparse][nonzeros[1]]
     beyond.append(np.abs(nonzeros[2]) > bound)
     np.clip(nonzeros[2], -bound, bound, out=nonzeros[2])
-    ids, pattern_values, pattern_columns, starts = _join_patterns(groups, limits, stop - start)
+    patterns, ids = _join_patterns(groups, limits, stop - start)
     return PackedBlock(
         n_rows=stop - start,
         tiled=tiled,
         sparse=plan.sparse,
         tiles=tiles,
+        patterns=patterns,
         ids=ids,
-        pattern_values=pattern_values,
-        pattern_columns=pattern_columns,
-        pattern_starts=starts,
         indptr=nonzeros[0],
         indices=nonzeros[1],
         values=nonzeros[2],
@@ -177,38 +174,55 @@ def pack_block(
 
 
 def _width(n_rows: int) -> int:
-    return min(loops.TILE, -(-n_rows // 8) * 8)
+    return min(loops.TILE, -(-n_rows // CELL_ROWS) * CELL_ROWS)
 
 
 def _tiles(rows, columns, limits, n_jobs):  # type: ignore[no-untyped-def]
     width = _width(len(rows))
     n_tiles = -(-len(rows) // width)
-    tiles = np.empty((n_tiles, len(columns), width))
+    tiles = np.empty((n_tiles, width, len(columns)))
     parts = row_blocks(n_tiles, -(-n_tiles // 8)) if len(columns) > 0 else []
     clipped = map_blocks(
-        loops.pack_columns, [(rows, a, columns, limits, tiles[a:b]) for a, b in parts], n_jobs
+        loops.pack_rows, [(rows, a, columns, limits, tiles[a:b]) for a, b in parts], n_jobs
     )
     return tiles, any(clipped)
 
 
 def _pattern_groups(sample: NDArray) -> list[NDArray[np.int64]]:
     """Group columns of few values while their combinations stay few on the sample."""
-    ordered = np.sort(sample, axis=0)
-    n_values = 1 + (ordered[1:] != ordered[:-1]).sum(axis=0)
-    weights: NDArray[np.float64] = stream(0, "pattern sample").random((sample.shape[1],))
+    odd = _odd_multipliers(sample.shape[1])
+    bits = sample.view(f"i{sample.itemsize}")
+    column_hashes = np.empty(len(sample), np.int64)
     groups: list[NDArray[np.int64]] = []
     open_group: list[int] = []
-    total = np.zeros(len(sample))
-    for column in np.flatnonzero(n_values <= _SAMPLE_PATTERNS // 8):
-        _, ranks = np.unique(sample[:, column], return_inverse=True)
-        added = total + weights[column] * ranks
-        if len(np.unique(added)) > _SAMPLE_PATTERNS:
+    total = np.zeros(len(sample), np.int64)
+    for column in range(sample.shape[1]):
+        multiplier = odd[column : column + 1]
+        loops.hash_columns(bits, column, multiplier, 0, len(sample), column_hashes)
+        if _count(column_hashes, _SAMPLE_PATTERNS // 8) is None:
+            continue
+        added = total + column_hashes
+        if _count(added, _SAMPLE_PATTERNS) is None:
             groups.append(np.array(open_group, np.int64))
-            open_group, added = [], weights[column] * ranks
-        open_group.append(int(column))
+            open_group, added = [], column_hashes.copy()
+        open_group.append(column)
         total = added
     groups.append(np.array(open_group, np.int64))
     return [group for group in groups if len(group) >= _MIN_PATTERN_COLUMNS]
+
+
+def _odd_multipliers(n: int) -> NDArray[np.int64]:
+    return stream(0, "pattern hash").integers(-(2**63), 2**63, n) | 1
+
+
+def _count(
+    hashes: NDArray[np.int64], limit: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    """Number equal hashes: (numbers, first row of each), or None beyond ``limit`` of them."""
+    ids = np.empty(len(hashes), np.int32)
+    first_rows = np.empty(limit, np.int32)
+    count = loops.number_patterns(hashes, ids, first_rows, np.full(4 * limit, -1, np.int32))
+    return None if count < 0 else (ids, first_rows[:count])
 
 
 def _number_patterns(rows, columns, n_jobs):  # type: ignore[no-untyped-def]
@@ -217,33 +231,29 @@ def _number_patterns(rows, columns, n_jobs):  # type: ignore[no-untyped-def]
     hashes = np.empty(n_rows, np.int64)
     first = int(columns.min())
     multipliers = np.zeros(int(columns.max()) - first + 1, np.int64)
-    odd = stream(0, "pattern hash").integers(-(2**63), 2**63, len(columns)) | 1
-    multipliers[columns - first] = odd
+    multipliers[columns - first] = _odd_multipliers(len(columns))
     bits = rows.view(f"i{rows.itemsize}")
     hash_part = loops.hash_rows if rows.flags.c_contiguous else loops.hash_columns
     parts = row_blocks(n_rows, max(4096, n_rows // 8))
     map_blocks(hash_part, [(bits, first, multipliers, a, b, hashes) for a, b in parts], n_jobs)
-    ids = np.empty(n_rows, np.int32)
-    first_rows = np.empty(MAX_PATTERNS, np.int32)
-    slots = np.full(4 * MAX_PATTERNS, -1, np.int32)
-    count = loops.number_patterns(hashes, ids, first_rows, slots)
-    if count < 0 or 4 * count > n_rows:
+    found = _count(hashes, MAX_PATTERNS)
+    if found is None or 4 * len(found[1]) > n_rows:
         return None
-    return ids, rows[np.ix_(first_rows[:count], columns)].astype(np.float64).T
+    return found[0], rows[np.ix_(found[1], columns)].astype(np.float64)
 
 
 def _join_patterns(groups, limits, n_rows):  # type: ignore[no-untyped-def]
-    sizes = [values.shape for _, _, values in groups]
-    joined = np.zeros((max([s[0] for s in sizes], default=0), sum(s[1] for s in sizes)))
-    starts = np.zeros((2, len(groups) + 1), np.int64)
+    """Fill up each group's patterns to whole steps of the loops and number them through."""
     ids = np.zeros((len(groups), -(-n_rows // _width(n_rows)) * _width(n_rows)), np.int32)
+    patterns, total = [], 0
     for k, (columns, group_ids, values) in enumerate(groups):
-        bound = limits[columns, None]
-        starts[:, k + 1] = starts[:, k] + [values.shape[1], values.shape[0]]
-        ids[k, :n_rows] = group_ids + np.int32(starts[0, k])
-        joined[: len(columns), starts[0, k] : starts[0, k + 1]] = np.clip(values, -bound, bound)
-    columns = np.concatenate([np.empty(0, np.int64), *(columns for columns, _, _ in groups)])
-    return ids, joined, columns, starts
+        ids[k, :n_rows] = group_ids + np.int32(total)
+        bound = limits[columns]
+        filled = np.zeros((-(-len(values) // CELL_ROWS) * CELL_ROWS, len(columns)))
+        filled[: len(values)] = np.clip(values, -bound, bound)
+        patterns.append((columns, filled))
+        total += len(filled)
+    return tuple(patterns), ids
 
 
 def _sparse_rows(X, start, stop):  # type: ignore[no-untyped-def]

@@ -11,51 +11,52 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops.compile import loop
+from gramless.loops.lanes import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_cells_8, set_keys_8
 
 GROUP = 8
-"""Grids a call: eight 64-bit lanes, and a tile is read once for all of them."""
+"""Grids a call: eight 64-bit lanes, and rows are read once for all of them."""
 
 
 @loop
-def add_cells(columns, inverse_widths, shifts, multipliers, keys):  # type: ignore[no-untyped-def]
-    """Add ``multiplier * floor((x - shift) * inverse_width)`` of every column to ``keys``."""
-    n_rows = len(keys)
-    for c in range(columns.shape[0]):
-        inverse = inverse_widths[c]
-        shift = shifts[c]
-        multiplier = multipliers[c]
-        column = columns[c]
-        for i in range(n_rows):
-            keys[i] += multiplier * np.int64(np.floor((column[i] - shift) * inverse))
+def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
+    """Set ``keys`` to ``begun`` and ``multiplier * floor((x - shift) * inverse_width)`` added.
+
+    ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are
+    C-contiguous, n a multiple of ``CELL_ROWS``. ``grids`` are (inverse_widths,
+    shifts, multipliers), each (n_columns, GROUP).
+    """
+    n_rows, n_columns = rows.shape
+    numbers, before, flat = rows.reshape(-1), begun.reshape(-1), keys.reshape(-1)
+    inverse, shifts, multipliers = grids
+    parts = inverse.reshape(-1), shifts.reshape(-1), multipliers.reshape(-1)
+    for i in range(0, n_rows, CELL_ROWS):
+        add_cells_8(numbers, i * n_columns, n_columns, parts, before, i * GROUP, flat, i, n_rows)
 
 
 @loop
 def add_sparse_cells(  # type: ignore[no-untyped-def]
-    indptr, indices, values, start, stop, inverse_widths, shifts, multipliers, zero_cells, keys
+    indptr, indices, values, start, stop, grids, zero_keys, keys
 ):
     """Correct the keys of the zero row at the non-zeros of rows ``start:stop``.
 
-    The grids' parameters come as (n_columns, GROUP): eight grids a step.
+    ``grids`` as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are what
+    the zero of each column has added to the keys (n, GROUP). All are contiguous.
     """
-    total = np.empty(GROUP, np.int64)
+    inverse, shifts, multipliers = grids
+    parts = inverse.reshape(-1), shifts.reshape(-1), multipliers.reshape(-1)
+    zeros, flat = zero_keys.reshape(-1), keys.reshape(-1)
     for i in range(start, stop):
-        for g in range(GROUP):
-            total[g] = 0
-        for at in range(indptr[i], indptr[i + 1]):
-            c = indices[at]
-            value = values[at]
-            for g in range(GROUP):
-                cell = np.int64(np.floor((value - shifts[c, g]) * inverse_widths[c, g]))
-                total[g] += multipliers[c, g] * (cell - zero_cells[c, g])
-        for g in range(GROUP):
-            keys[g, i - start] += total[g]
+        add_sparse_cells_8(
+            indices, values, indptr[i], indptr[i + 1], parts, zeros, flat, (i - start) * GROUP
+        )
 
 
 @loop
 def add_patterns(ids, contributions, keys):  # type: ignore[no-untyped-def]
-    """Add each row's tabulated contribution to its key."""
-    for i in range(len(keys)):
-        keys[i] += contributions[ids[i]]
+    """Add each row's tabulated contributions (n_patterns, GROUP) to its keys."""
+    added, flat = contributions.reshape(-1), keys.reshape(-1)
+    for i in range(len(ids)):
+        add_keys_8(flat, i * GROUP, added, np.int64(ids[i]) * GROUP)
 
 
 @loop
@@ -136,25 +137,25 @@ def find_codes(keys, n_rows, slots, bits, table, codes):  # type: ignore[no-unty
 
 @loop
 def tile_keys(  # type: ignore[no-untyped-def]
-    t, n_grids, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, keys
+    t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
 ):
-    """Compute the keys of tile ``t`` for a group of grids into ``keys`` (GROUP, width)."""
-    width = keys.shape[1]
-    inverse_widths, shifts, multipliers = dense_grids
-    for g in range(n_grids):
-        for i in range(width):
-            keys[g, i] = offsets[g]
-        add_cells(tiles[t], inverse_widths[g], shifts[g], multipliers[g], keys[g])
-        for p in range(ids.shape[0]):
-            add_patterns(ids[p, t * width : (t + 1) * width], contributions[g], keys[g])
+    """Compute the keys of tile ``t`` for a group of grids into ``keys`` (GROUP, width).
+
+    ``begun`` (width, GROUP) is room for them before the cells of the tile.
+    """
+    width = len(begun)
+    flat = begun.reshape(-1)
+    for i in range(width):
+        set_keys_8(flat, i * GROUP, offsets, 0)
+    for p in range(ids.shape[0]):
+        add_patterns(ids[p, t * width : (t + 1) * width], contributions, begun)
     indptr, indices, values = sparse
     if len(indices) > 0:
         start = t * width
         stop = min(start + width, len(indptr) - 1)
-        s_inverse, s_shifts, s_multipliers, s_zero = sparse_grids
-        add_sparse_cells(
-            indptr, indices, values, start, stop, s_inverse, s_shifts, s_multipliers, s_zero, keys
-        )
+        parts, zero_keys = sparse_grids
+        add_sparse_cells(indptr, indices, values, start, stop, parts, zero_keys, begun)
+    add_cells(tiles[t], dense_grids, begun, keys)
 
 
 @loop
@@ -179,22 +180,13 @@ def learn_block(  # type: ignore[no-untyped-def]
     Returns the next tile to do: fewer than all are done when a table might
     not hold the bins of one more tile. Enlarge the tables and call again.
     """
-    width = tiles.shape[2]
-    keys = np.empty((GROUP, width), np.int64)
+    width = tiles.shape[1]
+    begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
     for t in range(first_tile, tiles.shape[0]):
         if counts.max() + width >= table.shape[1]:
             return t
         tile_keys(
-            t,
-            len(counts),
-            tiles,
-            ids,
-            contributions,
-            sparse,
-            dense_grids,
-            sparse_grids,
-            offsets,
-            keys,
+            t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
         )
         start = t * width
         stop = min(start + width, n_rows)
@@ -222,45 +214,13 @@ def find_block(  # type: ignore[no-untyped-def]
     codes,
 ):
     """Look up the bins of a block of rows for a group of grids (0: never seen)."""
-    width = tiles.shape[2]
-    keys = np.empty((GROUP, width), np.int64)
+    width = tiles.shape[1]
+    begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
     for t in range(tiles.shape[0]):
         tile_keys(
-            t,
-            len(counts),
-            tiles,
-            ids,
-            contributions,
-            sparse,
-            dense_grids,
-            sparse_grids,
-            offsets,
-            keys,
+            t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
         )
         start = t * width
         stop = min(start + width, n_rows)
         for g in range(len(counts)):
             find_codes(keys[g], stop - start, slots[g], bits[g], table[g], codes[g, start:stop])
-
-
-@loop
-def pattern_contributions(values, starts, columns, dense_grids, contributions):  # type: ignore[no-untyped-def]
-    """Tabulate each pattern's part of the key for every grid of a group.
-
-    ``values[c, p]`` are the values of column ``c`` of pattern ``p``; pattern
-    group k owns patterns ``starts[0, k]:starts[0, k + 1]`` and the parameter
-    columns ``columns[starts[1, k]:starts[1, k + 1]]``.
-    """
-    inverse_widths, shifts, multipliers = dense_grids
-    for g in range(contributions.shape[0]):
-        for k in range(starts.shape[1] - 1):
-            first, last = starts[0, k], starts[0, k + 1]
-            out = contributions[g, first:last]
-            for p in range(last - first):
-                out[p] = 0
-            for at in range(starts[1, k], starts[1, k + 1]):
-                c = columns[at]
-                row = values[at - starts[1, k], first:last]
-                inverse, shift, multiplier = inverse_widths[g, c], shifts[g, c], multipliers[g, c]
-                for p in range(last - first):
-                    out[p] += multiplier * np.int64(np.floor((row[p] - shift) * inverse))

@@ -1,4 +1,4 @@
-"""Sums over a few neighbouring numbers as one vector operation.
+"""Sums over a few neighbouring numbers as one vector operation, and cells of eight grids.
 
 The compiler cannot prove that weights and sums do not overlap, and so leaves
 short inner loops over outputs scalar; these say it in its own language. LLVM
@@ -11,14 +11,29 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+CELL_ROWS = 8
+"""Rows whose cells :func:`add_cells_8` computes at once."""
+
+_DOUBLE, _INTEGER = ir.DoubleType(), ir.IntType(64)
+_DOUBLES, _INTEGERS = ir.VectorType(_DOUBLE, 8), ir.VectorType(_INTEGER, 8)
+
+
+def _check_flat(*arrays: Any) -> None:
+    """Refuse to compile for arrays whose numbers do not follow each other."""
+    for array in arrays:
+        if array.ndim != 1 or array.layout != "C":
+            raise TypingError(f"needs flat contiguous arrays, got {array}")
 
 
 def _vector(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: int) -> Any:
-    """Return a pointer to ``lanes`` doubles of a flat array, from ``index`` on."""
+    """Return a pointer to ``lanes`` numbers of a flat array, from ``index`` on."""
     data = context.make_array(kind)(context, builder, array).data
     start = builder.gep(data, [index])
-    return builder.bitcast(start, ir.VectorType(ir.DoubleType(), lanes).as_pointer())
+    return builder.bitcast(start, ir.VectorType(data.type.pointee, lanes).as_pointer())
 
 
 def _gatherer(lanes: int) -> Any:
@@ -39,6 +54,7 @@ def _gatherer(lanes: int) -> Any:
             builder.store(total, target, align=8)
             return context.get_dummy_value()
 
+        _check_flat(out, weights)
         return types.void(out, at, weights, a, b), generate
 
     return gather
@@ -61,6 +77,7 @@ def _scatterer(lanes: int) -> Any:
                 builder.store(builder.fadd(builder.load(target, align=8), value), target, align=8)
             return context.get_dummy_value()
 
+        _check_flat(out, values)
         return types.void(out, a, b, values, at), generate
 
     return scatter
@@ -68,3 +85,145 @@ def _scatterer(lanes: int) -> Any:
 
 gather_8, gather_4, gather_2, gather_1 = (_gatherer(lanes) for lanes in (8, 4, 2, 1))
 scatter_4, scatter_2, scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
+
+
+def _key_step(combine: Any) -> Any:
+    """Make ``out[at:] = combine(out[at:], keys[a:])`` over 8 integers."""
+
+    @intrinsic
+    def step(typing_context, out, at, keys, a):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            kinds = signature.args
+            target = _vector(context, builder, kinds[0], arguments[0], arguments[1], 8)
+            source = _vector(context, builder, kinds[2], arguments[2], arguments[3], 8)
+            result = combine(builder, target, builder.load(source, align=8))
+            builder.store(result, target, align=8)
+            return context.get_dummy_value()
+
+        _check_flat(out, keys)
+        return types.void(out, at, keys, a), generate
+
+    return step
+
+
+set_keys_8 = _key_step(lambda builder, target, keys: keys)
+add_keys_8 = _key_step(
+    lambda builder, target, keys: builder.add(builder.load(target, align=8), keys)
+)
+
+
+@intrinsic
+def add_cells_8(  # type: ignore[no-untyped-def]
+    typing_context, rows, at, n_columns, grids, begun, a, keys, to, stride
+):
+    """Finish the keys of 8 rows in 8 grids with their cells, all sums in registers.
+
+    ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are
+    flat (inverse widths, shifts, multipliers), 8 a column; ``begun`` are the
+    keys so far, 8 a row, from ``a`` on. The sums go to ``keys``, 8 a grid, the
+    first to ``to``, the next ``stride`` further.
+    """
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        rows, at, n_columns, grids, begun, a, keys, to, stride = arguments
+        kinds = signature.args
+        numbers = context.make_array(kinds[0])(context, builder, rows).data
+        sums = []
+        for r in range(CELL_ROWS):
+            first = builder.add(a, _INTEGER(8 * r))
+            row = builder.load(_vector(context, builder, kinds[4], begun, first, 8), align=8)
+            sums.append(cgutils.alloca_once_value(builder, row))
+        with cgutils.for_range(builder, n_columns) as columns:
+            first = builder.mul(columns.index, _INTEGER(8))
+            inverse, shift, multiplier = _column(context, builder, kinds[3], grids, first)
+            for r in range(CELL_ROWS):
+                row = builder.add(at, builder.mul(n_columns, _INTEGER(r)))
+                number = builder.load(builder.gep(numbers, [builder.add(row, columns.index)]))
+                cells = _cells(builder, number, inverse, shift)
+                added = builder.mul(multiplier, cells)
+                builder.store(builder.add(builder.load(sums[r]), added), sums[r])
+        turned = _transposed(builder, [builder.load(total) for total in sums])
+        for g, part in enumerate(turned):
+            first = builder.add(to, builder.mul(stride, _INTEGER(g)))
+            target = _vector(context, builder, kinds[6], keys, first, 8)
+            builder.store(part, target, align=8)
+        return context.get_dummy_value()
+
+    _check_flat(rows, *grids, begun, keys)
+    return types.void(rows, at, n_columns, grids, begun, a, keys, to, stride), generate
+
+
+@intrinsic
+def add_sparse_cells_8(  # type: ignore[no-untyped-def]
+    typing_context, indices, values, start, stop, grids, zero_keys, keys, to
+):
+    """Correct 8 keys of the zero row, from ``to`` on, at the non-zeros ``start:stop``.
+
+    ``zero_keys`` are what the zero of each column has added to the keys, 8 a column.
+    """
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        indices, values, start, stop, grids, zero_keys, keys, to = arguments
+        kinds = signature.args
+        columns = context.make_array(kinds[0])(context, builder, indices).data
+        numbers = context.make_array(kinds[1])(context, builder, values).data
+        target = _vector(context, builder, kinds[6], keys, to, 8)
+        total = cgutils.alloca_once_value(builder, builder.load(target, align=8))
+        with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (at, _):
+            first = builder.mul(builder.load(builder.gep(columns, [at])), _INTEGER(8))
+            inverse, shift, multiplier = _column(context, builder, kinds[4], grids, first)
+            zero = builder.load(_vector(context, builder, kinds[5], zero_keys, first, 8), align=8)
+            number = builder.load(builder.gep(numbers, [at]))
+            added = builder.mul(multiplier, _cells(builder, number, inverse, shift))
+            builder.store(builder.add(builder.load(total), builder.sub(added, zero)), total)
+        builder.store(builder.load(total), target, align=8)
+        return context.get_dummy_value()
+
+    _check_flat(indices, values, *grids, zero_keys, keys)
+    return types.void(indices, values, start, stop, grids, zero_keys, keys, to), generate
+
+
+def _column(context: Any, builder: Any, kinds: Any, grids: Any, first: Any) -> list[Any]:
+    """Load a column's (inverse widths, shifts, multipliers), from flat index ``first`` on."""
+    parts = [builder.extract_value(grids, k) for k in range(3)]
+    return [
+        builder.load(_vector(context, builder, kind, part, first, 8), align=8)
+        for kind, part in zip(kinds, parts, strict=True)
+    ]
+
+
+def _cells(builder: Any, number: Any, inverse: Any, shift: Any) -> Any:
+    """Return ``floor((number - shift) * inverse)`` as 8 integers."""
+    undefined, zeros = _DOUBLES(ir.Undefined), _lanes([0] * 8)
+    one = builder.insert_element(undefined, number, ir.IntType(32)(0))
+    same = builder.shuffle_vector(one, undefined, zeros)
+    floor = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_DOUBLES, [_DOUBLES]), "llvm.floor.v8f64"
+    )
+    scaled = builder.fmul(builder.fsub(same, shift), inverse)
+    return builder.fptosi(builder.call(floor, [scaled]), _INTEGERS)
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Transpose 8 vectors of 8: swap ever smaller off-diagonal blocks."""
+    for half in (4, 2, 1):
+        for i in range(8):
+            if i & half == 0:
+                rows[i], rows[i + half] = (
+                    builder.shuffle_vector(rows[i], rows[i + half], _lanes(chosen))
+                    for chosen in (_first_halves(half), _second_halves(half))
+                )
+    return rows
+
+
+def _lanes(chosen: list[int]) -> Any:
+    return ir.VectorType(ir.IntType(32), 8)(chosen)
+
+
+def _first_halves(half: int) -> list[int]:
+    """Lanes of blocks' first halves: the upper row's own, then the lower row's."""
+    return [j if j & half == 0 else 8 + j - half for j in range(8)]
+
+
+def _second_halves(half: int) -> list[int]:
+    return [j + half if j & half == 0 else 8 + j for j in range(8)]

@@ -1,4 +1,4 @@
-"""Rows to column tiles: the layout in which bin keys are computed at full speed."""
+"""Rows made ready for binning: float64 tiles, numbered patterns, non-zeros."""
 
 from __future__ import annotations
 
@@ -6,41 +6,30 @@ import numpy as np
 
 from gramless.loops.compile import loop
 
-TILE = 1024
-"""Rows a tile: eight bytes of key a row and a few columns stay in the first-level cache."""
-
-_STRIP = 16
-"""Rows transposed at once: a strip of every column fills whole cache lines."""
+TILE = 512
+"""Rows a tile: few enough that rows and keys stay near, enough to use a table while it is hot."""
 
 
 @loop
-def pack_columns(X, first_tile, columns, limits, tiles):  # type: ignore[no-untyped-def]
-    """Copy columns of ``X`` into float64 tiles, clipped to ``+-limits``.
+def pack_rows(X, first_tile, columns, limits, tiles):  # type: ignore[no-untyped-def]
+    """Copy columns of ``X`` into rows of float64, clipped to ``+-limits``.
 
-    ``tiles`` (n_tiles, n_columns, width) begins at tile ``first_tile`` of the
+    ``tiles`` (n_tiles, width, n_columns) begins at tile ``first_tile`` of the
     rows; the tail of the last tile repeats the last row, so that no tile
     holds undefined numbers. Returns whether a number had to be clipped.
     """
-    n_tiles, n_columns, width = tiles.shape
+    n_tiles, width, n_columns = tiles.shape
     last = X.shape[0] - 1
     clipped = False
     for t in range(n_tiles):
         origin = (first_tile + t) * width
-        for strip in range(0, width, _STRIP):
-            end = min(strip + _STRIP, width)
+        for i in range(width):
+            row = min(origin + i, last)
             for c in range(n_columns):
-                column, limit = columns[c], limits[c]
-                if origin + end <= X.shape[0]:
-                    for i in range(strip, end):
-                        tiles[t, c, i] = np.float64(X[origin + i, column])
-                else:
-                    for i in range(strip, end):
-                        tiles[t, c, i] = np.float64(X[min(origin + i, last), column])
-                for i in range(strip, end):
-                    value = tiles[t, c, i]
-                    inside = min(max(value, -limit), limit)
-                    clipped |= inside != value
-                    tiles[t, c, i] = inside
+                value, limit = np.float64(X[row, columns[c]]), limits[c]
+                inside = min(max(value, -limit), limit)
+                clipped |= inside != value
+                tiles[t, i, c] = inside
     return clipped
 
 
@@ -49,16 +38,18 @@ def hash_rows(bits, first, multipliers, start, stop, hashes):  # type: ignore[no
     """Hash some columns of rows ``start:stop`` of a row-major matrix to 64 bits each.
 
     ``bits`` are the numbers as integers of their own size. ``multipliers``
-    belong to the columns from ``first`` on; 0 leaves a column out. The bits are
-    mixed before the linear hash: 0.0 and 1.0 differ in their high bits alone,
-    which a bare product would lose.
+    belong to the columns from ``first`` on; 0 leaves a column out. High bits are
+    folded into low ones before the linear hash: whole numbers differ in their
+    high bits alone, of which a bare product would keep little.
     """
+    n_columns = len(multipliers)
     for i in range(start, stop):
+        row = bits[i, first : first + n_columns]
         total = np.int64(0)
-        for c in range(len(multipliers)):
-            value = np.int64(bits[i, first + c])
-            mixed = (value ^ ((value >> 20) & 0xFFFFFFFFFFF)) * 0x1B873593CC9E2D51
-            total += multipliers[c] * (mixed ^ ((mixed >> 32) & 0xFFFFFFFF))
+        for c in range(n_columns):
+            value = np.uint64(row[c])
+            folded = value ^ (value >> np.uint64(16)) ^ (value >> np.uint64(44))
+            total += multipliers[c] * np.int64(folded)
         hashes[i] = total
 
 
@@ -68,12 +59,12 @@ def hash_columns(bits, first, multipliers, start, stop, hashes):  # type: ignore
     for i in range(start, stop):
         hashes[i] = 0
     for c in range(len(multipliers)):
-        multiplier = multipliers[c]
+        multiplier, column = multipliers[c], bits[:, first + c]
         if multiplier != 0:
             for i in range(start, stop):
-                value = np.int64(bits[i, first + c])
-                mixed = (value ^ ((value >> 20) & 0xFFFFFFFFFFF)) * 0x1B873593CC9E2D51
-                hashes[i] += multiplier * (mixed ^ ((mixed >> 32) & 0xFFFFFFFF))
+                value = np.uint64(column[i])
+                folded = value ^ (value >> np.uint64(16)) ^ (value >> np.uint64(44))
+                hashes[i] += multiplier * np.int64(folded)
 
 
 @loop
