@@ -3,6 +3,10 @@
 A unit is a non-zero, times the columns of the operand. Bytes are those that must move at least
 once: the codes (or SciPy's values and indices), the operand and the result. Codes are uniform over
 the bins, the hardest case for the caches.
+
+``count_shared`` counts the bins that any two of a few rows share: a unit is a comparison of two
+codes. It is bound by comparing, not by memory. SciPy's product only meets bins that are shared;
+with uniform codes these are few, far fewer than in real tables.
 """
 
 from __future__ import annotations
@@ -13,9 +17,10 @@ from collections.abc import Callable
 import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 
+from gramless.loops import gather as loops
 from gramless.matrices.binned import BinnedMatrix
 
-QUICK = {"rows": 2000, "grids": 16, "bins": 50}
+QUICK = {"rows": 2000, "grids": 16, "bins": 50, "sample": 50}
 
 
 def draw_matrix(chosen: argparse.Namespace) -> BinnedMatrix:
@@ -64,9 +69,39 @@ def make_cases(matrix: BinnedMatrix, n_columns: int) -> list[Case]:
     return cases
 
 
+def sample_cases(matrix: BinnedMatrix) -> list[Case]:
+    """Make the Gram matrix of a few rows, by codes and by SciPy."""
+    csr, n_rows = matrix.tocsr(), matrix.shape[0]
+    transposed = csr.T.tocsr()
+    codes = np.ascontiguousarray(matrix.codes.T)
+    counts = np.empty((n_rows, n_rows))
+    n_compared = n_rows * (n_rows + 1) // 2 * matrix.n_grids
+    stored = 2 * (csr.data.nbytes + csr.indices.nbytes)
+
+    def add(name: str, run: Callable[[], object], held: int, peer: str | None) -> Case:
+        moved = held + counts.nbytes
+        return Case(name, run, "comparison", n_compared, moved, peer=peer)
+
+    scipy_name = "scipy Z @ Z.T"
+    return [
+        add(scipy_name, lambda: (csr @ transposed).toarray(), stored, None),
+        add(
+            "count_shared",
+            lambda: loops.count_shared(codes, 0, n_rows, counts),
+            codes.nbytes,
+            scipy_name,
+        ),
+        add("row_gram", matrix.row_gram, codes.nbytes, scipy_name),
+    ]
+
+
 def main() -> None:
-    chosen = options(__doc__, QUICK, rows=169_472, grids=256, bins=2000, columns=10, jobs=1)
-    cases = make_cases(draw_matrix(chosen), chosen.columns)
+    chosen = options(
+        __doc__, QUICK, rows=169_472, grids=256, bins=2000, columns=10, sample=1000, jobs=1
+    )
+    matrix = draw_matrix(chosen)
+    few = matrix.take_rows(np.arange(chosen.sample))
+    cases = [*make_cases(matrix, chosen.columns), *sample_cases(few)]
     run(cases, chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
 
 

@@ -7,18 +7,30 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp, softmax
+
+from gramless.base.errors import InputError
 
 Values = NDArray[np.float64]
 
 
 class Loss(Protocol):
-    """A loss ``L(z, y)`` with its first two derivatives in ``z``."""
+    """A loss ``L(z, y)`` with its first two derivatives in ``z``.
+
+    Losses of a row are added over its outputs. A loss that is ``coupled`` has
+    outputs that depend on each other: ``curvature`` is then the diagonal of each
+    row's Hessian.
+    """
 
     name: ClassVar[str]
-    smoothness: ClassVar[float]
+    coupled: ClassVar[bool]
+
+    @property
+    def smoothness(self) -> float:
+        """The largest eigenvalue of a row's Hessian: beta in RB16, Theorem 1."""
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``L(z, y)``, elementwise."""
+        """Return ``L(z, y)``, elementwise; of a row, (n,), if coupled."""
 
     def gradient(self, z: Values, y: Values) -> Values:
         """Return ``dL/dz``, elementwise."""
@@ -39,6 +51,7 @@ class Squared:
     """
 
     name: ClassVar[str] = "squared"
+    coupled: ClassVar[bool] = False
     smoothness: ClassVar[float] = 1.0
 
     def value(self, z: Values, y: Values) -> Values:
@@ -52,3 +65,184 @@ class Squared:
     def curvature(self, z: Values, y: Values) -> Values:
         """Return ones."""
         return np.ones_like(z)
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """``L(z, y) = max(0, 1 - y z)^2 / 2`` for labels -1 and 1 (RB16, section 3.2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SquaredHinge().value(np.array([-1.0, 3.0]), np.array([1.0, 1.0]))
+    array([2., 0.])
+    """
+
+    name: ClassVar[str] = "squared_hinge"
+    coupled: ClassVar[bool] = False
+    smoothness: ClassVar[float] = 1.0
+
+    def value(self, z: Values, y: Values) -> Values:
+        """Return ``max(0, 1 - y z)^2 / 2``."""
+        return 0.5 * np.maximum(0.0, 1.0 - y * z) ** 2
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        """Return ``-y max(0, 1 - y z)``."""
+        return -y * np.maximum(0.0, 1.0 - y * z)
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        """Return 1 where the margin is below 1, else 0 (generalised at the kink)."""
+        return (y * z < 1.0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """``L(z, y) = log(1 + exp(-y z))`` for labels -1 and 1 (RB16, section 3.2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Logistic().value(np.array([0.0, 1000.0]), np.array([1.0, -1.0])).round(4)
+    array([6.931e-01, 1.000e+03])
+    """
+
+    name: ClassVar[str] = "logistic"
+    coupled: ClassVar[bool] = False
+    smoothness: ClassVar[float] = 0.25
+
+    def value(self, z: Values, y: Values) -> Values:
+        """Return ``log(1 + exp(-y z))``."""
+        return np.logaddexp(0.0, -y * z)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        """Return ``-y / (1 + exp(y z))``."""
+        return -y * expit(-y * z)
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        """Return ``p (1 - p)`` with ``p = 1 / (1 + exp(-z))``."""
+        return expit(z) * expit(-z)
+
+
+@dataclass(frozen=True)
+class Multinomial:
+    """``L(z, y) = log(sum_k exp z_k) - z_c`` over the classes, c the true one.
+
+    ``y`` (n, K) holds 1 for the true class and -1 for all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Multinomial().value(np.zeros((1, 4)), np.array([[1.0, -1.0, -1.0, -1.0]])).round(4)
+    array([1.3863])
+    """
+
+    name: ClassVar[str] = "multinomial"
+    coupled: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 0.5
+
+    def value(self, z: Values, y: Values) -> Values:
+        """Return each row's ``log(sum_k exp z_k) - z_c``, (n,)."""
+        return logsumexp(z, axis=1) - np.where(y > 0, z, 0.0).sum(axis=1)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        """Return ``p - 1`` at the true class and ``p`` elsewhere, ``p`` the softmax of ``z``."""
+        return softmax(z, axis=1) - (y > 0)
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        """Return ``p (1 - p)``, the diagonal of ``diag(p) - p p'``."""
+        p = softmax(z, axis=1)
+        return p * (1.0 - p)
+
+
+@dataclass(frozen=True)
+class Huber:
+    """Squared within ``threshold`` of the target, linear beyond.
+
+    Parameters
+    ----------
+    threshold : float, default=1.35
+        In units of the targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Huber(1.0).value(np.array([0.5, 3.0]), np.zeros(2))
+    array([0.125, 2.5  ])
+    """
+
+    threshold: float = 1.35
+    name: ClassVar[str] = "huber"
+    coupled: ClassVar[bool] = False
+    smoothness: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.threshold < np.inf:
+            raise InputError(f"Huber: threshold must be a positive number, got {self.threshold!r}.")
+
+    def value(self, z: Values, y: Values) -> Values:
+        """Return ``u (|z - y| - u / 2)`` with ``u = min(|z - y|, threshold)``."""
+        distance = np.abs(z - y)
+        near = np.minimum(distance, self.threshold)
+        return near * (distance - 0.5 * near)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        """Return ``z - y``, clipped to the threshold."""
+        return np.clip(z - y, -self.threshold, self.threshold)
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        """Return 1 within the threshold, else 0."""
+        return (np.abs(z - y) <= self.threshold).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class SmoothPinball:
+    """The pinball loss, whose minimum is a quantile, rounded off at its corner.
+
+    ``max(q (y - z), (q - 1) (y - z))``, convolved with a uniform density of
+    half-width ``width`` (Fernandes, Guerre & Horta 2021).
+
+    Parameters
+    ----------
+    quantile : float, default=0.5
+        Between 0 and 1.
+    width : float, default=0.05
+        In units of the targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SmoothPinball(0.9, 0.1).value(np.array([0.0, 0.0]), np.array([1.0, -1.0])).round(6)
+    array([0.9, 0.1])
+    """
+
+    quantile: float = 0.5
+    width: float = 0.05
+    name: ClassVar[str] = "quantile"
+    coupled: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.quantile < 1.0:
+            raise InputError(f"quantile must lie between 0 and 1, got {self.quantile!r}.")
+        if not 0.0 < self.width < np.inf:
+            raise InputError(f"SmoothPinball: width must be positive, got {self.width!r}.")
+
+    @property
+    def smoothness(self) -> float:
+        """``1 / (2 width)``."""
+        return 0.5 / self.width
+
+    def value(self, z: Values, y: Values) -> Values:
+        """Return the rounded pinball loss."""
+        u = y - z
+        inside = np.clip(u, -self.width, self.width)
+        rounded = (inside**2 / self.width + self.width) / 4.0 + (np.abs(u) - np.abs(inside)) / 2.0
+        return rounded + (self.quantile - 0.5) * u
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        """Return the derivative, between ``-quantile`` and ``1 - quantile``."""
+        inside = np.clip(y - z, -self.width, self.width)
+        return -(inside / (2.0 * self.width) + self.quantile - 0.5)
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        """Return ``1 / (2 width)`` near the target, else 0."""
+        return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)

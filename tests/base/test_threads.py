@@ -10,11 +10,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import scipy.linalg  # noqa: F401  (loads its BLAS before the limits are asked for)
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from gramless.base.errors import InputError
-from gramless.base.threads import available_cpus, map_blocks, row_blocks, thread_count
+from gramless.base.threads import (
+    available_cpus,
+    map_blocks,
+    one_blas_thread,
+    row_blocks,
+    thread_count,
+)
 
 CHILD_SECONDS = 30
 
@@ -159,3 +167,66 @@ def test_row_blocks_cut_every_row_once(n_rows: int, block_rows: int) -> None:
     cut = row_blocks(n_rows, block_rows)
     assert [row for start, stop in cut for row in range(start, stop)] == list(range(n_rows))
     assert all(0 < stop - start <= block_rows for start, stop in cut)
+
+
+def blas_threads() -> list[int]:
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_one_blas_thread_limits_and_restores() -> None:
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        with one_blas_thread():
+            assert set(blas_threads()) == {1}
+            with one_blas_thread():
+                assert set(blas_threads()) == {1}
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == before
+
+
+def test_one_blas_thread_restores_after_an_error() -> None:
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        with pytest.raises(ZeroDivisionError), one_blas_thread():
+            raise ZeroDivisionError
+        assert blas_threads() == before
+
+
+def test_callers_of_one_blas_thread_take_turns() -> None:
+    """Side by side, one would restore the limit while another still counts on it."""
+    before = blas_threads()
+
+    def look(_: int) -> list[int]:
+        with one_blas_thread():
+            time.sleep(0.001)
+            return blas_threads()
+
+    with ThreadPoolExecutor(4) as callers:
+        found = list(callers.map(look, range(40)))
+    assert all(set(threads) == {1} for threads in found)
+    assert blas_threads() == before
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_while_another_thread_has_its_turn() -> None:
+    def enter() -> bool:
+        with one_blas_thread():
+            return set(blas_threads()) == {1}
+
+    entered, leave = threading.Event(), threading.Event()
+
+    def stay() -> bool:
+        with one_blas_thread():
+            entered.set()
+            return leave.wait(timeout=CHILD_SECONDS)
+
+    with ThreadPoolExecutor(1) as caller:
+        future = caller.submit(stay)
+        try:
+            assert entered.wait(timeout=20)
+            status = exit_status_of_child(enter)
+        finally:
+            leave.set()
+        assert future.result(timeout=20)
+    assert status == 0

@@ -68,6 +68,14 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
     return report["tables"]
 
 
+@pytest.mark.parametrize("script", ["gather.py", "conjugate.py"])
+def test_products_and_vector_work(script: str) -> None:
+    report = json.loads(run(f"micro/{script}", "--json"))
+    assert report["machine"]["cores"]
+    assert len({row["loop"] for row in report["rows"]}) == len(report["rows"]) >= 10
+    assert all(row["ns_per_unit"] > 0 for row in report["rows"])
+
+
 def test_bins(folder: Path) -> None:
     bins, kernels, summary = tables("claims/bins.py", folder).values()
     assert {row["given as"] for row in bins} >= {"float32", "uint8", "CSR", "dense"}
@@ -97,6 +105,13 @@ def test_ridge(folder: Path) -> None:
     (rows,) = tables("claims/ridge.py", folder).values()
     assert len(rows) == 12
     assert all(row["gap"] <= 1e-4 * (1 + 1e-6) for row in rows)
+
+
+def test_smooth(folder: Path) -> None:
+    (rows,) = tables("claims/smooth.py", folder, "--only", "ijcnn1").values()
+    assert len(rows) == 12
+    assert all(row["gap"] <= 1e-4 for row in rows if row["reached"])
+    assert all(row["reached"] and row["seconds"] for row in rows if row["solver"] == "ours")
 
 
 def test_accuracy(folder: Path) -> None:

@@ -186,7 +186,7 @@ BAD_PARAMETERS: list[tuple[str, Any]] = [
     *(("alpha", value) for value in (-1e-9, np.nan, np.inf, "strong", None, [1.0], {}, 1j)),
     *(("scaling", value) for value in ("minmax", None, 3, ["standard"])),
     *(("relevance", value) for value in ("learned", None, True)),
-    *(("solver", value) for value in ("newton", None, 3)),
+    *(("solver", value) for value in ("newtons", None, 3)),
     *(("tol", value) for value in (-1.0, np.nan, "small", None)),
     *(("max_iter", value) for value in (0, -5, 1.5, "many", None)),
     *(("n_jobs", value) for value in (0, 1.5, "all", True)),

@@ -17,6 +17,8 @@ Check = Callable[[Any], None]
     [
         KernelRegressor(RandomBinning(n_grids=8)),
         KernelClassifier(RandomBinning(n_grids=8)),
+        KernelRegressor(RandomBinning(n_grids=8), loss="huber"),
+        KernelClassifier(RandomBinning(n_grids=8), loss="logistic", class_weight="balanced"),
     ]
 )
 def test_with_few_grids(estimator: Any, check: Check) -> None:
@@ -24,7 +26,9 @@ def test_with_few_grids(estimator: Any, check: Check) -> None:
 
 
 @pytest.mark.slow
-@parametrize_with_checks([KernelRegressor(), KernelClassifier()])
+@parametrize_with_checks(
+    [KernelRegressor(), KernelClassifier(), KernelClassifier(loss="squared_hinge")]
+)
 def test_with_no_argument(estimator: Any, check: Check) -> None:
     check(estimator)
 

@@ -21,7 +21,7 @@ from gramless.estimators import persistence
 from gramless.estimators.persistence import describe
 from gramless.kernels import ExponentialPower, Hat, Laplacian, Mixture
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.preconditioners import Identity
+from gramless.solvers.preconditioners import Identity, SampledRows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
@@ -95,7 +95,10 @@ def test_classifier(kind, there):
         {"scaling": "quantile"},
         {"bandwidth": np.array([1.0, np.inf, 0.5, 2.0])},
         {"solver": "cg"},
+        {"solver": "root"},
         {"solver": ConjugateGradient(Identity(), tol=1e-2, max_iter=7)},
+        {"solver": ConjugateGradient()},
+        {"solver": ConjugateGradient(SampledRows(n_rows=7))},
         {"random_state": np.random.RandomState(1)},
         {"n_jobs": 2, "verbose": 0, "max_iter": 5},
         {"alpha": np.float32(0.25)},

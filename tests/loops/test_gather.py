@@ -1,4 +1,4 @@
-"""The products with codes, and the lanes below them, against slow NumPy twins."""
+"""The products with codes, shared bins, and the lanes below, against slow NumPy twins."""
 
 from __future__ import annotations
 
@@ -199,3 +199,65 @@ def test_infinity_and_nan_keep_their_meaning(n_grids, tail):
     assert np.isnan(out[1:]).all()
     scattered = run_scatter(problem, weights[:3], np.zeros_like(weights))
     np.testing.assert_array_equal(scattered, np.concatenate([weights[:3]] * n_grids))
+
+
+def shared_bins(codes) -> NDArray[np.int64]:
+    """Return in how many columns two rows have the same code, and not 0."""
+    same = (codes[:, None, :] == codes[None, :, :]) & (codes != 0)
+    return same.sum(axis=2)
+
+
+def draw_rows(seed, dtype, n_rows, n_grids, largest, order="C") -> NDArray[np.unsignedinteger]:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, largest, (n_rows, n_grids), endpoint=True).astype(dtype, order=order)
+
+
+ROWS = st.builds(
+    draw_rows,
+    seed=st.integers(0, 2**32 - 1),
+    dtype=st.sampled_from(CODE_TYPES),
+    n_rows=st.integers(0, 30),
+    n_grids=st.integers(0, 40),
+    largest=st.sampled_from([0, 1, 3, 200]),
+    order=st.sampled_from("CF"),
+)
+
+
+@given(ROWS)
+def test_count_shared(codes):
+    counts = np.full((len(codes), len(codes)), np.nan)
+    gather.count_shared(codes, 0, len(codes), counts)
+    np.testing.assert_array_equal(counts, shared_bins(codes))
+
+
+@given(ROWS, st.data())
+def test_count_shared_in_blocks_of_rows(codes, data):
+    n_rows = len(codes)
+    cuts = sorted(data.draw(st.lists(st.integers(0, n_rows), max_size=4)))
+    counts = np.full((n_rows, n_rows), np.nan)
+    for first, last in data.draw(st.permutations([*zip([0, *cuts], [*cuts, n_rows], strict=True)])):
+        gather.count_shared(codes, first, last, counts)
+    np.testing.assert_array_equal(counts, shared_bins(codes))
+
+
+@given(ROWS, st.data())
+def test_a_block_of_rows_writes_its_own_pairs_alone(codes, data):
+    n_rows = len(codes)
+    first = data.draw(st.integers(0, n_rows))
+    last = data.draw(st.integers(first, n_rows))
+    counts = np.full((n_rows, n_rows), np.nan)
+    gather.count_shared(codes, first, last, counts)
+    later = np.maximum.outer(np.arange(n_rows), np.arange(n_rows))
+    written = (first <= later) & (later < last)
+    np.testing.assert_array_equal(np.isnan(counts), ~written)
+    np.testing.assert_array_equal(counts[written], shared_bins(codes)[written])
+
+
+@pytest.mark.parametrize("dtype", CODE_TYPES)
+def test_every_bit_of_a_code_counts_and_sums_do_not_wrap(dtype):
+    """Codes that differ in one bit are different bins; counts go beyond 255."""
+    bits = np.iinfo(dtype).bits
+    codes = np.repeat((dtype(1) << np.arange(bits).astype(dtype))[:, None], 1000, axis=1)
+    counts = np.empty((bits, bits))
+    gather.count_shared(codes, 0, bits, counts)
+    np.testing.assert_array_equal(counts, 1000 * np.eye(bits))

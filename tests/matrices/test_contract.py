@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import InputError
+from gramless.matrices.stacked import WithIntercept
 
 TAILS = [(), (0,), (1,), (3,), (10,)]
 
@@ -53,6 +54,35 @@ def test_out_is_written_over_and_returned(matrix, dense, tail):
         out = np.full((len(twin), *tail), np.nan)
         assert product(operand, out=out) is out
         assert out.tobytes() == product(operand).tobytes()
+
+
+def with_and_without_intercept(matrix, dense):
+    ones = np.ones((len(dense), 1))
+    return [(matrix, dense), (WithIntercept(matrix), np.hstack([dense, ones]))]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_add_rmatvec_adds(matrix, dense, tail):
+    for whole, twin in with_and_without_intercept(matrix, dense):
+        v, out = draw((len(twin), *tail)), draw((twin.shape[1], *tail), 1)
+        operand, expected = v.copy(), out + twin.T @ v
+        whole.add_rmatvec(v, out)
+        close(out, expected)
+        np.testing.assert_array_equal(v, operand)
+
+
+def test_add_rmatvec_refuses_operands_of_a_wrong_shape(matrix, dense):
+    for shape in [(), (len(dense) + 1,), (len(dense), 2, 2)]:
+        with pytest.raises(InputError, match=str(len(dense))):
+            matrix.add_rmatvec(draw(shape), np.zeros(dense.shape[1]))
+
+
+def test_row_gram(matrix, dense):
+    few = slice(0, 150)
+    for whole, twin in with_and_without_intercept(matrix, dense):
+        gram = whole.take_rows(few).row_gram()
+        close(gram, twin[few] @ twin[few].T)
+        np.testing.assert_array_equal(gram, gram.T)
 
 
 @pytest.mark.parametrize("tail", [(), (4,)])
@@ -193,3 +223,11 @@ def test_threads_change_no_bit(sample, kind):
         assert other.matvec(w).tobytes() == one.matvec(w).tobytes()
         assert other.rmatvec(v).tobytes() == one.rmatvec(v).tobytes()
         assert other.gram_diagonal().tobytes() == one.gram_diagonal().tobytes()
+        added, expected = w.copy(), w.copy()
+        other.add_rmatvec(v, added)
+        one.add_rmatvec(v, expected)
+        assert added.tobytes() == expected.tobytes()
+    few = slice(0, 150)
+    for other in others:
+        gram = other.take_rows(few).row_gram()
+        assert gram.tobytes() == one.take_rows(few).row_gram().tobytes()

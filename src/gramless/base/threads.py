@@ -6,8 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from numbers import Integral
 from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 from gramless.base.errors import InputError
 
@@ -16,6 +20,7 @@ T = TypeVar("T")
 _lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 _inside = threading.local()
+_blas_turn = threading.RLock()
 
 
 def available_cpus() -> int:
@@ -121,6 +126,21 @@ def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
     return [(i, min(i + block_rows, n_rows)) for i in range(0, n_rows, block_rows)]
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: its results must not depend on the number of threads.
+
+    The limit is the process's, so callers take turns: only call BLAS inside.
+    """
+    with _blas_turn, _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 def _pool(n_helpers: int) -> ThreadPoolExecutor:
     with _lock:
         if n_helpers not in _pools:
@@ -130,8 +150,9 @@ def _pool(n_helpers: int) -> ThreadPoolExecutor:
 
 def _forget_pools() -> None:
     """Drop the pools in a forked child, where their threads do not exist."""
-    global _lock
+    global _lock, _blas_turn
     _lock = threading.Lock()
+    _blas_turn = threading.RLock()
     _pools.clear()
     _inside.active = False
 

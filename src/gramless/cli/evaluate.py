@@ -6,7 +6,12 @@ from typing import Any
 
 from gramless.base.errors import InputError
 from gramless.cli.loading import load_predictor, read_for
-from gramless.cli.metrics import alike, classification_metrics, regression_metrics
+from gramless.cli.metrics import (
+    alike,
+    classification_metrics,
+    probability_metrics,
+    regression_metrics,
+)
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartOption, Target
 from gramless.cli.reading import checked_labels, labels_of, rows_for, target_name
 from gramless.cli.report import facts, listing, number, reporting
@@ -25,7 +30,8 @@ def evaluate(
 
     Regression: RMSE, also relative to the standard deviation of the labels,
     mean absolute error and R2. Classification: error, accuracy, balanced
-    accuracy, and precision and recall of each class. Without --target, the one
+    accuracy, and precision and recall of each class; log loss, Brier score and
+    reliability of the probabilities where the model has them. Without --target, the one
     column that is no input of the model holds the labels.
     """
     with reporting(as_json, debug) as report:
@@ -45,6 +51,12 @@ def evaluate(
                 truth, classes[np.searchsorted(predictor.classes_, predicted)]
             )
             shown = _classification_tables(found)
+            if hasattr(predictor, "predict_proba"):
+                columns = {str(label): k for k, label in enumerate(classes)}
+                known = np.array([columns.get(str(label), -1) for label in truth])
+                judged = probability_metrics(known, predictor.predict_proba(X))
+                found |= judged
+                shown += _probability_tables(judged)
         else:
             found = regression_metrics(y, predicted)
             shown = [facts({key: number(found[key]) for key in found})]
@@ -93,3 +105,14 @@ def _classification_tables(found: dict[str, Any]) -> list[Any]:
         cells = [[name, *row] for name, row in zip(names, found["confusion"], strict=True)]
         tables.append(listing("Confusion: true class by predicted class", ["", *names], cells))
     return tables
+
+
+def _probability_tables(found: dict[str, Any]) -> list[Any]:
+    rows = [
+        [f"{part['rows']:,}", f"{part['predicted']:.3f}", f"{part['observed']:.3f}"]
+        for part in found["reliability"]
+    ]
+    return [
+        facts({"log loss": number(found["log_loss"]), "Brier score": number(found["brier"])}),
+        listing("Reliability of the predicted class", ["rows", "said", "right"], rows),
+    ]

@@ -45,6 +45,14 @@ Grids = Annotated[
         "--n-grids", min=1, help="Random grids; by default 512 or, on small tables, up to 2,048."
     ),
 ]
+LossName = Annotated[
+    str,
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help="squared; classes also squared_hinge, logistic; numbers also huber, median.",
+    ),
+]
 Bandwidth = Annotated[
     str, typer.Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
 ]
@@ -63,6 +71,7 @@ def fit(
     weight: Weight = None,
     kernel: KernelName = "laplacian",
     n_grids: Grids = None,
+    loss: LossName = "squared",
     bandwidth: Bandwidth = "auto",
     alpha: Alpha = "auto",
     scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
@@ -79,6 +88,7 @@ def fit(
     here and kept in the model file.
     """
     options = {
+        "loss": loss,
         "bandwidth": auto_or_number(bandwidth, "--bandwidth"),
         "alpha": auto_or_number(alpha, "--alpha"),
         "scaling": scaling,
@@ -173,6 +183,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "trials": len(model.search_),
         "iterations": model.n_iter_,
         "status": model.status_,
+        "loss": model.loss_.name,
         "seconds": report.seconds,
     }
     shown = {
@@ -185,6 +196,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "relevance": "equal" if model.settings_.relevance is None else "learned",
         "alpha": number(model.alpha_),
         "features": f"{document['grids']:,} grids, {n_columns:,} bins",
+        "loss": model.loss_.name,
         "solver": f"{model.status_} after {model.n_iter_} iterations",
         "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
         "model": f"{path} ({sized(document['bytes'])})",

@@ -93,6 +93,53 @@ def classification_metrics(y: NDArray[Any], predicted: NDArray[Any]) -> dict[str
     return found
 
 
+def probability_metrics(truth: NDArray[Any], probabilities: NDArray[Any]) -> dict[str, Any]:
+    """Judge predicted probabilities.
+
+    Parameters
+    ----------
+    truth : ndarray (n_rows,) of int
+        Column of each row's true class; -1 for a class that the model does not know.
+    probabilities : ndarray (n_rows, n_classes)
+
+    Returns
+    -------
+    dict
+        ``log_loss`` (natural logarithm, probabilities no smaller than 1e-15),
+        ``brier`` (mean squared distance to the truth, summed over the classes)
+        and ``reliability``: rows by the probability of the predicted class, in
+        tenths, with its mean (``predicted``) and how often it was right
+        (``observed``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = probability_metrics(np.array([0, 1]), np.array([[0.75, 0.25], [0.75, 0.25]]))
+    >>> found["brier"], found["reliability"]
+    (0.625, [{'rows': 2, 'predicted': 0.75, 'observed': 0.5}])
+    """
+    import numpy as np
+
+    known = truth >= 0
+    rows = np.arange(len(truth))
+    given = np.where(known, probabilities[rows, truth], 0.0)
+    squares = (probabilities**2).sum(axis=1) - 2.0 * given + 1.0
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
+    tenth = np.minimum((confidence * 10.0).astype(int), 9)
+    return {
+        "log_loss": float(-np.log(np.maximum(given, 1e-15)).mean()),
+        "brier": float(squares.mean()),
+        "reliability": [
+            {
+                "rows": int(np.count_nonzero(tenth == k)),
+                "predicted": float(confidence[tenth == k].mean()),
+                "observed": float(right[tenth == k].mean()),
+            }
+            for k in np.unique(tenth)
+        ],
+    }
+
+
 def alike(y: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return true labels and a model's classes as values of one type.
 

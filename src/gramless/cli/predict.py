@@ -20,6 +20,9 @@ Out = Annotated[
     typer.Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Add the responses of each class.")]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", help="Add the probability of each class.")
+]
 
 
 def predict(
@@ -27,6 +30,7 @@ def predict(
     data: DataFile,
     output: Out = None,
     scores: Scores = False,
+    probabilities: Probabilities = False,
     part: PartOption = "auto",
     n_jobs: Jobs = None,
     as_json: AsJson = False,
@@ -44,6 +48,8 @@ def predict(
             X = rows_for(predictor, read_for(predictor, data, part))
         with report.stage("predict", "predicting"):
             columns = _columns(predictor, X, scores)
+            if probabilities:
+                columns |= _probabilities(predictor, X)
         n_rows = len(columns["prediction"])
         document: dict[str, Any] = {"rows": n_rows, "seconds": report.seconds}
         if output is not None:
@@ -69,6 +75,13 @@ def _columns(model: Any, X: Any, scores: bool) -> dict[str, Any]:
         return {"prediction": labels, f"score_{model.classes_[1]}": responses}
     by_class = {f"score_{c}": responses[:, k] for k, c in enumerate(model.classes_)}
     return {"prediction": model.classes_[responses.argmax(axis=1)], **by_class}
+
+
+def _probabilities(model: Any, X: Any) -> dict[str, Any]:
+    if not hasattr(model, "predict_proba"):
+        raise InputError("--probabilities needs a classifier fitted with --loss logistic.")
+    found = model.predict_proba(X)
+    return {f"probability_{c}": found[:, k] for k, c in enumerate(model.classes_)}
 
 
 def _write(file: IO[str], columns: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +21,12 @@ from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_ro
 from gramless.features.scaling import SCALINGS, Scaler, ScalingKind
 from gramless.features.table import TableEncoder, is_frame
 from gramless.kernels import bandwidth_vector
+from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Solver
-from gramless.tuning.search import Choices, Data, Search, Settings
+from gramless.tuning.alpha import mean_loss, search_alpha
+from gramless.tuning.search import Choices, Data, Score, Search, Settings
 
 FEATURE_MAPS = {"binning": RandomBinning}
 """Feature maps by name."""
@@ -41,23 +44,26 @@ class KernelMachine(BaseEstimator, ABC):
     """Common base of :class:`KernelRegressor` and :class:`KernelClassifier`."""
 
     _free_intercept: ClassVar[bool]
+    _losses: ClassVar[dict[str, Loss]]
 
     def __init__(
         self,
         features: str | RandomBinning = "binning",
         *,
+        loss: str | Loss = "squared",
         bandwidth: float | Any | str = "auto",
         alpha: float | str = "auto",
         scaling: str = "auto",
         relevance: str = "auto",
         solver: str | Solver = "auto",
-        tol: float = 3e-3,
+        tol: float = 1e-2,
         max_iter: int = 100,
         random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.features = features
+        self.loss = loss
         self.bandwidth = bandwidth
         self.alpha = alpha
         self.scaling = scaling
@@ -89,7 +95,7 @@ class KernelMachine(BaseEstimator, ABC):
         ValueError
             On NaN, infinity, one class, wrong shapes or wrong parameters.
         """
-        solver, self.solver_reason_ = self._solver()
+        self._solver(self._named_loss())
         rows, y = self._check_training(X, y)
         weight = None
         if sample_weight is not None:
@@ -100,9 +106,12 @@ class KernelMachine(BaseEstimator, ABC):
             if not kept.any():
                 raise InputError(f"{type(self).__name__}: every sample weight is zero.")
             rows, y, weight = rows[kept], y[kept], weight[kept] / weight.max()
+        weight = self._weigh(y, weight)
         data = Data(
             rows, self._encode_targets(y, weight), weight, self._score, self._free_intercept
         )
+        self.loss_ = self._loss_of(data.n_outputs)
+        solver, self.solver_reason_ = self._solver(self.loss_)
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
         search = self._search(data, clone(feature_map), seed)
@@ -110,11 +119,30 @@ class KernelMachine(BaseEstimator, ABC):
         self._final_fit(data, feature_map, settings, search, solver)
         return self
 
-    def _solver(self) -> tuple[Solver, str]:
-        """Check what a solve needs before any work begins; return the solver and the reason."""
+    def _solver(self, loss: Loss) -> tuple[Solver, str]:
+        """Check what a solve needs; return the solver and the reason."""
         thread_count(self.n_jobs)
         tol, max_iter = check_number(self, "tol"), check_count(self, "max_iter")
-        return choose_solver(self.solver, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
+        return choose_solver(self.solver, tol=tol, max_iter=max_iter, loss=loss, n_jobs=self.n_jobs)
+
+    def _named_loss(self) -> Loss:
+        """Return the loss by its name, or as it is given."""
+        if isinstance(self.loss, str) and self.loss in self._losses:
+            return self._losses[self.loss]
+        if not isinstance(self.loss, str) and type(self.loss) in map(type, self._losses.values()):
+            return self.loss
+        raise InputError(
+            f"{type(self).__name__}: loss must be one of {', '.join(map(repr, self._losses))}; "
+            f"got {self.loss!r}."
+        )
+
+    def _loss_of(self, n_outputs: int) -> Loss:
+        """Return the loss of so many outputs."""
+        return self._named_loss()
+
+    def _weigh(self, y: NDArray, weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Return the weights of the rows, with those that the targets ask for."""
+        return weight
 
     def _check_training(self, X: Any, y: Any) -> tuple[Rows, NDArray]:
         self.encoder_ = None
@@ -173,7 +201,10 @@ class KernelMachine(BaseEstimator, ABC):
         if decided or search.data.rows.shape[0] < _ENOUGH_TO_SEARCH:
             alpha = _DEFAULT_ALPHA if choices.alpha is None else choices.alpha
             return choices.settings(alpha)
-        return search.run()
+        settings = search.run()
+        if choices.alpha is None and self.loss_.name != "squared":
+            settings = search_alpha(search, settings, self.loss_, self._score_of(self.loss_))
+        return settings
 
     def _final_fit(
         self,
@@ -194,7 +225,7 @@ class KernelMachine(BaseEstimator, ABC):
         feature_map.set_params(bandwidth=self.bandwidth_ * self.scaler_.unit)
         Z = data.matrix(feature_map.fit_rows(self.scaler_.rows(data.rows, self.n_jobs)))
         self.features_ = feature_map
-        solution = solver.solve(data.problem(Z, self.alpha_))
+        solution = solver.solve(replace(data.problem(Z, self.alpha_), loss=self.loss_))
         self.coef_, self.intercept_ = self._in_units(solution.weights)
         self.n_iter_, self.status_, self.history_ = (
             solution.n_iter,
@@ -257,6 +288,10 @@ class KernelMachine(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _score_of(self, loss: Loss) -> Score:
+        """Return how alpha is judged for a loss: by its mean on held-back rows."""
+        return mean_loss(loss)
 
     @abstractmethod
     def _target_options(self) -> dict[str, Any]:

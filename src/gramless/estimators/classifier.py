@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from gramless.base.errors import InputError
+from gramless.base.random import RandomState
 from gramless.estimators.base import KernelMachine
+from gramless.features.binning import RandomBinning
+from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.base import Vector
+from gramless.solvers.objective import Solver
+from gramless.tuning.search import Score
+
+
+def _has_probabilities(model: Any) -> bool:
+    """Tell whether ``predict_proba`` means something; say why not otherwise."""
+    if model.loss == "logistic" or isinstance(model.loss, Logistic):
+        return True
+    raise AttributeError(
+        f"predict_proba needs loss='logistic'; this model has loss={model.loss!r}."
+    )
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification on random features, with no knobs to turn.
 
-    One-vs-rest least squares (RB16, equation 1, with targets -1 and 1): all
-    classes are solved together over one feature matrix. What is left on
+    By default one-vs-rest least squares (RB16, equation 1, with targets -1 and
+    1): all classes are solved together over one feature matrix. What is left on
     ``"auto"`` is chosen on held-back rows.
 
     Parameters
@@ -27,6 +44,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     features : str or feature map, default="binning"
         ``"binning"`` is :class:`RandomBinning` with the Laplacian kernel and 512
         grids, up to 2,048 on small tables.
+    loss : {"squared", "squared_hinge", "logistic"} or Loss, default="squared"
+        "logistic" has ``predict_proba``; for more than two classes it is the
+        multinomial loss. The others are one against the rest.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of the classes, as in scikit-learn; they multiply
+        ``sample_weight``.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
@@ -36,12 +59,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     relevance : {"auto", "equal"}, default="auto"
         "auto" weighs inputs by how much they move the prediction, if that
         predicts held-back rows better.
-    solver : {"auto", "pcg", "jacobi", "cg"} or Solver, default="auto"
-        Conjugate gradients, preconditioned by the root of the bin counts, by
-        the counts themselves, or plain.
-    tol : float, default=3e-3
-        On the gradient relative to the start; the objective is then within
-        some 1e-5 of its minimum.
+    solver : {"auto", "pcg", "root", "jacobi", "cg", "gmres", "newton"} or Solver, default="auto"
+        "auto" is "newton" for losses other than the squared one, else "pcg":
+        conjugate gradients, preconditioned by a sample of the rows; "root" and
+        "jacobi" use bin counts, "cg" nothing.
+    tol : float, default=1e-2
+        On the gradient relative to the start, in the preconditioner's norm; the
+        objective is then within about 1e-4 of its minimum, relative to the way
+        from the start.
     max_iter : int, default=100
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
@@ -89,6 +114,44 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     # A row of no known bin should be undecided, not of the larger class: ijcnn1's test error
     # falls from 1.4 to 1.1 %. Every grid's bins sum to a constant, so one can still be fitted.
     _free_intercept = False
+    _losses: ClassVar[dict[str, Loss]] = {
+        "squared": Squared(),
+        "squared_hinge": SquaredHinge(),
+        "logistic": Logistic(),
+    }
+
+    def __init__(
+        self,
+        features: str | RandomBinning = "binning",
+        *,
+        loss: str | Loss = "squared",
+        class_weight: dict[Any, float] | str | None = None,
+        bandwidth: float | Any | str = "auto",
+        alpha: float | str = "auto",
+        scaling: str = "auto",
+        relevance: str = "auto",
+        solver: str | Solver = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 100,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            features,
+            loss=loss,
+            bandwidth=bandwidth,
+            alpha=alpha,
+            scaling=scaling,
+            relevance=relevance,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the raw responses.
@@ -119,6 +182,66 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if responses.ndim == 1:
             return self.classes_[(responses > 0).astype(np.intp)]
         return self.classes_[responses.argmax(axis=1)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class; with the logistic loss only.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        responses = self.decision_function(X)
+        if responses.ndim == 1:
+            return np.column_stack([expit(-responses), expit(responses)])
+        return softmax(responses, axis=1)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        responses = self.decision_function(X)
+        if responses.ndim == 1:
+            return np.column_stack([log_expit(-responses), log_expit(responses)])
+        return log_softmax(responses, axis=1)
+
+    def _loss_of(self, n_outputs: int) -> Loss:
+        loss = self._named_loss()
+        return Multinomial() if n_outputs > 1 and loss.name == "logistic" else loss
+
+    def _score_of(self, loss: Loss) -> Score:
+        return self._score if loss.name == "squared_hinge" else super()._score_of(loss)
+
+    def _weigh(self, y: NDArray, weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        if self.class_weight is None:
+            return weight
+        own = self._class_weights(y, weight)
+        if not (np.isfinite(own).all() and (own > 0).all()):
+            raise InputError(
+                "KernelClassifier: class_weight must hold positive numbers, and a class that is "
+                "left out counts as 1."
+            )
+        return own / own.max() if weight is None else weight * own / own.max()
+
+    def _class_weights(self, y: NDArray, weight: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Return each row's class weight; "balanced" counts rows by their sample weights."""
+        if self.class_weight != "balanced":
+            return compute_sample_weight(self.class_weight, y)
+        _, number = np.unique(y, return_inverse=True)
+        counts = np.bincount(number, weights=weight)
+        return (counts.sum() / (len(counts) * counts))[number]
 
     def _target_options(self) -> dict[str, Any]:
         return {"multi_output": False}

@@ -20,8 +20,18 @@ from gramless.features.grids import Grids, KnownBins
 from gramless.features.scaling import Scaler
 from gramless.features.table import TableEncoder
 from gramless.kernels import Kernel, as_kernel, from_config
+from gramless.losses import (
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothPinball,
+    Squared,
+    SquaredHinge,
+)
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi
+from gramless.solvers.gmres import Gmres
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.tuning.search import Settings
 
 Tensors = dict[str, NDArray[Any]]
@@ -32,7 +42,12 @@ MODELS: dict[str, type[Any]] = {
 }
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Scaler, Settings, ConjugateGradient, RootJacobi, Jacobi, Identity)
+    for kind in (
+        *(Scaler, Settings),
+        *(ConjugateGradient, Gmres, NewtonCG),
+        *(SampledRows, RootJacobi, Jacobi, Identity),
+        *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball),
+    )
 }
 
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from gramless.estimators.base import KernelMachine
+from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import Vector
 
 
@@ -24,6 +25,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     features : str or feature map, default="binning"
         ``"binning"`` is :class:`RandomBinning` with the Laplacian kernel and 512
         grids, up to 2,048 on small tables.
+    loss : {"squared", "huber", "median"} or Loss, default="squared"
+        "huber" is squared to half a standard deviation of the targets and linear
+        beyond; "median" predicts the median. ``SmoothPinball(0.9)`` predicts
+        another quantile. Parameters of a loss are in standard deviations of the
+        targets.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
@@ -33,12 +39,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     relevance : {"auto", "equal"}, default="auto"
         "auto" weighs inputs by how much they move the prediction, if that
         predicts held-back rows better.
-    solver : {"auto", "pcg", "jacobi", "cg"} or Solver, default="auto"
-        Conjugate gradients, preconditioned by the root of the bin counts, by
-        the counts themselves, or plain.
-    tol : float, default=3e-3
-        On the gradient relative to the start; the objective is then within
-        some 1e-5 of its minimum.
+    solver : {"auto", "pcg", "root", "jacobi", "cg", "gmres", "newton"} or Solver, default="auto"
+        "auto" is "newton" for losses other than the squared one, else "pcg":
+        conjugate gradients, preconditioned by a sample of the rows; "root" and
+        "jacobi" use bin counts, "cg" nothing.
+    tol : float, default=1e-2
+        On the gradient relative to the start, in the preconditioner's norm; the
+        objective is then within about 1e-4 of its minimum, relative to the way
+        from the start.
     max_iter : int, default=100
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
@@ -83,6 +91,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     """
 
     _free_intercept = True
+    _losses: ClassVar[dict[str, Loss]] = {
+        "squared": Squared(),
+        "huber": Huber(0.5),
+        "median": SmoothPinball(0.5),
+    }
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return predictions.

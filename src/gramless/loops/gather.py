@@ -123,3 +123,21 @@ def scatter_add_rows(codes, starts, values, n_columns, out):  # type: ignore[no-
             a = np.int64(start + codes[n_grids - 1, i]) * width
             for k in range(width):
                 out[a + k] += values[i * width + k]
+
+
+@loop
+def count_shared(codes, first, last, counts):  # type: ignore[no-untyped-def]
+    """Count the grids in which rows ``first:last`` share a known bin with those before them.
+
+    ``codes`` are (n_rows, n_grids) here; both triangles of ``counts`` are written.
+    """
+    n_grids = codes.shape[1]
+    for i in range(first, last):
+        a = codes[i]
+        for j in range(i + 1):
+            b = codes[j]
+            total = 0
+            for r in range(n_grids):
+                total += (a[r] == b[r]) & (a[r] != 0)
+            counts[i, j] = total
+            counts[j, i] = total

@@ -35,6 +35,12 @@ class FeatureMatrix(Protocol):
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ v``: (N,) or (N, K) to (D,) or (D, K)."""
 
+    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+        """Add ``Z.T @ v`` to ``out``, a C-contiguous array of float64."""
+
+    def row_gram(self) -> NDArray[np.float64]:
+        """Return ``Z @ Z.T``, (N, N): for a few rows."""
+
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``, shape (D,)."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -157,20 +157,69 @@ class BinnedMatrix:
             sums = np.empty((self.shape[1] + self.n_grids, *v.shape[1:]))
         else:
             sums = _target(out, shape)
-        n_columns = v.shape[1] if v.ndim == 2 else 1
-        values, target = v.reshape(-1) * self.scale, sums.reshape(-1)
-        bounds = (self.offsets + self.has_unseen * np.arange(self.n_grids + 1)) * n_columns
+        values, flat = v * self.scale, sums.reshape(-1)
+        bounds = self.offsets + self.has_unseen * np.arange(self.n_grids + 1)
+        bounds *= sums.size // max(1, len(sums))
 
         def scatter(a: int, b: int) -> None:
-            codes, starts = self.codes[a:b], self._starts[a:b]
-            target[bounds[a] : bounds[b]] = 0.0
-            if v.ndim == 1:
-                loops.scatter_add(codes, starts, values, target)
-            else:
-                loops.scatter_add_rows(codes, starts, values, n_columns, target)
+            flat[bounds[a] : bounds[b]] = 0.0
+            self._scatter(values, a, b, flat)
 
-        map_blocks(scatter, row_blocks(self.n_grids, self._task_grids(n_columns)), self.n_jobs)
+        self._over_grids(scatter, values)
         return _into(out, self._without_unseen(sums))
+
+    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+        """Add ``Z.T @ v`` to ``out``: :meth:`rmatvec` where few columns are touched.
+
+        Parameters
+        ----------
+        v : array (n_rows,) or (n_rows, K)
+        out : array (n_columns,) or (n_columns, K) of float64, C-contiguous
+
+        Raises
+        ------
+        InputError
+            If ``out`` is anything else.
+        """
+        v = self._operand(v, self.shape[0], "v")
+        wanted = (self.shape[1], *v.shape[1:])
+        if _target(out, wanted) is not out:
+            raise InputError(
+                f"BinnedMatrix: add_rmatvec needs a writable C-contiguous float64 array of shape "
+                f"{wanted}, got {out.dtype} of shape {out.shape}."
+            )
+        if self.has_unseen:
+            out += self.rmatvec(v)
+            return
+        values, flat = v * self.scale, out.reshape(-1)
+        self._over_grids(lambda a, b: self._scatter(values, a, b, flat), values)
+
+    def row_gram(self) -> NDArray[np.float64]:
+        """Return ``Z @ Z.T``: how many bins two rows share, times ``scale**2``.
+
+        Notes
+        -----
+        n_rows**2 / 2 * n_grids comparisons of small integers, some 8 a ns and core;
+        8 * n_rows**2 bytes.
+        """
+        codes, n_rows = np.ascontiguousarray(self.codes.T), self.shape[0]
+        gram = np.zeros((n_rows, n_rows))
+        parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
+        map_blocks(lambda a, b: loops.count_shared(codes, a, b, gram), parts, self.n_jobs)
+        gram *= self.scale**2
+        return gram
+
+    def _scatter(self, values: Vector, a: int, b: int, sums: NDArray[np.float64]) -> None:
+        """Add each row's values to the flat ``sums`` of its bins in grids ``a:b``."""
+        codes, starts = self.codes[a:b], self._starts[a:b]
+        if values.ndim == 1:
+            loops.scatter_add(codes, starts, values, sums)
+        else:
+            loops.scatter_add_rows(codes, starts, values.reshape(-1), values.shape[1], sums)
+
+    def _over_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
+        n_columns = values.shape[1] if values.ndim == 2 else 1
+        map_blocks(work, row_blocks(self.n_grids, self._task_grids(n_columns)), self.n_jobs)
 
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the weighted bin counts, scaled.

@@ -49,6 +49,15 @@ class WithIntercept:
         out[-1] = v.sum(axis=0)
         return out
 
+    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+        """Add ``Z.T @ v`` and the sum of ``v`` to ``out``."""
+        self.matrix.add_rmatvec(v, out[:-1])
+        out[-1] += v.sum(axis=0)
+
+    def row_gram(self) -> NDArray[np.float64]:
+        """Return the matrix's own, and 1 everywhere."""
+        return self.matrix.row_gram() + 1.0
+
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the matrix's diagonal and the sum of the weights."""
         total = self.shape[0] if weights is None else weights.sum()

@@ -5,19 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gramless.base.errors import InputError
+from gramless.losses import Loss, Squared
 from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.gmres import Gmres
+from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Solver
-from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi
+from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 
-SOLVERS: dict[str, ConjugateGradient] = {
-    "pcg": ConjugateGradient(RootJacobi()),
+SOLVERS: dict[str, ConjugateGradient | Gmres | NewtonCG] = {
+    "pcg": ConjugateGradient(SampledRows()),
+    "root": ConjugateGradient(RootJacobi()),
     "jacobi": ConjugateGradient(Jacobi()),
     "cg": ConjugateGradient(Identity()),
+    "gmres": Gmres(),
+    "newton": NewtonCG(),
 }
+_ANY_LOSS = ("newton",)
 
 
 def choose_solver(
-    solver: str | Solver, *, tol: float, max_iter: int, n_jobs: int | None = None
+    solver: str | Solver,
+    *,
+    tol: float,
+    max_iter: int,
+    loss: Loss | None = None,
+    n_jobs: int | None = None,
 ) -> tuple[Solver, str]:
     """Turn a name into a solver.
 
@@ -28,6 +40,8 @@ def choose_solver(
         which is returned as it is.
     tol, max_iter : float, int
         Options of a solver given by name.
+    loss : Loss, default=Squared()
+        What is to be minimised.
     n_jobs : int or None
 
     Returns
@@ -39,25 +53,36 @@ def choose_solver(
     Raises
     ------
     InputError
-        If the name is unknown, or the object has no ``solve``.
+        If the name is unknown or cannot minimise the loss, or the object has no
+        ``solve``.
 
     Examples
     --------
     >>> choose_solver("cg", tol=1e-3, max_iter=50)[1]
     'cg, as asked'
     """
+    loss = Squared() if loss is None else loss
     unusable = isinstance(solver, type) or not hasattr(solver, "solve")
     if not isinstance(solver, str) and unusable:
         raise InputError(f"solver must be a name or an object with a solve method, got {solver!r}.")
     if not isinstance(solver, str):
         return solver, f"{type(solver).__name__}, as given"
-    if solver == "auto":
-        reason = "pcg: squared loss on bins, whose counts give the diagonal"
-        return choose_solver("pcg", tol=tol, max_iter=max_iter, n_jobs=n_jobs)[0], reason
-    if solver not in SOLVERS:
+    name, reason = (solver, "as asked") if solver != "auto" else _best(loss)
+    if name not in SOLVERS:
         raise InputError(
             f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or an object "
             f"with a solve method."
         )
-    chosen = replace(SOLVERS[solver], tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    return chosen, f"{solver}, as asked"
+    if loss.name != "squared" and name not in _ANY_LOSS:
+        raise InputError(
+            f"solver {name!r} minimises the squared loss; for the loss {loss.name!r} use 'auto' or "
+            f"{', '.join(map(repr, _ANY_LOSS))}."
+        )
+    chosen = replace(SOLVERS[name], tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
+
+
+def _best(loss: Loss) -> tuple[str, str]:
+    if loss.name == "squared":
+        return "pcg", "squared loss, preconditioned with a sample of the rows"
+    return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"

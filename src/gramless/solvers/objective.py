@@ -81,7 +81,8 @@ class Solution:
     ----------
     weights : array (n_columns,) or (n_columns, K)
     status : str
-        ``"converged"``, ``"max_iter"`` or ``"stopped"`` (by the callback).
+        ``"converged"``, ``"max_iter"``, ``"stopped"`` (by the callback) or
+        ``"stalled"`` (no step lowers the objective any more).
     n_iter : int
     history : list of dict
         One entry an iteration: ``objective`` and ``residual``, the norm of the

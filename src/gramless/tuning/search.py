@@ -26,6 +26,7 @@ from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
+from gramless.solvers.preconditioners import SampledRows
 from gramless.tuning.relevance import learned_relevance
 from gramless.tuning.splits import holdout_splits
 
@@ -38,6 +39,7 @@ ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
 _STEPS = (2.0, 2.0**0.5)
 _ITERATIONS = 16
+_TOL = 3e-2
 _TIE = 1.01
 """Of alphas whose scores differ by less, the strongest: few iterations hide overfitting."""
 _RELEVANCE_ROUNDS = 3
@@ -176,13 +178,13 @@ class Search:
         n_rows = self.data.rows.shape[0]
         small, large = (10_000, 40_000) if few else (8_000, 24_000)
         n_grids = min(self.feature_map.n_grids, 96 if few else 64)
-        sample = _Sample(self, small, n_grids, 0.0)
+        sample = Sample(self, small, n_grids, 0.0)
         equal = self._best_bandwidth(sample, self._first_settings(), _STEPS, self.choices.scalings)
         best = equal
         if self.choices.relevance and self.choices.bandwidth is None:
             best = self._best_relevance(sample, equal)
         if n_rows > 1.5 * small:
-            sample = _Sample(self, large, n_grids, best.settings.alpha)
+            sample = Sample(self, large, n_grids, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
         return self._for_all_rows(best)
 
@@ -204,7 +206,7 @@ class Search:
 
     def _best_bandwidth(
         self,
-        sample: _Sample,
+        sample: Sample,
         start: Settings,
         steps: Sequence[float],
         scalings: Sequence[ScalingKind],
@@ -218,7 +220,7 @@ class Search:
         tried = [sample.trial(replace(best.settings, scaling=s)) for s in others]
         return min([best, *tried], key=_by_score)
 
-    def _refine(self, sample: _Sample, found: Settings, equal: Settings) -> Trial:
+    def _refine(self, sample: Sample, found: Settings, equal: Settings) -> Trial:
         """Ask again on more rows what the small sample decided."""
         rivals = [sample.trial(replace(found, scaling=s)) for s in self.choices.scalings]
         best = min(rivals, key=_by_score)
@@ -227,7 +229,7 @@ class Search:
             best = best if best.score <= _RELEVANCE_GAIN * plain.score else plain
         return best if self.choices.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
 
-    def _best_relevance(self, sample: _Sample, best: Trial) -> Trial:
+    def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
         """Learn weights of the inputs for as long as they lower the score."""
         trial, found = best, best
         for _ in range(_RELEVANCE_ROUNDS):
@@ -242,7 +244,7 @@ class Search:
             return best
         return self._walk(sample, found, _STEPS[-1])
 
-    def _walk(self, sample: _Sample, best: Trial, step: float) -> Trial:
+    def _walk(self, sample: Sample, best: Trial, step: float) -> Trial:
         """Follow the path of bandwidths, finer first, while the score improves."""
         centre = best
         for factor in (1.0 / step, step):
@@ -259,7 +261,7 @@ class Search:
         return best
 
 
-class _Sample:
+class Sample:
     """Rows drawn once for a stage of the search, their scalers fitted once each."""
 
     def __init__(self, search: Search, size: int, n_grids: int, centre_alpha: float) -> None:
@@ -316,10 +318,11 @@ class _Sample:
     ) -> list[tuple[list[float], int]]:
         """Return each alpha's validation curve and iterations, until two in a row are worse."""
         data, (training, validation) = self.search.data, self.splits[k]
-        _, Z, held_back = self._matrices(settings, k)
+        _, Z, held_back = self.matrices(settings, k)
         truth, weight = data.targets[validation], data.weights_of(validation)
         path: list[tuple[list[float], int]] = []
         weights = None
+        solver = self._solver(Z, data.problem(Z, 1.0, training).row_weights)
         for alpha in alphas:
             problem = data.problem(Z, alpha, training)
             curve: list[float] = []
@@ -328,7 +331,7 @@ class _Sample:
                 if iteration % 4 == 0:
                     curve.append(data.score(held_back.matvec(w), truth, weight))
 
-            solution = self._solver().solve(problem, weights, watch)
+            solution = solver.solve(problem, weights, watch)
             weights = solution.weights
             curve.append(data.score(held_back.matvec(weights), truth, weight))
             path.append((curve, solution.n_iter))
@@ -342,9 +345,9 @@ class _Sample:
         data, (training, _) = self.search.data, self.splits[0]
         if sp.issparse(data.rows) or data.rows.shape[1] > _RELEVANCE_COLUMNS:
             return None
-        feature_map, Z, _ = self._matrices(settings, 0)
+        feature_map, Z, _ = self.matrices(settings, 0)
         problem = data.problem(Z, settings.alpha, training)
-        weights = self._solver().solve(problem).weights
+        weights = self._solver(Z, problem.row_weights).solve(problem).weights
         weights = weights[: len(weights) - int(data.intercept)]
         scaler = self._scaler(settings.scaling, 0)
         most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
@@ -352,10 +355,12 @@ class _Sample:
         steps = 0.5 * self.search.bandwidth(settings, scaler) * scaler.unit
         return learned_relevance(feature_map, weights, np.asarray(rows), steps)
 
-    def _solver(self) -> ConjugateGradient:
-        return ConjugateGradient(tol=1e-2, max_iter=_ITERATIONS, n_jobs=self.search.n_jobs)
+    def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> ConjugateGradient:
+        """Return a solver for one matrix and any alpha."""
+        sample = SampledRows().draw(Z, row_weights)
+        return ConjugateGradient(sample, _TOL, _ITERATIONS, self.search.n_jobs)
 
-    def _matrices(self, settings: Settings, k: int) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
+    def matrices(self, settings: Settings, k: int) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
         """Return the fitted feature map, and the training and the held-back matrix."""
         (training, validation), n_jobs = self.splits[k], self.search.n_jobs
         rows = self.search.data.rows

@@ -1,4 +1,4 @@
-"""Losses and penalties against finite differences and brute-force minimisation."""
+"""Penalties against finite differences and brute-force minimisation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from gramless.base.errors import InputError
-from gramless.losses import Loss, Squared
 from gramless.penalties import L2
 
-LOSSES: list[Loss] = [Squared()]
-
-every_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 numbers = st.floats(-1e3, 1e3)
 alphas = st.floats(0.0, 1e3)
 steps = st.floats(1e-3, 1e2)
@@ -23,79 +19,6 @@ steps = st.floats(1e-3, 1e2)
 
 def vector(*values: float) -> NDArray[np.float64]:
     return np.array(values, dtype=np.float64)
-
-
-# Losses.
-
-
-@every_loss
-@given(z=numbers, y=numbers)
-def test_gradient_is_the_slope_of_the_value(loss: Loss, z: float, y: float) -> None:
-    step = 1e-3
-    low, high = loss.value(vector(z - step, z + step), vector(y, y))
-    slope = (high - low) / (2 * step)
-    assert loss.gradient(vector(z), vector(y))[0] == pytest.approx(slope, rel=1e-5, abs=1e-5)
-
-
-@every_loss
-@given(z=numbers, y=numbers)
-def test_curvature_is_the_slope_of_the_gradient(loss: Loss, z: float, y: float) -> None:
-    step = 1e-3
-    low, high = loss.gradient(vector(z - step, z + step), vector(y, y))
-    curvature = loss.curvature(vector(z), vector(y))[0]
-    assert curvature == pytest.approx((high - low) / (2 * step), rel=1e-6, abs=1e-6)
-    assert 0 <= curvature <= loss.smoothness
-
-
-@every_loss
-@given(a=numbers, b=numbers, y=numbers, share=st.floats(0, 1))
-def test_convexity(loss: Loss, a: float, b: float, y: float, share: float) -> None:
-    at_a, at_b, between = loss.value(vector(a, b, share * a + (1 - share) * b), vector(y, y, y))
-    assert between <= share * at_a + (1 - share) * at_b + 1e-9 * (1 + at_a + at_b)
-
-
-@every_loss
-@given(z=numbers, other=numbers, y=numbers)
-def test_smoothness_bounds_the_value(loss: Loss, z: float, other: float, y: float) -> None:
-    here, there = loss.value(vector(z, other), vector(y, y))
-    gap = other - z
-    bound = here + loss.gradient(vector(z), vector(y))[0] * gap + loss.smoothness * gap**2 / 2
-    assert there <= bound + 1e-9 * (1 + abs(bound) + here)
-
-
-@every_loss
-@pytest.mark.parametrize("z", [0.0, 5e-324, 1e-160, 1e150, -1e150])
-@pytest.mark.parametrize("y", [0.0, -1e-160, 1e150, -1e150])
-def test_extreme_values_are_finite(loss: Loss, z: float, y: float) -> None:
-    arguments = vector(z), vector(y)
-    assert np.isfinite(loss.value(*arguments)).all()
-    assert loss.value(*arguments)[0] >= 0
-    assert np.isfinite(loss.gradient(*arguments)).all()
-    assert np.isfinite(loss.curvature(*arguments)).all()
-
-
-@every_loss
-@pytest.mark.parametrize("shape", [(0,), (3,), (4, 2), (2, 0)])
-def test_elementwise_in_any_shape(loss: Loss, shape: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(0)
-    z, y = rng.normal(size=(2, *shape))
-    before = z.copy(), y.copy()
-    for function in (loss.value, loss.gradient, loss.curvature):
-        found = function(z, y)
-        assert found.shape == shape
-        for at in np.ndindex(shape):
-            assert found[at] == function(vector(z[at]), vector(y[at]))[0]
-    np.testing.assert_array_equal((z, y), before)
-
-
-def test_squared_loss_in_numbers() -> None:
-    z, y = vector(3.0, -1.0), vector(1.0, -1.0)
-    assert Squared().value(z, y).tolist() == [2.0, 0.0]
-    assert Squared().gradient(z, y).tolist() == [2.0, 0.0]
-    assert Squared().curvature(z, y).tolist() == [1.0, 1.0]
-
-
-# Penalties.
 
 
 @given(w=numbers, alpha=alphas, step=steps)

@@ -1,0 +1,115 @@
+"""The vector work of conjugate gradients, against NumPy and the memory bandwidth.
+
+A unit is a column of the matrix, times the outputs. Bytes are those that must move at least once:
+each array that is read, and again where it is written; what the last cache holds can be faster than
+memory. The arrays are cut into blocks as the solver cuts them. NumPy does the same on whole arrays,
+with room for what lies between, in one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from _timing import Case, memory_bandwidth, options, run
+
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.loops import conjugate as loops
+
+QUICK = {"columns": 2000, "outputs": 3}
+_BLOCK_NUMBERS = 1 << 15
+_SMALL = 1e-9
+"""Steps so short that no number grows, however often they are taken."""
+
+
+class Vectors:
+    """The state of a solver with some columns and outputs."""
+
+    def __init__(self, n_columns: int, n_outputs: int, n_jobs: int) -> None:
+        rng = np.random.default_rng(0)
+        shape = (n_columns, n_outputs)
+        self.direction, self.product, self.residual = rng.normal(size=(3, *shape))
+        self.weights, self.room = np.zeros(shape), np.empty(shape)
+        self.ridge = np.full(n_columns, _SMALL)
+        self.inverse = rng.random(n_columns)
+        self.length, self.ratio = np.full(n_outputs, _SMALL), np.full(n_outputs, 0.5)
+        self.parts = row_blocks(n_columns, max(1, _BLOCK_NUMBERS // n_outputs))
+        self.sums = np.zeros((len(self.parts), n_outputs))
+        self.n_jobs = n_jobs
+
+    def over_rows(self, function: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
+        """Call a loop on blocks of rows, as the solver does."""
+        calls = [
+            (*(array[a:b] for array in arrays), self.sums[k]) for k, (a, b) in enumerate(self.parts)
+        ]
+        map_blocks(function, calls, self.n_jobs)
+        return self.sums.sum(axis=0)
+
+    def add_ridge(self) -> None:
+        self.over_rows(loops.add_ridge, self.direction, self.ridge, self.product)
+
+    def advance(self) -> None:
+        arrays = (self.direction, self.product, self.inverse, self.weights, self.residual)
+        self.over_rows(partial(loops.advance, self.length), *arrays)
+
+    def redirect(self) -> None:
+        self.over_rows(
+            lambda residual, inverse, direction, _: loops.redirect(
+                self.ratio, residual, inverse, direction
+            ),
+            self.residual,
+            self.inverse,
+            self.direction,
+        )
+
+    def numpy_add_ridge(self) -> None:
+        np.multiply(self.direction, self.ridge[:, None], out=self.room)
+        self.product += self.room
+        np.einsum("dk,dk->k", self.direction, self.product)
+
+    def numpy_advance(self) -> None:
+        np.multiply(self.direction, self.length, out=self.room)
+        self.weights += self.room
+        np.multiply(self.product, self.length, out=self.room)
+        self.residual -= self.room
+        np.einsum("d,dk,dk->k", self.inverse, self.residual, self.residual)
+
+    def numpy_redirect(self) -> None:
+        self.direction *= self.ratio
+        np.multiply(self.residual, self.inverse[:, None], out=self.room)
+        self.direction += self.room
+
+
+def make_cases(n_columns: int, n_outputs: int, n_jobs: int) -> list[Case]:
+    """Make the three loops and their twins; wide arrays are passed so many times, narrow once."""
+    state = Vectors(n_columns, n_outputs, n_jobs)
+    label = "" if n_outputs == 1 else f" K={n_outputs}"
+    units = n_columns * n_outputs
+    cases = []
+    for name, wide in (("add_ridge", 3), ("advance", 6), ("redirect", 3)):
+        moved = 8 * (wide * units + n_columns)
+        peer = f"numpy {name}{label}"
+        numpy_run, own_run = getattr(state, f"numpy_{name}"), getattr(state, name)
+        cases.append(Case(peer, numpy_run, "column x output", units, moved))
+        cases.append(Case(f"{name}{label}", own_run, "column x output", units, moved, peer=peer))
+    return cases
+
+
+def all_cases(chosen: argparse.Namespace) -> list[Case]:
+    """Make the cases with one output and with several."""
+    return [
+        case
+        for n_outputs in dict.fromkeys((1, chosen.outputs))
+        for case in make_cases(chosen.columns, n_outputs, chosen.jobs)
+    ]
+
+
+def main() -> None:
+    chosen = options(__doc__, QUICK, columns=1_000_000, outputs=10, jobs=1)
+    run(all_cases(chosen), chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+
+
+if __name__ == "__main__":
+    main()

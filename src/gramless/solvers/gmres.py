@@ -1,0 +1,118 @@
+"""GMRES on the normal equations, as in the paper of 2016."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, gmres
+
+from gramless.base.errors import InputError
+from gramless.matrices.base import Vector
+from gramless.solvers.objective import Callback, Problem, Solution, columns
+
+
+@dataclass(frozen=True)
+class Gmres:
+    """Ridge regression by SciPy's GMRES (RB16, section 3.2), without preconditioner.
+
+    Kept for comparison: on a symmetric matrix it needs about as many products
+    as conjugate gradients, and ``restart`` more vectors.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        An output has converged when its gradient is at most ``tol`` times the
+        gradient at zero.
+    max_iter : int, default=200
+        Inner iterations an output.
+    restart : int, default=20
+        Vectors of ``n_columns`` kept between restarts.
+    n_jobs : int or None, default=None
+        Not used: the products of the matrix have their own threads.
+
+    Examples
+    --------
+    >>> from gramless.matrices.binned import BinnedMatrix
+    >>> from gramless.penalties import L2
+    >>> Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
+    >>> problem = Problem(Z, np.array([1.0, 2.0, 6.0]), L2(1.0))
+    >>> Gmres().solve(problem).weights.round(6)
+    array([0.6, 1.5])
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 200
+    restart: int = 20
+    n_jobs: int | None = None
+
+    def solve(
+        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise a squared-loss problem, one output after the other.
+
+        Parameters
+        ----------
+        problem : Problem
+            With the squared loss.
+        start : array (n_columns,) or (n_columns, K), optional
+            Weights to start from.
+        callback : callable, optional
+            ``callback(iteration, weights)`` once, at the end: GMRES has no
+            weights in between.
+
+        Returns
+        -------
+        Solution
+            ``n_iter`` is that of the hardest output.
+
+        Raises
+        ------
+        InputError
+            For another loss.
+        """
+        if problem.loss.name != "squared":
+            raise InputError(f"Gmres solves the squared loss only, not {problem.loss.name!r}.")
+        targets = columns(problem.targets)
+        found = np.zeros((problem.matrix.shape[1], targets.shape[1]))
+        if start is not None:
+            found += columns(start)
+        counts, residuals = [], []
+        for k in range(targets.shape[1]):
+            found[:, k], count, residual = self._solve_one(problem, targets[:, k], found[:, k])
+            counts.append(count)
+            residuals.append(residual)
+        weights = found.reshape(problem.matrix.shape[1], *problem.targets.shape[1:])
+        record = {"objective": problem.value(weights), "residual": max(residuals)}
+        status = "converged" if max(residuals) <= self.tol else "max_iter"
+        if callback is not None and callback(max(counts), weights):
+            status = "stopped"
+        return Solution(weights, status, max(counts), [record])
+
+    def _solve_one(self, problem: Problem, y: Vector, start: Vector) -> tuple[Vector, int, float]:
+        matrix, row_weights = problem.matrix, problem.row_weights
+        right = matrix.rmatvec(row_weights * y)
+        ridge = problem.penalty.diagonal(right)
+
+        def hessian(w: Vector) -> Vector:
+            w = w.reshape(-1)
+            return matrix.rmatvec(row_weights * matrix.matvec(w)) + ridge * w
+
+        size = float(np.linalg.norm(right))
+        if size == 0.0:
+            return np.zeros_like(right), 0, 0.0
+        steps: list[float] = []
+        restart = min(self.restart, self.max_iter)
+        w, _ = gmres(
+            LinearOperator((len(right), len(right)), matvec=hessian, dtype=np.float64),
+            right / size,
+            x0=start / size,
+            rtol=self.tol,
+            atol=0.0,
+            restart=restart,
+            maxiter=-(-self.max_iter // restart),
+            callback=steps.append,
+            callback_type="pr_norm",
+        )
+        w = np.asarray(w) * size
+        return w, len(steps), float(np.linalg.norm(right - hessian(w))) / size

@@ -1,0 +1,409 @@
+"""Losses: one set of properties for all of them, then what each is known for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from gramless.base.errors import InputError
+from gramless.losses import (
+    Huber,
+    Logistic,
+    Loss,
+    Multinomial,
+    SmoothPinball,
+    Squared,
+    SquaredHinge,
+)
+from gramless.solvers.conjugate import SoftmaxCurvature
+
+Array = NDArray[np.float64]
+
+N_CLASSES = 4
+LOSSES: dict[str, Loss] = {
+    "squared": Squared(),
+    "squared hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "multinomial": Multinomial(),
+    "huber": Huber(),
+    "narrow huber": Huber(0.2),
+    "median": SmoothPinball(),
+    "quantile": SmoothPinball(0.9, 0.5),
+}
+OF_LABELS = (SquaredHinge, Logistic, Multinomial)
+
+every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+numbers = st.one_of(st.floats(-3, 3), st.floats(-100, 100))
+
+
+def one_hot(classes: NDArray[np.integer] | list[int], n_classes: int) -> Array:
+    return np.where(np.arange(n_classes) == np.asarray(classes)[:, None], 1.0, -1.0)
+
+
+def vector(*values: float) -> Array:
+    return np.array(values, dtype=np.float64)
+
+
+def predictions(draw: st.DrawFn, loss: Loss) -> Array:
+    """Return a row of predictions, (K,), or one of them, (1,)."""
+    size = N_CLASSES if loss.coupled else 1
+    return np.array(draw(st.lists(numbers, min_size=size, max_size=size)))
+
+
+@st.composite
+def rows(draw: st.DrawFn, loss: Loss, n_points: int) -> tuple[Array, ...]:
+    """Return predictions (1, K) or (1,), as many as asked for, and the target of all of them."""
+    if loss.coupled:
+        y = one_hot([draw(st.integers(0, N_CLASSES - 1))], N_CLASSES)
+        return *(predictions(draw, loss)[None] for _ in range(n_points)), y
+    y = vector(draw(st.sampled_from([-1.0, 1.0]) if isinstance(loss, OF_LABELS) else numbers))
+    # Half of them near the target, where the corners are.
+    offsets = [y * draw(st.booleans()) for _ in range(n_points)]
+    return *(predictions(draw, loss) + offset for offset in offsets), y
+
+
+def slopes(function: Callable[[Array], Array], z: Array, step: float) -> Array:
+    """Return central differences of a scalar in every coordinate."""
+    found = np.empty_like(z)
+    for at in np.ndindex(z.shape):
+        high, low = z.copy(), z.copy()
+        high[at] += step
+        low[at] -= step
+        found[at] = ((function(high) - function(low)) / (2 * step)).sum()
+    return found
+
+
+# What all have in common.
+
+
+@every_loss
+@given(data=st.data())
+def test_gradient_is_the_slope_of_the_value(loss: Loss, data: st.DataObject) -> None:
+    z, y = data.draw(rows(loss, 1))
+    step = 1e-5
+    slope = slopes(lambda at: loss.value(at, y), z, step)
+    # A corner of the gradient within the step costs half of this.
+    corner = loss.smoothness * step
+    np.testing.assert_allclose(loss.gradient(z, y), slope, rtol=1e-6, atol=1e-6 + corner)
+
+
+@every_loss
+@given(data=st.data())
+def test_curvature_is_the_slope_of_the_gradient(loss: Loss, data: st.DataObject) -> None:
+    z, y = data.draw(rows(loss, 1))
+    step = 1e-4
+    curvature = loss.curvature(z, y)
+    for at in np.ndindex(z.shape):
+        shift = np.zeros_like(z)
+        shift[at] = step
+        around = [loss.curvature(z + way * shift, y)[at] for way in (-1.0, 1.0)]
+        assume(np.ptp([curvature[at], *around]) <= 1e-3 * loss.smoothness)
+        slope = (loss.gradient(z + shift, y) - loss.gradient(z - shift, y))[at] / (2 * step)
+        assert curvature[at] == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+@every_loss
+@given(data=st.data(), share=st.floats(0, 1))
+def test_value_is_convex(loss: Loss, data: st.DataObject, share: float) -> None:
+    a, b, y = data.draw(rows(loss, 2))
+    at_a, at_b, rounding = loss.value(a, y), loss.value(b, y), 1e-12
+    for part in (0.5, share):
+        between = loss.value(part * a + (1 - part) * b, y)
+        assert between <= part * at_a + (1 - part) * at_b + rounding * (1 + at_a + at_b)
+    tangent = at_a + (loss.gradient(a, y) * (b - a)).sum()
+    assert at_b >= tangent - rounding * (1 + at_a + at_b + np.abs(tangent))
+
+
+@every_loss
+@given(data=st.data())
+def test_gradient_is_monotone_and_lipschitz(loss: Loss, data: st.DataObject) -> None:
+    a, b, y = data.draw(rows(loss, 2))
+    change, moved = loss.gradient(b, y) - loss.gradient(a, y), b - a
+    assert (change * moved).sum() >= -1e-12
+    assert np.linalg.norm(change) <= loss.smoothness * np.linalg.norm(moved) * (1 + 1e-12) + 1e-13
+
+
+@every_loss
+@given(data=st.data())
+def test_smoothness_bounds_the_value(loss: Loss, data: st.DataObject) -> None:
+    a, b, y = data.draw(rows(loss, 2))
+    bound = loss.value(a, y) + (loss.gradient(a, y) * (b - a)).sum()
+    bound = bound + loss.smoothness * ((b - a) ** 2).sum() / 2
+    assert loss.value(b, y) <= bound + 1e-12 * (1 + np.abs(bound) + loss.value(a, y))
+
+
+@every_loss
+@given(data=st.data())
+def test_value_is_not_negative_and_curvature_is_bounded(loss: Loss, data: st.DataObject) -> None:
+    z, y = data.draw(rows(loss, 1))
+    curvature = loss.curvature(z, y)
+    assert (loss.value(z, y) >= 0).all()
+    assert (curvature >= 0).all()
+    assert (curvature <= loss.smoothness * (1 + 1e-15)).all()
+
+
+@every_loss
+def test_smoothness_is_attained(loss: Loss) -> None:
+    """Two classes of the multinomial loss, the others far away, move against each other."""
+    step = 1e-3
+    if loss.coupled:
+        centre, y = np.array([[0.0, 0.0, -50.0, -50.0]]), one_hot([0], N_CLASSES)
+        way = step * np.array([[1.0, -1.0, 0.0, 0.0]])
+    else:
+        y = vector(1.0)
+        centre = vector(0.0 if isinstance(loss, OF_LABELS) else 1.0)
+        way = vector(step)
+    change = loss.gradient(centre + way, y) - loss.gradient(centre - way, y)
+    steepest = np.linalg.norm(change) / np.linalg.norm(2 * way)
+    assert steepest == pytest.approx(loss.smoothness, rel=0.01)
+    if not loss.coupled:
+        assert loss.curvature(centre, y)[0] == pytest.approx(loss.smoothness, rel=0.01)
+
+
+FAR = (0.0, 5e-324, 1.0, 1e8, 1e150, 1e300)
+
+
+def representable(loss: Loss, z: float, y: float) -> bool:
+    """Tell whether the value is a float64: squares of 1e154 are."""
+    if isinstance(loss, SquaredHinge):
+        return 1.0 - y * z < 1e154
+    return not isinstance(loss, Squared) or abs(z - y) < 1e154
+
+
+@every_loss
+@pytest.mark.parametrize("size", FAR)
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_extreme_values(loss: Loss, size: float, sign: float) -> None:
+    z = sign * size
+    if loss.coupled:
+        cases = [
+            (np.array([row]), one_hot([true], 3))
+            for row in ([z, 0.0, 0.0], [z, -z, 0.0], [z, z, -z], [z, z, z])
+            for true in range(3)
+        ]
+    else:
+        targets = (-1.0, 1.0) if isinstance(loss, OF_LABELS) else (0.0, -1e8, 1e8, -1e300, 1e300)
+        cases = [(vector(z), vector(y)) for y in targets]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for at, y in cases:
+            for found in (loss.gradient(at, y), loss.curvature(at, y)):
+                assert np.isfinite(found).all()
+            if loss.coupled or representable(loss, at[0], y[0]):
+                assert np.isfinite(loss.value(at, y)).all()
+                assert (loss.value(at, y) >= 0).all()
+            else:
+                with np.errstate(over="ignore"):
+                    assert loss.value(at, y)[0] == np.inf
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES.values() if not loss.coupled])
+@pytest.mark.parametrize("shape", [(0,), (3,), (4, 2), (2, 0), (0, 3), (5, 1)])
+def test_pointwise_in_any_shape(loss: Loss, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(2, *shape))
+    y = np.sign(y) if isinstance(loss, OF_LABELS) else y
+    before = z.copy(), y.copy()
+    for function in (loss.value, loss.gradient, loss.curvature):
+        found = function(z, y)
+        assert found.shape == shape
+        assert found.dtype == np.float64
+        for at in np.ndindex(shape):
+            assert found[at] == function(vector(z[at]), vector(y[at]))[0]
+    np.testing.assert_array_equal((z, y), before)
+
+
+# Squared, hinge, logistic.
+
+
+def test_squared_loss_in_numbers() -> None:
+    z, y = vector(3.0, -1.0), vector(1.0, -1.0)
+    assert Squared().value(z, y).tolist() == [2.0, 0.0]
+    assert Squared().gradient(z, y).tolist() == [2.0, 0.0]
+    assert Squared().curvature(z, y).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_squared_hinge_in_numbers(y: float) -> None:
+    z, labels = y * vector(-1.0, 0.5, 1.0, 3.0), np.full(4, y)
+    assert SquaredHinge().value(z, labels).tolist() == [2.0, 0.125, 0.0, 0.0]
+    assert (y * SquaredHinge().gradient(z, labels)).tolist() == [-2.0, -0.5, 0.0, 0.0]
+    assert SquaredHinge().curvature(z, labels).tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_logistic_tails_keep_their_digits() -> None:
+    z = vector(40.0, 700.0)
+    np.testing.assert_allclose(Logistic().value(z, np.ones(2)), np.exp(-z), rtol=1e-12)
+    np.testing.assert_allclose(Logistic().gradient(z, np.ones(2)), -np.exp(-z), rtol=1e-12)
+    np.testing.assert_allclose(Logistic().curvature(z, np.ones(2)), np.exp(-z), rtol=1e-12)
+
+
+# Multinomial.
+
+classes = st.integers(2, 6)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def drawn(seed: int, n_classes: int, n_rows: int = 7) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(scale=4.0, size=(n_rows, n_classes))
+    return z, one_hot(rng.integers(0, n_classes, size=n_rows), n_classes)
+
+
+@given(seed=seeds, n_classes=classes)
+def test_multinomial_equals_its_slow_twin(seed: int, n_classes: int) -> None:
+    z, y = drawn(seed, n_classes)
+    loss = Multinomial()
+    assert loss.value(z, y).shape == (len(z),)
+    assert loss.gradient(z, y).shape == loss.curvature(z, y).shape == z.shape
+    for i, row in enumerate(z):
+        true = int(np.flatnonzero(y[i] > 0)[0])
+        p = [np.exp(value) / sum(np.exp(other) for other in row) for value in row]
+        assert loss.value(z, y)[i] == pytest.approx(-np.log(p[true]), rel=1e-10, abs=1e-13)
+        for k in range(n_classes):
+            slope = p[k] - (k == true)
+            assert loss.gradient(z, y)[i, k] == pytest.approx(slope, rel=1e-9, abs=1e-13)
+            assert loss.curvature(z, y)[i, k] == pytest.approx(p[k] * (1 - p[k]), abs=1e-13)
+
+
+@given(seed=seeds, n_classes=classes)
+def test_softmax_curvature_is_the_whole_hessian(seed: int, n_classes: int) -> None:
+    z, y = drawn(seed, n_classes)
+    rng = np.random.default_rng(seed)
+    loss, step = Multinomial(), 1e-5
+    p = loss.gradient(z, y) + (y > 0)
+    row_weights, way = rng.random(len(z)), rng.normal(size=z.shape)
+    curvature, product = SoftmaxCurvature(row_weights, p), way.copy()
+    curvature.apply(product, np.arange(n_classes))
+    slope = (loss.gradient(z + step * way, y) - loss.gradient(z - step * way, y)) / (2 * step)
+    np.testing.assert_allclose(product, row_weights[:, None] * slope, rtol=1e-5, atol=1e-8)
+    for k in range(n_classes):
+        unit = np.zeros_like(z)
+        unit[:, k] = 1.0
+        curvature.apply(unit, np.arange(n_classes))
+        diagonal = row_weights * loss.curvature(z, y)[:, k]
+        np.testing.assert_allclose(unit[:, k], diagonal, rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(unit.sum(axis=1), 0.0, atol=1e-14)
+
+
+@given(seed=seeds, n_classes=classes, constant=st.floats(-1e3, 1e3))
+def test_a_constant_for_all_classes_changes_nothing(
+    seed: int, n_classes: int, constant: float
+) -> None:
+    z, y = drawn(seed, n_classes)
+    loss = Multinomial()
+    for function in (loss.value, loss.gradient, loss.curvature):
+        np.testing.assert_allclose(function(z + constant, y), function(z, y), atol=1e-11)
+
+
+@given(seed=seeds)
+def test_two_classes_are_the_logistic_loss_of_the_difference(seed: int) -> None:
+    z, y = drawn(seed, 2)
+    difference, label = z[:, 1] - z[:, 0], y[:, 1]
+    loss, twin = Multinomial(), Logistic()
+    np.testing.assert_allclose(loss.value(z, y), twin.value(difference, label), atol=1e-13)
+    slope = twin.gradient(difference, label)
+    found = loss.gradient(z, y)
+    np.testing.assert_allclose(found, np.column_stack([-slope, slope]), atol=1e-13)
+    curvature = twin.curvature(difference, label)[:, None]
+    np.testing.assert_allclose(loss.curvature(z, y), curvature * [1, 1], atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (5, 2), (4, 1)])
+def test_multinomial_shapes(shape: tuple[int, int]) -> None:
+    z, y = np.zeros(shape), one_hot(np.zeros(shape[0], int), shape[1])
+    assert Multinomial().value(z, y).shape == shape[:1]
+    assert Multinomial().gradient(z, y).shape == Multinomial().curvature(z, y).shape == shape
+
+
+# Huber.
+
+
+@given(z=numbers, y=numbers)
+def test_huber_of_a_huge_threshold_is_squared(z: float, y: float) -> None:
+    arguments = vector(z), vector(y)
+    for name in ("value", "gradient", "curvature"):
+        wide, squared = getattr(Huber(1e100), name), getattr(Squared(), name)
+        np.testing.assert_allclose(wide(*arguments), squared(*arguments), rtol=1e-15)
+
+
+@given(z=numbers, threshold=st.floats(1e-3, 10))
+def test_huber_is_linear_beyond_its_threshold(z: float, threshold: float) -> None:
+    loss, y = Huber(threshold), vector(0.0)
+    assume(abs(z) > threshold)
+    assert loss.value(vector(z), y)[0] == pytest.approx(threshold * (abs(z) - threshold / 2))
+    assert loss.gradient(vector(z), y)[0] == threshold * np.sign(z)
+    assert loss.curvature(vector(z), y)[0] == 0.0
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, np.nan, np.inf])
+def test_bad_thresholds(threshold: float) -> None:
+    with pytest.raises(InputError, match="Huber: threshold must be a positive number, got"):
+        Huber(threshold)
+
+
+# Quantiles.
+
+quantiles = pytest.mark.parametrize("quantile", [0.05, 0.5, 0.9])
+
+
+def pinball(quantile: float, z: Array, y: Array) -> Array:
+    return np.maximum(quantile * (y - z), (quantile - 1) * (y - z))
+
+
+@quantiles
+@pytest.mark.parametrize("width", [0.01, 0.3])
+def test_the_best_constant_is_near_the_quantile(quantile: float, width: float) -> None:
+    y = np.random.default_rng(7).gamma(2.0, size=3001)
+    loss = SmoothPinball(quantile, width)
+
+    def slope(constant: float) -> float:
+        return float(loss.gradient(np.full_like(y, constant), y).mean())
+
+    best = brentq(slope, y.min() - 1, y.max() + 1, xtol=1e-12)
+    assert abs(best - np.quantile(y, quantile)) <= width
+
+
+@quantiles
+@pytest.mark.parametrize("width", [0.05, 2.0])
+def test_the_curvature_has_integral_one(quantile: float, width: float) -> None:
+    loss, y = SmoothPinball(quantile, width), 3.0
+    n_points = 100_000
+    spacing = 4 * width / n_points
+    z = y + spacing * (np.arange(n_points) + 0.5) - 2 * width
+    curvature = loss.curvature(z, np.full_like(z, y))
+    assert curvature.sum() * spacing == pytest.approx(1.0, rel=1e-4)
+    ends = loss.gradient(z[[0, -1]], np.full(2, y))
+    np.testing.assert_allclose(ends, [-quantile, 1 - quantile], rtol=1e-12)
+
+
+@quantiles
+@pytest.mark.parametrize("width", [1.0, 1e-2, 1e-6, 1e-12])
+def test_it_tends_to_the_pinball_loss(quantile: float, width: float) -> None:
+    rng = np.random.default_rng(8)
+    z, y = rng.normal(size=(2, 1000))
+    y[:100] = z[:100] + width * rng.uniform(-2, 2, size=100)
+    above = SmoothPinball(quantile, width).value(z, y) - pinball(quantile, z, y)
+    assert (above >= -1e-15).all()
+    assert (above <= width / 4 + 1e-15).all()
+    outside = np.abs(y - z) > width
+    np.testing.assert_allclose(above[outside], 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("quantile", [0.0, 1.0, -0.5, 2.0, np.nan])
+def test_bad_quantiles(quantile: float) -> None:
+    with pytest.raises(InputError, match="quantile must lie between 0 and 1, got"):
+        SmoothPinball(quantile)
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, np.nan, np.inf])
+def test_bad_widths(width: float) -> None:
+    with pytest.raises(InputError, match="SmoothPinball: width must be positive, got"):
+        SmoothPinball(0.5, width)
