@@ -16,6 +16,12 @@ _FIRST_BITS = 12
 _FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
 
+_NO_CONTRIBUTIONS = np.empty((0, loops.GROUP), np.int64)
+_NO_SPARSE = (
+    (np.empty((0, loops.GROUP)), np.empty((0, loops.GROUP)), _NO_CONTRIBUTIONS),
+    _NO_CONTRIBUTIONS,
+)
+
 
 @dataclass(frozen=True)
 class GridGroup:
@@ -35,18 +41,20 @@ class GridGroup:
 
     def prepare(self, block: PackedBlock) -> tuple[Any, ...]:
         """Return the arguments that :mod:`gramless.loops.binning` wants for ``block``."""
-        tiled = self._wide if block.all_tiled else self._columns(block.tiled)
-        sparse = self._columns(block.sparse)
-        zero_keys = sparse[2] * np.floor((0.0 - sparse[1]) * sparse[0]).astype(np.int64)
+        sparse: tuple[Any, ...] = _NO_SPARSE
+        offsets = self._wide_offsets
+        if len(block.sparse) > 0:
+            sparse = self._sparse(block.sparse)
+            offsets = offsets + sparse[1].sum(axis=0)
         return (
             block.n_rows,
             block.tiles,
             block.ids,
-            self._contributions(block),
+            self._contributions(block) if block.patterns else _NO_CONTRIBUTIONS,
             (block.indptr, block.indices, block.values),
-            tiled,
-            (sparse, zero_keys),
-            self._wide_offsets + zero_keys.sum(axis=0),
+            self._wide if block.all_tiled else self._columns(block.tiled),
+            sparse,
+            offsets,
         )
 
     @cached_property
@@ -59,12 +67,17 @@ class GridGroup:
     def _wide_offsets(self) -> NDArray[np.int64]:
         return _filled_up(self.offsets)
 
+    def _sparse(self, columns: NDArray[np.int64]) -> tuple[tuple[NDArray[Any], ...], NDArray]:
+        """Return the parameters of sparse columns, and what their zeros add to the keys."""
+        inverse, shifts, multipliers = parts = self._columns(columns)
+        return parts, multipliers * np.floor((0.0 - shifts) * inverse).astype(np.int64)
+
     def _columns(self, columns: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
         return tuple(part[columns] for part in self._wide)
 
     def _contributions(self, block: PackedBlock) -> NDArray[np.int64]:
         """Tabulate what each pattern adds to the keys of each grid."""
-        parts = [np.empty((loops.GROUP, 0), np.int64)]
+        parts = []
         for columns, values in block.patterns:
             none = np.zeros((len(values), loops.GROUP), np.int64)
             parts.append(np.empty(none.T.shape, np.int64))

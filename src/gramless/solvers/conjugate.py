@@ -16,6 +16,8 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.preconditioners import Inverse, energy
 
 _BLOCK_NUMBERS = 1 << 15
+_FEW_BLOCKS = 4
+"""No more are worth waking a thread."""
 
 
 class Curvature(Protocol):
@@ -97,10 +99,12 @@ class ConjugateRuns:
         self.decrease = 0.5 * float(np.vdot(self.found, right + self.residual))
         self.weights = self.found
         self.room = np.empty_like(right)
-        self.scale = np.sqrt(self._sum(energy(inverse, right)))
-        self.energy = self._sum(energy(inverse, self.residual))
+        coefficients = inverse.coefficients(self.residual)
+        self.energy = self._sum(energy(inverse, self.residual, coefficients))
+        at_zero = self.energy if start is None else self._sum(energy(inverse, right))
+        self.scale = np.sqrt(at_zero)
         self.direction = self.residual * inverse.diagonal[:, None]
-        inverse.subtract(inverse.coefficients(self.residual), self.direction)
+        inverse.subtract(coefficients, self.direction)
         self.relative = self._relative(self.energy, self.scale)
 
     def step(self) -> None:
@@ -167,7 +171,7 @@ class ConjugateRuns:
         parts = row_blocks(len(self.residual), max(1, _BLOCK_NUMBERS // len(self.active)))
         sums = np.zeros((len(parts), len(self.active)))
         calls = [(*(array[a:b] for array in arrays), sums[k]) for k, (a, b) in enumerate(parts)]
-        map_blocks(function, calls, self.n_jobs)
+        map_blocks(function, calls, self.n_jobs if len(calls) > _FEW_BLOCKS else 1)
         return sums.sum(axis=0)
 
     @staticmethod

@@ -49,10 +49,12 @@ class Preconditioner(Protocol):
         """Return the operator for a problem."""
 
 
-def energy(inverse: Inverse, residual: Vector) -> Vector:
+def energy(inverse: Inverse, residual: Vector, coefficients: Vector | None = None) -> Vector:
     """Return ``residual' inverse residual`` of each column, (K,)."""
+    if coefficients is None:
+        coefficients = inverse.coefficients(residual)
     whole = np.einsum("d,dk,dk->k", inverse.diagonal, residual, residual)
-    return np.maximum(whole - inverse.energy(inverse.coefficients(residual)), 0.0)
+    return np.maximum(whole - inverse.energy(coefficients), 0.0)
 
 
 @dataclass(frozen=True)
