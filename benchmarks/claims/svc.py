@@ -21,10 +21,12 @@ SETS = ("ijcnn1", "cod-rna", "a9a")
 
 
 def main() -> None:
-    chosen = parse(options(__doc__, repeats=3))
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    chosen = parse(parser)
     report = Report(chosen)
     rows: list[Row] = []
-    for data in load_sets(SETS, chosen):
+    for data in load_sets(chosen.only, chosen):
         outcomes = take_turns((Gramless, SupportVectors), data, chosen.repeats, chosen.jobs)
         ours, peer = outcomes[Gramless.name], outcomes[SupportVectors.name]
         seconds = [median(one.fit_seconds for one in own) for own in (ours, peer)]
