@@ -7,8 +7,10 @@ import io
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 from gramless import KernelClassifier, RandomBinning, load, save
+from gramless.cli.metrics import probability_metrics
 from gramless.datasets import read_table
 
 from .conftest import N_ROWS, QUICK
@@ -219,3 +221,33 @@ def test_truth_values_fitted_in_python_match_their_text(shell, write, tmp_path, 
     data = write("b.csv", ("size",), red=frame["red"].to_numpy(), dear=dear)
     found = shell.json("evaluate", tmp_path / "m", data, "--target", "dear")
     assert found["accuracy"] == model.score(frame, dear)
+
+
+def test_probabilities_and_how_good_they_are(fitted, shell, columns):
+    chosen = ("size", "weight", "kind")
+    data, model = fitted("a.csv", "--target", "kind", "--loss", "logistic", chosen=chosen)
+    found = shell.json("predict", model, data, "--probabilities")
+    given = np.column_stack([found["probability_cheap"], found["probability_dear"]])
+    np.testing.assert_allclose(given.sum(axis=1), 1.0)
+    predicted = np.array(["cheap", "dear"])[given.argmax(axis=1)]
+    np.testing.assert_array_equal(predicted, found["prediction"])
+    judged, dear = shell.json("evaluate", model, data), (columns["kind"] == "dear").astype(int)
+    assert judged["log_loss"] == pytest.approx(log_loss(dear, given))
+    assert judged["brier"] == pytest.approx(((given - np.eye(2)[dear]) ** 2).sum(axis=1).mean())
+    assert sum(part["rows"] for part in judged["reliability"]) == N_ROWS
+    right = sum(part["rows"] * part["observed"] for part in judged["reliability"]) / N_ROWS
+    assert right == pytest.approx(judged["accuracy"])
+    assert "log loss" in shell("evaluate", model, data).stdout
+
+
+def test_probabilities_need_the_logistic_loss(fitted, shell, tmp_path):
+    data, model = fitted("a.csv", "--target", "kind", chosen=("size", "weight", "kind"))
+    assert "--loss logistic" in shell.error("predict", model, data, "--probabilities")
+    other = ["fit", data, "-m", tmp_path / "m", "--target", "kind", "--loss", "huber", *QUICK]
+    assert "loss must be one of" in shell.error(*other)
+
+
+def test_a_class_that_the_model_does_not_know_has_probability_zero():
+    found = probability_metrics(np.array([-1, 0]), np.array([[0.6, 0.4], [1.0, 0.0]]))
+    assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
+    assert found["brier"] == pytest.approx((0.36 + 0.16 + 1.0) / 2)
