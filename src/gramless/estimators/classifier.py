@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
@@ -195,10 +195,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         array (n_samples, n_classes)
         """
-        responses = self.decision_function(X)
-        if responses.ndim == 1:
-            return np.column_stack([expit(-responses), expit(responses)])
-        return softmax(responses, axis=1)
+        return np.exp(self.predict_log_proba(X))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:

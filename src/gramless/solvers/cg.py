@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gramless.base.errors import InputError
 from gramless.matrices.base import Vector
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, rmatvec
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Callback, Problem, Solution, columns, require_squared
 from gramless.solvers.preconditioners import Preconditioner, SampledRows
 
 
@@ -74,10 +73,7 @@ class ConjugateGradient:
         InputError
             For another loss.
         """
-        if problem.loss.name != "squared":
-            raise InputError(
-                f"ConjugateGradient solves the squared loss only, not {problem.loss.name!r}."
-            )
+        require_squared(problem, "ConjugateGradient")
         runs, at_zero = self._begin(problem, start)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         history = [_record(at_zero, runs)]

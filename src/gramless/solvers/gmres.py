@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from gramless.base.errors import InputError
 from gramless.matrices.base import Vector
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Callback, Problem, Solution, columns, require_squared
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,7 @@ class Gmres:
         InputError
             For another loss.
         """
-        if problem.loss.name != "squared":
-            raise InputError(f"Gmres solves the squared loss only, not {problem.loss.name!r}.")
+        require_squared(problem, "Gmres")
         targets = columns(problem.targets)
         found = np.zeros((problem.matrix.shape[1], targets.shape[1]))
         if start is not None:

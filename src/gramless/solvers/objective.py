@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.errors import InputError
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import L2
@@ -94,6 +95,12 @@ class Solution:
     status: str
     n_iter: int
     history: list[dict[str, float]] = field(default_factory=list, repr=False)
+
+
+def require_squared(problem: Problem, who: str) -> None:
+    """Raise ``InputError`` unless the problem has the squared loss."""
+    if problem.loss.name != "squared":
+        raise InputError(f"{who} solves the squared loss only, not {problem.loss.name!r}.")
 
 
 class Solver(Protocol):

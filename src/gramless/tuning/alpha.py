@@ -9,7 +9,7 @@ import numpy as np
 
 from gramless.losses import Loss
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.tuning.search import ALPHAS, Sample, Score, Search, Settings, Trial
+from gramless.tuning.search import ALPHAS, Sample, Score, Search, Settings, Trial, worse_twice
 
 _ROWS = 20_000
 _GRIDS = 96
@@ -76,13 +76,9 @@ def _path(
         weights = solution.weights
         seconds = time.perf_counter() - started
         path.append((score(held_back.matvec(weights), truth, weight), solution.n_iter, seconds))
-        if _worse_twice([entry[0] for entry in path]):
+        if worse_twice([entry[0] for entry in path]):
             break
     return path
-
-
-def _worse_twice(scores: list[float]) -> bool:
-    return len(scores) > 2 and scores[-1] > scores[-2] > scores[-3]
 
 
 def mean_loss(loss: Loss) -> Score:

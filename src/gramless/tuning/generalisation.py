@@ -12,7 +12,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.objective import Problem, columns
+from gramless.solvers.objective import Problem, columns, require_squared
 
 _MOST_EXACT_ROWS = 5000
 _FREE_VARIANCE = 1e6
@@ -52,7 +52,7 @@ def leave_one_out(problem: Problem) -> Vector:
     >>> leave_one_out(Problem(Z, np.array([1.0, 2.0, 6.0]), L2(1.0 / 3.0))).round(6)
     array([1. , 0.5, 0. ])
     """
-    _check(problem)
+    require_squared(problem, "leave_one_out")
     n_rows, alpha = problem.matrix.shape[0], problem.penalty.alpha
     if n_rows > _MOST_EXACT_ROWS or alpha <= 0.0:
         raise InputError(
@@ -111,7 +111,7 @@ def effective_dimension(
     >>> round(effective_dimension(Problem(Z, np.zeros(3), L2(1e-9)), n_probes=400)[0])
     2
     """
-    _check(problem)
+    require_squared(problem, "effective_dimension")
     if n_probes < 2:
         raise InputError(f"effective_dimension needs at least 2 probes, got {n_probes!r}.")
     weighted = problem.row_weights > 0
@@ -162,11 +162,6 @@ def gcv_error(
     left = max(1.0 - dimension / n_rows, 0.0) ** 2
     with np.errstate(divide="ignore"):
         return np.divide(problem.row_weights @ squares, left)
-
-
-def _check(problem: Problem) -> None:
-    if problem.loss.name != "squared":
-        raise InputError(f"these errors are those of the squared loss, not {problem.loss.name!r}.")
 
 
 def _without_weight(problem: Problem, rows: NDArray[np.bool_]) -> Vector:

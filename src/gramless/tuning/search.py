@@ -335,8 +335,7 @@ class Sample:
             weights = solution.weights
             curve.append(data.score(held_back.matvec(weights), truth, weight))
             path.append((curve, solution.n_iter))
-            last = [curve[-1] for curve, _ in path[-3:]]
-            if len(last) == 3 and last[2] > last[1] > last[0]:
+            if worse_twice([curve[-1] for curve, _ in path]):
                 break
         return path
 
@@ -381,6 +380,11 @@ class Sample:
                 for training, _ in self.splits
             ]
         return self.scalers[kind][k]
+
+
+def worse_twice(scores: Sequence[float]) -> bool:
+    """Tell whether each of the last two scores is worse than the one before."""
+    return len(scores) > 2 and scores[-1] > scores[-2] > scores[-3]
 
 
 def _alpha_path(given: float | None, centre: float) -> tuple[float, ...]:
