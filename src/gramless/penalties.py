@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,9 +15,19 @@ Weights = NDArray[np.float64]
 
 
 class Penalty(Protocol):
-    """A penalty of the weights; the last ``n_free`` rows of ``w`` are left alone."""
+    """``l1 |w|_1 + l2/2 |w|^2``; the last ``n_free`` rows of ``w`` are left alone."""
 
-    n_free: int
+    @property
+    def n_free(self) -> int:
+        """Rows at the end of ``w``, such as the intercept, that go unpenalised."""
+
+    @property
+    def l1(self) -> float:
+        """Weight of the absolute values."""
+
+    @property
+    def l2(self) -> float:
+        """Weight of half the squares."""
 
     def value(self, w: Weights) -> float:
         """Return the penalty of ``w``, summed over its outputs."""
@@ -24,9 +35,81 @@ class Penalty(Protocol):
     def prox(self, w: Weights, step: float) -> Weights:
         """Return ``argmin_v step * value(v) + |v - w|^2 / 2``."""
 
+    def gradient(self, w: Weights) -> Weights:
+        """Return the gradient of the squares, zero on free rows."""
+
+    def diagonal(self, w: Weights) -> Weights:
+        """Return the Hessian's diagonal, shaped to multiply ``w``."""
+
+    def distance(self, w: Weights, gradient: Weights) -> Weights:
+        """Return how far each weight is from optimal, given the gradient of the losses."""
+
+
+class _Separable(ABC):
+    """What follows from ``l1``, ``l2`` and ``n_free``."""
+
+    alpha: float
+    n_free: int
+
+    @property
+    @abstractmethod
+    def l1(self) -> float:
+        """Weight of the absolute values."""
+
+    @property
+    @abstractmethod
+    def l2(self) -> float:
+        """Weight of half the squares."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.alpha < np.inf:
+            raise InputError(f"alpha must be a finite number, not negative; got {self.alpha!r}.")
+
+    def value(self, w: Weights) -> float:
+        """Return ``l1 |w|_1 + l2/2 |w|^2`` over the penalised rows."""
+        kept = w[: len(w) - self.n_free]
+        sizes = self.l1 * float(np.abs(kept).sum()) if self.l1 else 0.0
+        return sizes + 0.5 * self.l2 * float(np.vdot(kept, kept))
+
+    def prox(self, w: Weights, step: float) -> Weights:
+        """Return ``w``, shrunken towards zero by ``step * l1``, over ``1 + step * l2``."""
+        shrunken = np.sign(w) * np.maximum(np.abs(w) - step * self._over_rows(w, self.l1), 0.0)
+        return shrunken / (1.0 + step * self.diagonal(w)) + 0.0
+
+    def gradient(self, w: Weights) -> Weights:
+        """Return ``l2 * w``, zero on free rows: all of the gradient where ``l1`` is 0."""
+        return w * self.diagonal(w)
+
+    def diagonal(self, w: Weights) -> Weights:
+        """Return the Hessian's diagonal, shaped to multiply ``w``."""
+        return self._over_rows(w, self.l2)
+
+    def distance(self, w: Weights, gradient: Weights) -> Weights:
+        """Return the distance of ``-gradient`` from the subdifferential, elementwise.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+        gradient : array like ``w``
+            Of the mean loss alone.
+
+        Returns
+        -------
+        array like ``w``
+            Zero everywhere exactly at the minimum (the KKT residual).
+        """
+        slope, l1 = gradient + self.gradient(w), self._over_rows(w, self.l1)
+        at_zero = np.maximum(np.abs(slope) - l1, 0.0)
+        return np.where(w == 0.0, at_zero, np.abs(slope + l1 * np.sign(w)))
+
+    def _over_rows(self, w: Weights, strength: float) -> Weights:
+        rows = np.full((len(w),) + (1,) * (w.ndim - 1), strength)
+        rows[len(w) - self.n_free :] = 0.0
+        return rows
+
 
 @dataclass(frozen=True)
-class L2:
+class L2(_Separable):
     """``alpha/2 |w|^2`` (RB16, equation 1).
 
     Parameters
@@ -46,25 +129,86 @@ class L2:
     alpha: float
     n_free: int = 0
 
+    @property
+    def l1(self) -> float:
+        """0."""
+        return 0.0
+
+    @property
+    def l2(self) -> float:
+        """``alpha``."""
+        return self.alpha
+
+
+@dataclass(frozen=True)
+class L1(_Separable):
+    """``alpha |w|_1``, which leaves most weights at exactly zero (RB16, equation 23).
+
+    Parameters
+    ----------
+    alpha : float
+        Not negative.
+    n_free : int, default=0
+        How many rows at the end of ``w``, such as the intercept, go unpenalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L1(0.5).value(np.array([3.0, -1.0]))
+    2.0
+    >>> L1(0.5).prox(np.array([3.0, -0.2]), step=1.0)
+    array([2.5, 0. ])
+    """
+
+    alpha: float
+    n_free: int = 0
+
+    @property
+    def l1(self) -> float:
+        """``alpha``."""
+        return self.alpha
+
+    @property
+    def l2(self) -> float:
+        """0."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class ElasticNet(_Separable):
+    """``alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)`` (Zou & Hastie 2005).
+
+    Parameters
+    ----------
+    alpha : float
+        Not negative.
+    l1_ratio : float, default=0.5
+        From 0, L2 alone, to 1, L1 alone.
+    n_free : int, default=0
+        How many rows at the end of ``w``, such as the intercept, go unpenalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ElasticNet(1.0, l1_ratio=0.5).value(np.array([2.0]))
+    2.0
+    """
+
+    alpha: float
+    l1_ratio: float = 0.5
+    n_free: int = 0
+
     def __post_init__(self) -> None:
-        if not 0.0 <= self.alpha < np.inf:
-            raise InputError(f"alpha must be a finite number, not negative; got {self.alpha!r}.")
+        super().__post_init__()
+        if not 0.0 <= self.l1_ratio <= 1.0:
+            raise InputError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio!r}.")
 
-    def value(self, w: Weights) -> float:
-        """Return ``alpha/2 |w|^2`` over the penalised rows."""
-        kept = w[: len(w) - self.n_free]
-        return 0.5 * self.alpha * float(np.vdot(kept, kept))
+    @property
+    def l1(self) -> float:
+        """``alpha * l1_ratio``."""
+        return self.alpha * self.l1_ratio
 
-    def prox(self, w: Weights, step: float) -> Weights:
-        """Return ``w / (1 + step * alpha)``, free rows unchanged."""
-        return w / (1.0 + step * self.diagonal(w))
-
-    def gradient(self, w: Weights) -> Weights:
-        """Return ``alpha * w``, zero on free rows."""
-        return w * self.diagonal(w)
-
-    def diagonal(self, w: Weights) -> Weights:
-        """Return the Hessian's diagonal, shaped to multiply ``w``."""
-        diagonal = np.full((len(w),) + (1,) * (w.ndim - 1), self.alpha)
-        diagonal[len(w) - self.n_free :] = 0.0
-        return diagonal
+    @property
+    def l2(self) -> float:
+        """``alpha * (1 - l1_ratio)``."""
+        return self.alpha * (1.0 - self.l1_ratio)

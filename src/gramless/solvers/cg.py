@@ -8,7 +8,14 @@ import numpy as np
 
 from gramless.matrices.base import Vector
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, rmatvec
-from gramless.solvers.objective import Callback, Problem, Solution, columns, require_squared
+from gramless.solvers.objective import (
+    Callback,
+    Problem,
+    Solution,
+    columns,
+    require_smooth,
+    require_squared,
+)
 from gramless.solvers.preconditioners import Preconditioner, SampledRows
 
 
@@ -74,6 +81,7 @@ class ConjugateGradient:
             For another loss.
         """
         require_squared(problem, "ConjugateGradient")
+        require_smooth(problem, "ConjugateGradient")
         runs, at_zero = self._begin(problem, start)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         history = [_record(at_zero, runs)]

@@ -8,7 +8,14 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from gramless.matrices.base import Vector
-from gramless.solvers.objective import Callback, Problem, Solution, columns, require_squared
+from gramless.solvers.objective import (
+    Callback,
+    Problem,
+    Solution,
+    columns,
+    require_smooth,
+    require_squared,
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ class Gmres:
             For another loss.
         """
         require_squared(problem, "Gmres")
+        require_smooth(problem, "Gmres")
         targets = columns(problem.targets)
         found = np.zeros((problem.matrix.shape[1], targets.shape[1]))
         if start is not None:

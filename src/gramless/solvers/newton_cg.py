@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from gramless.losses import Squared
 from gramless.matrices.base import Vector
+from gramless.penalties import L2
 from gramless.solvers.conjugate import (
     ConjugateRuns,
     Curvature,
@@ -20,7 +21,7 @@ from gramless.solvers.conjugate import (
     matvec,
     rmatvec,
 )
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
@@ -105,6 +106,7 @@ class NewtonCG:
             pairs of products so far. Status ``"stalled"`` means that no step
             lowered the objective: rounding is as good as it gets.
         """
+        require_smooth(problem, "NewtonCG")
         state = _State(problem, start, self)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         status = "max_iter"
@@ -254,7 +256,7 @@ class _State:
 
         Without a penalty every row needs some.
         """
-        alpha, most = self.problem.penalty.alpha, self.problem.loss.smoothness
+        alpha, most = self.problem.penalty.l2, self.problem.loss.smoothness
         flat = curvatures.sum(axis=0) <= _NO_CURVATURE * most
         little = min(_FLAT * alpha, most) if alpha > 0 else most
         held = np.where(flat, self.row_weights[:, None] * little, curvatures)
@@ -268,7 +270,7 @@ class _State:
 
     def _inverse(self, weights: NDArray[np.float64], total: float) -> Inverse:
         """Precondition the ridge problem with the curvatures as weights."""
-        penalty = replace(self.problem.penalty, alpha=self.problem.penalty.alpha / total)
+        penalty = L2(self.problem.penalty.l2 / total, self.problem.penalty.n_free)
         ridge = replace(self.problem, loss=Squared(), penalty=penalty, sample_weight=weights)
         return self.options.preconditioner.inverse(ridge)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.penalties import L2
+from gramless.penalties import Penalty
 
 Callback = Callable[[int, Vector], bool | None]
 """Called as ``callback(iteration, weights)`` after each iteration; True stops the solver."""
@@ -34,7 +34,8 @@ class Problem:
     ----------
     matrix : FeatureMatrix (n_rows, n_columns)
     targets : array (n_rows,) or (n_rows, K)
-    penalty : L2
+    penalty : Penalty
+        L2, L1 or elastic net.
     loss : Loss, default=Squared()
     sample_weight : array (n_rows,), optional
         Not negative; only its proportions matter. None weighs all rows alike.
@@ -43,6 +44,7 @@ class Problem:
     --------
     >>> import numpy as np
     >>> from gramless.matrices.binned import BinnedMatrix
+    >>> from gramless.penalties import L2
     >>> Z = BinnedMatrix(np.array([[1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
     >>> Problem(Z, np.array([1.0, 3.0]), L2(0.5)).value(np.array([1.0, 1.0]))
     1.5
@@ -50,7 +52,7 @@ class Problem:
 
     matrix: FeatureMatrix
     targets: Vector
-    penalty: L2
+    penalty: Penalty
     loss: Loss = field(default_factory=Squared)
     sample_weight: NDArray[np.float64] | None = None
 
@@ -67,11 +69,21 @@ class Problem:
         losses = self.loss.value(self.matrix.matvec(w), self.targets)
         return float((self.row_weights @ losses).sum()) + self.penalty.value(w)
 
-    def gradient(self, w: Vector) -> Vector:
-        """Return the gradient at ``w``: one matvec, one rmatvec."""
+    def loss_gradient(self, w: Vector) -> Vector:
+        """Return the gradient of the mean loss at ``w``: one matvec, one rmatvec."""
         slopes = self.loss.gradient(self.matrix.matvec(w), self.targets)
-        weighted = (slopes.T * self.row_weights).T
-        return self.matrix.rmatvec(weighted) + self.penalty.gradient(w)
+        return self.matrix.rmatvec((slopes.T * self.row_weights).T)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return the gradient at ``w`` of all but the absolute values of the weights."""
+        return self.loss_gradient(w) + self.penalty.gradient(w)
+
+    def kkt_residual(self, w: Vector) -> float:
+        """Return the largest distance of a weight from optimal; 0 at the minimum alone.
+
+        The gradient's largest entry where the penalty is smooth.
+        """
+        return float(self.penalty.distance(w, self.loss_gradient(w)).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,12 @@ def require_squared(problem: Problem, who: str) -> None:
     """Raise ``InputError`` unless the problem has the squared loss."""
     if problem.loss.name != "squared":
         raise InputError(f"{who} solves the squared loss only, not {problem.loss.name!r}.")
+
+
+def require_smooth(problem: Problem, who: str) -> None:
+    """Raise ``InputError`` unless the objective has a gradient everywhere."""
+    if problem.penalty.l1 > 0.0:
+        raise InputError(f"{who} needs a smooth penalty; use GridDescent for L1 and elastic nets.")
 
 
 class Solver(Protocol):

@@ -213,7 +213,7 @@ class RowSample:
 
     def inverse(self, problem: Problem) -> SampledInverse:
         """Return the operator for a problem; the last factorisation is kept for the next."""
-        alpha = problem.penalty.alpha
+        alpha = problem.penalty.l2
         resolution = _ALL_ROWS_RESOLUTION if self.complete else _RESOLUTION / len(self.roots)
         mu = max(alpha, resolution * float(self.gram.trace())) or 1.0
         factor = self._factors.get(mu)

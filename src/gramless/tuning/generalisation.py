@@ -12,7 +12,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.objective import Problem, columns, require_squared
+from gramless.solvers.objective import Problem, columns, require_smooth, require_squared
 
 _MOST_EXACT_ROWS = 5000
 _FREE_VARIANCE = 1e6
@@ -53,7 +53,8 @@ def leave_one_out(problem: Problem) -> Vector:
     array([1. , 0.5, 0. ])
     """
     require_squared(problem, "leave_one_out")
-    n_rows, alpha = problem.matrix.shape[0], problem.penalty.alpha
+    require_smooth(problem, "leave_one_out")
+    n_rows, alpha = problem.matrix.shape[0], problem.penalty.l2
     if n_rows > _MOST_EXACT_ROWS or alpha <= 0.0:
         raise InputError(
             f"leave_one_out needs at most {_MOST_EXACT_ROWS:,} rows and alpha above 0, got "
@@ -112,6 +113,7 @@ def effective_dimension(
     2
     """
     require_squared(problem, "effective_dimension")
+    require_smooth(problem, "effective_dimension")
     if n_probes < 2:
         raise InputError(f"effective_dimension needs at least 2 probes, got {n_probes!r}.")
     weighted = problem.row_weights > 0
