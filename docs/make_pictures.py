@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gramless import RandomBinning
 from gramless.base.random import stream
+from gramless.features.pictures import draw_matrix
 from gramless.kernels import BinningKernel, ExponentialPower, Hat, InversePower, Laplacian
 from gramless.matrices.binned import BinnedMatrix
 
@@ -135,10 +136,17 @@ def width_laws() -> Figure:
     return figure
 
 
+def feature_matrix() -> Figure:
+    """The matrix of the half rings, and the kernel that it implies."""
+    X = rows()
+    matrix = RandomBinning(bandwidth=BANDWIDTH, n_grids=256, random_state=1).fit_matrix(X)
+    return draw_matrix(matrix, exact=lambda some: Laplacian().gram(X[some], bandwidth=BANDWIDTH))
+
+
 def main() -> None:
     """Draw all pictures."""
     FOLDER.mkdir(exist_ok=True)
-    for make in (random_grids, kernel_maps, width_laws):
+    for make in (random_grids, kernel_maps, width_laws, feature_matrix):
         path = FOLDER / f"{make.__name__}.png"
         make().savefig(path, dpi=120, metadata={"Software": None})
         print(path)

@@ -69,7 +69,7 @@ class _Separable(ABC):
         """Return ``l1 |w|_1 + l2/2 |w|^2`` over the penalised rows."""
         kept = w[: len(w) - self.n_free]
         sizes = self.l1 * float(np.abs(kept).sum()) if self.l1 else 0.0
-        return sizes + 0.5 * self.l2 * float(np.vdot(kept, kept))
+        return sizes + (0.5 * self.l2 * float(np.vdot(kept, kept)) if self.l2 else 0.0)
 
     def prox(self, w: Weights, step: float) -> Weights:
         """Return ``w``, shrunken towards zero by ``step * l1``, over ``1 + step * l2``."""

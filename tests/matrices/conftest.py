@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ def binned(dtype, n_bins, n_rows, *, unseen=False, scale=None, order="C") -> Sam
     )
 
 
+def stored(dtype, n_rows, n_columns, order="C") -> Sample:
+    """Draw a matrix without zeros."""
+    array = np.random.default_rng(n_rows).normal(size=(n_rows, n_columns)).astype(dtype, order)
+    return Sample(lambda n_jobs: DenseMatrix(array), array.astype(np.float64))
+
+
 ALL_MATRICES: dict[str, Sample] = {
     "uint8": binned(np.uint8, [5, 1, 7, 4, 3], 60),
     "uint8_unseen": binned(np.uint8, [5, 1, 7, 4, 3], 60, unseen=True),
@@ -64,6 +71,13 @@ ALL_MATRICES: dict[str, Sample] = {
     "no_row": binned(np.uint8, [3, 4, 2], 0),
     "no_grid": binned(np.uint8, [], 15),
     "nothing_seen": binned(np.uint8, [0, 0, 0], 12, unseen=True),
+    "dense": stored(np.float64, 60, 7),
+    "dense_float32": stored(np.float32, 45, 20),
+    "dense_column_major": stored(np.float64, 50, 6, "F"),
+    "dense_tall": stored(np.float32, 70_001, 20),
+    "dense_one_row": stored(np.float64, 1, 9),
+    "dense_no_row": stored(np.float64, 0, 9),
+    "dense_no_column": stored(np.float64, 15, 0),
 }
 
 

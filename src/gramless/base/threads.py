@@ -115,6 +115,36 @@ def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int 
     return results  # type: ignore[return-value]
 
 
+def run_together(function: Callable[[int, int], None], n_threads: int) -> None:
+    """Call ``function(thread, n_threads)`` in several threads that share the work among them.
+
+    Thread 0 is the caller. The others may start late, or never when the pool is
+    busy: the function must end once all work is done, whoever did it.
+
+    Parameters
+    ----------
+    function : callable
+        Releases the GIL for most of its time.
+    n_threads : int
+        More than there are processors are never started.
+
+    Examples
+    --------
+    >>> run_together(lambda thread, n_threads: print(thread, n_threads), 1)
+    0 1
+    """
+    n_threads = min(n_threads, available_cpus())
+    if n_threads <= 1 or getattr(_inside, "active", False):
+        function(0, 1)
+        return
+    pool = _pool(n_threads - 1)
+    others = [pool.submit(function, k, n_threads) for k in range(1, n_threads)]
+    function(0, n_threads)
+    for other in others:
+        if not other.cancel():
+            other.result()
+
+
 def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
     """Cut ``n_rows`` into ``(start, stop)`` pairs of at most ``block_rows`` rows.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from gramless.base.errors import InputError
 from gramless.cli.loading import load_predictor, read_for
@@ -16,12 +19,23 @@ from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartO
 from gramless.cli.reading import checked_labels, labels_of, rows_for, target_name
 from gramless.cli.report import facts, listing, number, reporting
 
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        "--picture",
+        metavar="OUT.png|svg|pdf",
+        help="Draw the predictions; classes need --loss logistic in fit.",
+        show_default=False,
+    ),
+]
+
 
 def evaluate(
     model: ModelFile,
     data: DataFile,
     target: Target = None,
     part: PartOption = "auto",
+    picture: Picture = None,
     n_jobs: Jobs = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -32,13 +46,14 @@ def evaluate(
     mean absolute error and R2. Classification: error, accuracy, balanced
     accuracy, and precision and recall of each class; log loss, Brier score and
     reliability of the probabilities where the model has them. Without --target, the one
-    column that is no input of the model holds the labels.
+    column that is no input of the model holds the labels. --picture draws predicted
+    against true numbers, or how often the model was right against how sure it was.
     """
     with reporting(as_json, debug) as report:
-        import numpy as np
-
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
+            if picture is not None:
+                _check_picture(picture, predictor)
             table = read_for(predictor, data, part)
             y, name = _labels(predictor, table, target)
             X = rows_for(predictor, table, name)
@@ -46,21 +61,55 @@ def evaluate(
             predicted = predictor.predict(X)
         document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
         if hasattr(predictor, "classes_"):
-            truth, classes = alike(y, predictor.classes_)
-            found = classification_metrics(
-                truth, classes[np.searchsorted(predictor.classes_, predicted)]
-            )
-            shown = _classification_tables(found)
-            if hasattr(predictor, "predict_proba"):
-                columns = {str(label): k for k, label in enumerate(classes)}
-                known = np.array([columns.get(str(label), -1) for label in truth])
-                judged = probability_metrics(known, predictor.predict_proba(X))
-                found |= judged
-                shown += _probability_tables(judged)
+            found, shown = _judge_classes(predictor, X, y, predicted)
         else:
             found = regression_metrics(y, predicted)
             shown = [facts({key: number(found[key]) for key in found})]
-        report.result(document | found, facts({"rows": f"{len(y):,}"}), *shown)
+        if picture is not None:
+            with report.stage("draw", "drawing"):
+                _draw(picture, y, predicted, found)
+            document["picture"] = picture
+        head = {"rows": f"{len(y):,}", "picture": picture}
+        report.result(document | found, facts(head), *shown)
+
+
+def _check_picture(picture: Path, predictor: Any) -> None:
+    """Refuse before any work what could not be drawn or written."""
+    from gramless.features.pictures import check_picture
+
+    check_picture(picture)
+    if hasattr(predictor, "classes_") and not hasattr(predictor, "predict_proba"):
+        raise InputError(
+            f"--picture {picture} draws how reliable probabilities are, and this classifier has "
+            "none: fit it with --loss logistic."
+        )
+
+
+def _draw(picture: Path, y: Any, predicted: Any, found: dict[str, Any]) -> None:
+    from gramless.cli.picture import draw_predictions, draw_reliability
+    from gramless.features.pictures import write_picture
+
+    reliable = "reliability" in found
+    figure = draw_reliability(found) if reliable else draw_predictions(y, predicted, found)
+    write_picture(figure, picture)
+
+
+def _judge_classes(
+    predictor: Any, X: Any, y: Any, predicted: Any
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return the metrics of a classifier, and the tables that show them."""
+    import numpy as np
+
+    truth, classes = alike(y, predictor.classes_)
+    found = classification_metrics(truth, classes[np.searchsorted(predictor.classes_, predicted)])
+    shown = _classification_tables(found)
+    if hasattr(predictor, "predict_proba"):
+        columns = {str(label): k for k, label in enumerate(classes)}
+        known = np.array([columns.get(str(label), -1) for label in truth])
+        judged = probability_metrics(known, predictor.predict_proba(X))
+        found |= judged
+        shown += _probability_tables(judged)
+    return found, shown
 
 
 def _labels(model: Any, table: Any, target: str | None) -> tuple[Any, str | None]:

@@ -1,28 +1,183 @@
-"""``gramless inspect``: what a model file holds."""
+"""``gramless inspect``: what a model file holds, and what its bins look like."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from gramless.cli.options import AsJson, Debug, ModelFile
-from gramless.cli.report import facts, number, reporting, sized
+import typer
+
+from gramless.base.errors import InputError
+from gramless.cli.loading import read_for
+from gramless.cli.options import AsJson, Debug, ModelFile, PartOption
+from gramless.cli.reading import rows_for
+from gramless.cli.report import Report, facts, number, reporting, sized
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gramless.matrices.diagnostics import Diagnostics
+
+THREADS = (2, 8, 64)
+"""Where the law of speed-up is told."""
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DATA", help="Rows to draw, in any format.", show_default=False),
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        "--picture",
+        metavar="OUT.png|svg|pdf",
+        help="Draw the bins of --data and the kernel that they imply.",
+        show_default=False,
+    ),
+]
 
 
-def inspect(model: ModelFile, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Tell what a model file holds, from its header alone.
+def inspect(
+    model: ModelFile,
+    data: Data = None,
+    picture: Picture = None,
+    part: PartOption = "auto",
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Tell what a model file holds, and draw the bins that rows fall into.
 
-    The class, the parameters and what was chosen; arrays by type and shape.
+    The class, the parameters, what was chosen, and what the bins say about
+    learning: nu, kappa, the law of parallel speed-up and an estimate of the
+    error by Theorem 1 of the 2016 paper. --data and --picture together draw
+    some 200 rows.
     """
+    if (data is None) != (picture is None):
+        raise typer.BadParameter("--data and --picture need each other: rows, and where to draw.")
     with reporting(as_json, debug) as report:
-        from gramless.estimators.persistence import describe
+        from gramless.estimators.persistence import describe, load
 
         found = describe(model)
+        with report.stage("load", "loading"):
+            loaded = load(model)
         head = {
             "class": found["class"],
             "written by": f"gramless {found['gramless_version']}, format {found['format']}",
             "size": sized(found["bytes"]),
         }
-        report.result(found, facts(head | _fitted(found["fitted"]) | _params(found["params"])))
+        told = head | _fitted(found["fitted"])
+        diagnostics = _diagnostics(loaded)
+        if diagnostics is not None:
+            estimate = _estimate(diagnostics, loaded)
+            found["diagnostics"] = _document(diagnostics, estimate)
+            told |= _in_words(diagnostics, estimate, hasattr(loaded, "classes_"))
+        if data is not None and picture is not None:
+            told["picture"] = _draw(report, model, loaded, data, part, picture)
+            found["picture"] = picture
+        report.result(found, facts(told | _params(found["params"])))
+
+
+def _diagnostics(model: Any) -> Diagnostics | None:
+    """Return what the training rows' bins say, if the features are bins."""
+    from gramless.matrices.diagnostics import summarise
+
+    features = getattr(model, "features_", model)
+    if not hasattr(features, "nu_"):
+        return None
+    return summarise(features.nu_, features.offsets_[-1])
+
+
+def _estimate(diagnostics: Diagnostics, model: Any) -> float | None:
+    """Return the estimate of Theorem 1, in squared units of the target in regression."""
+    if not hasattr(model, "coef_"):
+        return None
+    # Weights are kept in units of the target. A loss that grows as its square is the same in
+    # them but for a factor; a quantile's is not, and its own units are not in the file.
+    if model.loss_.name == "quantile":
+        return None
+    return diagnostics.error_estimate(model.loss_, model.coef_)
+
+
+def _document(diagnostics: Diagnostics, estimate: float | None) -> dict[str, Any]:
+    return {
+        "nu": diagnostics.nu,
+        "kappa": diagnostics.kappa,
+        "kappa_bar": diagnostics.kappa_bar,
+        "speedup": {str(tau): diagnostics.speedup(tau) for tau in THREADS},
+        "speedup_limit": diagnostics.speedup_limit,
+        "error_estimate": estimate,
+    }
+
+
+def _in_words(
+    diagnostics: Diagnostics, estimate: float | None, has_classes: bool
+) -> dict[str, str | None]:
+    threads = ", ".join(map(str, THREADS))
+    times = ", ".join(number(diagnostics.speedup(tau)) for tau in THREADS)
+    limit, unit = (
+        number(diagnostics.speedup_limit),
+        "" if has_classes else " in units of the target squared",
+    )
+    return {
+        "fullest bin": f"{diagnostics.nu:.1%} of the rows, mean over grids (nu)",
+        "kappa": f"{number(diagnostics.kappa)}, one over that share, mean over grids",
+        "bins a grid": f"{number(diagnostics.kappa_bar)} (kappa bar)",
+        "parallel law": f"{threads} threads: coordinate descent {times} times as fast; "
+        f"at most {limit}",
+        "theorem 1": None
+        if estimate is None
+        else f"objective at most some {number(estimate)}{unit} above that of endless grids; an "
+        "estimated bound",
+    }
+
+
+def _draw(report: Report, path: Path, model: Any, data: Path, part: str, picture: Path) -> str:
+    """Draw a sample of the rows of a file; return a line about it."""
+    from gramless.features.pictures import ROWS, check_picture, sampled_rows, write_picture
+
+    check_picture(picture)
+    if not hasattr(model, "scaler_"):
+        raise InputError(
+            f"{path} holds a {type(model).__name__} alone, which does not know the columns of a "
+            "file; --picture needs a model that gramless fit wrote."
+        )
+    with report.stage("read", f"reading {data}"):
+        rows = _encoded(model, rows_for(model, read_for(model, data, part)))
+    with report.stage("draw", "drawing"):
+        shown = rows[sampled_rows(rows.shape[0], ROWS)]
+        write_picture(_figure(model, model.scaler_.rows(shown, model.n_jobs)), picture)
+    return f"{picture}, {shown.shape[0]:,} of {rows.shape[0]:,} rows"
+
+
+def _encoded(model: Any, X: Any) -> Any:
+    """Return the rows as the numbers that the model scales."""
+    from gramless.features.inputs import check_rows, normalise_rows
+
+    if model.encoder_ is None:
+        return check_rows(model, X, reset=False)
+    return normalise_rows(model.encoder_.transform(X))
+
+
+def _figure(model: Any, rows: Any) -> Any:
+    from gramless.features.pictures import draw_matrix
+
+    binning = model.features_
+
+    def exact(chosen: NDArray[Any]) -> NDArray[Any]:
+        some, bandwidth = _dense(rows[chosen], binning.bandwidth_)
+        return binning.check_parameters().gram(some, bandwidth=bandwidth)
+
+    return draw_matrix(binning.rows_matrix(rows), exact=exact)
+
+
+def _dense(rows: Any, bandwidth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return rows as an array, sparse ones without the inputs that are zero in all."""
+    import numpy as np
+
+    if not hasattr(rows, "toarray"):
+        return rows, bandwidth
+    # One input more, of zeros, says nothing, and serves rows that have no others.
+    used = np.union1d(rows.indices, [0])
+    return rows[:, used].toarray(), bandwidth[used]
 
 
 def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:

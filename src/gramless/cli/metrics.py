@@ -108,15 +108,15 @@ def probability_metrics(truth: NDArray[Any], probabilities: NDArray[Any]) -> dic
         ``log_loss`` (natural logarithm, probabilities no smaller than 1e-15),
         ``brier`` (mean squared distance to the truth, summed over the classes)
         and ``reliability``: rows by the probability of the predicted class, in
-        tenths, with its mean (``predicted``) and how often it was right
-        (``observed``).
+        tenths (``low`` to ``high``), with its mean (``predicted``) and how often
+        it was right (``observed``).
 
     Examples
     --------
     >>> import numpy as np
     >>> found = probability_metrics(np.array([0, 1]), np.array([[0.75, 0.25], [0.75, 0.25]]))
     >>> found["brier"], found["reliability"]
-    (0.625, [{'rows': 2, 'predicted': 0.75, 'observed': 0.5}])
+    (0.625, [{'low': 0.7, 'high': 0.8, 'rows': 2, 'predicted': 0.75, 'observed': 0.5}])
     """
     import numpy as np
 
@@ -131,6 +131,8 @@ def probability_metrics(truth: NDArray[Any], probabilities: NDArray[Any]) -> dic
         "brier": float(squares.mean()),
         "reliability": [
             {
+                "low": float(k / 10),
+                "high": float((k + 1) / 10),
                 "rows": int(np.count_nonzero(tenth == k)),
                 "predicted": float(confidence[tenth == k].mean()),
                 "observed": float(right[tenth == k].mean()),

@@ -17,6 +17,7 @@ from gramless.features.inputs import Rows, check_rows
 from gramless.features.median import median_distance
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel, bandwidth_vector
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.diagnostics import fullest_shares, summarise
 
 
 class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -202,10 +203,9 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))
 
     def _describe(self, matrix: BinnedMatrix) -> None:
-        shares = matrix.gram_diagonal() * (self.n_grids / matrix.shape[0])
-        self.nu_ = np.maximum.reduceat(shares, self.offsets_[:-1])
-        self.kappa_ = float(np.mean(1.0 / self.nu_))
-        self.kappa_bar_ = float(np.mean(self.n_bins_))
+        self.nu_ = fullest_shares(matrix)
+        found = summarise(self.nu_, matrix.shape[1])
+        self.kappa_, self.kappa_bar_ = found.kappa, found.kappa_bar
 
     @property
     def _n_features_out(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.loops import gather as loops
 from gramless.matrices.base import ColumnBlock, Vector
+from gramless.matrices.row_lists import RowLists, list_bins
 
 _TASK_NONZEROS = 1 << 18
 _TASK_ROWS = 1 << 17
@@ -229,6 +231,11 @@ class BinnedMatrix:
         """
         ones = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
         return self.rmatvec(ones) * self.scale
+
+    @cached_property
+    def row_lists(self) -> RowLists:
+        """The rows of every bin, made once: another 2 or 4 bytes a non-zero."""
+        return list_bins(self.codes, self.offsets, self.scale, self.n_jobs)
 
     def blocks(self) -> Iterator[ColumnBlock]:
         """Yield one block a grid."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.matrices.base import ColumnBlock, FeatureMatrix, Vector
+from gramless.matrices.row_lists import RowLists
 
 
 class WithIntercept:
@@ -67,6 +70,17 @@ class WithIntercept:
         """Yield the matrix's blocks; the column of ones belongs to none."""
         return self.matrix.blocks()
 
+    @cached_property
+    def row_lists(self) -> RowLists:
+        """The matrix's own, if it has any, and a last group of ones."""
+        own: RowLists = self.matrix.row_lists  # type: ignore[attr-defined]
+        return own.with_ones()
+
     def take_rows(self, rows: NDArray[np.integer] | slice) -> WithIntercept:
         """Return the matrix of some rows."""
         return WithIntercept(self.matrix.take_rows(rows))
+
+    def tocsr(self) -> sp.csr_array:
+        """Return the matrix's own CSR and the column of ones: one more non-zero a row."""
+        ones = sp.csr_array(np.ones((self.shape[0], 1)))
+        return sp.hstack([self.matrix.tocsr(), ones], format="csr")

@@ -1,0 +1,275 @@
+"""Pictures of feature matrices, and picture files of any kind.
+
+matplotlib is the extra ``plots``: it is imported when something is drawn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError, MissingDependencyError
+from gramless.base.random import stream
+from gramless.matrices.binned import BinnedMatrix
+
+ROWS, GRIDS = 200, 10
+"""Rows and grids of RB16's Figure 2."""
+
+Exact = Callable[[NDArray[np.intp]], NDArray[np.float64]]
+
+_INK, _WARM, _LINE = "#1b6ca8", "#d1495b", "0.75"
+_LEAST_WIDTH = 1 / 60
+"""Of a mark, in grids: about a pixel."""
+_WITHOUT_DATE: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+
+
+def draw_matrix(
+    matrix: BinnedMatrix,
+    *,
+    exact: Exact | None = None,
+    n_rows: int = ROWS,
+    n_grids: int = GRIDS,
+) -> Any:
+    """Draw the non-zeros of a feature matrix, as RB16's Figure 2, and the kernel it implies.
+
+    Rows stand in an order that puts those next to each other that share many
+    bins. On the left, each row has one mark in each grid, and each grid a strip
+    of its own, cut into the bins that the rows occupy; its fullest bin is red,
+    and the share of that bin is the grid's nu among the rows shown. On the right
+    is ``Z Z'`` over all grids of the matrix: the share of grids in which two rows
+    meet.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix (n_samples, D)
+    exact : callable, optional
+        Takes row numbers (n,) and returns the exact kernel between them, (n, n),
+        to be drawn beside ``Z Z'``.
+    n_rows : int, default=200
+        Rows shown at most, drawn evenly: the same on every call.
+    n_grids : int, default=10
+        The first grids of the matrix, at most.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        ``figure.savefig(path)`` or :func:`write_picture` makes a file of it.
+
+    Raises
+    ------
+    InputError
+        If the matrix has no rows or no grids.
+    MissingDependencyError
+        If matplotlib is not installed.
+
+    Notes
+    -----
+    ``n_rows**2`` times all grids in comparisons, ``n_rows**3`` for the order;
+    independent of the rows of the matrix. Well below a second for 200 rows.
+
+    Examples
+    --------
+    >>> from gramless import RandomBinning
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> Z = RandomBinning(bandwidth=2.0, n_grids=256, random_state=0).fit_matrix(X)
+    >>> figure = draw_matrix(Z, n_rows=100)
+    >>> figure.axes[0].get_ylabel()
+    '100 of 1,000 rows, alike ones together'
+    """
+    if 0 in matrix.codes.shape:
+        raise InputError("draw_matrix: there is nothing to draw; it needs a row and a grid.")
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    rows = sampled_rows(matrix.shape[0], n_rows)
+    met = _shares_met(matrix.take_rows(rows))
+    order = _alike_together(met)
+    kernels = {f"Z Z' of {_counted(matrix.n_grids, 'grid')}": met[np.ix_(order, order)]}
+    if exact is not None:
+        kernels["exact kernel"] = exact(rows)[np.ix_(order, order)]
+    figure = Figure(figsize=(7.4 + 3.3 * len(kernels), 4.2), layout="constrained")
+    panels = figure.subplots(1, 1 + len(kernels), width_ratios=[2.0] + [1.0] * len(kernels))
+    shown = matrix.codes[:n_grids, rows[order]]
+    _draw_pattern(panels[0], shown, matrix.shape[0])
+    panels[0].set_title(f"Z: {len(shown):,} of {_counted(matrix.n_grids, 'grid')}", size=10)
+    _draw_kernels(figure, panels[1:], kernels)
+    return figure
+
+
+def sampled_rows(n_samples: int, most: int) -> NDArray[np.intp]:
+    """Return row numbers in ascending order, the same on every call.
+
+    Parameters
+    ----------
+    n_samples : int
+        Rows there are.
+    most : int
+        Rows wanted at most.
+
+    Returns
+    -------
+    array (min(n_samples, most),) of int
+        Drawn evenly and without repetition.
+
+    Examples
+    --------
+    >>> sampled_rows(3, 5), len(sampled_rows(1000, 5))
+    (array([0, 1, 2]), 5)
+    """
+    if n_samples <= most:
+        return np.arange(n_samples)
+    return np.sort(stream(0, "rows shown").choice(n_samples, most, replace=False))
+
+
+def require_matplotlib() -> None:
+    """Refuse to draw without matplotlib.
+
+    Raises
+    ------
+    MissingDependencyError
+        With what to install.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as fault:
+        raise MissingDependencyError(
+            "Pictures need matplotlib, which is not installed: pip install gramless[plots]."
+        ) from fault
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Refuse before, not after, the work a picture that could not be written.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Raises
+    ------
+    InputError
+        If the ending is none of .png, .svg and .pdf, there is no such folder, or
+        the path is a folder.
+    MissingDependencyError
+        If matplotlib is not installed.
+    """
+    place = Path(path)
+    if place.suffix.lower() not in _WITHOUT_DATE:
+        raise InputError(f"{path}: a picture ends in {', '.join(_WITHOUT_DATE)}; name it so.")
+    if not place.resolve().parent.is_dir():
+        raise InputError(f"{path}: there is no folder {place.resolve().parent}; make it.")
+    if place.is_dir():
+        raise InputError(f"{path} is a folder; name a file.")
+    require_matplotlib()
+
+
+def write_picture(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure in the format of the ending, the same bytes on every run.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    path : str or path-like
+        Checked as in :func:`check_picture`.
+
+    Raises
+    ------
+    InputError, MissingDependencyError
+        As :func:`check_picture`.
+    OSError
+        If the file cannot be written.
+    """
+    check_picture(path)
+    from matplotlib import rc_context
+
+    # A salt in place of random names of clip paths, and no date.
+    with rc_context({"svg.hashsalt": "gramless"}):
+        figure.savefig(path, dpi=150, metadata=_WITHOUT_DATE[Path(path).suffix.lower()])
+
+
+def _shares_met(matrix: BinnedMatrix) -> NDArray[np.float64]:
+    """Return the share of grids in which two rows meet: Z Z' at scale 1/sqrt(R)."""
+    codes, offsets = np.ascontiguousarray(matrix.codes), matrix.offsets
+    return BinnedMatrix(codes, offsets, has_unseen=matrix.has_unseen).row_gram()
+
+
+def _alike_together(met: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the rows in an order in which neighbours meet in many grids.
+
+    The leaves of a tree of mean distances ``1 - met``, turned so that the sum of
+    the distances between neighbours is least.
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    if len(met) < 3:
+        return np.arange(len(met))
+    # Rows of bins never seen do not even meet themselves, yet are at no distance from themselves.
+    distance = np.maximum(0.0, 1.0 - met)
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
+    return np.asarray(leaves_list(tree), np.intp)
+
+
+def _bin_ranks(codes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the column of each row (n,) in one grid: bins by the mean place of their rows."""
+    _, bins, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    places = np.bincount(bins, weights=np.arange(len(codes))) / counts
+    return np.argsort(np.argsort(places, kind="stable"), kind="stable")[bins]
+
+
+def _draw_pattern(axes: Any, codes: NDArray[Any], n_samples: int) -> None:
+    """Draw one mark a row and grid of ``codes`` (grids, rows), each grid one unit wide."""
+    shown, n_rows = codes.shape
+    labels = []
+    for r, grid in enumerate(codes):
+        seen = np.flatnonzero(grid)
+        ranks = _bin_ranks(grid[seen])
+        counts = np.bincount(ranks, minlength=1)
+        for chosen, colour in ((ranks != counts.argmax(), _INK), (ranks == counts.argmax(), _WARM)):
+            _draw_marks(
+                axes, r + ranks[chosen] / len(counts), seen[chosen], 1 / len(counts), colour
+            )
+        labels.append(
+            f"{_counted(int(np.count_nonzero(counts)), 'bin')}\n{counts.max() / n_rows:.0%}"
+        )
+        axes.axvline(r, color=_LINE, lw=0.8)
+    axes.set(xlim=(0, shown), ylim=(n_rows - 0.5, -0.5), yticks=[])
+    axes.set_xticks(np.arange(shown) + 0.5, labels, size=8)
+    axes.tick_params(axis="x", length=0)
+    of_all = "" if n_rows == n_samples else f"of {n_samples:,} "
+    axes.set_ylabel(f"{n_rows:,} {of_all}rows, alike ones together")
+    axes.set_xlabel("occupied bins of each grid; share of the rows in the fullest, in red")
+
+
+def _draw_marks(axes: Any, left: Any, rows: NDArray[np.intp], width: float, colour: str) -> None:
+    """Draw a rectangle of one row's height at each place, wide enough to be seen."""
+    from matplotlib.collections import PolyCollection
+
+    width = max(width, _LEAST_WIDTH)
+    corners = [(0.0, -0.5), (width, -0.5), (width, 0.5), (0.0, 0.5)]
+    places = np.column_stack([left, rows])[:, None, :] + np.array(corners)
+    axes.add_collection(PolyCollection(places, facecolors=colour, linewidths=0))
+
+
+def _draw_kernels(figure: Any, panels: Any, kernels: dict[str, NDArray[np.float64]]) -> None:
+    """Draw square matrices of one scale, from 0 to 1."""
+    for axes, (title, values) in zip(panels, kernels.items(), strict=True):
+        shown = axes.imshow(
+            values, vmin=0.0, vmax=1.0, cmap="Blues", interpolation="nearest", aspect="auto"
+        )
+        axes.set(xticks=[], yticks=[])
+        axes.set_title(title, size=10)
+    figure.colorbar(shown, ax=list(panels), pad=0.02, label="1: rows alike; 0: no bin in common")
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

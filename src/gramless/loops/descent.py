@@ -1,0 +1,245 @@
+"""Coordinate descent over grids: all chosen bins of a grid at once, exactly.
+
+``rows[grid, parts[p]:parts[p + 1]]`` lists part p's rows, counted from
+``parts[p]``, by bins; ``bounds[p, column + grid]`` is where a column's rows
+begin there. Chosen columns are ascending; ``starts`` cuts them by grids, whose
+numbers are ``grids``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.loops.atomics import exchange, fetch_add, load, pause, store
+from gramless.loops.compile import loop
+
+_LINE = 8
+"""Numbers in a cache line."""
+
+_TURN, _LAST, _DONE, _CLAIMS = 0, _LINE, 2 * _LINE, 3 * _LINE
+"""Places in the state: the present turn, the last one, parts done in it, and each part's claim."""
+
+_PATIENCE = 1000
+"""Looks at the state, some 20 ns each, before a thread takes another's part."""
+
+
+def descent_state(n_turns: int, n_parts: int) -> NDArray[np.int64]:
+    """Return the state that threads share: part p's claim is the turn that it waits for."""
+    state = np.zeros(_CLAIMS + _LINE * n_parts, np.int64)
+    state[_LAST] = n_turns
+    return state
+
+
+def turns_taken(state: NDArray[np.int64]) -> int:
+    """Return how many grids moved before the end."""
+    return int(state[_LAST])
+
+
+@loop
+def violations(gradient, weights, l1, l2, n_penalised, first, last, out):  # type: ignore[no-untyped-def]
+    """How far the weights ``first:last`` of a column are from optimal; returns the largest.
+
+    ``gradient`` and ``weights`` may be columns of larger arrays.
+    """
+    largest = 0.0
+    for j in range(first, last):
+        w = weights[j]
+        if j >= n_penalised:
+            far = abs(gradient[j])
+        elif w == 0.0:
+            far = max(abs(gradient[j]) - l1, 0.0)
+        else:
+            far = abs(gradient[j] + l2 * w + (l1 if w > 0.0 else -l1))
+        out[j] = far
+        largest = max(largest, far)
+    return largest
+
+
+@loop
+def add_columns(starts, grids, columns, changes, rows, bounds, parts, values, p, out):  # type: ignore[no-untyped-def]
+    """Add the chosen columns, times ``changes``, to the rows of part p of ``out``."""
+    own = out[parts[p] : parts[p + 1]]
+    for g in range(len(grids)):
+        grid = grids[g]
+        listed = rows[grid, parts[p] : parts[p + 1]]
+        for k in range(starts[g], starts[g + 1]):
+            change = changes[k] * values[grid]
+            if change != 0.0:
+                at = columns[k] + grid
+                for q in range(np.int64(bounds[p, at]), np.int64(bounds[p, at + 1])):
+                    own[listed[q]] += change
+
+
+@loop
+def _sum_rows(listed, first, last, values):  # type: ignore[no-untyped-def]
+    """Return the sum of the listed values; four chains, for none waits for the last."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    q = first
+    while q + 4 <= last:
+        a += values[listed[q]]
+        b += values[listed[q + 1]]
+        c += values[listed[q + 2]]
+        d += values[listed[q + 3]]
+        q += 4
+    while q < last:
+        a += values[listed[q]]
+        q += 1
+    return (a + b) + (c + d)
+
+
+@loop
+def sum_columns(starts, grids, columns, rows, bounds, parts, values, p, vector, out):  # type: ignore[no-untyped-def]
+    """Set ``out`` to the chosen columns' squares times part p of ``vector``."""
+    own = vector[parts[p] : parts[p + 1]]
+    for g in range(len(grids)):
+        grid = grids[g]
+        listed = rows[grid, parts[p] : parts[p + 1]]
+        for k in range(starts[g], starts[g + 1]):
+            first = np.int64(bounds[p, columns[k] + grid])
+            last = np.int64(bounds[p, columns[k] + grid + 1])
+            out[k] = values[grid] ** 2 * _sum_rows(listed, first, last, own)
+
+
+@loop
+def _minimum(weight, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
+    """Return the weight that minimises its quadratic model and penalty (RB16, equation 26)."""
+    pull = curvature * weight - gradient
+    if pull > l1:
+        return (pull - l1) / (curvature + l2)
+    if pull < -l1:
+        return (pull + l1) / (curvature + l2)
+    return 0.0
+
+
+@loop
+def _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums):  # type: ignore[no-untyped-def]
+    """Add up the slopes of part p in each chosen bin of a grid."""
+    grid, first = grids[g], starts[g]
+    listed = rows[grid, parts[p] : parts[p + 1]]
+    part = slopes[parts[p] : parts[p + 1]]
+    for k in range(first, starts[g + 1]):
+        at = columns[k] + grid
+        a, b = np.int64(bounds[p, at]), np.int64(bounds[p, at + 1])
+        sums[p, k - first] = _sum_rows(listed, a, b, part)
+
+
+@loop
+def _apply_part(  # type: ignore[no-untyped-def]
+    g, starts, grids, columns, rows, bounds, parts, p, changes, row_curvatures, stride, slopes
+):
+    """Add the changes of a grid's chosen bins to the slopes of part p."""
+    grid, first, start = grids[g], starts[g], parts[p]
+    listed = rows[grid, start : parts[p + 1]]
+    part = slopes[start : parts[p + 1]]
+    for k in range(first, starts[g + 1]):
+        change = changes[k - first]
+        if change != 0.0:
+            at = columns[k] + grid
+            for q in range(np.int64(bounds[p, at]), np.int64(bounds[p, at + 1])):
+                i = listed[q]
+                part[i] += change * row_curvatures[(start + i) * stride]
+
+
+@loop
+def _move_grid(  # type: ignore[no-untyped-def]
+    g, starts, grids, columns, values, curvature, weights, l1, l2, n_penalised, sums, changes
+):
+    """Move each chosen bin of a grid to its minimum; returns the largest move, as a gradient."""
+    first, value, worst = starts[g], values[grids[g]], 0.0
+    for k in range(first, starts[g + 1]):
+        gradient = 0.0
+        for p in range(len(sums)):
+            gradient += sums[p, k - first]
+        free = columns[k] >= n_penalised
+        l1_here, l2_here = (0.0, 0.0) if free else (l1, l2)
+        new = _minimum(weights[k], gradient * value, curvature[k], l1_here, l2_here)
+        move = new - weights[k]
+        weights[k] = new
+        changes[k - first] = move * value
+        worst = max(worst, abs(move) * (curvature[k] + l2_here))
+    return worst
+
+
+@loop
+def _claim(state, turn, thread, n_threads, n_parts, any_part):  # type: ignore[no-untyped-def]
+    """Return a part that nobody works at in this turn, of the thread's own if not of any; or -1."""
+    first = 0 if any_part else n_parts * thread // n_threads
+    last = n_parts if any_part else n_parts * (thread + 1) // n_threads
+    for p in range(first, last):
+        if exchange(state, _CLAIMS + _LINE * p, turn, turn + 1):
+            return p
+    return -1
+
+
+@loop
+def _end_turn(state, turn, n_grids, moved, tol, worst):  # type: ignore[no-untyped-def]
+    """Keep the sweep's largest move; after a sweep of small ones let the next turn be the last."""
+    worst[0] = max(worst[0], moved)
+    if (turn + 1) % n_grids == 0:
+        worst[1] = worst[0]
+        worst[0] = 0.0
+        if worst[1] <= tol:
+            store(state, _LAST, turn + 1)
+
+
+@loop
+def descend(  # type: ignore[no-untyped-def]
+    orders, starts, grids, columns, rows, bounds, parts, values, curvature, weights,
+    l1, l2, n_penalised, slopes, row_curvatures, stride, tol, sums, changes, worst,
+    state, thread, n_threads,
+):  # fmt: skip
+    """Sweep over the chosen columns until none moves by much.
+
+    The model is ``sum_i slopes_i d_i + row_curvatures_i d_i^2 / 2`` in the change
+    ``d`` of the responses, plus the penalty. ``slopes`` follow the weights.
+
+    A grid is a turn. In a turn each part of the rows takes in the changes of the
+    grid before, and adds up its slopes in the bins of the present one; whoever
+    finishes the last part moves the bins and opens the next turn. Threads keep to
+    their own parts, which stay in their caches, but take another's when that
+    is late: a thread that sleeps or never starts holds nobody up. Sums of parts
+    are added in one order, whoever made them.
+
+    Parameters
+    ----------
+    orders : (n_sweeps, n_grids), the order of the grids in each sweep
+    curvature : of each chosen column
+    weights : of each chosen column
+    row_curvatures, stride : row i's is at ``i * stride``; 0 if all are alike
+    tol : a sweep whose moves, as gradients, stay below it is the last
+    sums : (n_parts, most chosen columns in a grid), room
+    changes : (most chosen columns in a grid,), room
+    worst : (2,), zeros; the largest move of the present sweep and of the last
+    state : from :func:`descent_state`, one for all threads
+    """
+    n_grids, n_parts = len(grids), len(parts) - 1
+    turn, waited = load(state, _TURN), 0
+    while turn <= load(state, _LAST):
+        p = _claim(state, turn, thread, n_threads, n_parts, waited >= _PATIENCE)
+        if p < 0:
+            waited += 1
+            pause()
+        else:
+            if turn > 0:
+                before = orders[(turn - 1) // n_grids, (turn - 1) % n_grids]
+                _apply_part(
+                    before, starts, grids, columns, rows, bounds, parts, p,
+                    changes, row_curvatures, stride, slopes,
+                )  # fmt: skip
+            if turn < load(state, _LAST):
+                g = orders[turn // n_grids, turn % n_grids]
+                _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums)
+            if fetch_add(state, _DONE, 1) == n_parts - 1:
+                if turn < load(state, _LAST):
+                    g = orders[turn // n_grids, turn % n_grids]
+                    moved = _move_grid(
+                        g, starts, grids, columns, values, curvature, weights,
+                        l1, l2, n_penalised, sums, changes,
+                    )  # fmt: skip
+                    _end_turn(state, turn, n_grids, moved, tol, worst)
+                store(state, _DONE, 0)
+                store(state, _TURN, turn + 1)
+        now = load(state, _TURN)
+        if now != turn:
+            turn, waited = now, 0

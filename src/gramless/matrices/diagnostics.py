@@ -1,0 +1,265 @@
+"""What the bins of a matrix say about learning on it (RB16, sections 3.2 and 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.losses import Loss
+from gramless.matrices.base import Vector
+from gramless.matrices.binned import BinnedMatrix
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """The numbers that RB16 ties to how fast random binning learns.
+
+    Parameters
+    ----------
+    n_grids : int
+        R, the non-zeros of a row.
+    n_columns : int
+        D, the occupied bins of all grids.
+    nu : float
+        Mean over the grids of the share of the rows in the fullest bin
+        (equation 9 and below): 1 where a grid tells no rows apart, ``1/n_rows``
+        where it tells all apart.
+    kappa : float
+        Mean over the grids of one over that share (equation 10). At least
+        ``1 / nu``, at most ``kappa_bar``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes = np.array([[1, 2, 1, 1], [1, 2, 3, 4]], np.uint8)
+    >>> found = diagnose(BinnedMatrix(codes, np.array([0, 2, 6])))
+    >>> found.nu, round(found.kappa, 4), found.kappa_bar
+    (0.5, 2.6667, 3.0)
+    """
+
+    n_grids: int
+    n_columns: int
+    nu: float
+    kappa: float
+
+    @property
+    def kappa_bar(self) -> float:
+        """``D / R``, the mean number of occupied bins a grid (RB16, section 4.2)."""
+        return self.n_columns / self.n_grids
+
+    def speedup(self, threads: float) -> float:
+        """Return how much faster parallel coordinate descent is (RB16, equation 29).
+
+        ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads, each of which
+        updates one column at a time, drawn uniformly from all D. It compares
+        guarantees: coordinate steps that the theory asks of one thread, over
+        rounds of steps that it asks of tau. Costs of memory and threads are not
+        in it, and solvers that do not descend by coordinates do not follow it.
+
+        Parameters
+        ----------
+        threads : float
+            tau, at least 1.
+
+        Returns
+        -------
+        float
+            1 for one thread; rises with ``threads``, below ``speedup_limit``.
+
+        Raises
+        ------
+        InputError
+            If ``threads`` is below 1.
+
+        Examples
+        --------
+        >>> found = Diagnostics(n_grids=10, n_columns=910, nu=0.1, kappa=10.0)
+        >>> found.speedup(1), round(found.speedup(102), 6), found.speedup_limit
+        (1.0, 51.0, 101.0)
+        """
+        if not threads >= 1:
+            raise InputError(f"Diagnostics: threads must be at least 1, got {threads!r}.")
+        return threads / (1.0 + (threads - 1.0) / self.speedup_limit)
+
+    @property
+    def speedup_limit(self) -> float:
+        """``(D - 1) / (R - 1)``, which :meth:`speedup` nears with ever more threads.
+
+        RB16 gives it as ``kappa_bar``, for large D and R (equation 30). Infinite
+        for one grid, whose bins share no row; 1 where every grid has one bin, and
+        for dense features, where D = R.
+        """
+        if self.n_columns == self.n_grids:
+            return 1.0
+        return (self.n_columns - 1) / (self.n_grids - 1) if self.n_grids > 1 else np.inf
+
+    def error_estimate(self, loss: Loss, weights: Vector) -> float:
+        """Return ``beta |w|^2 / (kappa R)``, an estimate of Theorem 1's bound.
+
+        Theorem 1 of RB16: ``E F(w_R) - F(w*) <= beta |w*|^2 / (kappa R')`` with
+        ``R' = R - c`` and ``c = ceil(2 kappa (F(0) - F(w*)) / (beta |w*|^2))``. F
+        is the objective on the training rows, ``w_R`` its best weights on R
+        random grids, and ``w*`` any reference solution over the infinitely many
+        bins of all grids, such as the one that no finite R reaches.
+
+        This is an estimate, no bound. ``w*`` is not known, and the norm of the
+        fitted weights stands in for its own; R stands in for ``R'``. It speaks
+        of the mean over draws of the grids, of the objective, and of training
+        rows: neither of this one draw, nor of new rows. A small bandwidth raises
+        kappa and overfits. Free rows such as an intercept do not count.
+
+        Parameters
+        ----------
+        loss : Loss
+            ``loss.smoothness`` is beta.
+        weights : array (D,) or (D, K)
+            In units of the targets that the loss is taken of.
+
+        Returns
+        -------
+        float
+            In units of the objective.
+
+        Raises
+        ------
+        InputError
+            If ``weights`` has not one row a column.
+
+        Notes
+        -----
+        D K multiplications.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gramless.losses import Logistic
+        >>> found = Diagnostics(n_grids=2, n_columns=4, nu=0.5, kappa=2.0)
+        >>> found.error_estimate(Logistic(), np.array([2.0, 0.0, -2.0, 0.0]))
+        0.5
+        """
+        if len(weights) != self.n_columns:
+            raise InputError(
+                f"Diagnostics of {self.n_columns} columns: weights need one row a column, "
+                f"got {len(weights)}."
+            )
+        return loss.smoothness * float(np.sum(weights**2)) / (self.kappa * self.n_grids)
+
+
+def diagnose(matrix: BinnedMatrix) -> Diagnostics:
+    """Measure the bins of a matrix.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix (n_rows, D)
+
+    Returns
+    -------
+    Diagnostics
+
+    Raises
+    ------
+    InputError
+        If the matrix has no rows or no grids, or a grid knows none of the rows.
+
+    Notes
+    -----
+    One pass over the codes: n_rows * n_grids additions; 8 bytes a column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> diagnose(BinnedMatrix(np.array([[1, 2, 1, 1]], np.uint8), np.array([0, 2])))
+    Diagnostics(n_grids=1, n_columns=2, nu=0.75, kappa=1.3333333333333333)
+    """
+    return summarise(fullest_shares(matrix), matrix.shape[1])
+
+
+def fullest_shares(matrix: BinnedMatrix) -> NDArray[np.float64]:
+    """Return the share of the rows in the fullest bin of each grid (RB16, Definition 1).
+
+    ``nu_r = max over bins b of grid r of (rows in b) / n_rows``.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix (n_rows, D)
+        Of any scale; rows in bins never seen count in ``n_rows`` alone.
+
+    Returns
+    -------
+    array (n_grids,)
+        0 in a grid that has no bins or knows none of the rows.
+
+    Raises
+    ------
+    InputError
+        If there are no rows.
+
+    Notes
+    -----
+    One pass over the codes: n_rows * n_grids additions; 8 bytes a column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes = np.array([[1, 2, 1, 1], [0, 1, 0, 2]], np.uint8)
+    >>> fullest_shares(BinnedMatrix(codes, np.array([0, 2, 4])))
+    array([0.75, 0.25])
+    """
+    if matrix.shape[0] == 0:
+        raise InputError("BinnedMatrix: shares of the rows need at least one row.")
+    # At scale 1 the sums are counts: whole numbers, without rounding.
+    ones = BinnedMatrix(
+        matrix.codes,
+        matrix.offsets,
+        scale=1.0,
+        has_unseen=matrix.has_unseen,
+        n_jobs=matrix.n_jobs,
+    )
+    counts = ones.rmatvec(np.ones(matrix.shape[0]))
+    fullest = np.zeros(matrix.n_grids)
+    # A grid without bins has no fullest one, and reduceat would take its neighbour's.
+    occupied = np.diff(matrix.offsets) > 0
+    if occupied.any():
+        fullest[occupied] = np.maximum.reduceat(counts, matrix.offsets[:-1][occupied])
+    return fullest / matrix.shape[0]
+
+
+def summarise(shares: NDArray[np.float64], n_columns: int) -> Diagnostics:
+    """Return the diagnostics of grids whose fullest bins are known.
+
+    Parameters
+    ----------
+    shares : array (n_grids,)
+        As :func:`fullest_shares` returns and :class:`RandomBinning` keeps as ``nu_``.
+    n_columns : int
+        D, the bins of all grids.
+
+    Returns
+    -------
+    Diagnostics
+
+    Raises
+    ------
+    InputError
+        If there are no grids, or a share is not above 0 and at most 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> summarise(np.array([0.25, 0.5]), n_columns=8).kappa
+    3.0
+    """
+    if len(shares) == 0 or not ((shares > 0.0) & (shares <= 1.0)).all():
+        raise InputError(
+            "Diagnostics need at least one grid and, in each, a bin that holds rows: take the "
+            "matrix of the rows that the grids were fitted to."
+        )
+    return Diagnostics(
+        n_grids=len(shares),
+        n_columns=int(n_columns),
+        nu=float(np.mean(shares)),
+        kappa=float(np.mean(1.0 / shares)),
+    )

@@ -1,0 +1,118 @@
+"""A binned matrix by columns: the rows in each bin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.threads import map_blocks
+from gramless.loops.row_lists import list_rows
+
+_PART_ROWS = 1 << 15
+_MOST_PARTS = 16
+
+
+@dataclass(frozen=True)
+class RowLists:
+    """The rows of every column, for matrices whose groups of columns share no row.
+
+    Groups are grids, and each has one value for all its non-zeros. Rows are cut
+    into parts, by their number alone, so that threads can own parts.
+
+    Parameters
+    ----------
+    offsets : array (n_groups + 1,) of int64
+        Where each group's columns start.
+    values : array (n_groups,)
+        The value of each group's non-zeros.
+    parts : array (n_parts + 1,) of int64
+        Where each part's rows start.
+    rows : array (n_groups, n_rows) of uint16 or uint32
+        ``rows[g, parts[p]:parts[p + 1]]`` lists rows of part p, counted from its
+        start, sorted by columns of group g.
+    bounds : array (n_parts, n_columns + n_groups) of uint32
+        Column j of group g has the places ``bounds[p, j + g]`` to
+        ``bounds[p, j + g + 1]`` of part p's list.
+
+    Notes
+    -----
+    2 bytes a non-zero (4 where a part has over 65,535 rows), and 4 bytes a column
+    and part.
+    """
+
+    offsets: NDArray[np.int64]
+    values: NDArray[np.float64]
+    parts: NDArray[np.int64]
+    rows: NDArray[np.unsignedinteger]
+    bounds: NDArray[np.uint32]
+
+    def with_ones(self) -> RowLists:
+        """Return the lists with a last group: one column of ones."""
+        sizes = np.diff(self.parts)
+        numbers = np.concatenate([np.arange(size) for size in sizes]).astype(self.rows.dtype)
+        ends = np.column_stack([np.zeros_like(sizes), sizes]).astype(np.uint32)
+        return replace(
+            self,
+            offsets=np.append(self.offsets, self.offsets[-1] + 1),
+            values=np.append(self.values, 1.0),
+            rows=np.concatenate([self.rows, numbers[None]]),
+            bounds=np.ascontiguousarray(np.concatenate([self.bounds, ends], axis=1)),
+        )
+
+
+def list_bins(
+    codes: NDArray[Any], offsets: NDArray[np.int64], scale: float, n_jobs: int | None
+) -> RowLists:
+    """List the rows of every bin.
+
+    Parameters
+    ----------
+    codes : array (n_grids, n_rows) of uint8, uint16 or uint32
+        Bin numbers from 1; 0 for a bin never seen.
+    offsets : array (n_grids + 1,) of int64
+        Where each grid's columns start.
+    scale : float
+        The value of every non-zero.
+    n_jobs : int or None
+
+    Returns
+    -------
+    RowLists
+
+    Notes
+    -----
+    Two passes over the codes, some 2 ns a non-zero and core.
+
+    Examples
+    --------
+    >>> lists = list_bins(np.array([[2, 1, 2]], np.uint8), np.array([0, 2]), 1.0, None)
+    >>> lists.rows, lists.bounds
+    (array([[1, 0, 2]], dtype=uint16), array([[0, 1, 3]], dtype=uint32))
+    """
+    n_grids, n_rows = codes.shape
+    parts = _cut(n_rows)
+    small = np.diff(parts).max(initial=0) < 1 << 16
+    rows = np.empty((n_grids, n_rows), np.uint16 if small else np.uint32)
+    bounds = np.empty((len(parts) - 1, int(offsets[-1]) + n_grids), np.uint32)
+
+    def sort(r: int) -> None:
+        own = slice(int(offsets[r]) + r, int(offsets[r + 1]) + r + 1)
+        for p in range(len(parts) - 1):
+            part = slice(parts[p], parts[p + 1])
+            list_rows(codes[r, part], rows[r, part], bounds[p, own])
+
+    work: Callable[[int], None] = sort
+    map_blocks(work, [(r,) for r in range(n_grids)], n_jobs)
+    return RowLists(offsets, np.full(n_grids, scale), parts, rows, bounds)
+
+
+def _cut(n_rows: int) -> NDArray[np.int64]:
+    """Return bounds of parts of equal size, 1 or 2 or 4 ... of them."""
+    n_parts = 1
+    while n_parts < _MOST_PARTS and n_rows > n_parts * _PART_ROWS:
+        n_parts *= 2
+    return np.arange(n_parts + 1, dtype=np.int64) * n_rows // n_parts

@@ -1,0 +1,251 @@
+"""The pictures of evaluate and inspect, and the numbers that inspect tells about bins."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from gramless import KernelRegressor, RandomBinning, load, save
+from gramless.cli.metrics import probability_metrics, regression_metrics
+from gramless.losses import SmoothPinball
+
+from .conftest import N_ROWS, QUICK
+
+pytest.importorskip("matplotlib")
+picture = pytest.importorskip("gramless.cli.picture")
+
+
+@pytest.fixture
+def fitted(shell, write, tmp_path):
+    """Fit what the test names and return (data, model)."""
+
+    def fit(*options, name="a.csv", **columns):
+        data, model = write(name, **columns), tmp_path / "m.gramless"
+        shell("fit", data, "--model", model, *QUICK, *options)
+        return data, model
+
+    return fit
+
+
+KINDS = {"chosen": ("size", "weight", "kind")}
+
+
+# The numbers of inspect.
+
+
+def test_inspect_tells_the_numbers_of_the_model(fitted, shell):
+    _, path = fitted()
+    model, found = load(path), shell.json("inspect", path)["diagnostics"]
+    R, D = 8, len(model.coef_)
+    assert found["nu"] == pytest.approx(model.features_.nu_.mean())
+    assert found["kappa"] == pytest.approx(model.features_.kappa_)
+    assert found["kappa_bar"] == pytest.approx(D / R)
+    for tau in (2, 8, 64):
+        law = tau / (1 + (R - 1) * (tau - 1) / (D - 1))
+        assert found["speedup"][str(tau)] == pytest.approx(law)
+    assert found["speedup_limit"] == pytest.approx((D - 1) / (R - 1))
+    expected = (model.coef_**2).sum() / (model.features_.kappa_ * R)
+    assert found["error_estimate"] == pytest.approx(expected)
+
+
+def test_inspect_tells_them_in_words(fitted, shell):
+    _, model = fitted()
+    text = " ".join(shell("inspect", model).stdout.split())
+    for said in ("% of the rows, mean over grids (nu)", "(kappa bar)", "2, 8, 64 threads"):
+        assert said in text
+    assert "in units of the target squared above that of endless grids" in text
+    _, model = fitted("--loss", "logistic", **KINDS)
+    assert "units of the target" not in shell("inspect", model).stdout
+
+
+def test_the_logistic_loss_has_a_quarter_of_the_estimate(fitted, shell):
+    _, path = fitted("--loss", "logistic", **KINDS)
+    model, found = load(path), shell.json("inspect", path)["diagnostics"]
+    expected = 0.25 * (model.coef_**2).sum() / (model.features_.kappa_ * 8)
+    assert found["error_estimate"] == pytest.approx(expected)
+
+
+def test_the_estimate_is_the_same_in_other_units_of_the_target(tmp_path, shell, columns):
+    X = np.column_stack([columns["size"], columns["weight"]])
+    options = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+    found = []
+    for unit in (1.0, 64.0):
+        model = KernelRegressor(RandomBinning(n_grids=8), loss="huber", **options)
+        save(model.fit(X, unit * columns["price"]), tmp_path / "m")
+        found.append(shell.json("inspect", tmp_path / "m")["diagnostics"]["error_estimate"])
+    assert found[1] == pytest.approx(64.0**2 * found[0], rel=1e-6)
+
+
+def test_what_has_no_weights_or_no_units_has_no_estimate(tmp_path, shell, columns):
+    X = columns["size"][:, None]
+    save(RandomBinning(n_grids=4, random_state=0).fit(X), tmp_path / "bins")
+    options = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard"}
+    model = KernelRegressor(RandomBinning(n_grids=4), loss=SmoothPinball(0.9), **options)
+    save(model.fit(X, columns["price"]), tmp_path / "quantile")
+    for name in ("bins", "quantile"):
+        found = shell.json("inspect", tmp_path / name)["diagnostics"]
+        assert found["error_estimate"] is None
+        assert found["kappa"] >= 1
+        assert "theorem 1" not in shell("inspect", tmp_path / name).stdout
+
+
+# The picture of inspect.
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.libsvm"])
+def test_inspect_draws_the_bins_of_rows(name, fitted, shell, tmp_path):
+    data, model = fitted(name=name)
+    out = tmp_path / "bins.svg"
+    found = shell.json("inspect", model, "--data", data, "--picture", out)
+    assert found["picture"] == str(out)
+    root = ET.parse(out).getroot()
+    images = [element for element in root.iter() if element.tag.endswith("image")]
+    # Z Z', the exact kernel, and the colours between 0 and 1.
+    assert len(images) == 3
+    assert "120 of 120 rows" in shell("inspect", model, "--data", data, "--picture", out).stdout
+
+
+def test_inspect_draws_text_columns_and_ranks(write, shell, tmp_path):
+    data, model = write("a.csv", ("size", "colour", "price")), tmp_path / "m"
+    options = ["--n-grids", "8", "--bandwidth", "2", "--alpha", "1e-3", "--scaling", "quantile"]
+    shell("fit", data, "-m", model, *options)
+    shell("inspect", model, "--data", data, "--picture", tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+
+
+def test_sparse_rows_have_the_exact_kernel_of_dense_ones(fitted, shell, monkeypatch, write):
+    drawn = []
+    draw = "gramless.features.pictures.draw_matrix"
+
+    def catch(matrix, exact):
+        drawn.append(exact(np.arange(20)))
+        raise ValueError("seen")
+
+    monkeypatch.setattr(draw, catch)
+    _, model = fitted(name="a.npz")
+    for name in ("a.npz", "a.libsvm"):
+        data = write(name)
+        assert "seen" in shell.error("inspect", model, "--data", data, "--picture", "a.png")
+    np.testing.assert_allclose(drawn[0], drawn[1], rtol=1e-6)
+    fitted_map = load(model).features_
+    assert drawn[0].shape == (20, 20)
+    assert fitted_map.bandwidth_.shape == (2,)
+
+
+def test_inspect_needs_rows_and_a_place_and_columns(fitted, shell, tmp_path):
+    data, model = fitted()
+    shell.error("inspect", model, "--data", data, code=2)
+    assert "need each other" in shell.error("inspect", model, "--picture", "a.png", code=2)
+    save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")
+    text = shell.error("inspect", tmp_path / "bins", "--data", data, "--picture", "a.png")
+    assert "needs a model that gramless fit wrote" in text
+
+
+# The picture of evaluate.
+
+
+def test_evaluate_draws_numbers(fitted, shell, tmp_path):
+    data, model = fitted()
+    out = tmp_path / "a.pdf"
+    assert shell.json("evaluate", model, data, "--picture", out)["picture"] == str(out)
+    assert out.read_bytes().startswith(b"%PDF")
+    assert str(out.name) in shell("evaluate", model, data, "--picture", out).stdout.replace(
+        "\n", ""
+    )
+
+
+def test_evaluate_draws_probabilities(fitted, shell, tmp_path):
+    data, model = fitted("--loss", "logistic", **KINDS)
+    out = tmp_path / "a.svg"
+    shell("evaluate", model, data, "--picture", out)
+    assert ET.parse(out).getroot().tag.endswith("svg")
+
+
+def test_the_reliability_picture_has_the_numbers_of_the_table():
+    rng = np.random.default_rng(0)
+    given = rng.dirichlet([1.0, 0.5, 0.3], 500)
+    found = probability_metrics(rng.integers(3, size=500), given)
+    upper, lower = picture.draw_reliability(found).axes
+    diagonal, model = upper.get_lines()
+    assert diagonal.get_xydata().tolist() == [[0, 0], [1, 1]]
+    parts = found["reliability"]
+    points = [[part["predicted"], part["observed"]] for part in parts]
+    np.testing.assert_array_equal(model.get_xydata(), points)
+    bars = lower.patches
+    assert [bar.get_height() for bar in bars] == [part["rows"] for part in parts]
+    np.testing.assert_allclose([bar.get_x() for bar in bars], [part["low"] for part in parts])
+    assert all(part["low"] <= part["predicted"] <= part["high"] for part in parts)
+    title = f"log loss {found['log_loss']:.4g}, Brier score {found['brier']:.4g}"
+    assert upper.get_title() == title
+    assert lower.get_xlabel() == "probability of the predicted class"
+    assert {upper.get_ylabel(), lower.get_ylabel()} == {"share that was right", "rows"}
+
+
+def test_bars_reach_two_standard_errors_around_the_diagonal():
+    given = np.tile([0.75, 0.25], (48, 1))
+    upper, _ = picture.draw_reliability(probability_metrics(np.zeros(48, int), given)).axes
+    (segment,) = upper.collections[0].get_segments()
+    np.testing.assert_allclose(segment[:, 1], 0.75 + np.array([-2, 2]) * np.sqrt(0.1875 / 48))
+
+
+def test_one_tenth_of_certain_rows_can_be_drawn(tmp_path):
+    found = probability_metrics(np.zeros(5, int), np.tile([1.0, 0.0], (5, 1)))
+    picture.draw_reliability(found).savefig(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize(("n_rows", "said"), [(40, "true, 40 rows"), (6000, "5,000 of 6,000")])
+def test_the_picture_of_numbers(n_rows, said):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=n_rows)
+    predicted = y + 0.1 * rng.normal(size=n_rows)
+    found = regression_metrics(y, predicted)
+    (axes,) = picture.draw_predictions(y, predicted, found).axes
+    diagonal, points = axes.get_lines()
+    ends = diagonal.get_xydata()
+    np.testing.assert_array_equal(ends[:, 0], ends[:, 1])
+    assert ends.min() <= min(y.min(), predicted.min())
+    assert {tuple(point) for point in points.get_xydata()} <= set(zip(y, predicted, strict=True))
+    assert len(points.get_xydata()) == min(n_rows, 5000)
+    assert said in axes.get_xlabel()
+    assert axes.get_title() == f"RMSE {found['rmse']:.4g}, R2 {found['r2']:.4g}"
+
+
+# What cannot be drawn is said before the work.
+
+
+def test_classes_need_probabilities(fitted, shell, tmp_path):
+    data, model = fitted(**KINDS)
+    text = shell.error("evaluate", model, data, "--picture", tmp_path / "a.png")
+    assert "fit it with --loss logistic" in text
+    assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "inspect"])
+def test_places_and_matplotlib_are_checked(verb, fitted, shell, tmp_path, monkeypatch):
+    data, model = fitted()
+    head = [verb, model, *(["--data"] if verb == "inspect" else []), data, "--picture"]
+    assert "ends in .png" in shell.error(*head, tmp_path / "a.gif")
+    assert "there is no folder" in shell.error(*head, tmp_path / "absent" / "a.png")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install gramless[plots]" in shell.error(*head, tmp_path / "a.png")
+
+
+def test_a_place_that_refuses_the_picture_is_named(fitted, shell, tmp_path, monkeypatch):
+    data, model = fitted()
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied", "a.png")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", refuse)
+    assert "Permission denied" in shell.error("evaluate", model, data, "--picture", "a.png")
+
+
+def test_all_rows_of_a_table_are_judged_whatever_is_drawn(fitted, shell, tmp_path):
+    data, model = fitted()
+    drawn = shell.json("evaluate", model, data, "--picture", tmp_path / "a.png")
+    plain = shell.json("evaluate", model, data)
+    assert drawn["rows"] == plain["rows"] == N_ROWS
+    assert drawn["rmse"] == plain["rmse"]

@@ -1,0 +1,172 @@
+"""nu, kappa, the law of speed-up and Theorem 1's estimate against their definitions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gramless import RandomBinning
+from gramless.base.errors import InputError
+from gramless.kernels import Laplacian
+from gramless.losses import Logistic, Multinomial, SmoothPinball, Squared
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.diagnostics import Diagnostics, diagnose, fullest_shares, summarise
+
+
+@pytest.fixture
+def binned(matrix):
+    if not isinstance(matrix, BinnedMatrix):
+        pytest.skip("only grids have bins")
+    return matrix
+
+
+def shares_by_hand(dense, n_bins):
+    """Definition 1 written out on the dense matrix, grid by grid."""
+    edges = np.concatenate([[0], np.cumsum(n_bins)])
+    return np.array(
+        [
+            max(((dense[:, b] != 0).sum() / len(dense) for b in range(*edge)), default=0.0)
+            for edge in pairwise(edges)
+        ]
+    )
+
+
+def test_shares_are_those_of_the_dense_matrix(binned, dense):
+    if len(dense) == 0:
+        with pytest.raises(InputError, match="at least one row"):
+            fullest_shares(binned)
+        return
+    expected = shares_by_hand(dense, np.diff(binned.offsets))
+    np.testing.assert_array_equal(fullest_shares(binned), expected)
+
+
+def test_numbers_are_those_of_the_dense_matrix(binned, dense):
+    n_bins = np.diff(binned.offsets)
+    if not (len(dense) and len(n_bins) and n_bins.all()):
+        with pytest.raises(InputError):
+            diagnose(binned)
+        return
+    shares, found = shares_by_hand(dense, n_bins), diagnose(binned)
+    assert (found.n_grids, found.n_columns) == (len(n_bins), dense.shape[1])
+    assert found.nu == pytest.approx(np.mean(shares), rel=1e-14)
+    assert found.kappa == pytest.approx(np.mean([1 / share for share in shares]), rel=1e-14)
+    assert found.kappa_bar == dense.shape[1] / len(n_bins)
+    assert found.kappa >= (1 - 1e-14) / found.nu
+    if not binned.has_unseen:
+        assert found.kappa <= found.kappa_bar * (1 + 1e-14)
+
+
+def test_the_feature_map_tells_the_same():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    binning = RandomBinning(bandwidth=2.0, n_grids=21, random_state=0)
+    matrix = binning.fit_matrix(X)
+    np.testing.assert_allclose(fullest_shares(matrix), binning.nu_, rtol=1e-12)
+    found = diagnose(matrix)
+    assert found.nu == pytest.approx(binning.nu_.mean(), rel=1e-12)
+    assert found.kappa == pytest.approx(binning.kappa_, rel=1e-12)
+    assert found.kappa_bar == pytest.approx(binning.kappa_bar_, rel=1e-12)
+    assert summarise(binning.nu_, matrix.shape[1]).kappa == pytest.approx(found.kappa, rel=1e-12)
+
+
+@pytest.mark.parametrize("shares", [[], [0.5, 0.0], [0.5, np.nan], [1.5]])
+def test_shares_that_are_none(shares):
+    with pytest.raises(InputError, match="at least one grid"):
+        summarise(np.array(shares), 5)
+
+
+SIZES = [(1, 7), (2, 3), (8, 8), (8, 11), (64, 5000), (512, 10**6)]
+
+
+def sized(n_grids, n_columns):
+    return Diagnostics(n_grids, n_columns, nu=0.5, kappa=2.0)
+
+
+@pytest.mark.parametrize(("n_grids", "n_columns"), SIZES)
+def test_the_law_is_that_of_the_paper(n_grids, n_columns):
+    found = sized(n_grids, n_columns)
+    for tau in (1, 2, 3.5, 8, 64, 10_000):
+        expected = tau / (1 + (n_grids - 1) * (tau - 1) / (n_columns - 1))
+        assert found.speedup(tau) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize(("n_grids", "n_columns"), SIZES)
+def test_more_threads_are_never_slower_and_the_limit_is_never_passed(n_grids, n_columns):
+    found = sized(n_grids, n_columns)
+    values = np.array([found.speedup(tau) for tau in np.geomspace(1, 1e12, 200)])
+    assert values[0] == 1.0
+    assert (np.diff(values) >= -1e-12 * values[1:]).all()
+    assert (values <= found.speedup_limit * (1 + 1e-12)).all()
+    if n_grids > 1:
+        assert values[-1] == pytest.approx(found.speedup_limit, rel=1e-5)
+    else:
+        assert found.speedup_limit == np.inf
+
+
+def test_dense_features_gain_nothing():
+    assert sized(50, 50).speedup(64) == pytest.approx(1.0)
+    assert sized(1, 1).speedup(64) == pytest.approx(1.0)
+
+
+def test_for_many_grids_the_law_becomes_equation_30():
+    found = sized(2000, 2000 * 300)
+    for a in (0.1, 1.0, 30.0):
+        expected = (a * found.kappa_bar + 1) / (1 + a)
+        assert found.speedup(a * found.kappa_bar + 1) == pytest.approx(expected, rel=1e-3)
+    assert found.speedup_limit == pytest.approx(found.kappa_bar, rel=1e-3)
+
+
+@pytest.mark.parametrize("threads", [0, 0.5, -3, np.nan])
+def test_threads_below_one(threads):
+    with pytest.raises(InputError, match="at least 1"):
+        sized(4, 40).speedup(threads)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Multinomial(), SmoothPinball(0.9, 0.1)])
+@pytest.mark.parametrize("shape", [(40,), (40, 3)])
+def test_the_estimate_is_the_formula(loss, shape):
+    weights = np.random.default_rng(0).normal(size=shape)
+    squares = sum(float(w) ** 2 for w in weights.ravel())
+    expected = loss.smoothness * squares / (2.0 * 4)
+    assert sized(4, 40).error_estimate(loss, weights) == pytest.approx(expected, rel=1e-12)
+
+
+def test_weights_of_another_matrix():
+    with pytest.raises(InputError, match="one row a column, got 41"):
+        sized(4, 40).error_estimate(Squared(), np.zeros(41))
+
+
+def ridge(features, y, alpha):
+    """Return the least objective of RB16's equation 1 and the weights that reach it."""
+    n = len(y)
+    weights = np.linalg.solve(
+        features.T @ features + n * alpha * np.eye(features.shape[1]), features.T @ y
+    )
+    errors = features @ weights - y
+    return 0.5 * np.mean(errors**2) + 0.5 * alpha * weights @ weights, weights
+
+
+def test_theorem_1_holds_and_its_estimate_is_of_the_right_size():
+    rng, alpha = np.random.default_rng(1), 1e-2
+    X = rng.uniform(-2, 2, size=(60, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    # A root of the exact Gram matrix is what infinitely many grids would give.
+    values, vectors = np.linalg.eigh(Laplacian().gram(X, bandwidth=2.0))
+    best, reference = ridge(vectors * np.sqrt(np.maximum(values, 0.0)), y, alpha)
+    gaps, estimates = [], []
+    for seed in range(20):
+        matrix = RandomBinning(bandwidth=2.0, n_grids=64, random_state=seed).fit_matrix(X)
+        reached, weights = ridge(matrix.toarray(), y, alpha)
+        gaps.append(reached - best)
+        estimates.append(diagnose(matrix).error_estimate(Squared(), weights))
+    kappa, square = diagnose(matrix).kappa, float(reference @ reference)
+    c = np.ceil(2 * kappa * (0.5 * np.mean(y**2) - best) / square)
+    assert 0 < np.mean(gaps) <= square / (kappa * (64 - c))
+    assert np.mean(estimates) == pytest.approx(square / (kappa * 64), rel=0.2)
+
+
+def test_one_pass_serves_any_scale():
+    codes = np.array([[1, 2, 1, 1]], np.uint8)
+    small = BinnedMatrix(codes, np.array([0, 2]), scale=1e-200)
+    assert fullest_shares(small) == [0.75]
