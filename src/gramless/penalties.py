@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.sums import inner
 
 Weights = NDArray[np.float64]
 
@@ -28,6 +29,9 @@ class Penalty(Protocol):
     @property
     def l2(self) -> float:
         """Weight of half the squares."""
+
+    def scaled(self, factor: float) -> Penalty:
+        """Return the penalty, ``factor`` times as strong."""
 
     def value(self, w: Weights) -> float:
         """Return the penalty of ``w``, summed over its outputs."""
@@ -65,11 +69,15 @@ class _Separable(ABC):
         if not 0.0 <= self.alpha < np.inf:
             raise InputError(f"alpha must be a finite number, not negative; got {self.alpha!r}.")
 
+    def scaled(self, factor: float) -> Self:
+        """Return the penalty, ``factor`` times as strong."""
+        return replace(self, alpha=factor * self.alpha)  # type: ignore[type-var]
+
     def value(self, w: Weights) -> float:
         """Return ``l1 |w|_1 + l2/2 |w|^2`` over the penalised rows."""
         kept = w[: len(w) - self.n_free]
         sizes = self.l1 * float(np.abs(kept).sum()) if self.l1 else 0.0
-        return sizes + (0.5 * self.l2 * float(np.vdot(kept, kept)) if self.l2 else 0.0)
+        return sizes + (0.5 * self.l2 * inner(kept, kept) if self.l2 else 0.0)
 
     def prox(self, w: Weights, step: float) -> Weights:
         """Return ``w``, shrunken towards zero by ``step * l1``, over ``1 + step * l2``."""

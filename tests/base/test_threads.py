@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from gramless.base import threads
 from gramless.base.errors import InputError
 from gramless.base.threads import (
     available_cpus,
     map_blocks,
     one_blas_thread,
     row_blocks,
+    run_together,
     thread_count,
 )
 
@@ -37,14 +39,14 @@ def squares(n: int, n_jobs: int | None = 3) -> list[int]:
     return map_blocks(square, [(i,) for i in range(n)], n_jobs)
 
 
-def exit_status_of_child(work: Callable[[], bool]) -> int:
+def exit_status_of_child(work: Callable[[], bool], seconds: int = CHILD_SECONDS) -> int:
     """Fork, run ``work`` in the child, and return how the child ended."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(CHILD_SECONDS)
+            signal.alarm(seconds)
             status = 0 if work() else 2
         finally:
             # Never return into pytest: the parent goes on with the session.
@@ -139,6 +141,162 @@ def test_fork_while_another_thread_is_inside() -> None:
             leave.set()
         assert future.result(timeout=20) == [True, True]
     assert status == 0
+
+
+class Shared:
+    """Work that threads take from each other; keeps who was there."""
+
+    def __init__(self, n_items: int) -> None:
+        self.items = list(range(n_items))
+        self.done: list[int] = []
+        self.seen: list[tuple[int, int]] = []
+
+    def __call__(self, thread: int, n_threads: int) -> None:
+        self.seen.append((thread, n_threads))
+        while self.items:
+            try:
+                item = self.items.pop()
+            except IndexError:
+                return
+            self.done.append(item)
+
+    def alone(self, n_threads: int = 1) -> bool:
+        """Tell whether thread 0 did everything."""
+        return self.seen == [(0, n_threads)] and len(self.done) == 100
+
+
+@pytest.fixture
+def four_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "available_cpus", lambda: 4)
+
+
+@pytest.mark.usefixtures("four_cpus")
+@pytest.mark.parametrize("n_threads", [2, 3, 4])
+def test_threads_run_together(n_threads: int) -> None:
+    barrier, seen = threading.Barrier(n_threads, timeout=20), []
+    caller = threading.get_ident()
+
+    def meet(thread: int, n_together: int) -> None:
+        barrier.wait()
+        seen.append((thread, n_together, threading.get_ident() == caller))
+
+    run_together(meet, n_threads)
+    expected = [(thread, n_threads, thread == 0) for thread in range(n_threads)]
+    assert sorted(seen) == expected
+
+
+@pytest.mark.usefixtures("four_cpus")
+@pytest.mark.parametrize("n_threads", [1, 0])
+def test_one_thread_is_the_caller(n_threads: int) -> None:
+    work = Shared(100)
+    run_together(work, n_threads)
+    assert work.alone()
+
+
+@pytest.mark.usefixtures("four_cpus")
+def test_no_more_run_together_than_there_are_processors() -> None:
+    work = Shared(100)
+    run_together(work, 50)
+    assert {n_threads for _, n_threads in work.seen} == {4}
+    assert len(work.done) == 100
+
+
+@pytest.mark.usefixtures("four_cpus")
+def test_nobody_waits_for_a_busy_pool() -> None:
+    leave = threading.Event()
+    sleeping = [threads._pool(2).submit(leave.wait, 20) for _ in range(4)]
+    try:
+        for _ in range(3):
+            work = Shared(100)
+            run_together(work, 3)
+            assert work.alone(3)
+    finally:
+        leave.set()
+    assert all(each.result(timeout=20) for each in sleeping)
+    test_threads_run_together(3)
+
+
+@pytest.mark.usefixtures("four_cpus")
+def test_from_inside_a_pool_the_caller_works_alone() -> None:
+    works = [Shared(100) for _ in range(6)]
+    map_blocks(run_together, [(work, 3) for work in works], 2)
+    assert all(work.alone() for work in works)
+
+
+@pytest.mark.usefixtures("four_cpus")
+def test_many_callers_run_together() -> None:
+    works = [Shared(100) for _ in range(40)]
+    with ThreadPoolExecutor(4) as callers:
+        futures = [callers.submit(run_together, work, 2 + k % 3) for k, work in enumerate(works)]
+        for future in futures:
+            future.result(timeout=30)
+    assert all(sorted(work.done) == list(range(100)) for work in works)
+
+
+@pytest.mark.usefixtures("four_cpus")
+@pytest.mark.parametrize("bad", [0, 1])
+def test_error_of_any_thread_reaches_the_caller(bad: int) -> None:
+    barrier = threading.Barrier(2, timeout=20)
+
+    def fail(thread: int, _: int) -> None:
+        barrier.wait()
+        if thread == bad:
+            raise ZeroDivisionError(f"thread {thread}")
+
+    with pytest.raises(ZeroDivisionError, match=f"thread {bad}"):
+        run_together(fail, 2)
+    test_threads_run_together(2)
+
+
+@pytest.mark.usefixtures("four_cpus")
+def test_no_thread_is_left_behind_by_an_error() -> None:
+    """What the threads share may be gone once the caller has its error."""
+    started, ended = threading.Event(), threading.Event()
+
+    def fail(thread: int, _: int) -> None:
+        if thread > 0:
+            started.set()
+            time.sleep(0.2)
+            ended.set()
+            return
+        assert started.wait(timeout=20)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_together(fail, 2)
+    assert ended.is_set()
+
+
+@needs_fork
+@pytest.mark.usefixtures("four_cpus")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_blocks_in_threads_that_run_together() -> None:
+    """A thread of the pool must not wait for the pool; in a child, for it would wait for ever."""
+
+    def work() -> bool:
+        barrier, found = threading.Barrier(2, timeout=20), []
+
+        def nested(thread: int, _: int) -> None:
+            barrier.wait()
+            found.append(squares(10, 2))
+
+        run_together(nested, 2)
+        return found == [[i * i for i in range(10)]] * 2
+
+    assert exit_status_of_child(work, seconds=3) == 0
+
+
+@needs_fork
+@pytest.mark.usefixtures("four_cpus")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_threads_of_a_forked_child_run_together() -> None:
+    def meet() -> bool:
+        barrier = threading.Barrier(3, timeout=20)
+        run_together(lambda thread, n_threads: barrier.wait() and None, 3)
+        return True
+
+    assert meet()
+    assert exit_status_of_child(meet) == 0
 
 
 def test_thread_count() -> None:

@@ -114,6 +114,58 @@ def test_smooth(folder: Path) -> None:
     assert all(row["reached"] and row["seconds"] for row in rows if row["solver"] == "ours")
 
 
+@pytest.fixture
+def l1_peers() -> None:
+    for package in ("celer", "skglm", "liblinear"):
+        pytest.importorskip(package)
+
+
+@pytest.mark.usefixtures("l1_peers")
+def test_lasso(folder: Path) -> None:
+    arguments = ("--only", "ijcnn1", "--depths", "10", "30")
+    for rows in tables("claims/lasso.py", folder, *arguments).values():
+        assert [row["solver"] for row in rows] == ["ours", "celer", "skglm", "scikit-learn"]
+        assert all(row["outcome"] == "reached" and row["gap"] <= 1e-6 for row in rows)
+        assert all(row["seconds"] for row in rows)
+
+
+@pytest.mark.usefixtures("l1_peers")
+def test_lasso_says_what_took_too_long(folder: Path) -> None:
+    arguments = ("--only", "ijcnn1", "--depths", "10", "--seconds", "1e-6")
+    (rows,) = tables("claims/lasso.py", folder, *arguments).values()
+    cut_off = [row for row in rows if row["solver"] != "ours"]
+    assert {row["outcome"] for row in cut_off} == {"not reached in 1e-06 s"}
+    assert not any(row["seconds"] for row in cut_off)
+
+
+@pytest.mark.usefixtures("l1_peers")
+def test_l1(folder: Path) -> None:
+    arguments = ("--only", "ijcnn1", "--depths", "10", "30")
+    (rows,) = tables("claims/l1.py", folder, *arguments).values()
+    assert len(rows) == 2 * (4 + 3)
+    assert all(row["outcome"] == "reached" and row["seconds"] for row in rows)
+    assert all(-1e-5 <= row["gap"] <= 1e-4 for row in rows)
+    assert all(row["F* surely within"] < 1e-4 for row in rows)
+
+
+def test_multinomial(folder: Path) -> None:
+    times, errors = tables("claims/multinomial.py", folder, "--only", "letter").values()
+    assert len(times) == 4
+    assert all(row["outcome"] == "reached" and row["seconds"] for row in times)
+    assert [row["loss"] for row in errors] == ["multinomial", "squared"]
+    assert all(0.0 <= row["test error"] < 0.5 for row in errors)
+
+
+def test_sparsity(folder: Path) -> None:
+    rows, counts = tables("claims/sparsity.py", folder, "--only", "ijcnn1").values()
+    assert len(rows) == len(counts) == 4
+    for row in rows:
+        more = 0.01 * (row["L2 error"] if row["at most more"].endswith("error") else 1.0)
+        if row["L1 weights"] is not None:
+            assert row["L1 error"] <= row["L2 error"] + more + 1e-12
+            assert 0 < row["L1 weights"] < row["L2 weights"]
+
+
 def test_accuracy(folder: Path) -> None:
     only = ("--only", "cadata", "w8a", "absent")
     found = tables("claims/accuracy.py", folder, *only, "--methods", "gramless", "svc", "nystroem")

@@ -137,12 +137,22 @@ def run_together(function: Callable[[int, int], None], n_threads: int) -> None:
     if n_threads <= 1 or getattr(_inside, "active", False):
         function(0, 1)
         return
+
+    def join(thread: int) -> None:
+        _inside.active = True
+        try:
+            function(thread, n_threads)
+        finally:
+            _inside.active = False
+
     pool = _pool(n_threads - 1)
-    others = [pool.submit(function, k, n_threads) for k in range(1, n_threads)]
-    function(0, n_threads)
-    for other in others:
-        if not other.cancel():
-            other.result()
+    others = [pool.submit(join, k) for k in range(1, n_threads)]
+    try:
+        join(0)
+    finally:
+        for other in others:
+            if not other.cancel():
+                other.result()
 
 
 def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:

@@ -56,7 +56,16 @@ LossName = Annotated[
 Bandwidth = Annotated[
     str, typer.Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
 ]
-Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the L2 penalty.")]
+Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
+L1Ratio = Annotated[
+    float,
+    typer.Option(
+        "--l1-ratio",
+        min=0.0,
+        max=1.0,
+        help="1 makes most weights zero: a small, fast model; 0 keeps all.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random grids.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="List what is tried.")]
 
@@ -74,6 +83,7 @@ def fit(
     loss: LossName = "squared",
     bandwidth: Bandwidth = "auto",
     alpha: Alpha = "auto",
+    l1_ratio: L1Ratio = 0.0,
     scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
     seed: Seed = 0,
     n_jobs: Jobs = None,
@@ -91,6 +101,7 @@ def fit(
         "loss": loss,
         "bandwidth": auto_or_number(bandwidth, "--bandwidth"),
         "alpha": auto_or_number(alpha, "--alpha"),
+        "l1_ratio": l1_ratio,
         "scaling": scaling,
         "random_state": seed,
         "n_jobs": n_jobs,
@@ -180,6 +191,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "alpha": model.alpha_,
         "grids": len(model.features_.n_bins_),
         "columns": n_columns,
+        "sparsity": model.sparsity_,
         "trials": len(model.search_),
         "iterations": model.n_iter_,
         "status": model.status_,
@@ -195,13 +207,17 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "bandwidth": number(float(np.mean(model.bandwidth_))),
         "relevance": "equal" if model.settings_.relevance is None else "learned",
         "alpha": number(model.alpha_),
-        "features": f"{document['grids']:,} grids, {n_columns:,} bins",
+        "features": f"{document['grids']:,} grids, {n_columns:,} bins{_left_out(model)}",
         "loss": model.loss_.name,
         "solver": f"{model.status_} after {model.n_iter_} iterations",
         "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
         "model": f"{path} ({sized(document['bytes'])})",
     }
     report.result(document, facts(shown))
+
+
+def _left_out(model: Any) -> str:
+    return f"; {model.sparsity_:.1%} of the bins left out" if model.sparsity_ > 0 else ""
 
 
 def _classes(classes: Any) -> str | None:

@@ -25,7 +25,7 @@ from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Solver
-from gramless.tuning.alpha import mean_loss, search_alpha
+from gramless.tuning.alpha import Goal, mean_loss, search_alpha
 from gramless.tuning.search import Choices, Data, Score, Search, Settings
 
 FEATURE_MAPS = {"binning": RandomBinning}
@@ -55,6 +55,7 @@ class KernelMachine(BaseEstimator, ABC):
         alpha: float | str = "auto",
         scaling: str = "auto",
         relevance: str = "auto",
+        l1_ratio: float = 0.0,
         solver: str | Solver = "auto",
         tol: float = 1e-2,
         max_iter: int = 100,
@@ -68,6 +69,7 @@ class KernelMachine(BaseEstimator, ABC):
         self.alpha = alpha
         self.scaling = scaling
         self.relevance = relevance
+        self.l1_ratio = l1_ratio
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -123,7 +125,14 @@ class KernelMachine(BaseEstimator, ABC):
         """Check what a solve needs; return the solver and the reason."""
         thread_count(self.n_jobs)
         tol, max_iter = check_number(self, "tol"), check_count(self, "max_iter")
-        return choose_solver(self.solver, tol=tol, max_iter=max_iter, loss=loss, n_jobs=self.n_jobs)
+        return choose_solver(
+            self.solver,
+            tol=tol,
+            max_iter=max_iter,
+            loss=loss,
+            l1_ratio=check_number(self, "l1_ratio", high=1.0),
+            n_jobs=self.n_jobs,
+        )
 
     def _named_loss(self) -> Loss:
         """Return the loss by its name, or as it is given."""
@@ -202,8 +211,10 @@ class KernelMachine(BaseEstimator, ABC):
             alpha = _DEFAULT_ALPHA if choices.alpha is None else choices.alpha
             return choices.settings(alpha)
         settings = search.run()
-        if choices.alpha is None and self.loss_.name != "squared":
-            settings = search_alpha(search, settings, self.loss_, self._score_of(self.loss_))
+        if choices.alpha is None and (self.loss_.name != "squared" or self.l1_ratio > 0):
+            score = self._score if self.loss_.name == "squared" else self._score_of(self.loss_)
+            goal = Goal(self.loss_, float(self.l1_ratio), score)
+            settings = search_alpha(search, settings, goal)
         return settings
 
     def _final_fit(
@@ -225,8 +236,11 @@ class KernelMachine(BaseEstimator, ABC):
         feature_map.set_params(bandwidth=self.bandwidth_ * self.scaler_.unit)
         Z = data.matrix(feature_map.fit_rows(self.scaler_.rows(data.rows, self.n_jobs)))
         self.features_ = feature_map
-        solution = solver.solve(replace(data.problem(Z, self.alpha_), loss=self.loss_))
-        self.coef_, self.intercept_ = self._in_units(solution.weights)
+        penalty = data.penalty(self.alpha_, float(self.l1_ratio))
+        problem = replace(data.problem(Z, self.alpha_), loss=self.loss_, penalty=penalty)
+        solution = solver.solve(problem)
+        weights = self._without_zeros(solution.weights, feature_map)
+        self.coef_, self.intercept_ = self._in_units(weights)
         self.n_iter_, self.status_, self.history_ = (
             solution.n_iter,
             solution.status,
@@ -236,6 +250,17 @@ class KernelMachine(BaseEstimator, ABC):
             f"final fit: {Z.shape[0]} rows, {Z.shape[1]} columns, {self.solver_reason_}; "
             f"{self.status_} after {self.n_iter_} iterations"
         )
+
+    def _without_zeros(self, weights: Vector, feature_map: RandomBinning) -> Vector:
+        """Forget the bins that an L1 penalty has left without weight, and say how many."""
+        n_bins = int(feature_map.offsets_[-1])
+        used = np.ones(n_bins, bool)
+        if self.l1_ratio > 0:
+            used[:] = weights[:n_bins].reshape(n_bins, -1).any(axis=1)
+            used[0] |= not used.any()
+            feature_map.keep_bins(used)
+        self.sparsity_ = 1.0 - np.count_nonzero(used) / n_bins
+        return weights[np.append(used, np.ones(len(weights) - n_bins, bool))]
 
     def _responses(self, X: Any) -> Vector:
         """Return ``Z w + intercept`` for new rows, a block at a time."""

@@ -59,10 +59,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     relevance : {"auto", "equal"}, default="auto"
         "auto" weighs inputs by how much they move the prediction, if that
         predicts held-back rows better.
-    solver : {"auto", "pcg", "root", "jacobi", "cg", "gmres", "newton"} or Solver, default="auto"
-        "auto" is "newton" for losses other than the squared one, else "pcg":
-        conjugate gradients, preconditioned by a sample of the rows; "root" and
-        "jacobi" use bin counts, "cg" nothing.
+    l1_ratio : float, default=0.0
+        0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
+        most weights zero; between them is the elastic net. Bins without weight are
+        forgotten: the model is smaller and predicts faster.
+    solver : str or Solver, default="auto"
+        "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
+        for losses other than the squared one, else "pcg": conjugate gradients,
+        preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
+        (bin counts), "cg" (nothing), "gmres", "random" (coordinate descent).
     tol : float, default=1e-2
         On the gradient relative to the start, in the preconditioner's norm; the
         objective is then within about 1e-4 of its minimum, relative to the way
@@ -86,6 +91,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     search_ : list of dict
         Every trial: settings, score on held-back rows, validation curve along
         the iterations, rows, grids, seconds.
+    sparsity_ : float
+        Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
     relevance_ : array (n_features,)
         Weights of the inputs; a bandwidth is divided by them.
     scaler_ : Scaler
@@ -130,6 +137,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         alpha: float | str = "auto",
         scaling: str = "auto",
         relevance: str = "auto",
+        l1_ratio: float = 0.0,
         solver: str | Solver = "auto",
         tol: float = 1e-2,
         max_iter: int = 100,
@@ -144,6 +152,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             alpha=alpha,
             scaling=scaling,
             relevance=relevance,
+            l1_ratio=l1_ratio,
             solver=solver,
             tol=tol,
             max_iter=max_iter,

@@ -58,6 +58,7 @@ def check_binning(state: Mapping[str, Any]) -> None:
     _array(state, "bandwidth_", np.float64, (n_features,))
     _array(state, "nu_", np.float64, (n_grids,))
     _number(state.get("seed_"), "seed_", int)
+    _number(state.get("scale_", 1.0), "scale_", float)
     _number(state.get("kappa_"), "kappa_", float)
     _number(state.get("kappa_bar_"), "kappa_bar_", float)
     if "n_features_in_" in state:

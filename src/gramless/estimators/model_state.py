@@ -30,8 +30,10 @@ from gramless.losses import (
 )
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.gmres import Gmres
+from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
+from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
 from gramless.tuning.search import Settings
 
 Tensors = dict[str, NDArray[Any]]
@@ -44,7 +46,8 @@ RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         *(Scaler, Settings),
-        *(ConjugateGradient, Gmres, NewtonCG),
+        *(ConjugateGradient, Gmres, NewtonCG, GridDescent),
+        *(RandomDescent, ParallelRandomDescent),
         *(SampledRows, RootJacobi, Jacobi, Identity),
         *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball),
     )
@@ -279,6 +282,7 @@ def _restore_bins(model: RandomBinning, state: dict[str, Any]) -> None:
     model._grids = Grids(state["widths_"], state["shifts_"], multipliers, offsets)
     model._known = KnownBins.from_keys(model._grids, state.pop("keys"), state["offsets_"])
     model.n_bins_ = model._known.n_bins
+    state.setdefault("scale_", len(model._grids) ** -0.5)
 
 
 def _unknown(where: str, value: Any) -> InputError:

@@ -10,8 +10,8 @@ import numpy as np
 from gramless.base.errors import InputError
 
 
-def check_number(owner: Any, name: str, *, low: float = 0.0) -> float:
-    """Return parameter ``name`` of an estimator as a finite float, at least ``low``.
+def check_number(owner: Any, name: str, *, low: float = 0.0, high: float = np.inf) -> float:
+    """Return parameter ``name`` of an estimator as a finite float from ``low`` to ``high``.
 
     Raises
     ------
@@ -26,9 +26,10 @@ def check_number(owner: Any, name: str, *, low: float = 0.0) -> float:
     """
     value = getattr(owner, name)
     usable = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not usable or not low <= float(value) < np.inf:
+    if not usable or not low <= float(value) <= high or float(value) == np.inf:
+        most = "" if high == np.inf else f", at most {high:g}"
         raise InputError(
-            f"{type(owner).__name__}: {name} must be a finite number, at least {low:g}; "
+            f"{type(owner).__name__}: {name} must be a finite number, at least {low:g}{most}; "
             f"got {value!r}."
         )
     return float(value)

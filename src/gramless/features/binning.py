@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.features.grids import Grids
+from gramless.features.grids import Grids, KnownBins
 from gramless.features.inputs import Rows, check_rows
 from gramless.features.median import median_distance
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel, bandwidth_vector
@@ -52,6 +52,10 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         The grids; a cell is ``floor((x - shift) / width)``.
     n_bins_ : array (n_grids,)
         Occupied bins a grid: D is their sum.
+    offsets_ : array (n_grids + 1,)
+        Where each grid's columns start.
+    scale_ : float
+        The value of every non-zero.
     nu_ : array (n_grids,)
         Collision probability: the share of the rows in the fullest bin.
     kappa_ : float
@@ -79,6 +83,8 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     >>> bool(abs((Z[[0]] @ Z[[1]].T).toarray()[0, 0] - exact) < 0.1)
     True
     """
+
+    nu_: NDArray[np.float64]
 
     def __init__(
         self,
@@ -141,8 +147,53 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_bins_ = self._known.n_bins
         self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
         matrix = BinnedMatrix(codes, self.offsets_, has_unseen=False, n_jobs=self.n_jobs)
+        self.scale_ = matrix.scale
         self._describe(matrix)
         return matrix
+
+    def keep_bins(self, kept: NDArray[np.bool_]) -> None:
+        """Forget all other bins, and grids that are left without any.
+
+        What was a bin is then one never seen. The values of features stay, and so do
+        ``kappa_`` and ``kappa_bar_``, which describe the training rows.
+
+        Parameters
+        ----------
+        kept : array (D,) of bool
+            At least one must be kept.
+
+        Raises
+        ------
+        InputError
+            If nothing is kept or the length is not D.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gramless import RandomBinning
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> Z = RandomBinning(n_grids=3, random_state=0).fit(X)
+        >>> kept = np.arange(Z.offsets_[-1]) < 2
+        >>> before = Z.transform(X)[:, kept].toarray()
+        >>> Z.keep_bins(kept)
+        >>> bool((Z.transform(X).toarray() == before).all()), len(Z.n_bins_)
+        (True, 1)
+        """
+        check_is_fitted(self, "widths_")
+        if kept.shape != (self.offsets_[-1],) or not kept.any():
+            raise InputError(
+                f"RandomBinning: kept must say of {self.offsets_[-1]} bins which to keep, at "
+                f"least one; got shape {kept.shape} with {np.count_nonzero(kept)} of them."
+            )
+        counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
+        grids = counts > 0
+        keys = self._known.keys()[kept]
+        self.nu_ = self.nu_[grids]
+        self._grids = self._grids.take(grids)
+        self.n_bins_ = counts[grids]
+        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
+        self._known = KnownBins.from_keys(self._grids, keys, self.offsets_)
+        self.widths_, self.shifts_ = self._grids.widths, self._grids.shifts
 
     def feature_matrix(self, X: Any) -> BinnedMatrix:
         """Return the compact feature matrix of rows.
@@ -161,7 +212,8 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def rows_matrix(self, X: Rows) -> BinnedMatrix:
         """Do as :meth:`feature_matrix` on rows that are validated already."""
-        return BinnedMatrix(self._known.find(X, self.n_jobs), self.offsets_, n_jobs=self.n_jobs)
+        codes = self._known.find(X, self.n_jobs)
+        return BinnedMatrix(codes, self.offsets_, scale=self.scale_, n_jobs=self.n_jobs)
 
     def transform(self, X: Any) -> sp.csr_array:
         """Return the features of rows as SciPy CSR.

@@ -80,6 +80,12 @@ class Grids:
         """Number of inputs."""
         return self.widths.shape[1]
 
+    def take(self, kept: NDArray[np.bool_]) -> Grids:
+        """Return some of the grids."""
+        return Grids(
+            self.widths[kept], self.shifts[kept], self.multipliers[kept], self.offsets[kept]
+        )
+
     def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[NDArray[Any], KnownBins]:
         """Bin the rows and number the bins of each grid in order of first appearance.
 

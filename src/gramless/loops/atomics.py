@@ -8,6 +8,7 @@ that number by an acquire or a ``fetch_add``.
 
 from __future__ import annotations
 
+import os
 import platform
 from typing import Any
 
@@ -126,3 +127,14 @@ def pause(typing_context):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+def _find_give_way() -> Any:
+    """Return the C library's way to let another thread have the processor."""
+    if os.name == "posix":
+        return types.ExternalFunction("sched_yield", types.int32())
+    return pause
+
+
+give_way = _find_give_way()
+"""Let another thread have the processor; as :func:`pause` where the system has no such call."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.loops.atomics import exchange, fetch_add, load, pause, store
+from gramless.loops.atomics import exchange, fetch_add, give_way, load, pause, store
 from gramless.loops.compile import loop
+from gramless.loops.random_descent import proximal
 
 _LINE = 8
 """Numbers in a cache line."""
@@ -20,8 +21,10 @@ _LINE = 8
 _TURN, _LAST, _DONE, _CLAIMS = 0, _LINE, 2 * _LINE, 3 * _LINE
 """Places in the state: the present turn, the last one, parts done in it, and each part's claim."""
 
-_PATIENCE = 1000
+_PATIENCE = 300
 """Looks at the state, some 20 ns each, before a thread takes another's part."""
+_LONG = 2000
+"""Looks before a thread offers its processor to others."""
 
 
 def descent_state(n_turns: int, n_parts: int) -> NDArray[np.int64]:
@@ -102,17 +105,6 @@ def sum_columns(starts, grids, columns, rows, bounds, parts, values, p, vector, 
 
 
 @loop
-def _minimum(weight, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
-    """Return the weight that minimises its quadratic model and penalty (RB16, equation 26)."""
-    pull = curvature * weight - gradient
-    if pull > l1:
-        return (pull - l1) / (curvature + l2)
-    if pull < -l1:
-        return (pull + l1) / (curvature + l2)
-    return 0.0
-
-
-@loop
 def _sum_part(g, starts, grids, columns, rows, bounds, parts, p, slopes, sums):  # type: ignore[no-untyped-def]
     """Add up the slopes of part p in each chosen bin of a grid."""
     grid, first = grids[g], starts[g]
@@ -153,7 +145,7 @@ def _move_grid(  # type: ignore[no-untyped-def]
             gradient += sums[p, k - first]
         free = columns[k] >= n_penalised
         l1_here, l2_here = (0.0, 0.0) if free else (l1, l2)
-        new = _minimum(weights[k], gradient * value, curvature[k], l1_here, l2_here)
+        new = proximal(weights[k], gradient * value, curvature[k], l1_here, l2_here)
         move = new - weights[k]
         weights[k] = new
         changes[k - first] = move * value
@@ -173,21 +165,21 @@ def _claim(state, turn, thread, n_threads, n_parts, any_part):  # type: ignore[n
 
 
 @loop
-def _end_turn(state, turn, n_grids, moved, tol, worst):  # type: ignore[no-untyped-def]
+def _end_turn(state, turn, n_grids, moved, tols, least, worst):  # type: ignore[no-untyped-def]
     """Keep the sweep's largest move; after a sweep of small ones let the next turn be the last."""
     worst[0] = max(worst[0], moved)
     if (turn + 1) % n_grids == 0:
         worst[1] = worst[0]
         worst[0] = 0.0
-        if worst[1] <= tol:
+        if worst[1] <= (tols[1] if turn + 1 < least * n_grids else tols[0]):
             store(state, _LAST, turn + 1)
 
 
 @loop
 def descend(  # type: ignore[no-untyped-def]
     orders, starts, grids, columns, rows, bounds, parts, values, curvature, weights,
-    l1, l2, n_penalised, slopes, row_curvatures, stride, tol, sums, changes, worst,
-    state, thread, n_threads,
+    l1, l2, n_penalised, slopes, row_curvatures, stride, tols, least, sums, changes,
+    worst, state, thread, n_threads,
 ):  # fmt: skip
     """Sweep over the chosen columns until none moves by much.
 
@@ -198,7 +190,8 @@ def descend(  # type: ignore[no-untyped-def]
     grid before, and adds up its slopes in the bins of the present one; whoever
     finishes the last part moves the bins and opens the next turn. Threads keep to
     their own parts, which stay in their caches, but take another's when that
-    is late: a thread that sleeps or never starts holds nobody up. Sums of parts
+    is late, and after that at once, until its owner is back: a thread that sleeps
+    or never starts holds nobody up. Sums of parts
     are added in one order, whoever made them.
 
     Parameters
@@ -207,20 +200,28 @@ def descend(  # type: ignore[no-untyped-def]
     curvature : of each chosen column
     weights : of each chosen column
     row_curvatures, stride : row i's is at ``i * stride``; 0 if all are alike
-    tol : a sweep whose moves, as gradients, stay below it is the last
+    tols, least : a sweep whose moves, as gradients, stay below ``tols[0]`` is the last;
+        among the first ``least`` sweeps, below ``tols[1]``
     sums : (n_parts, most chosen columns in a grid), room
     changes : (most chosen columns in a grid,), room
     worst : (2,), zeros; the largest move of the present sweep and of the last
     state : from :func:`descent_state`, one for all threads
     """
     n_grids, n_parts = len(grids), len(parts) - 1
-    turn, waited = load(state, _TURN), 0
+    first_part = n_parts * thread // n_threads
+    last_part = n_parts * (thread + 1) // n_threads
+    turn, waited, alone = load(state, _TURN), 0, False
     while turn <= load(state, _LAST):
         p = _claim(state, turn, thread, n_threads, n_parts, waited >= _PATIENCE)
         if p < 0:
             waited += 1
-            pause()
+            if waited < _LONG:
+                pause()
+            else:
+                # The part that is missing may be that of a thread without a processor.
+                give_way()
         else:
+            alone = alone or not first_part <= p < last_part
             if turn > 0:
                 before = orders[(turn - 1) // n_grids, (turn - 1) % n_grids]
                 _apply_part(
@@ -237,9 +238,9 @@ def descend(  # type: ignore[no-untyped-def]
                         g, starts, grids, columns, values, curvature, weights,
                         l1, l2, n_penalised, sums, changes,
                     )  # fmt: skip
-                    _end_turn(state, turn, n_grids, moved, tol, worst)
+                    _end_turn(state, turn, n_grids, moved, tols, least, worst)
                 store(state, _DONE, 0)
                 store(state, _TURN, turn + 1)
         now = load(state, _TURN)
         if now != turn:
-            turn, waited = now, 0
+            turn, waited, alone = now, _PATIENCE if alone else 0, False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from gramless.base.sums import inner
 from gramless.matrices.base import Vector
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, rmatvec
 from gramless.solvers.objective import (
@@ -113,7 +112,7 @@ class ConjugateGradient:
             self.n_jobs,
             None if start is None else columns(start),
         )
-        return runs, 0.5 * float(np.vdot(weighted, targets))
+        return runs, 0.5 * inner(weighted, targets)
 
 
 def _record(at_zero: float, runs: ConjugateRuns) -> dict[str, float]:

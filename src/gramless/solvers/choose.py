@@ -8,19 +8,24 @@ from gramless.base.errors import InputError
 from gramless.losses import Loss, Squared
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.gmres import Gmres
+from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Solver
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
+from gramless.solvers.random_descent import RandomDescent
 
-SOLVERS: dict[str, ConjugateGradient | Gmres | NewtonCG] = {
+SOLVERS: dict[str, ConjugateGradient | Gmres | NewtonCG | GridDescent | RandomDescent] = {
     "pcg": ConjugateGradient(SampledRows()),
     "root": ConjugateGradient(RootJacobi()),
     "jacobi": ConjugateGradient(Jacobi()),
     "cg": ConjugateGradient(Identity()),
     "gmres": Gmres(),
     "newton": NewtonCG(),
+    "grid": GridDescent(),
+    "random": RandomDescent(),
 }
-_ANY_LOSS = ("newton",)
+_ANY_LOSS = ("newton", "grid", "random")
+_SPARSE = ("grid", "random")
 
 
 def choose_solver(
@@ -29,6 +34,7 @@ def choose_solver(
     tol: float,
     max_iter: int,
     loss: Loss | None = None,
+    l1_ratio: float = 0.0,
     n_jobs: int | None = None,
 ) -> tuple[Solver, str]:
     """Turn a name into a solver.
@@ -42,6 +48,8 @@ def choose_solver(
         Options of a solver given by name.
     loss : Loss, default=Squared()
         What is to be minimised.
+    l1_ratio : float, default=0.0
+        Share of the penalty that is on absolute values.
     n_jobs : int or None
 
     Returns
@@ -53,8 +61,8 @@ def choose_solver(
     Raises
     ------
     InputError
-        If the name is unknown or cannot minimise the loss, or the object has no
-        ``solve``.
+        If the name is unknown or cannot minimise the loss or penalty, or the object
+        has no ``solve``.
 
     Examples
     --------
@@ -67,7 +75,7 @@ def choose_solver(
         raise InputError(f"solver must be a name or an object with a solve method, got {solver!r}.")
     if not isinstance(solver, str):
         return solver, f"{type(solver).__name__}, as given"
-    name, reason = (solver, "as asked") if solver != "auto" else _best(loss)
+    name, reason = (solver, "as asked") if solver != "auto" else _best(loss, l1_ratio)
     if name not in SOLVERS:
         raise InputError(
             f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or an object "
@@ -78,11 +86,18 @@ def choose_solver(
             f"solver {name!r} minimises the squared loss; for the loss {loss.name!r} use 'auto' or "
             f"{', '.join(map(repr, _ANY_LOSS))}."
         )
+    if l1_ratio > 0 and name not in _SPARSE:
+        raise InputError(
+            f"solver {name!r} needs a smooth penalty; with l1_ratio above 0 use 'auto' or "
+            f"{', '.join(map(repr, _SPARSE))}."
+        )
     chosen = replace(SOLVERS[name], tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
 
 
-def _best(loss: Loss) -> tuple[str, str]:
+def _best(loss: Loss, l1_ratio: float) -> tuple[str, str]:
+    if l1_ratio > 0:
+        return "grid", f"{loss.name} loss with absolute values, descent over grids"
     if loss.name == "squared":
         return "pcg", "squared loss, preconditioned with a sample of the rows"
     return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"

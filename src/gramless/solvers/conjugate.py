@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -96,7 +97,7 @@ class ConjugateRuns:
         if start is not None:
             self.residual -= system.times(self.found, self.active)
             self.residual -= self.found * system.ridge[:, None]
-        self.decrease = 0.5 * float(np.vdot(self.found, right + self.residual))
+        self.decrease = 0.5 * inner(self.found, right + self.residual)
         self.weights = self.found
         self.room = np.empty_like(right)
         coefficients = inverse.coefficients(self.residual)

@@ -9,12 +9,18 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
+from gramless.base.sums import weighted_sums
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import descent as loops
 from gramless.matrices.base import Vector
-from gramless.solvers.conjugate import matvec, rmatvec
+from gramless.penalties import Penalty
+from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.working_set import Model, WorkingSet
+
+_PATH_FACTOR = 3.0
+_PATH_TOL = 0.3
+"""The penalties on the way to the one asked for, and how well they are solved."""
 
 _FEWEST_COLUMNS = 128
 _INNER_SHARE = 0.2
@@ -41,8 +47,8 @@ class GridDescent:
     ----------
     tol : float, default=1e-2
         An output has converged when no weight is further from optimal (KKT residual)
-        than ``tol`` times the penalty's ``l1``; without one, than ``tol`` times the
-        largest gradient at zero weights.
+        than ``tol`` times the penalty's ``l1``, or the largest gradient at zero
+        weights where that is smaller or there is no ``l1``.
     max_iter : int, default=200
         Rounds: gradients of all bins.
     max_sweeps : int, default=400
@@ -93,7 +99,8 @@ class GridDescent:
         -------
         Solution
             Its history also holds ``sweeps`` so far and ``non_zeros``, the weights
-            that are not zero. Status ``"stalled"`` means that no step lowered the
+            that are not zero. Without a start it comes by way of stronger penalties,
+            roughly solved: of these rounds only the sweeps are counted. Status ``"stalled"`` means that no step lowered the
             objective: rounding is as good as it gets.
 
         Raises
@@ -107,6 +114,8 @@ class GridDescent:
                 f"got {type(problem.matrix).__name__}. RandomDescent takes any matrix."
             )
         state = _State(problem, start, self)
+        if start is None:
+            state.approach()
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         status = "max_iter"
         history = [state.record()]
@@ -126,10 +135,10 @@ class GridDescent:
 
 
 class _State:
-    """Weights, responses (K, n_rows) and derivatives of every output."""
+    """Weights, responses (K, n_rows) and derivatives of every output, at a penalty."""
 
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
-        self.problem, self.options = problem, options
+        self.problem, self.options, self.penalty = problem, options, problem.penalty
         self.targets, self.row_weights = columns(problem.targets), problem.row_weights
         n_columns, n_outputs = problem.matrix.shape[1], self.targets.shape[1]
         self.n_penalised = n_columns - problem.penalty.n_free
@@ -137,17 +146,52 @@ class _State:
         self.responses = np.zeros((n_outputs, len(self.targets)))
         self.far = np.zeros((n_outputs, n_columns))
         self.rounds = self.sweeps = 0
-        self.scale = np.full(n_outputs, problem.penalty.l1)
-        if start is None or problem.penalty.l1 == 0.0:
+        self.at_zero = np.full(n_outputs, np.inf)
+        if start is None or self.penalty.l1 == 0.0 or self.penalty.n_free > 0:
             self._differentiate()
-        if problem.penalty.l1 == 0.0:
-            self.scale = np.abs(self.gradient[: self.n_penalised]).max(axis=0, initial=0.0)
+            self.at_zero = np.abs(self.gradient[: self.n_penalised]).max(axis=0, initial=0.0)
         if start is not None:
             self.weights = columns(start).astype(float)
-            self.responses = np.ascontiguousarray(matvec(problem.matrix, self.weights).T)
+            if self.weights.shape != (n_columns, n_outputs):
+                raise InputError(
+                    f"GridDescent: start must have {n_columns} rows and {n_outputs} columns, "
+                    f"got shape {np.shape(start)}."
+                )
+            self._respond()
             self._differentiate()
         self.losses = self._mean_losses(self.responses)
         self._compare()
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """What ``tol`` is relative to, for each output."""
+        return np.minimum(self.at_zero, self.penalty.l1) if self.penalty.l1 > 0 else self.at_zero
+
+    def approach(self) -> None:
+        """Come near by way of stronger penalties, none of which lets many weights in at once."""
+        if self.penalty.l1 == 0.0:
+            return
+        stronger = float(self.at_zero.max()) / self.penalty.l1 / _PATH_FACTOR
+        while stronger > _PATH_FACTOR:
+            self._penalise(self.problem.penalty.scaled(stronger))
+            for _ in range(self.options.max_iter):
+                if (self.relative <= _PATH_TOL).all() or not self.step():
+                    break
+            stronger /= _PATH_FACTOR
+        self._penalise(self.problem.penalty)
+
+    def _penalise(self, penalty: Penalty) -> None:
+        self.penalty = penalty
+        self._compare()
+
+    def _respond(self) -> None:
+        """Set the responses, from the columns that have weight."""
+        lists = self.problem.matrix.row_lists  # type: ignore[attr-defined]
+        for k, weights in enumerate(self.weights.T):
+            used = np.flatnonzero(weights)
+            chosen = WorkingSet.of(lists, k, used, np.zeros(len(used)))
+            chosen.after = weights[used]
+            chosen.add_responses(self.responses[k], self.options.n_jobs)
 
     def converged(self) -> bool:
         """Tell whether no weight is far from optimal."""
@@ -186,11 +230,12 @@ class _State:
         options, columns = self.options, self._choose(k)
         lists = self.problem.matrix.row_lists  # type: ignore[attr-defined]
         chosen = WorkingSet.of(lists, k, columns, self.weights[columns, k])
-        model = Model(self.slopes[k], self.curvatures[k], self.problem.penalty, self.n_penalised)
+        model = Model(self.slopes[k], self.curvatures[k], self.penalty, self.n_penalised)
         worst = float(self.relative[k] * self.scale[k])
-        tol = max(_INNER_SHARE * worst, _LAST_SHARE * options.tol * float(self.scale[k]))
+        last = _LAST_SHARE * options.tol * float(self.scale[k])
+        tols = max(_INNER_SHARE * worst, last), last
         orders = stream(options.seed, f"order of grids, output {k}", self.rounds)
-        chosen.descend(model, tol, options.max_sweeps, orders, options.n_jobs)
+        chosen.descend(model, tols, options.max_sweeps, orders, options.n_jobs)
         return chosen
 
     def _choose(self, k: int) -> NDArray[np.int64]:
@@ -229,7 +274,7 @@ class _State:
         self, sets: list[WorkingSet], lengths: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the change of each run's penalty at a share of its step."""
-        penalty, changes = self.problem.penalty, np.zeros(len(lengths))
+        penalty, changes = self.penalty, np.zeros(len(lengths))
         for chosen in sets:
             kept = chosen.columns < self.n_penalised
             before = chosen.before[kept]
@@ -254,7 +299,7 @@ class _State:
 
     def _compare(self) -> None:
         """Set how far each weight is from optimal, and the worst relative to the scale."""
-        penalty = self.problem.penalty
+        penalty = self.penalty
 
         def look(a: int, b: int) -> list[float]:
             return [
@@ -266,12 +311,13 @@ class _State:
             ]
 
         blocks = row_blocks(len(self.weights), _COLUMNS_AT_ONCE)
-        worst = np.max(map_blocks(look, blocks, self.options.n_jobs), axis=0)
+        found = map_blocks(look, blocks, self.options.n_jobs) or [[0.0] * len(self.far)]
+        worst = np.max(found, axis=0)
         self.relative = np.divide(worst, self.scale, out=worst.copy(), where=self.scale > 0)
 
     def _mean_losses(self, responses: Vector) -> NDArray[np.float64]:
         losses = self.problem.loss.value(responses.T, self.targets)
-        return np.atleast_1d(np.einsum("n,n...->...", self.row_weights, losses))
+        return weighted_sums(self.row_weights, losses)
 
     def _by_run(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         return sums.sum(keepdims=True) if self.problem.loss.coupled else sums

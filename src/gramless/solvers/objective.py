@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.sums import weighted_sums
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
@@ -67,7 +68,7 @@ class Problem:
     def value(self, w: Vector) -> float:
         """Return the objective at ``w``, summed over outputs: one matvec."""
         losses = self.loss.value(self.matrix.matvec(w), self.targets)
-        return float((self.row_weights @ losses).sum()) + self.penalty.value(w)
+        return float(weighted_sums(self.row_weights, losses).sum()) + self.penalty.value(w)
 
     def loss_gradient(self, w: Vector) -> Vector:
         """Return the gradient of the mean loss at ``w``: one matvec, one rmatvec."""

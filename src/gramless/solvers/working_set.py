@@ -63,13 +63,15 @@ class WorkingSet:
     def descend(
         self,
         model: Model,
-        tol: float,
+        tols: tuple[float, float],
         max_sweeps: int,
         orders: np.random.Generator,
         n_jobs: int | None,
     ) -> None:
-        """Sweep until no weight moves by more than ``tol``, as a gradient.
+        """Sweep until no weight moves by more than ``tols[0]``, as a gradient.
 
+        Until the sweeps have cost as much as a gradient of all columns, ``tols[1]``
+        is what ends them: a better model is then cheaper than another look at all.
         The grids' order is drawn anew for each sweep: fixed orders take two to three
         times as many sweeps.
         """
@@ -81,12 +83,14 @@ class WorkingSet:
         sums, changes, worst = np.empty((n_parts, most)), np.empty(most), np.zeros(2)
         slopes, weights = model.slopes.copy(), self.before.copy()
         state = loops.descent_state(order.size, n_parts)
+        least = lists.rows.size // max(1, 2 * int(sizes.sum()))
 
         def sweep(thread: int, n_threads: int) -> None:
             loops.descend(
                 *(order, self.starts, self.grids, self.columns, lists.rows, lists.bounds),
                 *(lists.parts, lists.values, of_columns, weights, penalty.l1, penalty.l2),
-                *(model.n_penalised, slopes, of_rows, int(len(of_rows) > 1), tol),
+                *(model.n_penalised, slopes, of_rows, int(len(of_rows) > 1)),
+                *(np.array(tols), least),
                 *(sums, changes, worst, state, thread, n_threads),
             )
 

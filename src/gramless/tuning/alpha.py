@@ -1,24 +1,79 @@
-"""The penalty for another loss than the one that the search solves."""
+"""The penalty for another loss or penalty than the ones that the search solves."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gramless.losses import Loss
+from gramless.matrices.base import FeatureMatrix
+from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.tuning.search import ALPHAS, Sample, Score, Search, Settings, Trial, worse_twice
+from gramless.solvers.objective import Problem, Solver
+from gramless.tuning.search import ALPHAS, Data, Sample, Score, Search, Settings, Trial, worse_twice
 
 _ROWS = 20_000
-_GRIDS = 96
-_TOL = 3e-2
+_GRIDS, _SPARSE_GRIDS = 96, 256
+_TOL, _SPARSE_TOL = 3e-2, 1e-1
 _STEPS = 12
+_SPARSE_ALPHAS = tuple(10.0 ** (-k / 4) for k in range(2, 17))
+"""Relative to the alpha from which on all weights are zero."""
+_TIE = 1.01
+"""Of sparse fits whose scores differ by less, the sparsest."""
 
 
-def search_alpha(search: Search, settings: Settings, loss: Loss, score: Score) -> Settings:
-    """Choose alpha for a loss, the features as chosen before.
+@dataclass(frozen=True)
+class Goal:
+    """What is minimised on training rows, and how held-back rows judge it.
+
+    Attributes
+    ----------
+    loss : Loss
+    l1_ratio : float
+        Share of the penalty that is on absolute values.
+    score : callable
+        ``score(predictions, targets, sample_weight)``: smaller is better.
+    """
+
+    loss: Loss
+    l1_ratio: float
+    score: Score
+
+    @property
+    def sparse(self) -> bool:
+        """Whether weights become zero."""
+        return self.l1_ratio > 0
+
+    def problem(
+        self, data: Data, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp]
+    ) -> Problem:
+        """Return the problem of some rows, whose matrix is given."""
+        penalty = data.penalty(alpha, self.l1_ratio)
+        return replace(data.problem(matrix, alpha, rows), loss=self.loss, penalty=penalty)
+
+    def solver(self, n_jobs: int | None) -> Solver:
+        """Return a solver that is good enough to compare alphas."""
+        if self.sparse:
+            return GridDescent(tol=_SPARSE_TOL, n_jobs=n_jobs)
+        return NewtonCG(tol=_TOL, max_iter=_STEPS, inner_tol=0.3, n_jobs=n_jobs)
+
+    def alphas(self, problem: Problem) -> Sequence[float]:
+        """Return alphas from strong to weak for a problem, whatever its own."""
+        if not self.sparse:
+            return ALPHAS
+        gradient = problem.loss_gradient(
+            np.zeros((problem.matrix.shape[1], *problem.targets.shape[1:]))
+        )
+        most = float(np.abs(gradient[: len(gradient) - problem.penalty.n_free]).max(initial=0.0))
+        return [(most or 1.0) / self.l1_ratio * share for share in _SPARSE_ALPHAS]
+
+
+def search_alpha(search: Search, settings: Settings, goal: Goal) -> Settings:
+    """Choose alpha for a goal, the features as chosen before.
 
     Parameters
     ----------
@@ -26,57 +81,60 @@ def search_alpha(search: Search, settings: Settings, loss: Loss, score: Score) -
         After its run; gets the trials.
     settings : Settings
         What it chose.
-    loss : Loss
-    score : callable
-        ``score(predictions, targets, sample_weight)``: smaller is better.
+    goal : Goal
 
     Returns
     -------
     Settings
-        With another alpha, scaled to all rows.
+        With another alpha, scaled to all rows and grids.
 
     Notes
     -----
-    A path of Newton solves on at most 20,000 rows and 96 grids, from strong
-    penalties to weak ones, each from the last, until two in a row are worse.
+    A path of solutions on at most 20,000 rows and 96 grids (256 where weights become
+    zero), from strong penalties to weak ones, each from the last, until two in a row
+    are worse. Of sparse fits that are as good as the best to 1 %, the sparsest.
     """
-    sample = Sample(search, _ROWS, min(search.feature_map.n_grids, _GRIDS), 0.0)
-    paths = [_path(search, sample, settings, loss, score, k) for k in range(len(sample.splits))]
+    most = _SPARSE_GRIDS if goal.sparse else _GRIDS
+    sample = Sample(search, _ROWS, min(search.feature_map.n_grids, most), 0.0)
+    paths = [_path(search, sample, settings, goal, k) for k in range(len(sample.splits))]
     n_rows = len(sample.splits[0][0])
     trials = []
-    for at, alpha in enumerate(ALPHAS[: min(len(path) for path in paths)]):
-        scores, counts, seconds = zip(*(path[at] for path in paths), strict=True)
-        mean = float(np.mean(scores))
+    for at in range(min(len(path) for path in paths)):
+        alphas, scores, counts, seconds = zip(*(path[at] for path in paths), strict=True)
+        alpha, mean = float(np.mean(alphas)), float(np.mean(scores))
         chosen = replace(settings, alpha=alpha)
         trials.append(Trial(chosen, mean, counts[0], n_rows, sample.n_grids, sum(seconds), [mean]))
         search.report(
-            f"{n_rows:>7} rows, {sample.n_grids} grids: {loss.name} loss, alpha {alpha:.1e} -> "
-            f"{mean:.5f}"
+            f"{n_rows:>7} rows, {sample.n_grids} grids: {goal.loss.name} loss, alpha {alpha:.1e} "
+            f"-> {mean:.5f}"
         )
     search.trials.extend(trials)
-    best = min(trials, key=lambda trial: trial.score)
+    least = min(trial.score for trial in trials)
+    best = next(t for t in trials if t.score <= (_TIE if goal.sparse else 1.0) * least)
     more = search.data.rows.shape[0] / n_rows
-    return replace(settings, alpha=best.settings.alpha / more)
+    if not goal.sparse:
+        return replace(settings, alpha=best.settings.alpha / more)
+    # What noise adds to a bin's gradient falls as 1/sqrt(rows), its value as 1/sqrt(grids).
+    finer = search.feature_map.n_grids / sample.n_grids
+    return replace(settings, alpha=best.settings.alpha / float(np.sqrt(more * finer)))
 
 
 def _path(
-    search: Search, sample: Sample, settings: Settings, loss: Loss, score: Score, k: int
-) -> list[tuple[float, int, float]]:
-    """Return each alpha's (score, Newton steps, seconds) on one split."""
+    search: Search, sample: Sample, settings: Settings, goal: Goal, k: int
+) -> list[tuple[float, float, int, float]]:
+    """Return each alpha with its score, iterations and seconds on one split."""
     data, (training, validation) = search.data, sample.splits[k]
     _, Z, held_back = sample.matrices(settings, k)
     truth, weight = data.targets[validation], data.weights_of(validation)
-    path: list[tuple[float, int, float]] = []
-    weights = None
-    for alpha in ALPHAS:
+    solver, path, weights = goal.solver(search.n_jobs), [], None
+    for alpha in goal.alphas(goal.problem(data, Z, 0.0, training)):
         started = time.perf_counter()
-        problem = replace(data.problem(Z, alpha, training), loss=loss)
-        solver = NewtonCG(tol=_TOL, max_iter=_STEPS, inner_tol=0.3, n_jobs=search.n_jobs)
-        solution = solver.solve(problem, weights)
+        solution = solver.solve(goal.problem(data, Z, alpha, training), weights)
         weights = solution.weights
         seconds = time.perf_counter() - started
-        path.append((score(held_back.matvec(weights), truth, weight), solution.n_iter, seconds))
-        if worse_twice([entry[0] for entry in path]):
+        score = goal.score(held_back.matvec(weights), truth, weight)
+        path.append((alpha, score, solution.n_iter, seconds))
+        if worse_twice([entry[1] for entry in path]):
             break
     return path
 

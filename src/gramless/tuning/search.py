@@ -23,7 +23,7 @@ from gramless.features.inputs import Rows
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
-from gramless.penalties import L2
+from gramless.penalties import L2, ElasticNet, Penalty
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import SampledRows
@@ -117,8 +117,12 @@ class Data:
     ) -> Problem:
         """Return the ridge problem of some rows, whose matrix is given."""
         weights = None if self.sample_weight is None else self.sample_weight[rows]
-        penalty = L2(alpha, n_free=int(self.intercept))
-        return Problem(matrix, self.targets[rows], penalty, sample_weight=weights)
+        return Problem(matrix, self.targets[rows], self.penalty(alpha), sample_weight=weights)
+
+    def penalty(self, alpha: float, l1_ratio: float = 0.0) -> Penalty:
+        """Return the penalty, which leaves the intercept alone if there is one."""
+        n_free = int(self.intercept)
+        return ElasticNet(alpha, l1_ratio, n_free) if l1_ratio > 0 else L2(alpha, n_free)
 
     def weights_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
         """Return the sample weights of some rows."""

@@ -1,0 +1,98 @@
+"""Time of a path of lasso fits, each to a relative duality gap of 1e-6: ours against others.
+
+All minimise ``|Z w - y|^2 / (2 N) + alpha |w|_1`` without an intercept over the same matrix, labels
+as targets, for 20 alphas down from the largest that has a weight, each fit from the one before.
+celer, skglm and scikit-learn's ``lasso_path`` get the matrix as CSC and go their own way down the
+path. The gap is ``(F - D) / (|y|^2 / (2 N))``, for everyone with the dual objective D that this
+script finds from the residual. Each solver's tolerance goes down by factors of 3 until the worst
+gap of the path is reached; that setting is timed, in turns. A path that takes longer than
+``--seconds`` has not reached it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, load_sets, options, parse, rows_to_time, say
+from l1_paths import AlphaPath, Formats, dual_value, formats, largest_alpha
+from l1_peers import compile_all, contenders
+from walks import Goal, race
+
+from gramless.base.threads import thread_count
+from gramless.losses import Squared
+from gramless.matrices.base import Vector
+
+SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
+GRIDS = 256
+N_ALPHAS = 20
+GAP = 1e-6
+DEPTHS = (100.0,)
+MOST_SECONDS = 300.0
+
+
+def worst_gap(path: AlphaPath, weights: Vector) -> float:
+    """Return the largest duality gap of a path, relative to the objective at zero."""
+    at_zero = 0.5 * float(np.mean(path.data.targets**2))
+    gaps = [
+        problem.value(own) - dual_value(problem, own)
+        for problem, own in zip(path.problems(), weights, strict=True)
+    ]
+    return max(gaps) / at_zero
+
+
+def compare(name: str, data: Formats, depth: float, chosen: argparse.Namespace) -> Iterator[Row]:
+    """Find each solver's tolerance, then time the solvers in turns."""
+    largest = largest_alpha(data.matrix, data.targets, Squared())
+    n_alphas = 5 if chosen.quick else N_ALPHAS
+    path = AlphaPath(data, Squared(), np.geomspace(largest, largest / depth, n_alphas))
+    goal = Goal(GAP, lambda weights: worst_gap(path, weights), chosen.seconds)
+    finishes, rows = race(contenders(path, chosen.jobs), goal, chosen.repeats)
+    for row in rows:
+        weights = finishes[row["solver"]].weights
+        yield {
+            "data set": name,
+            "rows": data.matrix.shape[0],
+            "columns": data.matrix.shape[1],
+            "non-zeros at the end": None if weights is None else np.count_nonzero(weights[-1]),
+            **row,
+        }
+
+
+def main() -> None:
+    # A tolerance that is too low for the iterations is seen in the gap.
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser.add_argument(
+        "--depths", nargs="+", type=float, default=DEPTHS, help="largest over smallest alpha"
+    )
+    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="limit of a path")
+    chosen = parse(parser)
+    report = Report(chosen)
+    compile_all(Squared(), chosen.jobs)
+    tables: dict[float, list[Row]] = {depth: [] for depth in chosen.depths}
+    for known in load_sets(chosen.only, chosen):
+        data = formats(*rows_to_time(known), 16 if chosen.quick else GRIDS, chosen.jobs)
+        for depth, rows in tables.items():
+            say(f"{known.name}, to the largest alpha / {depth:g}")
+            rows.extend(compare(known.name, data, depth, chosen))
+    threads = thread_count(chosen.jobs)
+    for depth, rows in tables.items():
+        title = (
+            f"Path to the largest alpha / {depth:g}, gaps of {GAP:g}, threads of ours: {threads}"
+        )
+        report.add(title, rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

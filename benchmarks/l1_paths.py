@@ -1,0 +1,99 @@
+"""Paths of ``mean(loss) + alpha |w|_1`` over binned features, ours, and how good weights are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from common import bandwidths, numeric_targets, scipy_csr
+from numpy.typing import NDArray
+from scipy.special import xlogy
+from walks import Fit
+
+from gramless import RandomBinning
+from gramless.features.inputs import Rows
+from gramless.losses import Loss
+from gramless.matrices.base import Vector
+from gramless.matrices.binned import BinnedMatrix
+from gramless.penalties import L1
+from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.objective import Problem
+
+MOST_ITERATIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Formats:
+    """One matrix and its targets, in each solver's format."""
+
+    matrix: BinnedMatrix
+    targets: Vector
+
+    @cached_property
+    def csr(self) -> sp.csr_matrix:
+        # liblinear's interface knows the older class alone.
+        return sp.csr_matrix(scipy_csr(self.matrix))
+
+    @cached_property
+    def csc(self) -> sp.csc_matrix:
+        return self.csr.tocsc()
+
+
+@dataclass(frozen=True)
+class AlphaPath:
+    """A loss over a matrix, for alphas that go down."""
+
+    data: Formats
+    loss: Loss
+    alphas: NDArray[np.float64]
+
+    def problems(self) -> Iterator[Problem]:
+        for alpha in self.alphas:
+            yield Problem(self.data.matrix, self.data.targets, L1(float(alpha)), self.loss)
+
+
+def formats(X: Rows, y: NDArray[np.generic], n_grids: int, n_jobs: int | None) -> Formats:
+    """Bin rows with the usual bandwidths; two classes become -1 and 1."""
+    feature_map = RandomBinning(
+        bandwidth=bandwidths(X), n_grids=n_grids, random_state=0, n_jobs=n_jobs
+    )
+    return Formats(feature_map.fit_matrix(X), numeric_targets(y))
+
+
+def largest_alpha(matrix: BinnedMatrix, targets: Vector, loss: Loss) -> float:
+    """Return the alpha from which on all weights are zero: the gradient's largest entry there."""
+    slopes = loss.gradient(np.zeros_like(targets), targets)
+    return float(np.abs(matrix.rmatvec(slopes / len(targets))).max())
+
+
+def dual_value(problem: Problem, weights: Vector) -> float:
+    """Return a lower bound on the objective, which meets it at the minimum.
+
+    The dual objective at the negative slopes of the losses (of the squared loss: the residual),
+    shrunken until no column's product with them exceeds alpha.
+    """
+    matrix, y = problem.matrix, problem.targets
+    slopes = -problem.loss.gradient(matrix.matvec(weights), y)
+    steepest = float(np.abs(matrix.rmatvec(slopes / len(y))).max())
+    dual = slopes * min(1.0, problem.penalty.l1 / steepest) if steepest else slopes
+    if problem.loss.name == "squared":
+        return float(np.mean(dual * y - 0.5 * dual**2))
+    share = dual * y
+    if problem.loss.name == "logistic":
+        return float(-np.mean(xlogy(share, share) + xlogy(1.0 - share, 1.0 - share)))
+    return float(np.mean(share - 0.5 * share**2))
+
+
+def ours(path: AlphaPath, n_jobs: int | None) -> Fit:
+    def fit(tolerance: float) -> Vector:
+        solver = GridDescent(tol=tolerance, max_iter=MOST_ITERATIONS, n_jobs=n_jobs)
+        weights, found = None, []
+        for problem in path.problems():
+            weights = solver.solve(problem, weights).weights
+            found.append(weights)
+        return np.array(found)
+
+    return fit

@@ -1,0 +1,168 @@
+"""Descent over grids: listing the rows of all bins, and sweeps over a working set.
+
+A unit is a non-zero of the columns at hand, but for ``violations`` a column. A sweep must at least
+read each row number twice, to add up the slopes of a bin and to change them; once where no weight
+moves. Slopes stay in the caches. ``descend`` runs a fixed number of sweeps, with curvatures that
+are all alike (the squared loss) or not. The peer is SciPy's product with all columns, which also
+reads a row number a non-zero, in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+from _timing import Case, memory_bandwidth, options, run
+
+from gramless.base.threads import map_blocks, row_blocks, run_together
+from gramless.loops import descent as loops
+from gramless.loops.row_lists import list_rows
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.row_lists import RowLists
+
+QUICK = {"rows": 2000, "grids": 4, "bins": 20, "sweeps": 2}
+NEVER_ZERO, ALWAYS_ZERO = 0.0, 1e3
+
+
+def draw_matrix(chosen: argparse.Namespace) -> BinnedMatrix:
+    """Draw codes that are uniform over the bins, the hardest case for the caches."""
+    rng = np.random.default_rng(0)
+    dtype = np.uint8 if chosen.bins < 2**8 else np.uint16 if chosen.bins < 2**16 else np.uint32
+    codes = rng.integers(1, chosen.bins, (chosen.grids, chosen.rows), dtype, endpoint=True)
+    offsets = np.arange(chosen.grids + 1) * chosen.bins
+    return BinnedMatrix(codes, offsets, has_unseen=False, n_jobs=1)
+
+
+class Listing:
+    """The rows of all bins, listed part by part."""
+
+    def __init__(self, matrix: BinnedMatrix, lists: RowLists) -> None:
+        self.codes, self.lists = matrix.codes, lists
+        self.rows, self.bounds = np.empty_like(lists.rows), np.empty_like(lists.bounds)
+
+    def run(self, n_threads: int) -> None:
+        lists = self.lists
+
+        def sort(r: int) -> None:
+            own = slice(int(lists.offsets[r]) + r, int(lists.offsets[r + 1]) + r + 1)
+            for p in range(len(lists.parts) - 1):
+                part = slice(lists.parts[p], lists.parts[p + 1])
+                list_rows(self.codes[r, part], self.rows[r, part], self.bounds[p, own])
+
+        map_blocks(sort, [(r,) for r in range(len(self.codes))], n_threads)
+
+
+class WholeSet:
+    """All columns as the working set; begins anew at every call, so that calls do the same."""
+
+    def __init__(self, lists: RowLists, n_sweeps: int) -> None:
+        rng = np.random.default_rng(1)
+        self.lists, n_rows = lists, int(lists.parts[-1])
+        self.n_parts, self.n_columns = len(lists.parts) - 1, int(lists.offsets[-1])
+        self.grids, self.columns = np.arange(len(lists.values)), np.arange(self.n_columns)
+        order = np.tile(self.grids, (n_sweeps, 1))
+        self.orders = rng.permuted(order, axis=1)
+        self.slopes = rng.normal(size=n_rows) / n_rows
+        self.alike, self.different = np.full(1, 1.0 / n_rows), rng.gamma(1.0, size=n_rows) / n_rows
+        self.changes, self.out = rng.normal(size=self.n_columns), np.empty(n_rows)
+        self.sums = np.empty((self.n_parts, self.n_columns))
+        self.far = np.empty(self.n_columns)
+        # Above any bin's own: steps are short and weights stay bounded.
+        self.curvature = np.full(self.n_columns, 2.0 * lists.values[0] ** 2)
+
+    def add_columns(self, n_threads: int) -> None:
+        lists = self.lists
+
+        def add(p: int) -> None:
+            loops.add_columns(
+                *(lists.offsets, self.grids, self.columns, self.changes),
+                *(lists.rows, lists.bounds, lists.parts, lists.values, p, self.out),
+            )
+
+        self.out[:] = 0.0
+        map_blocks(add, [(p,) for p in range(self.n_parts)], n_threads)
+
+    def sum_columns(self, n_threads: int) -> None:
+        lists = self.lists
+
+        def add_up(p: int) -> None:
+            loops.sum_columns(
+                *(lists.offsets, self.grids, self.columns, lists.rows, lists.bounds),
+                *(lists.parts, lists.values, p, self.different, self.sums[p]),
+            )
+
+        map_blocks(add_up, [(p,) for p in range(self.n_parts)], n_threads)
+
+    def violations(self, n_threads: int) -> None:
+        def look(a: int, b: int) -> float:
+            weights, most = self.changes, self.n_columns
+            return loops.violations(weights, weights, 0.1, 0.1, most, a, b, self.far)
+
+        map_blocks(look, row_blocks(self.n_columns, -(-self.n_columns // n_threads)), n_threads)
+
+    def descend(self, n_threads: int, l1: float, of_rows: np.ndarray) -> None:
+        lists = self.lists
+        weights, slopes, worst = np.zeros(self.n_columns), self.slopes.copy(), np.zeros(2)
+        never = np.full(2, -1.0)
+        most = int(np.diff(lists.offsets).max())
+        sums, changes = np.empty((self.n_parts, most)), np.empty(most)
+        state = loops.descent_state(self.orders.size, self.n_parts)
+
+        def sweep(thread: int, n_together: int) -> None:
+            loops.descend(
+                *(self.orders, lists.offsets, self.grids, self.columns, lists.rows),
+                *(lists.bounds, lists.parts, lists.values, self.curvature, weights),
+                *(l1, 0.0, self.n_columns, slopes, of_rows, int(len(of_rows) > 1)),
+                *(never, 0, sums, changes, worst, state, thread, n_together),
+            )
+
+        run_together(sweep, n_threads)
+
+
+def all_cases(matrix: BinnedMatrix, chosen: argparse.Namespace) -> list[Case]:
+    """Make every loop, in one thread and in as many as are asked for."""
+    lists, v, peer = matrix.row_lists, np.ones(matrix.shape[0]), "scipy Z.T @ v"
+    transposed, listing = matrix.tocsr().T, Listing(matrix, lists)
+    whole, wide = WholeSet(lists, chosen.sweeps), lists.rows.dtype.itemsize
+    n_stored = matrix.codes.size
+    cases = [Case(peer, lambda: transposed @ v, "non-zero", n_stored, 12 * n_stored)]
+
+    def add(
+        name: str,
+        call: Callable[[int], None],
+        unit_bytes: float,
+        *,
+        times: int = 1,
+        unit: str = "non-zero",
+    ) -> None:
+        units = times * (n_stored if unit == "non-zero" else matrix.shape[1])
+        against = peer if unit == "non-zero" else None
+        for n in sorted({1, chosen.jobs}):
+            label = f"{name}, {n} thread{'s' * (n > 1)}"
+            moved = unit_bytes * units
+            cases.append(Case(label, lambda n=n: call(n), unit, units, moved, peer=against))
+
+    add("list_rows", listing.run, 2 * matrix.codes.itemsize + wide)
+    add("add_columns", whole.add_columns, wide)
+    add("sum_columns", whole.sum_columns, wide)
+    add("violations", whole.violations, 24, unit="column")
+    for curvatures, kind in ((whole.alike, "alike"), (whole.different, "different")):
+        for l1, label, passes in ((NEVER_ZERO, "all move", 2), (ALWAYS_ZERO, "none moves", 1)):
+            add(
+                f"descend, {label}, curvatures {kind}",
+                lambda n, l1=l1, c=curvatures: whole.descend(n, l1, c),
+                passes * wide,
+                times=chosen.sweeps,
+            )
+    return cases
+
+
+def main() -> None:
+    chosen = options(__doc__, QUICK, rows=169_472, grids=64, bins=2000, sweeps=5, jobs=2)
+    cases = all_cases(draw_matrix(chosen), chosen)
+    run(cases, chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Find the loosest tolerance with which each solver reaches a gap, then time that setting."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from time import perf_counter
+
+import numpy as np
+from common import Row, interleaved, say
+
+from gramless.matrices.base import Vector
+
+LAST_TOLERANCE, FACTOR = 1e-12, 3.0
+
+Fit = Callable[[float], Vector]
+"""From a tolerance to weights."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A solver with the tolerance that its walk starts from.
+
+    One that is ``guarded`` walks in processes of their own, because most compiled code cannot
+    be stopped otherwise; ours has threads, which such a process would lack.
+    """
+
+    fit: Fit
+    first: float = 1.0
+    guarded: bool = True
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The gap to reach, how to judge weights, and the seconds that a fit may take."""
+
+    gap: float
+    judge: Callable[[Vector], float]
+    most_seconds: float
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Where a walk ended; without weights where the limit cut it off."""
+
+    goal: Goal
+    tolerance: float
+    weights: Vector | None
+    gap: float | None
+    walked_seconds: float
+
+    @property
+    def reached(self) -> bool:
+        return self.gap is not None and self.gap <= self.goal.gap
+
+    @property
+    def outcome(self) -> str:
+        if self.reached:
+            return "reached"
+        if self.walked_seconds > self.goal.most_seconds:
+            return f"not reached in {self.goal.most_seconds:g} s"
+        return "not reached by any tolerance"
+
+
+def within(fit: Callable[[], Vector], seconds: float) -> Vector | None:
+    """Return what ``fit`` does, or None where it takes longer than that."""
+    fork = multiprocessing.get_context("fork")
+    receiver, sender = fork.Pipe(duplex=False)
+    child = fork.Process(target=_fit_and_send, args=(fit, sender), daemon=True)
+    child.start()
+    sender.close()
+    try:
+        return receiver.recv() if receiver.poll(seconds) else None
+    finally:
+        child.kill()
+        child.join()
+        receiver.close()
+
+
+def _fit_and_send(fit: Callable[[], Vector], sender: Connection) -> None:
+    sender.send(fit())
+
+
+def walk(contender: Contender, goal: Goal) -> Finish:
+    """Lower the tolerance until the gap is reached, or it takes too long."""
+    tolerance = contender.first
+    while True:
+        fit = partial(contender.fit, tolerance)
+        started = perf_counter()
+        weights = within(fit, goal.most_seconds) if contender.guarded else fit()
+        seconds = perf_counter() - started
+        gap = None if weights is None else goal.judge(weights)
+        here = Finish(goal, tolerance, weights, gap, seconds)
+        lower = tolerance / FACTOR
+        if here.reached or seconds > goal.most_seconds or lower < LAST_TOLERANCE:
+            return here
+        tolerance = lower
+
+
+def race(
+    contenders: Mapping[str, Contender], goal: Goal, repeats: int
+) -> tuple[dict[str, Finish], list[Row]]:
+    """Let all walk, then time those that reached the gap, in turns; ours is called "ours".
+
+    Nothing may compile in here: the processes of a walk keep nothing for the next.
+    """
+    finishes: dict[str, Finish] = {}
+    for label, contender in contenders.items():
+        finishes[label] = here = walk(contender, goal)
+        gap = "unknown" if here.gap is None else f"{here.gap:.1e}"
+        say(f"  {label}: {here.outcome}, tolerance {here.tolerance:.1e}, gap {gap}")
+    runs = {
+        label: partial(contenders[label].fit, end.tolerance)
+        for label, end in finishes.items()
+        if end.reached
+    }
+    seconds = interleaved(runs, repeats, warm_up=False)
+    rows: list[Row] = []
+    for label, end in finishes.items():
+        timed = label in seconds and "ours" in seconds
+        rows.append(
+            {
+                "solver": label,
+                "outcome": end.outcome,
+                "tolerance": end.tolerance,
+                "gap": end.gap,
+                "seconds": seconds.get(label),
+                "times ours": seconds[label] / seconds["ours"] if timed else None,
+            }
+        )
+    return finishes, rows
+
+
+def relative_gap(value: Callable[[Vector], float], best: float) -> Callable[[Vector], float]:
+    """Return a judge: how far the objective is above the best known, relative to that."""
+    return lambda weights: float(np.divide(value(weights) - best, best))

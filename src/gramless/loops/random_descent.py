@@ -1,0 +1,122 @@
+"""Proximal steps along single coordinates, over a matrix stored by columns (SciPy's CSC).
+
+A matrix is (starts, rows, values): column j has the non-zeros
+``starts[j]:starts[j + 1]``. Losses are known here by a number and at most two
+parameters, because a loop cannot call back into Python. A penalty is
+(l1, l2, n_penalised): columns from ``n_penalised`` on are free.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.loops import atomics
+from gramless.loops.compile import loop
+
+SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
+
+
+@loop
+def loss_gradient(code, p, q, z, y):  # type: ignore[no-untyped-def]
+    """``dL/dz`` of one row for the loss ``code`` with the parameters ``p`` and ``q``.
+
+    Huber: ``p`` is the threshold. Pinball: ``p`` is the quantile, ``q`` the width.
+    """
+    if code == SQUARED:
+        return z - y
+    if code == SQUARED_HINGE:
+        return -y * max(0.0, 1.0 - y * z)
+    if code == LOGISTIC:
+        return -y / (1.0 + np.exp(y * z))
+    if code == HUBER:
+        return min(max(z - y, -p), p)
+    return min(max(z - y, -q), q) / (2.0 * q) + 0.5 - p
+
+
+@loop
+def proximal(w, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
+    """Minimise ``gradient (v - w) + curvature/2 (v - w)^2 + l1 |v| + l2/2 v^2`` over ``v``.
+
+    RB16, equations 24 and 26, with the squares of an elastic net besides. Without
+    curvature nothing but the penalty acts: ``v`` is 0, or ``w`` where it is free.
+    """
+    if curvature == 0.0:
+        return 0.0 if l1 + l2 > 0.0 else w
+    v = curvature * w - gradient
+    slack = abs(v) - l1
+    return 0.0 if slack <= 0.0 else np.copysign(slack, v) / (curvature + l2)
+
+
+@loop
+def _step(  # type: ignore[no-untyped-def]
+    j, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
+):
+    """The change of weight j from the present responses (RB16, equations 25 and 26)."""
+    starts, rows, values = matrix
+    code, p, q = loss
+    l1, l2, n_penalised = penalty
+    gradient = 0.0
+    for k in range(starts[j], starts[j + 1]):
+        i = rows[k]
+        slope = loss_gradient(code, p, q, atomics.load(responses, i), targets[i])
+        gradient += values[k] * row_weights[i] * slope
+    penalised = j < n_penalised
+    w = atomics.load(weights, j)
+    return proximal(w, gradient, curvatures[j], l1 * penalised, l2 * penalised) - w
+
+
+@loop
+def simultaneous_steps(  # type: ignore[no-untyped-def]
+    uniforms, order, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
+):
+    """For each row of ``uniforms``: draw coordinates, compute all their steps, take them.
+
+    ``order`` is a permutation of all coordinates; shuffling its head anew leaves
+    there as many distinct coordinates as ``uniforms`` has columns, each set as
+    likely as any other.
+    """
+    starts, rows, values = matrix
+    n_steps, n_simultaneous = uniforms.shape
+    n_columns = len(order)
+    steps = np.empty(n_simultaneous)
+    for t in range(n_steps):
+        for k in range(n_simultaneous):
+            other = k + np.int64(uniforms[t, k] * (n_columns - k))
+            order[k], order[other] = order[other], order[k]
+            steps[k] = _step(
+                order[k],
+                matrix,
+                row_weights,
+                targets,
+                responses,
+                curvatures,
+                loss,
+                penalty,
+                weights,
+            )
+        for k in range(n_simultaneous):
+            j, step = order[k], steps[k]
+            if step == 0.0:
+                continue
+            weights[j] += step
+            for at in range(starts[j], starts[j + 1]):
+                responses[rows[at]] += step * values[at]
+
+
+@loop
+def shared_steps(  # type: ignore[no-untyped-def]
+    drawn, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
+):
+    """Algorithm 2 of RB16, one thread of several: a step along each coordinate of ``drawn``.
+
+    Other threads read and add to ``responses`` and ``weights`` at the same time.
+    """
+    starts, rows, values = matrix
+    for t in range(len(drawn)):
+        j = drawn[t]
+        step = _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights)
+        if step == 0.0:
+            continue
+        atomics.add(weights, j, step)
+        for at in range(starts[j], starts[j + 1]):
+            atomics.add(responses, rows[at], step * values[at])

@@ -1,0 +1,399 @@
+"""Randomised coordinate descent: the paper's parallel algorithm, and the one its law is about."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.random import stream
+from gramless.base.sums import inner
+from gramless.base.threads import map_blocks, thread_count
+from gramless.loops import random_descent as loops
+from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
+from gramless.matrices.base import Vector
+from gramless.solvers.objective import Callback, Problem, Solution, columns
+
+_DRAWS = 1 << 16
+_PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
+
+
+@dataclass(frozen=True)
+class RandomDescent:
+    """Coordinate descent that takes several random steps at once (RB16, section 4).
+
+    Each step draws ``n_simultaneous`` distinct coordinates, as likely as any
+    others, computes all their proximal steps from the same weights (RB16,
+    equations 24-26), and takes them. They are shortened so that they cannot spoil
+    each other on average: ``M_j`` is replaced by
+    ``(1 + (omega - 1)(tau - 1) / max(1, D - 1)) M_j``, with ``tau`` steps at once,
+    D columns and at most ``omega`` non-zeros a row (Richtarik & Takac 2015,
+    Theorem 19). The law of speed-up, RB16's equation 29, is about this algorithm.
+
+    Parameters
+    ----------
+    n_simultaneous : int, default=1
+        Steps taken at once; more than there are columns means all of them.
+    tol : float, default=1e-2
+        An output has converged when no weight is further from optimal
+        (``Penalty.distance``) than ``tol`` times the penalty's ``l1``; without one,
+        than ``tol`` times the largest gradient at zero weights. Checked once an epoch.
+    max_iter : int, default=1000
+        Epochs: passes of as many updates as there are columns, rounded up to
+        whole steps.
+    seed : int, default=0
+    n_jobs : int or None, default=None
+        Threads; each takes whole outputs. Results do not depend on it.
+
+    Notes
+    -----
+    The columns are stored as SciPy's CSC: 12 bytes a non-zero (16 beyond 2^31),
+    twice that while they are made. An epoch reads each non-zero about twice, and
+    once more in each of a matvec and an rmatvec, which compute the responses
+    anew, so that rounding does not add up, and the gradient. An output takes two
+    vectors of ``n_columns`` and two of ``n_rows``. Results are the same to the
+    last bit for a seed; an output is solved as if it were alone.
+
+    Examples
+    --------
+    >>> from gramless.matrices.binned import BinnedMatrix
+    >>> from gramless.penalties import L1
+    >>> Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
+    >>> problem = Problem(Z, np.array([1.0, 2.0, 6.0]), L1(1.0))
+    >>> RandomDescent().solve(problem).weights
+    array([0., 3.])
+    """
+
+    n_simultaneous: int = 1
+    tol: float = 1e-2
+    max_iter: int = 1000
+    seed: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_whole("RandomDescent: n_simultaneous", self.n_simultaneous, 1)
+        _check_options("RandomDescent", self.tol, self.max_iter, self.seed)
+
+    def solve(
+        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise the problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            With any loss but the multinomial and any penalty.
+        start : array (n_columns,) or (n_columns, K), optional
+            Weights to start from.
+        callback : callable, optional
+            ``callback(epoch, weights)`` after each epoch; True stops.
+
+        Returns
+        -------
+        Solution
+            ``n_iter`` counts epochs; the history's ``residual`` is what ``tol``
+            is compared with, the largest over the outputs.
+
+        Raises
+        ------
+        InputError
+            For a loss that it does not know.
+        """
+        stored = StoredColumns.of(problem)
+        outputs = [
+            SimultaneousSteps(alone, stored, self.n_simultaneous, self.seed, begin)
+            for alone, begin in _one_by_one(problem, start)
+        ]
+        return _descend(problem, outputs, self.tol, self.max_iter, callback, self.n_jobs)
+
+
+@dataclass(frozen=True)
+class ParallelRandomDescent:
+    """Algorithm 2 of RB16: threads that step along random coordinates, without locks.
+
+    Each thread draws coordinates from its own stream and takes full steps from
+    whatever the shared responses are at that moment; it adds to them atomically.
+    With more than one thread the last bits, and the number of epochs, depend on
+    timing: no other solver of this package is like that. With one thread the
+    results are the same to the last bit for a seed.
+
+    Steps are not shortened, as in the paper: many threads on few columns can
+    overshoot. An objective that grows is seen in the history.
+
+    Parameters
+    ----------
+    tol : float, default=1e-2
+        As in :class:`RandomDescent`.
+    max_iter : int, default=1000
+        Epochs, of ``n_columns`` updates each, shared by the threads.
+    seed : int, default=0
+    n_jobs : int or None, default=None
+        Threads: tau of Algorithm 2. They change the results.
+
+    Notes
+    -----
+    Memory and work as in :class:`RandomDescent`; threads wait for each other once
+    an epoch. Outputs are solved one after the other.
+
+    Examples
+    --------
+    >>> from gramless.matrices.binned import BinnedMatrix
+    >>> from gramless.penalties import L1
+    >>> Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
+    >>> problem = Problem(Z, np.array([1.0, 2.0, 6.0]), L1(1.0))
+    >>> ParallelRandomDescent(n_jobs=1).solve(problem).weights
+    array([0., 3.])
+    """
+
+    tol: float = 1e-2
+    max_iter: int = 1000
+    seed: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_options("ParallelRandomDescent", self.tol, self.max_iter, self.seed)
+
+    def solve(
+        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise the problem; parameters, result and errors as in :class:`RandomDescent`."""
+        stored, n_threads = StoredColumns.of(problem), thread_count(self.n_jobs)
+        outputs = [
+            SharedSteps(alone, stored, n_threads, self.seed, begin)
+            for alone, begin in _one_by_one(problem, start)
+        ]
+        return _descend(problem, outputs, self.tol, self.max_iter, callback, n_jobs=1)
+
+
+@dataclass(frozen=True)
+class StoredColumns:
+    """What all outputs share: the matrix by columns, the loss for the loops, the curvatures.
+
+    Attributes
+    ----------
+    matrix : tuple of arrays
+        ``indptr``, ``indices`` and ``data`` of SciPy's CSC.
+    loss : tuple (int, float, float)
+        The loss's number in ``loops/random_descent.py``, and its parameters.
+    curvatures : array (n_columns,)
+        ``M_j = beta sum_i s_i z_ij^2``, with the rows' weights ``s`` and the
+        loss's ``smoothness`` beta (RB16, below equation 25).
+    most_nonzeros : int
+        The largest number of non-zeros in a row: omega.
+    """
+
+    matrix: tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+    loss: tuple[int, float, float]
+    curvatures: NDArray[np.float64]
+    most_nonzeros: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> StoredColumns:
+        """Store the columns of a problem's matrix."""
+        loss, rows = _known(problem.loss), problem.matrix.tocsr()
+        most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
+        curvatures = problem.loss.smoothness * problem.matrix.gram_diagonal(problem.row_weights)
+        return cls((stored.indptr, stored.indices, stored.data), loss, curvatures, most)
+
+
+class _Output(ABC):
+    """One output's weights and responses, and how good they are."""
+
+    def __init__(self, problem: Problem, stored: StoredColumns, start: Vector | None) -> None:
+        n_columns, penalty = problem.matrix.shape[1], problem.penalty
+        self.problem, self.stored = problem, stored
+        self.row_weights = problem.row_weights
+        self.weights = np.zeros(n_columns)
+        self.penalty = (float(penalty.l1), float(penalty.l2), n_columns - penalty.n_free)
+        at_zero = float(np.abs(problem.loss_gradient(self.weights)).max(initial=0.0))
+        self.scale = min(penalty.l1 or at_zero, at_zero) or 1.0
+        if start is not None:
+            self.weights += start
+        self.measure()
+
+    @abstractmethod
+    def epoch(self) -> None:
+        """Update as many coordinates as there are, and measure."""
+
+    def measure(self) -> None:
+        """Compute the responses anew, the objective and the residual."""
+        problem = self.problem
+        self.responses = problem.matrix.matvec(self.weights)
+        slopes = problem.loss.gradient(self.responses, problem.targets)
+        gradient = problem.matrix.rmatvec(self.row_weights * slopes)
+        distance = problem.penalty.distance(self.weights, gradient)
+        self.residual = float(distance.max(initial=0.0)) / self.scale
+        self.objective = self.value()
+
+    def value(self) -> float:
+        """Return the objective at the present weights and responses: no product."""
+        losses = self.problem.loss.value(self.responses, self.problem.targets)
+        mean = inner(self.row_weights, losses)
+        return mean + self.problem.penalty.value(self.weights)
+
+    def arguments(self, curvatures: NDArray[np.float64]) -> tuple[Any, ...]:
+        """Return what both loops take after the draws."""
+        return (
+            self.stored.matrix,
+            self.row_weights,
+            self.problem.targets,
+            self.responses,
+            curvatures,
+            self.stored.loss,
+            self.penalty,
+            self.weights,
+        )
+
+
+class SimultaneousSteps(_Output):
+    """The state of :class:`RandomDescent` for one output.
+
+    Parameters
+    ----------
+    problem : Problem
+        With targets (n_rows,).
+    stored : StoredColumns
+    n_simultaneous : int
+    seed : int
+    start : array (n_columns,), optional
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        stored: StoredColumns,
+        n_simultaneous: int,
+        seed: int,
+        start: Vector | None = None,
+    ) -> None:
+        super().__init__(problem, stored, start)
+        n_columns = len(self.weights)
+        tau = self.n_simultaneous = min(n_simultaneous, n_columns)
+        excess = (stored.most_nonzeros - 1) * (tau - 1) / max(1, n_columns - 1)
+        self.curvatures = (1.0 + max(0.0, excess)) * stored.curvatures
+        self.order = np.arange(n_columns)
+        self.generator = stream(seed, "random descent")
+
+    def step(self, n_steps: int) -> None:
+        """Take steps of ``n_simultaneous`` coordinates each."""
+        at_once = max(1, _DRAWS // max(1, self.n_simultaneous))
+        arguments = self.arguments(self.curvatures)
+        for done in range(0, n_steps, at_once):
+            shape = (min(at_once, n_steps - done), self.n_simultaneous)
+            loops.simultaneous_steps(self.generator.random(shape), self.order, *arguments)
+
+    def epoch(self) -> None:
+        """Update as many coordinates as there are, and measure."""
+        self.step(-(-len(self.weights) // max(1, self.n_simultaneous)))
+        self.measure()
+
+
+class SharedSteps(_Output):
+    """The state of :class:`ParallelRandomDescent` for one output, shared by its threads."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        stored: StoredColumns,
+        n_threads: int,
+        seed: int,
+        start: Vector | None = None,
+    ) -> None:
+        super().__init__(problem, stored, start)
+        purpose = "parallel random descent"
+        self.generators = [stream(seed, purpose, thread) for thread in range(n_threads)]
+
+    def epoch(self) -> None:
+        """Update as many coordinates as there are, and measure."""
+        n_columns, n_threads = len(self.weights), len(self.generators)
+        arguments = self.arguments(self.stored.curvatures)
+
+        def work(generator: np.random.Generator, n_updates: int) -> None:
+            for done in range(0, n_updates, _DRAWS):
+                drawn = generator.integers(n_columns, size=min(_DRAWS, n_updates - done))
+                loops.shared_steps(drawn, *arguments)
+
+        shares = [(n_columns + k) // n_threads for k in range(n_threads)]
+        map_blocks(work, zip(self.generators, shares, strict=True), n_threads)
+        self.measure()
+
+
+def _one_by_one(problem: Problem, start: Vector | None) -> list[tuple[Problem, Vector | None]]:
+    """Return each output's problem, and its weights to start from."""
+    targets = columns(problem.targets)
+    starts = None if start is None else columns(np.asarray(start))
+    return [
+        (
+            replace(problem, targets=np.array(targets[:, k], np.float64)),
+            None if starts is None else starts[:, k],
+        )
+        for k in range(targets.shape[1])
+    ]
+
+
+def _descend(
+    problem: Problem,
+    outputs: Sequence[_Output],
+    tol: float,
+    max_iter: int,
+    callback: Callback | None,
+    n_jobs: int | None,
+) -> Solution:
+    """Give an epoch to the outputs that have not converged, until all have."""
+    history, status = [_record(outputs)], "max_iter"
+    for iteration in range(1, max_iter + 1):
+        active = [(output,) for output in outputs if not output.residual <= tol]
+        if not active:
+            break
+        map_blocks(lambda output: output.epoch(), active, n_jobs)
+        history.append(_record(outputs))
+        if callback is not None and callback(iteration, _weights(problem, outputs)):
+            status = "stopped"
+            break
+    if status != "stopped" and all(output.residual <= tol for output in outputs):
+        status = "converged"
+    return Solution(_weights(problem, outputs), status, len(history) - 1, history)
+
+
+def _record(outputs: Sequence[_Output]) -> dict[str, float]:
+    return {
+        "objective": sum(output.objective for output in outputs),
+        "residual": float(np.max([output.residual for output in outputs], initial=0.0)),
+    }
+
+
+def _weights(problem: Problem, outputs: Sequence[_Output]) -> Vector:
+    shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
+    return np.ascontiguousarray(np.array([each.weights for each in outputs]).T.reshape(shape))
+
+
+def _known(loss: Loss) -> tuple[int, float, float]:
+    """Return the loss's number in the loops, and its parameters."""
+    if isinstance(loss, Huber):
+        return loops.HUBER, float(loss.threshold), 0.0
+    if isinstance(loss, SmoothPinball):
+        return loops.PINBALL, float(loss.quantile), float(loss.width)
+    if type(loss) in _PLAIN:
+        return _PLAIN[type(loss)], 0.0, 0.0
+    raise InputError(
+        f"random coordinate descent knows the losses 'squared', 'squared_hinge', 'logistic', "
+        f"'huber' and 'quantile', not {loss.name!r}; use NewtonCG, or one of these."
+    )
+
+
+def _check_options(who: str, tol: float, max_iter: int, seed: int) -> None:
+    if not 0.0 <= tol < np.inf:
+        raise InputError(f"{who}: tol must be a finite number, not negative; got {tol!r}.")
+    _check_whole(f"{who}: max_iter", max_iter, 0)
+    _check_whole(f"{who}: seed", seed, 0)
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")

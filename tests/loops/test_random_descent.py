@@ -1,0 +1,174 @@
+"""Steps along coordinates against slow twins over dense arrays, with the package's own losses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gramless.loops import random_descent as loops
+from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
+from gramless.penalties import ElasticNet
+
+Array = NDArray[np.float64]
+
+LOSSES: dict[str, tuple[Loss, tuple[int, float, float]]] = {
+    "squared": (Squared(), (loops.SQUARED, 0.0, 0.0)),
+    "squared hinge": (SquaredHinge(), (loops.SQUARED_HINGE, 0.0, 0.0)),
+    "logistic": (Logistic(), (loops.LOGISTIC, 0.0, 0.0)),
+    "huber": (Huber(0.7), (loops.HUBER, 0.7, 0.0)),
+    "quantile": (SmoothPinball(0.8, 0.3), (loops.PINBALL, 0.8, 0.3)),
+}
+every_loss = pytest.mark.parametrize(("loss", "coded"), LOSSES.values(), ids=LOSSES.keys())
+numbers = st.floats(-5.0, 5.0)
+
+
+@every_loss
+def test_loss_gradient(loss: Loss, coded: tuple[int, float, float]) -> None:
+    z = np.concatenate([np.linspace(-4.0, 4.0, 81), [-1e3, -0.7, 0.0, 0.7, 1e3, 1e300, -1e300]])
+    for y in (-1.0, 1.0):
+        measured = [loops.loss_gradient(*coded, each, y) for each in z]
+        np.testing.assert_allclose(measured, loss.gradient(z, np.full_like(z, y)), rtol=1e-14)
+
+
+@given(numbers, numbers, st.floats(0.01, 10.0), st.floats(0.0, 3.0), st.floats(0.0, 3.0))
+def test_proximal_is_the_penalty_s_own(w, gradient, curvature, l1, l2):
+    net = ElasticNet(l1 + l2, l1 / (l1 + l2) if l1 + l2 > 0.0 else 0.5)
+    expected = net.prox(np.array([w - gradient / curvature]), 1.0 / curvature)[0]
+    measured = loops.proximal(w, gradient, curvature, l1, l2)
+    np.testing.assert_allclose(measured, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_proximal_of_a_column_of_zeros():
+    assert loops.proximal(3.0, 0.0, 0.0, 0.1, 0.0) == 0.0
+    assert loops.proximal(3.0, 0.0, 0.0, 0.0, 0.1) == 0.0
+    assert loops.proximal(3.0, 0.0, 0.0, 0.0, 0.0) == 3.0
+
+
+def test_nan_is_not_hidden():
+    assert np.isnan(loops.proximal(1.0, np.nan, 1.0, 0.5, 0.5))
+
+
+class Twin:
+    """The same state for the loops and for the slow way."""
+
+    def __init__(self, loss: Loss, n_rows: int = 30, n_columns: int = 12) -> None:
+        rng = np.random.default_rng(n_columns)
+        shape = (n_rows, n_columns)
+        self.dense = np.where(rng.random(shape) < 0.4, rng.normal(size=shape), 0.0)
+        self.dense[:, 3] = 0.0
+        self.loss, self.net = loss, ElasticNet(0.05, 0.6, n_free=2)
+        self.targets = np.sign(rng.normal(size=n_rows))
+        weights = rng.gamma(1.0, size=n_rows)
+        self.row_weights = weights / weights.sum()
+        self.curvatures = 1.7 * loss.smoothness * (self.row_weights @ self.dense**2)
+        self.weights = rng.normal(size=n_columns)
+        self.responses = self.dense @ self.weights
+
+    def arguments(self, coded: tuple[int, float, float]) -> tuple:
+        """Return copies for the loops, to be changed, and what does not change."""
+        stored = sp.csc_array(self.dense)
+        penalty = (self.net.l1, self.net.l2, len(self.weights) - self.net.n_free)
+        return (
+            (stored.indptr, stored.indices, stored.data),
+            self.row_weights,
+            self.targets,
+            self.responses.copy(),
+            self.curvatures,
+            coded,
+            penalty,
+            self.weights.copy(),
+        )
+
+    def take(self, drawn: list[int]) -> None:
+        """Take the steps along the drawn coordinates, all from the same point."""
+        steps = {}
+        for j in drawn:
+            slopes = self.loss.gradient(self.dense @ self.weights, self.targets)
+            gradient = sum(self.row_weights * slopes * self.dense[:, j])
+            moved = self.weights.copy()
+            if self.curvatures[j] > 0.0:
+                moved[j] -= gradient / self.curvatures[j]
+                steps[j] = self.net.prox(moved, 1.0 / self.curvatures[j])[j]
+            else:
+                steps[j] = 0.0
+        for j, value in steps.items():
+            self.weights[j] = value
+        self.responses = self.dense @ self.weights
+
+
+def drawn_by(uniforms: Array, n_columns: int) -> list[list[int]]:
+    """Draw cards from the top of a deck: the k-th of a step is one of those not yet drawn."""
+    deck, sets = list(range(n_columns)), []
+    for row in uniforms:
+        for k, u in enumerate(row):
+            other = k + int(u * (n_columns - k))
+            deck[k], deck[other] = deck[other], deck[k]
+        sets.append(deck[: len(row)])
+    return sets
+
+
+@every_loss
+@pytest.mark.parametrize("n_simultaneous", [1, 5, 12])
+def test_simultaneous_steps(
+    loss: Loss, coded: tuple[int, float, float], n_simultaneous: int
+) -> None:
+    twin = Twin(loss)
+    n_columns = len(twin.weights)
+    uniforms = np.random.default_rng(0).random((7, n_simultaneous))
+    arguments, order = twin.arguments(coded), np.arange(n_columns)
+    loops.simultaneous_steps(uniforms, order, *arguments)
+    for drawn in drawn_by(uniforms, n_columns):
+        twin.take(drawn)
+    np.testing.assert_allclose(arguments[-1], twin.weights, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(arguments[3], twin.responses, rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(np.sort(order), np.arange(n_columns))
+
+
+@every_loss
+def test_shared_steps(loss: Loss, coded: tuple[int, float, float]) -> None:
+    twin = Twin(loss)
+    arguments = twin.arguments(coded)
+    drawn = np.random.default_rng(0).integers(len(twin.weights), size=40)
+    loops.shared_steps(drawn, *arguments)
+    for j in drawn:
+        twin.take([j])
+    np.testing.assert_allclose(arguments[-1], twin.weights, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(arguments[3], twin.responses, rtol=1e-10, atol=1e-12)
+
+
+def test_weights_at_zero_are_exactly_zero():
+    twin = Twin(Squared())
+    twin.net = ElasticNet(100.0, 1.0)
+    arguments = twin.arguments((loops.SQUARED, 0.0, 0.0))
+    loops.shared_steps(np.arange(len(twin.weights)), *arguments)
+    np.testing.assert_array_equal(arguments[-1], np.zeros(len(twin.weights)))
+
+
+def test_every_set_of_coordinates_is_as_likely_as_any_other():
+    n_columns, n_simultaneous, n_draws = 5, 2, 6000
+    arguments = Twin(Squared(), n_columns=n_columns).arguments((loops.SQUARED, 0.0, 0.0))
+    uniforms = np.random.default_rng(1).random((n_draws, 1, n_simultaneous))
+    order, seen = np.arange(n_columns), Counter()
+    for row in uniforms:
+        loops.simultaneous_steps(row, order, *arguments)
+        seen[tuple(sorted(order[:n_simultaneous]))] += 1
+    pairs = list(combinations(range(n_columns), n_simultaneous))
+    expected = n_draws / len(pairs)
+    chi_squared = sum((seen[pair] - expected) ** 2 / expected for pair in pairs)
+    # The 99.99 % quantile with 9 degrees of freedom.
+    assert chi_squared < 33.7
+    assert sum(seen[pair] for pair in pairs) == n_draws
+
+
+def test_the_largest_uniform_number_draws_the_last_coordinate():
+    twin = Twin(Squared(), n_columns=7)
+    order, arguments = np.arange(7), twin.arguments((loops.SQUARED, 0.0, 0.0))
+    loops.simultaneous_steps(np.full((1, 7), np.nextafter(1.0, 0.0)), order, *arguments)
+    np.testing.assert_array_equal(order, [6, 0, 1, 2, 3, 4, 5])

@@ -1,0 +1,67 @@
+"""Lists of rows against a slow twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.loops.row_lists import list_rows
+
+CODES = (np.uint8, np.uint16, np.uint32)
+ROWS = (np.uint16, np.uint32)
+
+
+def listed(codes: Any, n_bins: int, dtype: type) -> tuple[list[int], list[int]]:
+    """Call the loop with room that holds rubbish; returns the used rows and the bounds."""
+    rows, bounds = np.full(len(codes), 7, dtype), np.full(n_bins + 1, 9, np.uint32)
+    list_rows(codes, rows, bounds)
+    return rows[: bounds[-1]].tolist(), bounds.tolist()
+
+
+def twin(codes: list[int], n_bins: int) -> tuple[list[int], list[int]]:
+    bins = [[i for i, code in enumerate(codes) if code == b + 1] for b in range(n_bins)]
+    ends = [sum(map(len, bins[:b])) for b in range(n_bins + 1)]
+    return [i for own in bins for i in own], ends
+
+
+@given(st.data(), st.integers(0, 12), st.sampled_from(CODES), st.sampled_from(ROWS))
+def test_rows_of_each_bin(data: st.DataObject, n_bins: int, codes: type, rows: type) -> None:
+    drawn = data.draw(st.lists(st.integers(0, n_bins), max_size=60))
+    assert listed(np.array(drawn, codes), n_bins, rows) == twin(drawn, n_bins)
+
+
+@pytest.mark.parametrize(("dtype", "n_bins"), [(np.uint8, 255), (np.uint16, 65_535)])
+def test_the_largest_code(dtype: type, n_bins: int) -> None:
+    codes = np.array([n_bins, 0, 1, n_bins], dtype)
+    rows, bounds = listed(codes, n_bins, np.uint16)
+    assert rows == [2, 0, 3]
+    assert bounds == [0, *[1] * (n_bins - 1), 3]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_up_to_the_largest_number(rows: type) -> None:
+    n_rows = 65_535
+    codes = np.random.default_rng(0).integers(0, 4, n_rows).astype(np.uint8)
+    found, bounds = listed(codes, 3, rows)
+    assert found == np.concatenate([np.flatnonzero(codes == b) for b in (1, 2, 3)]).tolist()
+    assert bounds == [0, *np.cumsum(np.bincount(codes, minlength=4)[1:])]
+
+
+def test_codes_that_cannot_be_written_or_lie_apart() -> None:
+    drawn = np.random.default_rng(1).integers(0, 6, (40, 3)).astype(np.uint16)
+    apart = drawn[:, 1]
+    apart.flags.writeable = False
+    assert listed(apart, 5, np.uint16) == twin(apart.tolist(), 5)
+
+
+def test_places_that_are_parts_of_larger_arrays() -> None:
+    codes = np.array([2, 1, 0, 2], np.uint8)
+    rows, bounds = np.full((2, 4), 99, np.uint16), np.full(5, 99, np.uint32)
+    list_rows(codes, rows[1], bounds[1:4])
+    assert rows[0].tolist() == [99] * 4
+    assert rows[1].tolist() == [1, 0, 3, 99]
+    assert bounds.tolist() == [99, 0, 1, 3, 99]

@@ -1,0 +1,825 @@
+"""Descent over grids: optimality for every loss and penalty, peers, threads, hard cases."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.linear_model import ElasticNet as ScikitElasticNet
+from sklearn.linear_model import Lasso, LogisticRegression
+
+from gramless.base import threads
+from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks
+from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L1, L2, ElasticNet, Penalty
+from gramless.solvers import working_set
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.gmres import Gmres
+from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.objective import Problem, Solution, columns
+from gramless.solvers.preconditioners import Identity
+
+Array = NDArray[np.float64]
+
+LOSSES: dict[str, Loss] = {
+    "squared": Squared(),
+    "squared hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "multinomial": Multinomial(),
+    "huber": Huber(0.7),
+    "quantile": SmoothPinball(0.8, 0.2),
+}
+PENALTIES: dict[str, Penalty] = {"l2": L2(0.02), "l1": L1(0.01), "net": ElasticNet(0.02, 0.5)}
+N_ROWS, N_GRIDS, N_BINS = 120, 6, 7
+
+every_loss = pytest.mark.parametrize("loss", LOSSES.keys())
+every_penalty = pytest.mark.parametrize("penalty", PENALTIES.keys())
+with_and_without_intercept = pytest.mark.parametrize("intercept", [False, True])
+one_and_three_outputs = pytest.mark.parametrize("n_outputs", [None, 3])
+
+
+@pytest.fixture(autouse=True)
+def no_warning_goes_unseen() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and its matrix written out."""
+
+    problem: Problem
+    dense: Array
+
+    def gradient(self, w: Array) -> Array:
+        """Return the gradient of the mean loss at weights (n_columns, K)."""
+        loss, targets = self.problem.loss, columns(self.problem.targets)
+        return self.dense.T @ (
+            self.problem.row_weights[:, None] * loss.gradient(self.dense @ w, targets)
+        )
+
+    def residual(self, w: Array) -> float:
+        """Return the distance from optimal relative to the largest gradient at zero."""
+        w = columns(w)
+        distance = self.problem.penalty.distance(w, self.gradient(w)).max(axis=0)
+        return float((distance / np.abs(self.gradient(np.zeros_like(w))).max(axis=0)).max())
+
+
+def binned(n_rows: int = N_ROWS, *, unseen: bool = False, seed: int = 0) -> BinnedMatrix:
+    """Draw a matrix whose bins are of very different sizes."""
+    rng = np.random.default_rng(seed)
+    codes = (1 + N_BINS * rng.random((N_GRIDS, n_rows)) ** 2).astype(np.uint8)
+    if unseen:
+        codes[rng.random(codes.shape) < 0.2] = 0
+    return BinnedMatrix(codes, np.arange(N_GRIDS + 1) * N_BINS)
+
+
+def targets_of(loss: Loss, scores: Array) -> Array:
+    """Return targets that depend on scores (n,) or (n, K): numbers, labels or classes."""
+    if loss.coupled:
+        scores = scores if scores.ndim == 2 else np.column_stack([-scores, scores])
+        best = np.argmax(scores, axis=1)
+        return np.where(np.arange(scores.shape[1]) == best[:, None], 1.0, -1.0)
+    if loss.name in ("squared_hinge", "logistic"):
+        return np.where(scores > 0.0, 1.0, -1.0)
+    return scores + 0.5
+
+
+def make_case(
+    loss: Loss,
+    penalty: Penalty,
+    *,
+    n_outputs: int | None = None,
+    intercept: bool = False,
+    weighted: bool = False,
+    matrix: BinnedMatrix | None = None,
+) -> Case:
+    rng = np.random.default_rng(1)
+    own = binned() if matrix is None else matrix
+    features: FeatureMatrix = own
+    dense = own.toarray()
+    shape = (len(dense),) if n_outputs is None else (len(dense), n_outputs)
+    scores = dense @ rng.normal(size=(dense.shape[1], *shape[1:])) + 0.3 * rng.normal(size=shape)
+    if intercept:
+        features, dense = WithIntercept(own), np.column_stack([dense, np.ones(len(dense))])
+        penalty = replace(penalty, n_free=1)  # type: ignore[type-var]
+    weights = np.where(np.arange(len(dense)) % 4, rng.gamma(1.0, size=len(dense)), 0.0)
+    targets, sample_weight = targets_of(loss, scores), weights if weighted else None
+    return Case(Problem(features, targets, penalty, loss, sample_weight), dense)
+
+
+@cache
+def case_of(
+    loss: str = "squared",
+    penalty: str = "l1",
+    intercept: bool = False,
+    n_outputs: int | None = None,
+) -> Case:
+    return make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept, n_outputs=n_outputs)
+
+
+def precise(**options: Any) -> GridDescent:
+    return GridDescent(**{"tol": 1e-5, "max_iter": 1000, **options})
+
+
+def never_rises(solution: Solution) -> bool:
+    objectives = np.array([entry["objective"] for entry in solution.history])
+    return bool((np.diff(objectives) <= 1e-14 * np.abs(objectives).max()).all())
+
+
+# The solution.
+
+
+@every_loss
+@every_penalty
+@with_and_without_intercept
+@one_and_three_outputs
+@pytest.mark.parametrize("tol", [1e-2, 1e-5])
+def test_solution_is_optimal(
+    loss: str, penalty: str, intercept: bool, n_outputs: int | None, tol: float
+) -> None:
+    case = case_of(loss, penalty, intercept, n_outputs)
+    solution = precise(tol=tol).solve(case.problem)
+    assert solution.status == "converged"
+    n_columns = case.dense.shape[1]
+    assert solution.weights.shape == (n_columns, *case.problem.targets.shape[1:])
+    assert case.residual(solution.weights) <= tol * (1 + 1e-6)
+    at_zero = np.abs(case.gradient(np.zeros_like(columns(solution.weights)))).max()
+    assert case.problem.kkt_residual(solution.weights) <= tol * at_zero * (1 + 1e-6)
+    assert never_rises(solution)
+    np.testing.assert_allclose(
+        solution.history[-1]["objective"], case.problem.value(solution.weights), rtol=1e-11
+    )
+
+
+@every_loss
+@every_penalty
+@with_and_without_intercept
+def test_tolerance_is_that_of_the_docstring(loss: str, penalty: str, intercept: bool) -> None:
+    case = case_of(loss, penalty, intercept)
+    solution = GridDescent().solve(case.problem)
+    w = columns(solution.weights)
+    scale = case.problem.penalty.l1
+    if scale == 0.0:
+        at_zero = case.gradient(np.zeros_like(w))[: N_GRIDS * N_BINS]
+        scale = np.abs(at_zero).max(axis=0)
+    distance = case.problem.penalty.distance(w, case.gradient(w)).max(axis=0)
+    found = float((distance / scale).max())
+    np.testing.assert_allclose(solution.history[-1]["residual"], found, rtol=1e-6, atol=1e-12)
+    assert found <= GridDescent().tol
+
+
+@every_loss
+@every_penalty
+def test_no_other_point_is_better(loss: str, penalty: str) -> None:
+    case, rng = case_of(loss, penalty, intercept=True, n_outputs=3), np.random.default_rng(4)
+    solution = precise().solve(case.problem)
+    least = case.problem.value(solution.weights)
+    for scale in (1e-2, 1e-1, 10.0):
+        other = solution.weights + scale * rng.normal(size=solution.weights.shape)
+        assert case.problem.value(other) >= least
+
+
+@with_and_without_intercept
+@one_and_three_outputs
+@pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
+def test_scikit_learn_s_regressions(
+    intercept: bool, n_outputs: int | None, l1_ratio: float
+) -> None:
+    penalty: Penalty = L1(0.01) if l1_ratio == 1.0 else ElasticNet(0.01, l1_ratio)
+    case = make_case(Squared(), penalty, intercept=intercept, n_outputs=n_outputs)
+    options: dict[str, Any] = {"alpha": 0.01, "tol": 1e-10, "max_iter": 100_000}
+    options["fit_intercept"] = intercept
+    peer = Lasso(**options) if l1_ratio == 1.0 else ScikitElasticNet(l1_ratio=l1_ratio, **options)
+    peer.fit(case.dense[:, : N_GRIDS * N_BINS], case.problem.targets)
+    expected = peer.coef_.T
+    if intercept:
+        last = np.reshape(peer.intercept_, (1, *expected.shape[1:]))
+        expected = np.concatenate([expected, last])
+    found = precise(tol=1e-6).solve(case.problem)
+    least = case.problem.value(expected)
+    assert case.problem.value(found.weights) == pytest.approx(least, rel=1e-9)
+    np.testing.assert_allclose(found.weights, expected, atol=1e-3)
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("l1_ratio", [0.4, 1.0])
+def test_scikit_learn_s_logistic_regression(intercept: bool, l1_ratio: float) -> None:
+    """Which knows no mean: its C is one over the sum of the losses' weights."""
+    alpha = 0.01
+    case = make_case(Logistic(), ElasticNet(alpha, l1_ratio), intercept=intercept)
+    lone_l1 = l1_ratio == 1.0 and not intercept
+    peer = LogisticRegression(
+        l1_ratio=l1_ratio,
+        C=1 / (N_ROWS * alpha),
+        solver="liblinear" if lone_l1 else "saga",
+        fit_intercept=intercept,
+        tol=1e-8,
+        max_iter=20_000,
+        random_state=0,
+    ).fit(case.dense[:, : N_GRIDS * N_BINS], case.problem.targets)
+    expected = peer.coef_[0]
+    if intercept:
+        expected = np.append(expected, peer.intercept_)
+    found = precise(tol=1e-6).solve(case.problem)
+    least = case.problem.value(expected)
+    assert case.problem.value(found.weights) == pytest.approx(least, rel=1e-6)
+    np.testing.assert_allclose(found.weights, expected, atol=1e-2)
+
+
+@every_loss
+@with_and_without_intercept
+@one_and_three_outputs
+def test_l2_is_newton_s(loss: str, intercept: bool, n_outputs: int | None) -> None:
+    case = case_of(loss, "l2", intercept, n_outputs)
+    found = precise(tol=1e-6).solve(case.problem)
+    expected = NewtonCG(Identity(), tol=1e-9).solve(case.problem).weights
+    least = case.problem.value(expected)
+    assert case.problem.value(found.weights) == pytest.approx(least, rel=1e-9)
+    z, w = case.dense @ found.weights, case.dense @ expected
+    if case.problem.loss.coupled:
+        # A constant added to the free weights of all classes changes nothing.
+        z, w = z - z.mean(axis=1, keepdims=True), w - w.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(z, w, atol=1e-3)
+
+
+def test_l2_is_conjugate_gradients() -> None:
+    problem = case_of("squared", "l2", intercept=True, n_outputs=3).problem
+    expected = ConjugateGradient(tol=1e-11).solve(problem).weights
+    np.testing.assert_allclose(precise(tol=1e-8).solve(problem).weights, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+@every_loss
+def test_ends_of_the_elastic_net(loss: str, l1_ratio: float) -> None:
+    net = case_of(loss).problem
+    alone: Penalty = L1(0.01) if l1_ratio == 1.0 else L2(0.01)
+    first = precise().solve(replace(net, penalty=ElasticNet(0.01, l1_ratio)))
+    second = precise().solve(replace(net, penalty=alone))
+    np.testing.assert_array_equal(first.weights, second.weights)
+
+
+# Rows and codes.
+
+
+@every_loss
+@every_penalty
+@with_and_without_intercept
+def test_sample_weights_are_repeated_rows(loss: str, penalty: str, intercept: bool) -> None:
+    case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept)
+    times = np.random.default_rng(5).integers(0, 4, N_ROWS)
+    rows = np.repeat(np.arange(N_ROWS), times)
+    weighted = replace(case.problem, sample_weight=7.0 * times)
+    repeated = replace(
+        case.problem, matrix=case.problem.matrix.take_rows(rows), targets=case.problem.targets[rows]
+    )
+    found = [precise(tol=1e-6).solve(problem) for problem in (weighted, repeated)]
+    assert [solution.status for solution in found] == ["converged", "converged"]
+    values = [weighted.value(solution.weights) for solution in found]
+    assert values[0] == pytest.approx(values[1], rel=1e-8)
+    assert values[1] == pytest.approx(repeated.value(found[1].weights), rel=1e-10)
+
+
+@every_loss
+@every_penalty
+def test_weights_of_rows(loss: str, penalty: str) -> None:
+    case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=True, weighted=True, n_outputs=3)
+    solution = precise().solve(case.problem)
+    assert solution.status == "converged"
+    assert case.residual(solution.weights) <= 1e-5 * (1 + 1e-6)
+
+
+@every_loss
+@every_penalty
+@with_and_without_intercept
+def test_bins_never_seen(loss: str, penalty: str, intercept: bool) -> None:
+    matrix = binned(unseen=True)
+    assert matrix.has_unseen
+    case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept, matrix=matrix)
+    solution = precise().solve(case.problem)
+    assert solution.status == "converged"
+    assert case.residual(solution.weights) <= 1e-5 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_kinds_of_codes(dtype: type, order: Any) -> None:
+    case = case_of("logistic", "net")
+    own = case.problem.matrix
+    assert isinstance(own, BinnedMatrix)
+    codes = own.codes.astype(dtype, order=order)
+    codes.flags.writeable = False
+    other = replace(case.problem, matrix=BinnedMatrix(codes, own.offsets))
+    found, expected = precise().solve(other), precise().solve(case.problem)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    assert found.history == expected.history
+
+
+def test_codes_and_targets_are_not_changed() -> None:
+    case = make_case(Huber(0.7), L1(0.01), intercept=True, weighted=True)
+    problem = case.problem
+    arrays = [problem.targets, problem.sample_weight, problem.matrix.matrix.codes]  # type: ignore[attr-defined]
+    before = [array.copy() for array in arrays]  # type: ignore[union-attr]
+    for array in arrays:
+        array.flags.writeable = False  # type: ignore[union-attr]
+    assert precise().solve(problem).status == "converged"
+    for array, old in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+@pytest.mark.parametrize("n_rows", [32_768, 32_769, 65_536, 65_537, 140_000])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_more_rows_than_one_part(n_rows: int, loss: str) -> None:
+    rng = np.random.default_rng(n_rows)
+    codes = rng.integers(0, 4, (3, n_rows)).astype(np.uint8)
+    matrix = BinnedMatrix(codes, 3 * np.arange(4))
+    scores = matrix.matvec(rng.normal(size=9)) + 0.2 * rng.normal(size=n_rows)
+    targets = targets_of(LOSSES[loss], scores)
+    case = Case(Problem(matrix, targets, L1(1e-3), LOSSES[loss]), matrix.toarray())
+    solution = precise().solve(case.problem)
+    assert solution.status == "converged"
+    assert case.residual(solution.weights) <= 1e-5 * (1 + 1e-6)
+
+
+@every_loss
+def test_many_parts(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = precise(tol=1e-6).solve(case_of(loss, "net", intercept=True).problem)
+    monkeypatch.setattr("gramless.matrices.row_lists._PART_ROWS", 5)
+    case = make_case(LOSSES[loss], PENALTIES["net"], intercept=True)
+    assert len(case.problem.matrix.row_lists.parts) == 17  # type: ignore[attr-defined]
+    found = precise(tol=1e-6).solve(case.problem)
+    least = expected.history[-1]["objective"]
+    assert found.history[-1]["objective"] == pytest.approx(least, rel=1e-9)
+
+
+# Hard cases.
+
+
+@every_loss
+@every_penalty
+def test_a_grid_of_one_bin_and_bins_without_rows(loss: str, penalty: str) -> None:
+    codes = binned().codes.copy()
+    codes[0] = 1
+    matrix = BinnedMatrix(codes, np.array([0, 1, 8, 20, 27, 34, 41]))
+    case = make_case(LOSSES[loss], PENALTIES[penalty], matrix=matrix)
+    empty = ~case.dense.any(axis=0)
+    assert empty.sum() == 5
+    for start in (None, np.ones(41) if not case.problem.loss.coupled else np.ones((41, 2))):
+        solution = precise().solve(case.problem, start)
+        assert solution.status == "converged"
+        assert case.residual(solution.weights) <= 1e-5 * (1 + 1e-6)
+        np.testing.assert_allclose(solution.weights[empty], 0.0, atol=1e-4)
+
+
+@every_loss
+@every_penalty
+@with_and_without_intercept
+def test_one_row(loss: str, penalty: str, intercept: bool) -> None:
+    """With a free weight, losses of one class fall for ever: only numbers have a minimum."""
+    if intercept and LOSSES[loss].name in ("squared_hinge", "logistic", "multinomial"):
+        return
+    case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept, matrix=binned(1))
+    solution = precise().solve(case.problem)
+    assert solution.status == "converged"
+    # With a free weight the gradient at zero is not the scale of the others.
+    assert case.problem.kkt_residual(solution.weights) <= 1e-5 * (1 + 1e-6)
+
+
+@every_penalty
+@with_and_without_intercept
+@pytest.mark.parametrize("constant", [0.0, -3.0, 1e3])
+def test_constant_targets(penalty: str, intercept: bool, constant: float) -> None:
+    case = case_of("squared", penalty, intercept)
+    problem = replace(case.problem, targets=np.full(N_ROWS, constant))
+    solution = GridDescent(tol=1e-4).solve(problem)
+    assert solution.status == "converged"
+    if constant == 0.0:
+        assert solution.n_iter == 0
+        assert not solution.weights.any()
+    if intercept:
+        np.testing.assert_allclose(solution.weights[:-1], 0.0, atol=1e-3 * abs(constant))
+        assert solution.weights[-1] == pytest.approx(constant, rel=1e-3)
+
+
+@every_loss
+@one_and_three_outputs
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
+def test_beyond_the_largest_alpha_all_weights_are_zero(
+    loss: str, n_outputs: int | None, l1_ratio: float
+) -> None:
+    case = case_of(loss, "l1", False, n_outputs)
+    shape = (N_GRIDS * N_BINS, columns(case.problem.targets).shape[1])
+    largest = np.abs(case.gradient(np.zeros(shape))).max() / l1_ratio
+    beyond = replace(case.problem, penalty=ElasticNet(largest * 1.01, l1_ratio))
+    start = np.ones((shape[0], *case.problem.targets.shape[1:]))
+    cold, warm = precise().solve(beyond), precise().solve(beyond, start)
+    assert (cold.status, cold.n_iter) == ("converged", 0)
+    assert warm.status == "converged"
+    assert not cold.weights.any()
+    assert not warm.weights.any()
+    within = replace(case.problem, penalty=ElasticNet(largest * 0.9, l1_ratio))
+    found = precise().solve(within)
+    assert found.status == "converged"
+    assert 0 < found.history[-1]["non_zeros"] < found.weights.size
+
+
+@every_loss
+def test_a_strong_penalty_leaves_the_intercept_alone(loss: str) -> None:
+    case = make_case(LOSSES[loss], L1(10.0), intercept=True, weighted=True)
+    solution = precise(tol=1e-8).solve(case.problem)
+    assert not solution.weights[:-1].any()
+    constants = Problem(
+        WithIntercept(BinnedMatrix(np.zeros((0, N_ROWS), np.uint8), np.zeros(1, int))),
+        case.problem.targets,
+        L2(0.0, n_free=1),
+        LOSSES[loss],
+        case.problem.sample_weight,
+    )
+    expected = NewtonCG(Identity(), tol=1e-9).solve(constants)
+    least = constants.value(expected.weights)
+    assert constants.value(solution.weights[-1:]) == pytest.approx(least, rel=1e-9)
+
+
+@with_and_without_intercept
+@pytest.mark.parametrize("penalty", [L2(0.0), L1(0.0), ElasticNet(0.0, 0.5)])
+def test_no_penalty(penalty: Penalty, intercept: bool) -> None:
+    """More directions than bins: the columns of each grid add up to the same."""
+    case = make_case(Squared(), penalty, intercept=intercept)
+    began = time.perf_counter()
+    solution = precise(tol=1e-7).solve(case.problem)
+    assert time.perf_counter() - began < 10.0
+    assert solution.status == "converged"
+    least = np.linalg.lstsq(case.dense, case.problem.targets)[0]
+    np.testing.assert_allclose(case.dense @ solution.weights, case.dense @ least, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["squared hinge", "logistic", "multinomial"])
+@pytest.mark.parametrize("penalty", [L2(0.0), L2(1e-9), L1(0.0), L1(1e-5)])
+def test_separable_classes(loss: str, penalty: Penalty) -> None:
+    """Without a penalty the logistic losses have no minimum: they fall for ever."""
+    matrix = binned(20)
+    rng = np.random.default_rng(7)
+    targets = targets_of(LOSSES[loss], rng.normal(size=(20, 3)))
+    problem = Problem(matrix, targets, penalty, LOSSES[loss])
+    solution = GridDescent(max_iter=30).solve(problem)
+    assert np.isfinite(solution.weights).all()
+    assert never_rises(solution)
+    z = matrix.matvec(solution.weights)
+    assert (np.argmax(z, axis=1) == np.argmax(targets, axis=1)).all() or loss != "multinomial"
+    assert (np.sign(z) == targets).all() or loss == "multinomial"
+
+
+@pytest.mark.parametrize("loss", ["huber", "quantile"])
+@pytest.mark.parametrize("penalty", ["l2", "net"])
+@with_and_without_intercept
+def test_far_from_every_target(loss: str, penalty: str, intercept: bool) -> None:
+    """No row curves these losses at the start."""
+    case = case_of(loss, penalty, intercept)
+    problem = replace(case.problem, targets=case.problem.targets + 100.0)
+    assert not problem.loss.curvature(np.zeros(N_ROWS), problem.targets).any()
+    solution = GridDescent(max_iter=1000).solve(problem)
+    assert solution.status == "converged"
+    assert never_rises(solution)
+    assert replace(case, problem=problem).residual(solution.weights) <= 1e-2
+
+
+@pytest.mark.parametrize("l1_ratio", [1e-3, 1e-6, 1e-9])
+def test_nearly_no_l1(l1_ratio: float) -> None:
+    """Rounding may end it first: then the weights still are as good as can be."""
+    case = make_case(Squared(), ElasticNet(0.01, l1_ratio))
+    solution = GridDescent().solve(case.problem)
+    assert solution.status in ("stalled", "converged")
+    assert case.residual(solution.weights) <= 1e-2
+
+
+def test_no_columns() -> None:
+    matrix = BinnedMatrix(np.zeros((0, 5), np.uint8), np.array([0]))
+    for penalty in (L1(0.1), L2(0.1)):
+        solution = GridDescent().solve(Problem(matrix, np.ones(5), penalty))
+        assert (solution.status, solution.weights.shape) == ("converged", (0,))
+
+
+def test_only_a_column_of_ones() -> None:
+    matrix = WithIntercept(BinnedMatrix(np.zeros((0, 5), np.uint8), np.array([0])))
+    solution = GridDescent().solve(Problem(matrix, np.arange(5.0), L1(0.1, n_free=1)))
+    assert solution.status == "converged"
+    np.testing.assert_allclose(solution.weights, [2.0])
+
+
+# Starts.
+
+
+@every_loss
+@every_penalty
+@one_and_three_outputs
+def test_the_solution_as_a_start_needs_no_round(
+    loss: str, penalty: str, n_outputs: int | None
+) -> None:
+    problem = case_of(loss, penalty, True, n_outputs).problem
+    # Responses are then those of the weights, not of the steps: rounding decides at the very tol.
+    solution = precise(tol=1e-6).solve(problem)
+    before = solution.weights.copy()
+    again = precise(tol=1.01e-6).solve(problem, solution.weights)
+    assert (again.status, again.n_iter, again.history[0]["sweeps"]) == ("converged", 0, 0.0)
+    np.testing.assert_array_equal(again.weights, before)
+    np.testing.assert_array_equal(solution.weights, before)
+
+
+@every_loss
+@pytest.mark.parametrize("penalty", ["l1", "net"])
+def test_a_neighbour_as_a_start(loss: str, penalty: str) -> None:
+    problem = case_of(loss, penalty, intercept=True).problem
+    stronger = replace(problem.penalty, alpha=1.1 * problem.penalty.alpha)  # type: ignore[attr-defined,type-var]
+    neighbour = precise().solve(replace(problem, penalty=stronger)).weights
+    before = neighbour.copy()
+    cold, warm = precise().solve(problem), precise().solve(problem, neighbour)
+    np.testing.assert_array_equal(neighbour, before)
+    assert warm.status == "converged"
+    ends = [solution.history[-1]["objective"] for solution in (cold, warm)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-7)
+
+
+@every_loss
+@pytest.mark.parametrize("size", [1.0, 100.0])
+def test_a_bad_start_is_forgotten(loss: str, size: float) -> None:
+    problem = case_of(loss, "net", intercept=True).problem
+    cold = precise().solve(problem)
+    start = size * np.random.default_rng(6).normal(size=cold.weights.shape)
+    warm = precise().solve(problem, start)
+    assert warm.status == "converged"
+    assert never_rises(warm)
+    ends = [solution.history[-1]["objective"] for solution in (cold, warm)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-7)
+
+
+@every_loss
+def test_a_start_of_whole_zeros_is_no_start(loss: str) -> None:
+    problem = case_of(loss, "l2").problem
+    cold = precise().solve(problem)
+    zeros = precise().solve(problem, np.zeros(cold.weights.shape, np.int64))
+    np.testing.assert_array_equal(cold.weights, zeros.weights)
+    assert cold.history == zeros.history
+
+
+@every_penalty
+def test_a_start_where_zero_is_the_solution(penalty: str) -> None:
+    """Without L1 there is nothing to compare with: the gradient at zero weights is zero."""
+    matrix = BinnedMatrix(np.array([[1, 1, 2, 2]], np.uint8), np.array([0, 2]))
+    problem = Problem(matrix, np.array([1.0, -1.0, 1.0, -1.0]), PENALTIES[penalty])
+    warm = precise().solve(problem, np.array([1.0, -3.0]))
+    assert warm.status == "converged"
+    np.testing.assert_allclose(warm.weights, 0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 3])
+@pytest.mark.parametrize("shape", [(5,), (7, 3), (N_GRIDS * N_BINS + 1,), (42, 3, 1)])
+def test_starts_of_another_length_are_refused(
+    shape: tuple[int, ...], n_outputs: int | None
+) -> None:
+    problem, start = case_of("squared", "l2", False, n_outputs).problem, np.zeros(shape)
+    for solver in (GridDescent(), NewtonCG(), ConjugateGradient()):
+        with pytest.raises(InputError, match="must have 42 rows"):
+            solver.solve(problem, start)
+
+
+@pytest.mark.parametrize(("n_outputs", "shape"), [(None, (42, 2)), (3, (42, 2)), (3, (42,))])
+def test_starts_of_other_outputs_are_refused(shape: tuple[int, ...], n_outputs: int | None) -> None:
+    problem, start = case_of("squared", "l2", False, n_outputs).problem, np.zeros(shape)
+    for solver in (GridDescent(), NewtonCG(), ConjugateGradient()):
+        with pytest.raises((ValueError, IndexError)):
+            solver.solve(problem, start)
+
+
+# The account of the work.
+
+
+@every_loss
+@every_penalty
+@one_and_three_outputs
+@pytest.mark.parametrize("warm", [False, True])
+def test_history(loss: str, penalty: str, n_outputs: int | None, warm: bool) -> None:
+    problem = case_of(loss, penalty, True, n_outputs).problem
+    shape = (N_GRIDS * N_BINS + 1, *problem.targets.shape[1:])
+    start = np.random.default_rng(5).normal(size=shape) if warm else np.zeros(shape)
+    seen = [start]
+    solution = precise(max_sweeps=3).solve(
+        problem, start if warm else None, lambda step, w: seen.append(w.copy())
+    )
+    history = solution.history
+    assert len(history) == solution.n_iter + 1 == len(seen)
+    assert all(set(e) == {"objective", "residual", "sweeps", "non_zeros"} for e in history)
+    # Without a start the solver finds one of its own: its weights are not seen.
+    known = list(zip(history, seen, strict=True))[0 if warm else 1 :]
+    values = [problem.value(w) for _, w in known]
+    np.testing.assert_allclose([entry["objective"] for entry, _ in known], values, rtol=1e-11)
+    assert [entry["non_zeros"] for entry, _ in known] == [np.count_nonzero(w) for _, w in known]
+    assert never_rises(solution)
+    n_runs = columns(problem.targets).shape[1]
+    # Sweeps on the way to the start that it finds are counted too.
+    assert (history[0]["sweeps"] == 0) >= warm
+    for before, after in pairwise(entry["sweeps"] for entry in history):
+        assert 1 <= after - before <= 3 * n_runs
+
+
+def test_sweeps_are_counted() -> None:
+    problem = make_case(Squared(), L1(1e-4), intercept=True).problem
+    one = precise(max_sweeps=1, max_iter=7).solve(problem)
+    sweeps = [entry["sweeps"] for entry in one.history]
+    assert sweeps[0] > 0
+    assert np.diff(sweeps).tolist() == [1] * 7
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 2])
+def test_status_when_rounds_run_out(max_iter: int) -> None:
+    solution = precise(max_iter=max_iter).solve(case_of("logistic", "net").problem)
+    assert (solution.status, solution.n_iter) == ("max_iter", max_iter)
+    assert len(solution.history) == max_iter + 1
+    assert solution.weights.any() == (max_iter > 0)
+
+
+def test_status_when_the_last_round_converges() -> None:
+    problem = case_of("logistic", "net").problem
+    enough = precise().solve(problem).n_iter
+    assert precise(max_iter=enough).solve(problem).status == "converged"
+    assert precise(max_iter=enough - 1).solve(problem).status == "max_iter"
+
+
+def test_status_when_rounding_is_reached() -> None:
+    solution = GridDescent(tol=0.0).solve(case_of("logistic", "net").problem)
+    assert solution.status in ("stalled", "converged")
+    assert solution.history[-1]["residual"] < 1e-6
+
+
+def test_callback_gets_every_round_and_stops() -> None:
+    rounds: list[int] = []
+    kept: list[Array] = []
+
+    def stop_at_two(step: int, w: Array) -> bool:
+        rounds.append(step)
+        kept.append(w.copy())
+        return step == 2
+
+    problem = case_of("logistic", "net", n_outputs=3).problem
+    solution = precise().solve(problem, callback=stop_at_two)
+    assert rounds == [1, 2]
+    assert (solution.status, solution.n_iter, len(solution.history)) == ("stopped", 2, 3)
+    assert kept[0].shape == kept[1].shape == solution.weights.shape
+    assert (kept[0] != kept[1]).any()
+    np.testing.assert_array_equal(solution.weights, kept[-1])
+
+
+@every_loss
+def test_the_seed_changes_the_way_but_not_the_end(loss: str) -> None:
+    problem = case_of(loss, "net").problem
+    first, again, other = (precise(seed=seed).solve(problem) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.weights, again.weights)
+    assert first.history == again.history
+    assert (first.weights != other.weights).any()
+    ends = [solution.history[-1]["objective"] for solution in (first, other)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-7)
+
+
+# What is refused.
+
+
+@with_and_without_intercept
+def test_matrices_without_bins_are_refused(intercept: bool) -> None:
+    matrix: FeatureMatrix = DenseMatrix(np.ones((4, 2)))
+    if intercept:
+        matrix = WithIntercept(matrix)
+    with pytest.raises(InputError, match="GridDescent needs a matrix of bins") as raised:
+        GridDescent().solve(Problem(matrix, np.ones(4), L1(0.1)))
+    assert "RandomDescent" in str(raised.value)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.1), ElasticNet(0.1, 1e-3)])
+@pytest.mark.parametrize("solver", [ConjugateGradient(), NewtonCG(), Gmres()])
+def test_smooth_solvers_refuse_absolute_values(solver: Any, penalty: Penalty) -> None:
+    problem = replace(case_of().problem, penalty=penalty)
+    with pytest.raises(InputError, match="needs a smooth penalty; use GridDescent"):
+        solver.solve(problem)
+
+
+@pytest.mark.parametrize("penalty", [L1(0.0), ElasticNet(0.1, 0.0)])
+@pytest.mark.parametrize("solver", [ConjugateGradient(tol=1e-9), NewtonCG(tol=1e-6)])
+def test_smooth_solvers_take_nets_without_absolute_values(solver: Any, penalty: Penalty) -> None:
+    problem = replace(case_of().problem, penalty=penalty)
+    same = replace(problem, penalty=L2(penalty.l2))
+    np.testing.assert_allclose(solver.solve(problem).weights, solver.solve(same).weights)
+
+
+# Threads.
+
+
+@pytest.fixture
+def many_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let three threads run on any machine."""
+    monkeypatch.setattr(threads, "available_cpus", lambda: 4)
+
+
+@dataclass(frozen=True)
+class Large:
+    """What a large problem is made of; its matrix is made anew for each number of threads."""
+
+    codes: NDArray[np.uint8]
+    targets: Array
+    loss: Loss
+
+    def solve(self, n_jobs: int) -> Solution:
+        matrix = BinnedMatrix(self.codes, 3 * np.arange(7), n_jobs=n_jobs)
+        problem = Problem(WithIntercept(matrix), self.targets, L1(1e-4, n_free=1), self.loss)
+        return GridDescent(max_iter=4, n_jobs=n_jobs).solve(problem)
+
+
+@cache
+def large(loss: str, n_outputs: int | None = None) -> tuple[Large, Solution]:
+    """Draw a problem of four parts with more non-zeros than a thread is worth."""
+    rng = np.random.default_rng(8)
+    n_rows = 70_000
+    codes = rng.integers(0, 4, (6, n_rows)).astype(np.uint8)
+    shape = (n_rows,) if n_outputs is None else (n_rows, n_outputs)
+    scores = (codes.T - 1.5) @ rng.normal(size=(6, *shape[1:])) + rng.normal(size=shape)
+    problem = Large(codes, targets_of(LOSSES[loss], scores), LOSSES[loss])
+    return problem, problem.solve(1)
+
+
+def assert_same(found: Solution, expected: Solution) -> None:
+    assert found.weights.tobytes() == expected.weights.tobytes()
+    assert found.history == expected.history
+    assert found.status == expected.status
+
+
+@pytest.mark.usefixtures("many_cpus")
+@pytest.mark.parametrize("n_jobs", [2, 3])
+@pytest.mark.parametrize(("loss", "n_outputs"), [("squared", None), ("logistic", None)])
+def test_threads_do_not_change_a_bit(
+    loss: str, n_outputs: int | None, n_jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+
+    def counting(function: Callable[[int, int], None], n_threads: int) -> None:
+        used.append(n_threads)
+        threads.run_together(function, n_threads)
+
+    problem, expected = large(loss, n_outputs)
+    monkeypatch.setattr(working_set, "run_together", counting)
+    for _ in range(3):
+        assert_same(problem.solve(n_jobs), expected)
+    assert max(used) == n_jobs
+
+
+@pytest.mark.usefixtures("many_cpus")
+@pytest.mark.parametrize("loss", ["squared", "multinomial"])
+def test_threads_do_not_change_a_bit_of_several_outputs(loss: str) -> None:
+    problem, expected = large(loss, 3)
+    for n_jobs in (2, 3):
+        assert_same(problem.solve(n_jobs), expected)
+
+
+@pytest.mark.usefixtures("many_cpus")
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_a_busy_pool_does_not_change_a_bit(n_jobs: int) -> None:
+    problem, expected = large("squared")
+    sleeping = [threads._pool(n_jobs - 1).submit(time.sleep, 0.1) for _ in range(3)]
+    assert_same(problem.solve(n_jobs), expected)
+    for each in sleeping:
+        each.result(timeout=20)
+
+
+@pytest.mark.usefixtures("many_cpus")
+def test_calls_from_inside_the_pool_do_not_change_a_bit() -> None:
+    problem, expected = large("squared")
+    for found in map_blocks(problem.solve, [(2,), (3,), (1,)], 2):
+        assert_same(found, expected)
+
+
+@pytest.mark.usefixtures("many_cpus")
+def test_several_callers_at_once_do_not_change_a_bit() -> None:
+    problem, expected = large("squared")
+    ready = threading.Barrier(2, timeout=20)
+
+    def solve(n_jobs: int) -> Solution:
+        ready.wait()
+        return problem.solve(n_jobs)
+
+    with ThreadPoolExecutor(2) as callers:
+        futures = [callers.submit(solve, n_jobs) for n_jobs in (2, 2, 3, 2)]
+        for future in futures:
+            assert_same(future.result(timeout=60), expected)

@@ -1,0 +1,430 @@
+"""Random coordinate descent: optimality for every loss and penalty, repetition, hard cases."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.linear_model import ElasticNet as ScikitElasticNet
+from sklearn.linear_model import Lasso
+
+from gramless.base.errors import InputError
+from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L1, L2, ElasticNet, Penalty
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.objective import Problem, columns
+from gramless.solvers.random_descent import (
+    ParallelRandomDescent,
+    RandomDescent,
+    SimultaneousSteps,
+    StoredColumns,
+)
+
+Array = NDArray[np.float64]
+Descent = RandomDescent | ParallelRandomDescent
+
+LOSSES: dict[str, Loss] = {
+    "squared": Squared(),
+    "squared hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "huber": Huber(0.7),
+    "quantile": SmoothPinball(0.8, 0.3),
+}
+PENALTIES: dict[str, Penalty] = {"l2": L2(0.05), "l1": L1(0.01), "net": ElasticNet(0.03, 0.4)}
+MATRICES = ("binned", "intercept", "dense")
+SOLVERS: dict[str, Descent] = {
+    "one by one": RandomDescent(),
+    "five at once": RandomDescent(n_simultaneous=5),
+    "one thread": ParallelRandomDescent(n_jobs=1),
+    "two threads": ParallelRandomDescent(n_jobs=2),
+}
+REPEATABLE = [name for name in SOLVERS if name != "two threads"]
+
+every_loss = pytest.mark.parametrize("loss", LOSSES.keys())
+every_penalty = pytest.mark.parametrize("penalty", PENALTIES.keys())
+every_matrix = pytest.mark.parametrize("matrix", MATRICES)
+every_solver = pytest.mark.parametrize("solver", SOLVERS.keys())
+
+
+@pytest.fixture(autouse=True)
+def no_warning_goes_unseen() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and its matrix written out."""
+
+    problem: Problem
+    dense: Array
+
+    def residual(self, w: Array) -> float:
+        """Return the distance from optimal, over dense arrays, relative to what ``tol`` is."""
+        problem, s = self.problem, self.problem.row_weights[:, None]
+        loss, targets, w = problem.loss, columns(problem.targets), columns(w)
+        at_zero = self.dense.T @ (s * loss.gradient(np.zeros(targets.shape), targets))
+        gradient = self.dense.T @ (s * loss.gradient(self.dense @ w, targets))
+        distance = problem.penalty.distance(w, gradient)
+        scale = np.minimum(problem.penalty.l1 or np.inf, np.abs(at_zero).max(axis=0))
+        return float((distance.max(axis=0) / scale).max())
+
+
+def binned(n_rows: int, n_grids: int = 4, n_bins: int = 5, *, unseen: bool = False) -> BinnedMatrix:
+    rng = np.random.default_rng(n_rows)
+    codes = rng.integers(0 if unseen else 1, n_bins + 1, (n_grids, n_rows)).astype(np.uint8)
+    codes.flags.writeable = False
+    return BinnedMatrix(codes, np.arange(n_grids + 1) * n_bins)
+
+
+def make_case(
+    loss: Loss,
+    penalty: Penalty,
+    matrix: str = "binned",
+    *,
+    n_outputs: int | None = None,
+    weighted: bool = False,
+    unseen: bool = False,
+    n_rows: int = 50,
+) -> Case:
+    rng = np.random.default_rng(1)
+    features: FeatureMatrix = binned(n_rows, unseen=unseen)
+    if matrix == "dense":
+        features = DenseMatrix(rng.normal(size=(n_rows, 12)) / np.sqrt(12.0))
+    dense = features.tocsr().toarray()
+    shape = (n_rows,) if n_outputs is None else (n_rows, n_outputs)
+    scores = dense @ rng.normal(size=(dense.shape[1], *shape[1:])) + 0.3 * rng.normal(size=shape)
+    if matrix == "intercept":
+        features = WithIntercept(features)
+        dense, penalty = np.column_stack([dense, np.ones(n_rows)]), replace(penalty, n_free=1)
+    labels = loss.name in ("squared_hinge", "logistic")
+    targets = np.where(scores > 0.0, 1.0, -1.0) if labels else scores + 0.5
+    weights = np.where(np.arange(n_rows) % 4, rng.gamma(1.0, size=n_rows), 0.0)
+    sample_weight = weights if weighted else None
+    return Case(Problem(features, targets, penalty, loss, sample_weight=sample_weight), dense)
+
+
+@cache
+def case_of(loss: str = "squared", penalty: str = "l1", matrix: str = "binned") -> Case:
+    return make_case(LOSSES[loss], PENALTIES[penalty], matrix)
+
+
+def precise(solver: Descent, **options: Any) -> Descent:
+    return replace(solver, **{"tol": 1e-6, "max_iter": 5000, **options})
+
+
+# The solution.
+
+
+@every_loss
+@every_penalty
+@every_matrix
+@every_solver
+def test_solution_is_optimal(loss: str, penalty: str, matrix: str, solver: str) -> None:
+    case = case_of(loss, penalty, matrix)
+    solution = precise(SOLVERS[solver]).solve(case.problem)
+    assert solution.status == "converged"
+    assert solution.weights.shape == case.dense.shape[1:]
+    assert case.residual(solution.weights) < 1.01e-6
+    np.testing.assert_allclose(
+        solution.history[-1]["residual"], case.residual(solution.weights), rtol=1e-3, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        solution.history[-1]["objective"], case.problem.value(solution.weights), rtol=1e-12
+    )
+
+
+@every_solver
+@pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
+def test_solution_is_scikit_learn_s(solver: str, l1_ratio: float) -> None:
+    case = make_case(Squared(), ElasticNet(0.01, l1_ratio), "dense")
+    options = {"alpha": 0.01, "fit_intercept": False, "tol": 1e-12, "max_iter": 100_000}
+    peer = Lasso(**options) if l1_ratio == 1.0 else ScikitElasticNet(l1_ratio=0.5, **options)
+    expected = peer.fit(case.dense, case.problem.targets).coef_
+    found = precise(SOLVERS[solver], tol=1e-8).solve(case.problem).weights
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@every_solver
+def test_solution_is_that_of_smooth_solvers(solver: str) -> None:
+    ridge, logistic = case_of("squared", "l2"), case_of("logistic", "l2", "intercept")
+    found = precise(SOLVERS[solver], tol=1e-8).solve(ridge.problem).weights
+    expected = ConjugateGradient(tol=1e-10).solve(ridge.problem).weights
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    found = precise(SOLVERS[solver], tol=1e-8).solve(logistic.problem).weights
+    expected = NewtonCG(tol=1e-8).solve(logistic.problem).weights
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@every_solver
+@every_matrix
+def test_sample_weights(solver: str, matrix: str) -> None:
+    for loss in LOSSES.values():
+        case = make_case(loss, L1(0.01), matrix, weighted=True)
+        solution = precise(SOLVERS[solver]).solve(case.problem)
+        assert case.residual(solution.weights) < 1.01e-6
+
+
+@every_solver
+def test_bins_never_seen(solver: str) -> None:
+    case = make_case(Squared(), L1(0.01), unseen=True)
+    assert case.problem.matrix.has_unseen
+    assert case.residual(precise(SOLVERS[solver]).solve(case.problem).weights) < 1.01e-6
+
+
+@every_solver
+def test_no_penalty(solver: str) -> None:
+    case = make_case(Squared(), L2(0.0), "dense")
+    found = precise(SOLVERS[solver], tol=1e-9).solve(case.problem).weights
+    expected = np.linalg.lstsq(case.dense, case.problem.targets, rcond=None)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+@every_solver
+def test_a_strong_penalty_leaves_the_intercept_alone(solver: str) -> None:
+    case = make_case(Squared(), L1(1e3), "intercept")
+    found = precise(SOLVERS[solver]).solve(case.problem).weights
+    assert not found[:-1].any()
+    np.testing.assert_allclose(found[-1], case.problem.targets.mean(), rtol=1e-5)
+
+
+@every_solver
+def test_float32_is_solved_as_float64(solver: str) -> None:
+    case = case_of("logistic", "net", "dense")
+    rows = case.dense.astype(np.float32)
+    narrow, wide = DenseMatrix(rows), DenseMatrix(rows.astype(np.float64))
+    found = [
+        precise(SOLVERS[solver]).solve(replace(case.problem, matrix=each)).weights
+        for each in (narrow, wide)
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
+# Several outputs.
+
+
+@pytest.mark.parametrize("solver", REPEATABLE)
+def test_outputs_are_solved_as_if_alone(solver: str) -> None:
+    problem = make_case(Squared(), L1(0.01), "intercept", n_outputs=3).problem
+    together = precise(SOLVERS[solver]).solve(problem)
+    assert together.weights.shape == (21, 3)
+    alone = [precise(SOLVERS[solver]).solve(replace(problem, targets=t)) for t in problem.targets.T]
+    for k, solution in enumerate(alone):
+        np.testing.assert_array_equal(together.weights[:, k], solution.weights)
+    ends = sum(solution.history[-1]["objective"] for solution in alone)
+    np.testing.assert_allclose(together.history[-1]["objective"], ends)
+    assert together.n_iter == max(solution.n_iter for solution in alone)
+
+
+def test_two_threads_solve_several_outputs() -> None:
+    case = make_case(Huber(0.7), L1(0.01), n_outputs=3)
+    found = precise(SOLVERS["two threads"]).solve(case.problem).weights
+    assert case.residual(found) < 1.01e-6
+
+
+@every_solver
+def test_one_output_as_a_column(solver: str) -> None:
+    problem = case_of().problem
+    solution = precise(SOLVERS[solver]).solve(replace(problem, targets=problem.targets[:, None]))
+    assert solution.weights.shape == (20, 1)
+    assert solution.status == "converged"
+
+
+# The way there.
+
+
+@every_loss
+@pytest.mark.parametrize("n_simultaneous", [1, 5, 20])
+def test_one_step_is_that_of_a_slow_twin(loss: str, n_simultaneous: int) -> None:
+    """Shortened as Theorem 19 says, from the same point, written out."""
+    case = case_of(loss, "net", "intercept")
+    problem, dense, s = case.problem, case.dense, case.problem.row_weights
+    n_columns, start = dense.shape[1], np.random.default_rng(3).normal(size=dense.shape[1])
+    run = SimultaneousSteps(problem, StoredColumns.of(problem), n_simultaneous, 0, start)
+    run.step(1)
+    omega = np.count_nonzero(dense, axis=1).max()
+    assert omega == 5
+    shortening = 1 + (omega - 1) * (n_simultaneous - 1) / (n_columns - 1)
+    expected = start.copy()
+    slopes = problem.loss.gradient(dense @ start, problem.targets)
+    for j in run.order[:n_simultaneous]:
+        v = shortening * problem.loss.smoothness * sum(s * dense[:, j] ** 2)
+        moved = start.copy()
+        moved[j] -= sum(s * slopes * dense[:, j]) / v
+        expected[j] = problem.penalty.prox(moved, 1.0 / v)[j]
+    np.testing.assert_allclose(run.weights, expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(run.responses, dense @ expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(run.value(), problem.value(expected), rtol=1e-12)
+
+
+@every_loss
+@every_matrix
+@pytest.mark.parametrize("n_simultaneous", [1, 4, 12])
+def test_objective_falls(loss: str, matrix: str, n_simultaneous: int) -> None:
+    solver = RandomDescent(n_simultaneous, tol=0.0, max_iter=30)
+    history = solver.solve(case_of(loss, "net", matrix).problem).history
+    objective = np.array([entry["objective"] for entry in history])
+    # One set of coordinates may raise it: only the mean over all of them falls.
+    assert np.diff(objective).max() <= 1e-3 * (objective[0] - objective[-1])
+    assert objective[-1] < objective[0]
+
+
+def test_more_steps_at_once_than_columns_are_all_columns() -> None:
+    problem = case_of().problem
+    many, all_of_them = (
+        RandomDescent(n, tol=0.0, max_iter=5).solve(problem).weights for n in (1000, 20)
+    )
+    np.testing.assert_array_equal(many, all_of_them)
+
+
+@pytest.mark.parametrize("solver", REPEATABLE)
+def test_repetition_changes_no_bit(solver: str) -> None:
+    problem = make_case(Logistic(), L1(0.01), n_outputs=2).problem
+    short = precise(SOLVERS[solver], tol=0.0, max_iter=3)
+    first, again = short.solve(problem), short.solve(problem)
+    assert first.weights.tobytes() == again.weights.tobytes()
+    assert first.history == again.history
+    other = replace(short, seed=1).solve(problem)
+    assert first.weights.tobytes() != other.weights.tobytes()
+
+
+def test_threads_change_no_bit() -> None:
+    problem = make_case(Squared(), L1(0.01), n_outputs=5).problem
+    one, two = (RandomDescent(3, n_jobs=n).solve(problem).weights for n in (1, 2))
+    assert one.tobytes() == two.tobytes()
+
+
+def test_draws_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, short = case_of().problem, RandomDescent(3, tol=0.0, max_iter=3)
+    whole = short.solve(problem).weights
+    monkeypatch.setattr("gramless.solvers.random_descent._DRAWS", 7)
+    assert short.solve(problem).weights.tobytes() == whole.tobytes()
+
+
+@every_solver
+def test_start(solver: str) -> None:
+    case = make_case(Squared(), L1(0.01), "intercept", n_outputs=2)
+    solution = precise(SOLVERS[solver]).solve(case.problem)
+    again = precise(SOLVERS[solver], tol=1e-5).solve(case.problem, solution.weights)
+    assert (again.status, again.n_iter) == ("converged", 0)
+    np.testing.assert_array_equal(again.weights, solution.weights)
+    far = np.random.default_rng(0).normal(size=(21, 2))
+    before = far.copy()
+    found = precise(SOLVERS[solver]).solve(case.problem, far)
+    np.testing.assert_array_equal(far, before)
+    np.testing.assert_allclose(found.weights, solution.weights, atol=1e-4)
+
+
+@every_solver
+def test_history_and_limits(solver: str) -> None:
+    solution = replace(SOLVERS[solver], tol=0.0, max_iter=4).solve(case_of().problem)
+    assert (solution.status, solution.n_iter, len(solution.history)) == ("max_iter", 4, 5)
+    assert all(set(entry) == {"objective", "residual"} for entry in solution.history)
+    nothing = replace(SOLVERS[solver], max_iter=0).solve(case_of().problem)
+    assert (nothing.status, nothing.n_iter) == ("max_iter", 0)
+    assert not nothing.weights.any()
+
+
+@every_solver
+def test_callback(solver: str) -> None:
+    problem = make_case(Squared(), L1(0.01), n_outputs=2).problem
+    seen = []
+
+    def callback(iteration: int, weights: Array) -> bool:
+        seen.append((iteration, weights))
+        return iteration == 3
+
+    solution = precise(SOLVERS[solver]).solve(problem, callback=callback)
+    assert (solution.status, solution.n_iter) == ("stopped", 3)
+    assert [iteration for iteration, _ in seen] == [1, 2, 3]
+    np.testing.assert_array_equal(seen[-1][1], solution.weights)
+    assert (seen[0][1] != seen[1][1]).any()
+
+
+# Hard cases.
+
+
+@every_solver
+def test_one_row(solver: str) -> None:
+    case = make_case(Squared(), L2(0.1), n_rows=1)
+    assert case.residual(precise(SOLVERS[solver]).solve(case.problem).weights) < 1.01e-6
+
+
+@every_solver
+def test_columns_of_zeros(solver: str) -> None:
+    array = np.random.default_rng(0).normal(size=(20, 4))
+    array[:, [1, 3]] = 0.0
+    start = np.full(4, 2.0)
+    for penalty in (L1(0.01), L2(0.01)):
+        problem = Problem(DenseMatrix(array), array[:, 0] + 1.0, replace(penalty, n_free=1))
+        solution = precise(SOLVERS[solver]).solve(problem, start)
+        assert solution.status == "converged"
+        np.testing.assert_array_equal(solution.weights[[1, 3]], [0.0, 2.0])
+
+
+@every_solver
+def test_targets_of_zero(solver: str) -> None:
+    problem = replace(case_of().problem, targets=np.zeros(50))
+    solution = SOLVERS[solver].solve(problem)
+    assert (solution.status, solution.n_iter) == ("converged", 0)
+    assert not solution.weights.any()
+
+
+@every_solver
+def test_no_columns(solver: str) -> None:
+    problem = Problem(DenseMatrix(np.zeros((3, 0))), np.ones(3), L1(0.1))
+    assert SOLVERS[solver].solve(problem).weights.shape == (0,)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_more_threads_than_columns(n_threads: int) -> None:
+    problem = Problem(DenseMatrix(np.ones((5, 1))), np.ones(5), L2(0.5))
+    solver = ParallelRandomDescent(n_jobs=n_threads, max_iter=50)
+    np.testing.assert_allclose(solver.solve(problem).weights, [2 / 3], rtol=1e-3)
+
+
+@every_solver
+def test_unknown_losses_are_refused(solver: str) -> None:
+    targets = np.where(np.eye(3)[np.arange(50) % 3] > 0, 1.0, -1.0)
+    problem = replace(case_of().problem, targets=targets, loss=Multinomial())
+    with pytest.raises(InputError, match=r"'squared', 'squared_hinge'.*not 'multinomial'"):
+        SOLVERS[solver].solve(problem)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"tol": -1e-3}, "tol"),
+        ({"tol": np.nan}, "tol"),
+        ({"max_iter": -1}, "max_iter"),
+        ({"max_iter": 2.5}, "max_iter"),
+        ({"seed": -1}, "seed"),
+        ({"seed": None}, "seed"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], problem: str) -> None:
+    for solver in (RandomDescent, ParallelRandomDescent):
+        with pytest.raises(InputError, match=f"{solver.__name__}: {problem}"):
+            solver(**options)
+
+
+@pytest.mark.parametrize("bad", [0, -3, 1.5, True, None])
+def test_bad_numbers_of_steps_are_refused(bad: Any) -> None:
+    with pytest.raises(InputError, match="n_simultaneous must be a whole number of at least 1"):
+        RandomDescent(n_simultaneous=bad)
+
+
+def test_bad_numbers_of_threads_are_refused() -> None:
+    with pytest.raises(InputError, match="n_jobs"):
+        ParallelRandomDescent(n_jobs=0).solve(case_of().problem)

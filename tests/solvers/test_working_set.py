@@ -1,0 +1,224 @@
+"""Working sets: their columns, the minimum they reach, and threads."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from gramless.base import threads
+from gramless.base.random import stream
+from gramless.matrices import row_lists
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L1, L2, ElasticNet, Penalty
+from gramless.solvers import working_set
+from gramless.solvers.working_set import Model, WorkingSet
+
+Array = NDArray[np.float64]
+
+N_ROWS, N_COLUMNS = 60, 21
+PENALTIES: dict[str, Penalty] = {
+    "l2": L2(0.02, n_free=1),
+    "l1": L1(0.01, n_free=1),
+    "net": ElasticNet(0.02, 0.5, n_free=1),
+}
+CHOSEN = {
+    "all columns": list(range(N_COLUMNS)),
+    "some columns": [1, 3, 8, 13, 14, 20],
+    "one grid": [6, 7, 9],
+    "the ones": [20],
+}
+
+every_penalty = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
+every_choice = pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN.keys())
+alike = pytest.mark.parametrize("alike", [True, False])
+
+
+@pytest.fixture(autouse=True)
+def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few rows make several parts, worth three threads on any machine."""
+    monkeypatch.setattr(row_lists, "_PART_ROWS", 20)
+    monkeypatch.setattr(working_set, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(threads, "available_cpus", lambda: 4)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model over a matrix, its dense twin, and the start."""
+
+    matrix: WithIntercept
+    dense: Array
+    model: Model
+    columns: NDArray[np.int64]
+    before: Array
+
+    def fresh(self) -> WorkingSet:
+        return WorkingSet.of(self.matrix.row_lists, 0, self.columns, self.before)
+
+    def value(self, weights: Array) -> float:
+        """Return the model and its penalty."""
+        change = self.dense[:, self.columns] @ (weights - self.before)
+        whole = np.zeros(N_COLUMNS)
+        whole[self.columns] = weights
+        quadratic = self.model.slopes @ change + 0.5 * self.model.curvatures @ change**2
+        return float(quadratic) + self.model.penalty.value(whole)
+
+    def distance(self, weights: Array) -> float:
+        """Return how far a chosen weight is from optimal."""
+        change = self.dense[:, self.columns] @ (weights - self.before)
+        whole = np.zeros(N_COLUMNS)
+        whole[self.columns] = weights
+        gradient = self.dense.T @ (self.model.slopes + self.model.curvatures * change)
+        return float(self.model.penalty.distance(whole, gradient)[self.columns].max())
+
+
+def make_case(penalty: Penalty, chosen: list[int], *, alike: bool) -> Case:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, (4, N_ROWS)).astype(np.uint8)
+    binned = BinnedMatrix(codes, 5 * np.arange(5))
+    dense = np.column_stack([binned.toarray(), np.ones(N_ROWS)])
+    curvatures = np.full(N_ROWS, 1 / N_ROWS) if alike else rng.gamma(1.0, size=N_ROWS) / N_ROWS
+    model = Model(rng.normal(size=N_ROWS) / N_ROWS, curvatures, penalty, N_COLUMNS - 1)
+    before = np.where(rng.random(len(chosen)) < 0.5, rng.normal(size=len(chosen)), 0.0)
+    return Case(WithIntercept(binned), dense, model, np.array(chosen), before)
+
+
+def descended(
+    case: Case, n_jobs: int = 1, tol: float = 1e-10, max_sweeps: int = 5000
+) -> WorkingSet:
+    chosen = case.fresh()
+    chosen.descend(case.model, (tol, tol), max_sweeps, stream(0, "orders of a test", 0), n_jobs)
+    return chosen
+
+
+def test_columns_are_grouped_by_their_grids() -> None:
+    case = make_case(L1(0.1, n_free=1), [0, 4, 10, 11, 19, 20], alike=True)
+    chosen = case.fresh()
+    assert chosen.grids.tolist() == [0, 2, 3, 4]
+    assert chosen.starts.tolist() == [0, 2, 4, 5, 6]
+    assert not chosen.step.any()
+    assert chosen.sweeps == 0
+
+
+def test_grids_without_columns_are_passed_over() -> None:
+    lists = BinnedMatrix(np.array([[0, 0], [1, 2], [0, 0], [1, 1]], np.uint8), [0, 0, 2, 2, 3])
+    chosen = WorkingSet.of(lists.row_lists, 0, np.array([0, 1, 2]), np.zeros(3))
+    assert chosen.grids.tolist() == [1, 3]
+    assert chosen.starts.tolist() == [0, 2, 3]
+
+
+@every_penalty
+@every_choice
+@alike
+def test_the_minimum_of_the_model(penalty: Penalty, chosen: list[int], alike: bool) -> None:
+    case = make_case(penalty, chosen, alike=alike)
+    slopes, before = case.model.slopes.copy(), case.before.copy()
+    found = descended(case)
+    assert case.distance(found.after) < 1e-8
+    assert case.value(found.after) <= case.value(before)
+    np.testing.assert_array_equal(case.model.slopes, slopes)
+    np.testing.assert_array_equal(found.before, before)
+    np.testing.assert_array_equal(found.step, found.after - before)
+    assert 1 <= found.sweeps < 5000
+    if penalty.l1 == 0.0:
+        best = minimize(case.value, before, method="BFGS", tol=1e-9)
+        assert case.value(found.after) <= best.fun + 1e-9
+
+
+@every_choice
+@alike
+def test_responses_follow_the_weights(chosen: list[int], alike: bool) -> None:
+    case = make_case(PENALTIES["net"], chosen, alike=alike)
+    found = descended(case)
+    for n_jobs in (1, 3):
+        out = np.ones(N_ROWS)
+        found.add_responses(out, n_jobs)
+        expected = 1.0 + case.dense[:, chosen] @ found.step
+        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-13)
+
+
+@alike
+def test_tolerance_and_limit_of_the_sweeps(alike: bool) -> None:
+    case = make_case(PENALTIES["l1"], CHOSEN["all columns"], alike=alike)
+    assert descended(case, tol=np.inf).sweeps == 1
+    assert descended(case, tol=0.0, max_sweeps=3).sweeps == 3
+    loose, tight = descended(case, tol=1e-3), descended(case, tol=1e-8)
+    assert 1 <= loose.sweeps < tight.sweeps
+    assert case.value(tight.after) < case.value(loose.after)
+    nothing = descended(case, max_sweeps=0)
+    assert nothing.sweeps == 0
+    np.testing.assert_array_equal(nothing.after, case.before)
+
+
+def test_a_small_set_is_worth_more_sweeps() -> None:
+    """Until they have cost as much as a gradient of all columns: of 5 grids, there and back."""
+    case = make_case(PENALTIES["l1"], [7], alike=True)
+    chosen = case.fresh()
+    n_rows = int((case.dense[:, 7] != 0.0).sum())
+    chosen.descend(case.model, (np.inf, -1.0), 5000, stream(0, "orders of a test", 0), 1)
+    least = 5 * N_ROWS // (2 * n_rows)
+    assert chosen.sweeps in (least, least + 1)
+    stopped = case.fresh()
+    stopped.descend(case.model, (-1.0, np.inf), 5000, stream(0, "orders of a test", 0), 1)
+    assert stopped.sweeps == 1
+
+
+def test_rows_without_weight_do_not_matter() -> None:
+    """All rows of some bins may weigh nothing: without a penalty such weights are anything."""
+    case = make_case(L2(0.0, n_free=1), CHOSEN["all columns"], alike=False)
+    weightless = case.dense[:, 2] != 0.0
+    slopes, curvatures = case.model.slopes.copy(), case.model.curvatures.copy()
+    slopes[weightless] = curvatures[weightless] = 0.0
+    case = replace(case, model=replace(case.model, slopes=slopes, curvatures=curvatures))
+    found = descended(case)
+    assert np.isfinite(found.after).all()
+    assert case.distance(found.after) < 1e-8
+
+
+@every_penalty
+@alike
+def test_threads_change_no_bit(penalty: Penalty, alike: bool) -> None:
+    case = make_case(penalty, CHOSEN["all columns"], alike=alike)
+    expected = descended(case, n_jobs=1)
+    for n_jobs in (2, 3, 2, 3, None):
+        found = descended(case, n_jobs=n_jobs)  # type: ignore[arg-type]
+        assert found.after.tobytes() == expected.after.tobytes()
+        assert found.sweeps == expected.sweeps
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_a_pool_that_is_busy_to_the_end(n_jobs: int) -> None:
+    """Nobody waits for threads that never start."""
+    case = make_case(PENALTIES["net"], CHOSEN["all columns"], alike=False)
+    expected = descended(case, n_jobs=1)
+    pool = threads._pool(n_jobs - 1)
+    sleeping = [pool.submit(time.sleep, 0.5) for _ in range(n_jobs - 1)]
+    found = descended(case, n_jobs=n_jobs)
+    assert not any(each.done() for each in sleeping)
+    assert found.after.tobytes() == expected.after.tobytes()
+    for each in sleeping:
+        each.result(timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "worth", "expected"), [(1, 0, 1), (2, 0, 2), (9, 0, 4), (9, 10**6, 1)]
+)
+def test_small_sets_and_few_parts_use_few_threads(
+    n_jobs: int, worth: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+
+    def alone(function: Any, n_threads: int) -> None:
+        used.append(n_threads)
+        function(0, 1)
+
+    monkeypatch.setattr(working_set, "_WORTH_THREADS", worth)
+    monkeypatch.setattr(working_set, "run_together", alone)
+    descended(make_case(PENALTIES["net"], CHOSEN["all columns"], alike=True), n_jobs=n_jobs)
+    assert used == [expected]
