@@ -100,8 +100,9 @@ class GridDescent:
         Solution
             Its history also holds ``sweeps`` so far and ``non_zeros``, the weights
             that are not zero. Without a start it comes by way of stronger penalties,
-            roughly solved: of these rounds only the sweeps are counted. Status ``"stalled"`` means that no step lowered the
-            objective: rounding is as good as it gets.
+            roughly solved: of these rounds only the sweeps are counted. Status
+            ``"stalled"`` means that no step lowered the objective: rounding is as
+            good as it gets.
 
         Raises
         ------
