@@ -41,6 +41,7 @@ FIT_FAULTS = {
     "one class": (["one.csv", "--task", "classification"], "at least two classes"),
     "holes in the target": (["holes.csv"], "missing in 1 of 120 rows"),
     "no threads": (["a.csv", "--n-jobs", "0"], "n_jobs"),
+    "no share": (["a.csv", "--l1-ratio", "nan"], "l1_ratio must be a finite number, at least 0"),
 }
 
 
@@ -64,6 +65,9 @@ def test_fit_says_what_is_wrong(kind, write, shell, tmp_path, columns):
         ["fit", "a.csv", "-m", "m", "--features", "a,,b"],
         ["fit", "a.csv", "-m", "m", "--task", "ranking"],
         ["fit", "a.csv", "-m", "m", "--n-grids", "0"],
+        ["fit", "a.csv", "-m", "m", "--l1-ratio", "2"],
+        ["fit", "a.csv", "-m", "m", "--l1-ratio", "-0.1"],
+        ["fit", "a.csv", "-m", "m", "--l1-ratio", "all"],
         ["predict", "m"],
         ["guess"],
         ["--surprise"],
@@ -72,6 +76,14 @@ def test_fit_says_what_is_wrong(kind, write, shell, tmp_path, columns):
 )
 def test_wrong_usage_is_code_2(arguments, shell):
     shell.error(*arguments, code=2)
+
+
+@pytest.mark.parametrize("share", ["2", "-0.1", "1.0001", "all"])
+def test_shares_of_the_penalty_that_are_none(share, write, shell, tmp_path):
+    text = shell.error("fit", write("a.csv"), "-m", tmp_path / "m", "--l1-ratio", share, code=2)
+    assert "--l1-ratio" in text
+    assert f"'{share}' is not" in text or f"{share} is not in the range 0.0<=x<=1.0" in text
+    assert not (tmp_path / "m").exists()
 
 
 def test_places_for_the_model_are_checked_before_the_fit(write, shell, tmp_path):

@@ -251,3 +251,52 @@ def test_a_class_that_the_model_does_not_know_has_probability_zero():
     found = probability_metrics(np.array([-1, 0]), np.array([[0.6, 0.4], [1.0, 0.0]]))
     assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
     assert found["brier"] == pytest.approx((0.36 + 0.16 + 1.0) / 2)
+
+
+SPARSE_TASKS = {
+    "numbers": (("size", "weight", "price"), "squared"),
+    "robust": (("size", "weight", "price"), "huber"),
+    "classes": (("size", "weight", "kind"), "squared"),
+    "probabilities": (("size", "weight", "kind"), "logistic"),
+    "three classes": (("size", "weight", "colour"), "squared_hinge"),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE_TASKS)
+@pytest.mark.parametrize("l1_ratio", ["1", "0.5"])
+def test_small_models(name, l1_ratio, write, shell, tmp_path):
+    chosen, loss = SPARSE_TASKS[name]
+    data = write("a.csv", chosen)
+    options = ["--target", chosen[-1], "--loss", loss, *QUICK]
+    large = shell.json("fit", data, "-m", tmp_path / "large", *options)
+    small = shell.json("fit", data, "-m", tmp_path / "small", *options, "--l1-ratio", l1_ratio)
+    assert large["sparsity"] == 0.0
+    assert 0 < small["sparsity"] < 1
+    assert small["columns"] == round((1 - small["sparsity"]) * large["columns"])
+    assert small["grids"] <= large["grids"] == 8
+    assert small["bytes"] < large["bytes"]
+    model = load(tmp_path / "small")
+    assert (model.l1_ratio, model.sparsity_) == (float(l1_ratio), small["sparsity"])
+    assert len(model.coef_) == small["columns"]
+    inputs = read_table(data)
+    inputs = type(inputs)({column: inputs.column(column) for column in chosen[:-1]})
+    found = shell.json("predict", tmp_path / "small", data)["prediction"]
+    assert found == model.predict(inputs).tolist()
+    assert shell.json("evaluate", tmp_path / "small", data)["rows"] == N_ROWS
+    assert shell.json("inspect", tmp_path / "small")["params"]["l1_ratio"] == float(l1_ratio)
+
+
+def test_fit_says_how_many_bins_are_left_out(write, shell, tmp_path):
+    arguments = ["fit", write("a.csv"), "-m", tmp_path / "m", *QUICK]
+    text = shell(*arguments, "--l1-ratio", 1).stdout
+    sparsity = load(tmp_path / "m").sparsity_
+    assert 0 < sparsity < 1
+    assert f"; {sparsity:.1%} of the bins left out" in " ".join(text.split())
+    assert "left out" not in shell(*arguments).stdout
+    assert "left out" not in shell(*arguments, "--l1-ratio", 0).stdout
+
+
+def test_a_small_model_by_default_choices(write, shell, tmp_path):
+    found = shell.json("fit", write("a.csv"), "-m", tmp_path / "m", "--n-grids", 8, "--l1-ratio", 1)
+    assert found["sparsity"] > 0
+    assert found["trials"] == len(load(tmp_path / "m").search_) > 0

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.base.sums import weighted_sums
+from gramless.base.sums import inner, weighted_sums
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import descent as loops
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
 from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
@@ -109,11 +110,6 @@ class GridDescent:
         InputError
             If the matrix is not of bins.
         """
-        if not hasattr(problem.matrix, "row_lists"):
-            raise InputError(
-                f"GridDescent needs a matrix of bins, whose columns are disjoint within a grid; "
-                f"got {type(problem.matrix).__name__}. RandomDescent takes any matrix."
-            )
         state = _State(problem, start, self)
         if start is None:
             state.approach()
@@ -140,6 +136,7 @@ class _State:
 
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
+        self.lists = _row_lists(problem.matrix)
         self.targets, self.row_weights = columns(problem.targets), problem.row_weights
         n_columns, n_outputs = problem.matrix.shape[1], self.targets.shape[1]
         self.n_penalised = n_columns - problem.penalty.n_free
@@ -187,10 +184,9 @@ class _State:
 
     def _respond(self) -> None:
         """Set the responses, from the columns that have weight."""
-        lists = self.problem.matrix.row_lists  # type: ignore[attr-defined]
         for k, weights in enumerate(self.weights.T):
             used = np.flatnonzero(weights)
-            chosen = WorkingSet.of(lists, k, used, np.zeros(len(used)))
+            chosen = WorkingSet.of(self.lists, k, used, np.zeros(len(used)))
             chosen.after = weights[used]
             chosen.add_responses(self.responses[k], self.options.n_jobs)
 
@@ -229,8 +225,7 @@ class _State:
     def _minimise(self, k: int) -> WorkingSet:
         """Return the working set of an output, its model minimised well enough."""
         options, columns = self.options, self._choose(k)
-        lists = self.problem.matrix.row_lists  # type: ignore[attr-defined]
-        chosen = WorkingSet.of(lists, k, columns, self.weights[columns, k])
+        chosen = WorkingSet.of(self.lists, k, columns, self.weights[columns, k])
         model = Model(self.slopes[k], self.curvatures[k], self.penalty, self.n_penalised)
         worst = float(self.relative[k] * self.scale[k])
         last = _LAST_SHARE * options.tol * float(self.scale[k])
@@ -281,7 +276,7 @@ class _State:
             before = chosen.before[kept]
             there = before + lengths[chosen.output] * chosen.step[kept]
             sizes = np.abs(there).sum() - np.abs(before).sum()
-            squares = there @ there - before @ before
+            squares = inner(there, there) - inner(before, before)
             changes[chosen.output] = penalty.l1 * sizes + 0.5 * penalty.l2 * squares
         return self._by_run(changes)
 
@@ -322,3 +317,13 @@ class _State:
 
     def _by_run(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         return sums.sum(keepdims=True) if self.problem.loss.coupled else sums
+
+
+def _row_lists(matrix: FeatureMatrix) -> RowLists:
+    lists: RowLists | None = getattr(matrix, "row_lists", None)
+    if lists is None:
+        raise InputError(
+            f"GridDescent needs a matrix of bins, whose columns are disjoint within a grid; "
+            f"got {type(matrix).__name__}. RandomDescent takes any matrix."
+        )
+    return lists

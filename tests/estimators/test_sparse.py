@@ -1,0 +1,573 @@
+"""L1 and elastic net in the estimators: optimal weights, and models of the bins that have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
+from gramless.base.errors import InputError, ModelFileError
+from gramless.datasets import Table
+from gramless.estimators import persistence
+from gramless.estimators.model_state import pack, unpack
+from gramless.estimators.persistence import describe
+from gramless.losses import Multinomial
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.objective import Problem, Solution
+from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
+
+Array = NDArray[np.float64]
+
+N_GRIDS, ALPHA = 32, 2e-3
+GIVEN: dict[str, Any] = {
+    "bandwidth": 3.0,
+    "alpha": ALPHA,
+    "scaling": "standard",
+    "random_state": 0,
+    "n_jobs": 1,
+}
+CASES = [
+    *(("classes", loss, k) for loss in ("squared", "logistic", "squared_hinge") for k in (2, 3)),
+    *(("numbers", loss, k) for loss in ("squared", "huber") for k in (1, 2)),
+]
+every_case = pytest.mark.parametrize(("task", "loss", "k"), CASES)
+both_ratios = pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
+NEW: Array = np.random.default_rng(2).normal(scale=2.0, size=(150, 5))
+NEW[-1] = 1e6
+
+
+@cache
+def table(task: str, k: int, n_rows: int = 250) -> tuple[Array, NDArray]:
+    """Return rows with labels of ``k`` classes, or with ``k`` numbers each."""
+    if task == "classes":
+        return make_classification(
+            n_rows, 5, n_informative=4, n_redundant=0, n_classes=k, random_state=1
+        )
+    X = np.random.default_rng(1).normal(size=(n_rows, 5))
+    y = 3.0 + X[:, 0] + np.abs(X[:, 1])
+    return X, y if k == 1 else np.column_stack([y, 100 * np.sin(X[:, 2])])
+
+
+def machine(task: str, **options: Any) -> Any:
+    kind = KernelClassifier if task == "classes" else KernelRegressor
+    return kind(RandomBinning(n_grids=N_GRIDS), **{**GIVEN, **options})
+
+
+@cache
+def fitted(task: str, loss: str, k: int, l1_ratio: float) -> tuple[Any, Problem, Solution]:
+    """Return a fitted model, with the problem that it solved and the solution."""
+    solved: list[tuple[Problem, Solution]] = []
+    original = GridDescent.solve
+
+    def solve(self: GridDescent, problem: Problem, *rest: Any) -> Solution:
+        solution = original(self, problem, *rest)
+        solved.append((problem, solution))
+        return solution
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GridDescent, "solve", solve)
+        model = machine(task, loss=loss, l1_ratio=l1_ratio).fit(*table(task, k))
+    assert len(solved) == 1
+    return (model, *solved[0])
+
+
+def responses(model: Any, X: Any) -> Array:
+    return getattr(model, "decision_function", model.predict)(X)
+
+
+def full_map(model: Any, X: Array) -> RandomBinning:
+    """Return the feature map with all the bins of the training rows."""
+    return clone(model.features_).fit(model.scaler_.rows(X))
+
+
+def columns(array: Array) -> Array:
+    return array if array.ndim == 2 else array[:, None]
+
+
+# What is minimised, and what is kept of it.
+
+
+@every_case
+@both_ratios
+def test_weights_are_optimal(task: str, loss: str, k: int, l1_ratio: float) -> None:
+    model, problem, solution = fitted(task, loss, k, l1_ratio)
+    assert model.status_ == solution.status == "converged"
+    assert model.loss_ == problem.loss
+    assert isinstance(problem.loss, Multinomial) == (loss == "logistic" and k == 3)
+    penalty = problem.penalty
+    assert penalty.n_free == (task == "numbers")
+    assert penalty.l1 == pytest.approx(ALPHA * l1_ratio, rel=1e-15)
+    assert penalty.l2 == pytest.approx(ALPHA * (1 - l1_ratio), rel=1e-15)
+    assert problem.kkt_residual(solution.weights) <= model.tol * penalty.l1 * (1 + 1e-6)
+    assert model.tol == 1e-2
+
+
+@every_case
+@both_ratios
+def test_weights_are_optimal_on_a_matrix_of_our_own(
+    task: str, loss: str, k: int, l1_ratio: float
+) -> None:
+    model, problem, solution = fitted(task, loss, k, l1_ratio)
+    X, _ = table(task, k)
+    dense = full_map(model, X).transform(model.scaler_.rows(X)).toarray()
+    if task == "numbers":
+        dense = np.column_stack([dense, np.ones(len(X))])
+    weights = solution.weights
+    slopes = problem.loss.gradient(dense @ weights, problem.targets)
+    gradient = dense.T @ slopes / len(X) + (1 - l1_ratio) * ALPHA * weights
+    l1 = np.full(len(weights), ALPHA * l1_ratio)
+    if task == "numbers":
+        gradient[-1] -= (1 - l1_ratio) * ALPHA * weights[-1]
+        l1[-1] = 0.0
+    gradient, weights = columns(gradient), columns(weights)
+    slack = 1e-2 * ALPHA * l1_ratio * (1 + 1e-6)
+    zero = weights == 0
+    assert (np.abs(gradient) <= l1[:, None] + slack)[zero].all()
+    assert (np.abs(gradient + l1[:, None] * np.sign(weights)) <= slack)[~zero].all()
+
+
+@every_case
+@both_ratios
+def test_what_is_kept_is_what_has_weight(task: str, loss: str, k: int, l1_ratio: float) -> None:
+    model, problem, solution = fitted(task, loss, k, l1_ratio)
+    full = full_map(model, table(task, k)[0])
+    n_bins = int(full.offsets_[-1])
+    assert n_bins == problem.matrix.shape[1] - (task == "numbers")
+    used = columns(solution.weights[:n_bins]).any(axis=1)
+    assert 0 < used.sum() < n_bins
+    assert model.coef_.shape == (used.sum(), *solution.weights.shape[1:])
+    assert columns(model.coef_).any(axis=1).all()
+    np.testing.assert_array_equal(model.coef_ != 0, solution.weights[:n_bins][used] != 0)
+    counts = np.array([part.sum() for part in np.split(used, full.offsets_[1:-1])])
+    np.testing.assert_array_equal(model.features_.n_bins_, counts[counts > 0])
+    np.testing.assert_array_equal(
+        model.features_.offsets_, np.append(0, np.cumsum(counts[counts > 0]))
+    )
+    np.testing.assert_array_equal(model.features_.widths_, full.widths_[counts > 0])
+    assert model.sparsity_ == pytest.approx(1 - used.sum() / n_bins, abs=1e-15)
+    assert isinstance(model.sparsity_, float)
+
+
+@every_case
+@both_ratios
+def test_predictions_are_those_of_all_bins(task: str, loss: str, k: int, l1_ratio: float) -> None:
+    model, _, solution = fitted(task, loss, k, l1_ratio)
+    X, y = table(task, k)
+    full = full_map(model, X)
+    for rows in (X, NEW):
+        features = full.transform(model.scaler_.rows(rows))
+        if task == "classes":
+            expected = features @ solution.weights
+        else:
+            spread, middle = y.std(axis=0), y.mean(axis=0)
+            scores = features @ solution.weights[:-1] + solution.weights[-1]
+            expected = scores * spread + middle
+        size = np.abs(expected).max(axis=0)
+        assert (np.abs(responses(model, rows) - expected) <= 1e-12 * size).all()
+
+
+def test_more_penalty_is_fewer_bins_and_ratios_matter() -> None:
+    X, y = table("classes", 3)
+    found = [
+        machine("classes", alpha=alpha, l1_ratio=l1_ratio).fit(X, y).sparsity_
+        for alpha, l1_ratio in ((1e-4, 1.0), (1e-3, 1.0), (1e-2, 1.0), (1e-2, 0.1))
+    ]
+    assert 0 < found[0] < found[1] < found[2] < 1
+    assert found[3] < found[2]
+
+
+@pytest.mark.parametrize("ratio", [0, 0.0, np.float32(0.0)])
+@pytest.mark.parametrize(("task", "loss"), [("classes", "squared"), ("numbers", "huber")])
+def test_squares_leave_every_bin(task: str, loss: str, ratio: float) -> None:
+    X, y = table(task, 2)
+    model = machine(task, loss=loss, l1_ratio=ratio).fit(X, y)
+    assert model.sparsity_ == 0.0
+    assert isinstance(model.sparsity_, float)
+    assert len(model.features_.n_bins_) == N_GRIDS
+    np.testing.assert_array_equal(model.features_.offsets_, full_map(model, X).offsets_)
+    default = machine(task, loss=loss).fit(X, y)
+    assert default.l1_ratio == 0.0
+    assert model.coef_.tobytes() == default.coef_.tobytes()
+
+
+@every_case
+@both_ratios
+def test_a_penalty_too_strong_leaves_one_bin_and_a_constant(
+    task: str, loss: str, k: int, l1_ratio: float, tmp_path: Any
+) -> None:
+    X, y = table(task, k)
+    model = machine(task, loss=loss, l1_ratio=l1_ratio, alpha=100.0).fit(X, y)
+    assert model.status_ == "converged"
+    assert model.features_.n_bins_.tolist() == [1]
+    assert model.coef_.shape[0] == 1
+    assert not model.coef_.any()
+    assert model.sparsity_ == pytest.approx(1 - 1 / full_map(model, X).offsets_[-1], abs=1e-15)
+    found = responses(model, NEW)
+    assert (found == found[0]).all()
+    if task == "classes":
+        assert not found.any()
+        assert (model.predict(NEW) == model.classes_[0]).all()
+    elif loss == "squared":
+        np.testing.assert_allclose(found[0], y.mean(axis=0), rtol=1e-12)
+    if loss == "logistic":
+        np.testing.assert_allclose(model.predict_proba(NEW), 1 / k, rtol=1e-15)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(responses(load(tmp_path / "model"), NEW), found)
+
+
+def test_the_intercept_is_free_of_the_penalty() -> None:
+    X, y = table("numbers", 1)
+    near = machine("numbers", l1_ratio=1.0).fit(X, y)
+    far = machine("numbers", l1_ratio=1.0).fit(X, y + 2.0**20)
+    np.testing.assert_allclose(far.predict(NEW) - 2.0**20, near.predict(NEW), atol=1e-6)
+
+
+# All that a fit may be asked for.
+
+
+@every_case
+def test_threads_change_no_bit(task: str, loss: str, k: int) -> None:
+    X, y = table(task, k)
+    one, two = (
+        machine(task, loss=loss, l1_ratio=1.0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
+    )
+    assert one.coef_.tobytes() == two.coef_.tobytes()
+    assert one.history_ == two.history_
+    assert responses(one, NEW).tobytes() == responses(two, NEW).tobytes()
+
+
+def test_threads_do_not_change_what_is_chosen() -> None:
+    X, y = table("classes", 2, 120)
+    options = {"alpha": "auto", "l1_ratio": 0.7, "loss": "logistic"}
+    one, two = (machine("classes", n_jobs=n, **options).fit(X, y) for n in (1, 2))
+    assert one.alpha_ == two.alpha_
+    assert one.coef_.tobytes() == two.coef_.tobytes()
+
+
+@every_case
+@both_ratios
+def test_weights_of_rows_are_repetitions(task: str, loss: str, k: int, l1_ratio: float) -> None:
+    X, y = table(task, k)
+    times = np.random.default_rng(3).integers(0, 4, len(X))
+    options = {"loss": loss, "l1_ratio": l1_ratio, "tol": 1e-5, "scaling": "none", "max_iter": 500}
+    weighted = machine(task, **options).fit(X, y, sample_weight=times)
+    repeated = machine(task, **options).fit(np.repeat(X, times, axis=0), np.repeat(y, times, 0))
+    assert weighted.status_ == repeated.status_ == "converged"
+    found, expected = responses(weighted, NEW), responses(repeated, NEW)
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    plain = responses(machine(task, **options).fit(X, y), NEW)
+    assert np.abs(plain - expected).max() > 1e-2 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_class_weights_are_sample_weights(loss: str) -> None:
+    X, y = table("classes", 3)
+    options = {"loss": loss, "l1_ratio": 1.0}
+    one = machine("classes", class_weight={1: 5.0}, **options).fit(X, y)
+    other = machine("classes", **options).fit(X, y, np.where(y == 1, 5.0, 1.0))
+    np.testing.assert_allclose(
+        one.decision_function(NEW), other.decision_function(NEW), rtol=1e-9, atol=1e-12
+    )
+    plain = machine("classes", **options).fit(X, y)
+    assert (one.predict(X) == 1).sum() > (plain.predict(X) == 1).sum()
+
+
+@pytest.mark.parametrize("form", [sp.csr_array, np.float32, np.asfortranarray])
+def test_other_forms_of_rows(form: Any) -> None:
+    X = np.where(np.abs(table("numbers", 1)[0]) > 0.5, table("numbers", 1)[0], 0.0)
+    X, y = X.astype(np.float32).astype(float), table("numbers", 1)[1]
+    options = {"l1_ratio": 1.0, "scaling": "none", "tol": 1e-6}
+    model = machine("numbers", **options).fit(form(X), y)
+    expected = machine("numbers", **options).fit(X, y)
+    assert model.sparsity_ > 0
+    for rows in (X, -X):
+        np.testing.assert_allclose(model.predict(form(rows)), expected.predict(rows), atol=1e-4)
+
+
+def test_data_frames(tmp_path: Any) -> None:
+    X, y = table("classes", 2)
+    colour = np.array(["red", "green", "blue"], dtype=object)[np.arange(len(X)) % 3]
+    frame = Table({"a": X[:, 0], "b": X[:, 1], "colour": colour})
+    model = machine("classes", l1_ratio=1.0, alpha=5e-4).fit(frame, y)
+    assert 0 < model.sparsity_ < 1
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.decision_function(frame), model.decision_function(frame))
+
+
+def test_a_model_can_be_fitted_again() -> None:
+    X, y = table("classes", 3)
+    model = machine("classes", l1_ratio=1.0).fit(X, y)
+    first = model.coef_.tobytes()
+    assert model.features.n_grids == N_GRIDS
+    assert model.fit(X, y).coef_.tobytes() == first
+    assert clone(model).fit(X, y).coef_.tobytes() == first
+    squares = model.set_params(l1_ratio=0.0).fit(X, y)
+    assert squares.sparsity_ == 0.0
+    assert squares.coef_.tobytes() == machine("classes").fit(X, y).coef_.tobytes()
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_with_everything_left_to_choose(task: str) -> None:
+    X, y = table(task, 2 if task == "classes" else 1, 400)
+    made = KernelClassifier if task == "classes" else KernelRegressor
+    scores = {}
+    for l1_ratio in (0.0, 1.0):
+        model = made(RandomBinning(n_grids=64), l1_ratio=l1_ratio, random_state=0)
+        scores[l1_ratio] = model.fit(X[:300], y[:300]).score(X[300:], y[300:])
+        assert model.settings_.alpha == model.alpha_
+    assert scores[1.0] > scores[0.0] - 0.05
+    assert model.sparsity_ > 0.3
+
+
+@pytest.mark.parametrize("l1_ratio", [1e-2, 1e-4])
+def test_hardly_any_l1_predicts_as_well_as_squares(l1_ratio: float) -> None:
+    X, y = table("numbers", 1, 400)
+    found = {}
+    for ratio in (0.0, l1_ratio):
+        model = KernelRegressor(RandomBinning(n_grids=64), l1_ratio=ratio, random_state=0)
+        found[ratio] = model.fit(X[:300], y[:300]).score(X[300:], y[300:])
+    assert found[l1_ratio] > found[0.0] - 0.05
+
+
+# Solvers and what they refuse.
+
+
+class Untouchable(RandomBinning):
+    """A feature map that lets no work begin."""
+
+    def fit_rows(self, X: Any) -> Any:
+        raise AssertionError("rows were binned before the parameters were checked")
+
+
+@pytest.mark.parametrize("made", [KernelClassifier, KernelRegressor])
+@pytest.mark.parametrize(
+    "value", [-0.1, 1.1, -1e-9, 1 + 1e-9, "a", "auto", np.nan, np.inf, True, False, None, [0.5], 1j]
+)
+def test_ratios_that_are_none(made: Any, value: Any) -> None:
+    said = rf"{made.__name__}: l1_ratio must be a finite number, at least 0, at most 1; got "
+    with pytest.raises(InputError, match=said):
+        made(Untouchable(), l1_ratio=value).fit(*table("classes", 2))
+
+
+@pytest.mark.parametrize("value", [1, np.float32(1.0), np.int64(1)])
+def test_ratios_of_every_type_of_number(value: Any) -> None:
+    X, y = table("numbers", 1)
+    expected = machine("numbers", l1_ratio=1.0).fit(X, y)
+    assert machine("numbers", l1_ratio=value).fit(X, y).coef_.tobytes() == expected.coef_.tobytes()
+
+
+@pytest.mark.parametrize("l1_ratio", [1e-3, 1.0])
+@pytest.mark.parametrize("solver", ["pcg", "root", "jacobi", "cg", "gmres", "newton"])
+def test_smooth_solvers_refuse_and_name_what_works(solver: str, l1_ratio: float) -> None:
+    said = f"solver '{solver}' .*l1_ratio above 0 use 'auto' or 'grid', 'random'"
+    for made in (KernelClassifier, KernelRegressor):
+        with pytest.raises(InputError, match=said):
+            made(Untouchable(), l1_ratio=l1_ratio, solver=solver).fit(*table("classes", 2))
+
+
+def test_a_smooth_solver_given_as_an_object_refuses() -> None:
+    with pytest.raises(InputError, match="GridDescent for L1 and elastic nets"):
+        machine("classes", l1_ratio=1.0, solver=ConjugateGradient()).fit(*table("classes", 2))
+
+
+@every_case
+def test_descent_over_grids_without_l1(task: str, loss: str, k: int) -> None:
+    X, y = table(task, k)
+    options = {"loss": loss, "tol": 1e-8, "max_iter": 5000, "alpha": 1e-2}
+    model = machine(task, solver="grid", l1_ratio=0.0, **options).fit(X, y)
+    usual = machine(task, **options).fit(X, y)
+    assert model.solver_reason_ == "grid, as asked"
+    assert model.sparsity_ == 0.0
+    expected = responses(usual, NEW)
+    np.testing.assert_allclose(responses(model, NEW), expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("task", "loss", "k"), [c for c in CASES if c[1:] != ("logistic", 3)])
+def test_random_descent_on_a_tiny_table(task: str, loss: str, k: int, l1_ratio: float) -> None:
+    X, y = table(task, k, 60)
+    options = {"loss": loss, "l1_ratio": l1_ratio, "alpha": 5e-3, "tol": 1e-5, "max_iter": 20_000}
+    features = RandomBinning(n_grids=6)
+    model = machine(task, solver="random", **options).set_params(features=features).fit(X, y)
+    usual = machine(task, solver="grid", **options).set_params(features=features).fit(X, y)
+    assert model.status_ == "converged"
+    assert model.solver_reason_ == "random, as asked"
+    found, expected = (m.history_[-1]["objective"] for m in (model, usual))
+    assert found == pytest.approx(expected, rel=1e-7)
+    if l1_ratio < 1:  # With L1 alone, several weights may be optimal.
+        found, expected = (responses(m, NEW) for m in (model, usual))
+        np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    assert (model.sparsity_ > 0) == (l1_ratio > 0)
+
+
+def test_random_descent_of_several_classes_is_refused_before_the_work_begins() -> None:
+    model = machine("classes", loss="logistic", solver="random", l1_ratio=1.0)
+    with pytest.raises(InputError, match="(?i)multinomial"):
+        model.set_params(features=Untouchable()).fit(*table("classes", 3))
+
+
+def test_the_solver_and_the_reason_are_told() -> None:
+    for task, loss in (("classes", "squared"), ("classes", "logistic"), ("numbers", "huber")):
+        model = machine(task, loss=loss, l1_ratio=0.5).fit(*table(task, 2))
+        assert model.solver_reason_.startswith(f"grid: {model.loss_.name} loss")
+
+
+# Files.
+
+
+@every_case
+@both_ratios
+def test_files_hold_the_same_bits_and_are_smaller(
+    task: str, loss: str, k: int, l1_ratio: float, tmp_path: Any
+) -> None:
+    X, y = table(task, k)
+    model = fitted(task, loss, k, l1_ratio)[0]
+    save(model, tmp_path / "small")
+    save(machine(task, loss=loss).fit(X, y), tmp_path / "large")
+    assert (tmp_path / "small").stat().st_size < (tmp_path / "large").stat().st_size
+    again = load(tmp_path / "small")
+    for rows in (X, NEW):
+        np.testing.assert_array_equal(responses(again, rows), responses(model, rows))
+        np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+    assert again.features_.scale_ == model.features_.scale_ == 1 / np.sqrt(N_GRIDS)
+    assert (again.sparsity_, again.l1_ratio) == (model.sparsity_, l1_ratio)
+    assert again.history_ == model.history_
+    assert describe(tmp_path / "small")["fitted"]["sparsity_"] == model.sparsity_
+    save(again, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "small").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [GridDescent(tol=1e-3, seed=4), RandomDescent(2, max_iter=900), ParallelRandomDescent()],
+    ids=lambda solver: type(solver).__name__,
+)
+def test_solvers_given_as_objects_are_kept(solver: Any, tmp_path: Any) -> None:
+    X, y = table("numbers", 1, 60)
+    model = machine("numbers", solver=solver, l1_ratio=1.0, alpha=1e-2).fit(X, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.solver == solver
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    assert again.fit(X, y).solver_reason_ == f"{type(solver).__name__}, as given"
+
+
+def without_news(content: dict[str, Any]) -> None:
+    """Take from a model's content what older files do not have."""
+    content["params"].pop("l1_ratio", None)
+    content["state"].pop("sparsity_", None)
+    content["state"].pop("scale_", None)
+    if "features_" in content["state"]:
+        without_news(content["state"]["features_"]["model"])
+
+
+def changed_file(
+    model: Any, path: Any, change: Callable[[dict[str, Any]], None], patch: pytest.MonkeyPatch
+) -> None:
+    """Save a model with another content, and checksums that fit."""
+
+    def altered(given: Any) -> Any:
+        content, tensors = pack(given)
+        change(content)
+        return content, tensors
+
+    with patch.context() as patched:
+        patched.setattr(persistence, "pack", altered)
+        save(model, path)
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_older_files_are_read(task: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(task, 2)
+    model = machine(task).fit(X, y)
+    changed_file(model, tmp_path / "old", without_news, monkeypatch)
+    assert b"scale_" not in (tmp_path / "old").read_bytes()
+    again = load(tmp_path / "old")
+    np.testing.assert_array_equal(responses(again, NEW), responses(model, NEW))
+    assert again.features_.scale_ == model.features_.scale_
+    assert again.l1_ratio == 0.0
+    np.testing.assert_array_equal(responses(again.fit(X, y), NEW), responses(model, NEW))
+    save(again, tmp_path / "new")
+    save(model, tmp_path / "same")
+    assert (tmp_path / "new").read_bytes() == (tmp_path / "same").read_bytes()
+
+
+def test_older_feature_maps_are_read() -> None:
+    X, _ = table("numbers", 1)
+    binning = RandomBinning(n_grids=7, random_state=0).fit(X)
+    content, tensors = pack(binning)
+    del content["state"]["scale_"]
+    again = unpack(content, tensors)
+    np.testing.assert_array_equal(again.transform(NEW).data, binning.transform(NEW).data)
+
+
+HOSTILE_SCALES: dict[str, Any] = {
+    "none": None,
+    "text": "0.5",
+    "truth": True,
+    "list": [0.5],
+    "mapping": {"dict": {}},
+    "tensor": {"tensor": "coef_"},
+    "complex": {"complex": "1j"},
+    "nan": {"float": "nan"},
+    "infinity": {"float": "inf"},
+    "zero": 0.0,
+    "negative": -0.5,
+    "beyond floats": 10**400,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE_SCALES)
+def test_hostile_scales_are_refused(
+    kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(content: dict[str, Any]) -> None:
+        content["state"]["features_"]["model"]["state"]["scale_"] = HOSTILE_SCALES[kind]
+
+    changed_file(fitted("classes", "squared", 3, 1.0)[0], tmp_path / "bad", change, monkeypatch)
+    with pytest.raises(ModelFileError, match="bad"):
+        load(tmp_path / "bad")
+
+
+# scikit-learn.
+
+# Weighted rows and repeated ones are solved to the tolerance only, so it is small here.
+LIKE_SCIKIT = [
+    KernelRegressor(RandomBinning(n_grids=8), l1_ratio=1, tol=1e-10),
+    KernelClassifier(RandomBinning(n_grids=8), l1_ratio=1),
+]
+QUICK = [
+    estimator_checks.check_estimators_dtypes,
+    estimator_checks.check_estimators_pickle,
+    estimator_checks.check_fit2d_1feature,
+    estimator_checks.check_fit_idempotent,
+    estimator_checks.check_methods_subset_invariance,
+    estimator_checks.check_n_features_in_after_fitting,
+    estimator_checks.check_sample_weight_equivalence_on_dense_data,
+    estimator_checks.check_sample_weight_equivalence_on_sparse_data,
+    estimator_checks.check_sample_weights_not_overwritten,
+]
+
+
+@pytest.mark.parametrize("check", QUICK, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("estimator", LIKE_SCIKIT, ids=lambda model: type(model).__name__)
+def test_quick_scikit_learn_checks(estimator: Any, check: Callable[..., None]) -> None:
+    check(type(estimator).__name__, clone(estimator))
+
+
+@pytest.mark.slow
+@parametrize_with_checks(LIKE_SCIKIT)
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
