@@ -267,13 +267,13 @@ SPARSE_TASKS = {
 def test_small_models(name, l1_ratio, write, shell, tmp_path):
     chosen, loss = SPARSE_TASKS[name]
     data = write("a.csv", chosen)
-    options = ["--target", chosen[-1], "--loss", loss, *QUICK]
+    options = ["--target", chosen[-1], "--loss", loss, *QUICK, "--n-grids", "64"]
     large = shell.json("fit", data, "-m", tmp_path / "large", *options)
     small = shell.json("fit", data, "-m", tmp_path / "small", *options, "--l1-ratio", l1_ratio)
     assert large["sparsity"] == 0.0
     assert 0 < small["sparsity"] < 1
     assert small["columns"] == round((1 - small["sparsity"]) * large["columns"])
-    assert small["grids"] <= large["grids"] == 8
+    assert small["grids"] <= large["grids"] == 64
     assert small["bytes"] < large["bytes"]
     model = load(tmp_path / "small")
     assert (model.l1_ratio, model.sparsity_) == (float(l1_ratio), small["sparsity"])

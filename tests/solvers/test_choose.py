@@ -110,6 +110,14 @@ def test_random_descent_is_not_offered_for_coupled_outputs() -> None:
     assert choose_solver("auto", tol=1, max_iter=1, loss=Multinomial(), l1_ratio=1.0)[0]
 
 
+@pytest.mark.parametrize("solver", ["pcg", "gmres"])
+def test_what_is_offered_works_for_loss_and_penalty_together(solver: str) -> None:
+    """A smooth solver of any loss would be refused in the next attempt."""
+    with pytest.raises(InputError, match="'grid', 'random'") as caught:
+        choose_solver(solver, tol=1, max_iter=1, loss=Logistic(), l1_ratio=1.0)
+    assert "'newton'" not in str(caught.value)
+
+
 def test_an_object_is_used_as_given_with_any_penalty() -> None:
     mine = GridDescent(tol=1e-9)
     assert choose_solver(mine, tol=1.0, max_iter=1, l1_ratio=1.0)[0] is mine

@@ -18,7 +18,8 @@ from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.tuning import alpha as tuning
 from gramless.tuning.alpha import Goal, mean_loss, search_alpha
-from gramless.tuning.search import ALPHAS, Choices, Data, Search, Settings
+from gramless.tuning.data import Data
+from gramless.tuning.search import ALPHAS, Choices, Search, Settings
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 NUMBERS = np.sin(2 * X[:, 0]) + X[:, 1]

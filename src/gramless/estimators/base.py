@@ -26,7 +26,8 @@ from gramless.matrices.base import Vector
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Solver
 from gramless.tuning.alpha import Goal, mean_loss, search_alpha
-from gramless.tuning.search import Choices, Data, Score, Search, Settings
+from gramless.tuning.data import Data, Score
+from gramless.tuning.search import Choices, Search, Settings
 
 FEATURE_MAPS = {"binning": RandomBinning}
 """Feature maps by name."""

@@ -20,7 +20,7 @@ from gramless.features.binning import RandomBinning
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.solvers.objective import Solver
-from gramless.tuning.search import Score
+from gramless.tuning.data import Score
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
 
 _MAX_BINS = 2**31 - 2
+_MOST_SCALE = 1e3
 
 
 def require(condition: bool, complaint: str) -> None:
@@ -58,7 +59,9 @@ def check_binning(state: Mapping[str, Any]) -> None:
     _array(state, "bandwidth_", np.float64, (n_features,))
     _array(state, "nu_", np.float64, (n_grids,))
     _number(state.get("seed_"), "seed_", int)
-    _number(state.get("scale_", 1.0), "scale_", float)
+    scale = state.get("scale_", 1.0)
+    _number(scale, "scale_", float)
+    require(0.0 < scale < _MOST_SCALE, "scale_ is not positive and finite")
     _number(state.get("kappa_"), "kappa_", float)
     _number(state.get("kappa_bar_"), "kappa_bar_", float)
     if "n_features_in_" in state:

@@ -282,7 +282,7 @@ def _restore_bins(model: RandomBinning, state: dict[str, Any]) -> None:
     model._grids = Grids(state["widths_"], state["shifts_"], multipliers, offsets)
     model._known = KnownBins.from_keys(model._grids, state.pop("keys"), state["offsets_"])
     model.n_bins_ = model._known.n_bins
-    state.setdefault("scale_", len(model._grids) ** -0.5)
+    state.setdefault("scale_", float(1.0 / np.sqrt(len(model._grids))))
 
 
 def _unknown(where: str, value: Any) -> InputError:

@@ -180,10 +180,13 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         (True, 1)
         """
         check_is_fitted(self, "widths_")
-        if kept.shape != (self.offsets_[-1],) or not kept.any():
+        kept = np.asarray(kept)
+        usable = kept.dtype == bool and kept.shape == (self.offsets_[-1],)
+        if not usable or not kept.any():
             raise InputError(
-                f"RandomBinning: kept must say of {self.offsets_[-1]} bins which to keep, at "
-                f"least one; got shape {kept.shape} with {np.count_nonzero(kept)} of them."
+                f"RandomBinning: kept must be an array of bool that says of {self.offsets_[-1]} "
+                f"bins which to keep, at least one; got {kept.dtype} of shape {kept.shape} with "
+                f"{np.count_nonzero(kept)} of them."
             )
         counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
         grids = counts > 0

@@ -25,6 +25,7 @@ SOLVERS: dict[str, ConjugateGradient | Gmres | NewtonCG | GridDescent | RandomDe
     "random": RandomDescent(),
 }
 _ANY_LOSS = ("newton", "grid", "random")
+_COUPLED = ("newton", "grid")
 _SPARSE = ("grid", "random")
 
 
@@ -81,18 +82,25 @@ def choose_solver(
             f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or an object "
             f"with a solve method."
         )
-    if loss.name != "squared" and name not in _ANY_LOSS:
+    able = [other for other in SOLVERS if _hindrance(other, loss, l1_ratio) is None]
+    if name not in able:
         raise InputError(
-            f"solver {name!r} minimises the squared loss; for the loss {loss.name!r} use 'auto' or "
-            f"{', '.join(map(repr, _ANY_LOSS))}."
-        )
-    if l1_ratio > 0 and name not in _SPARSE:
-        raise InputError(
-            f"solver {name!r} needs a smooth penalty; with l1_ratio above 0 use 'auto' or "
-            f"{', '.join(map(repr, _SPARSE))}."
+            f"solver {name!r} {_hindrance(name, loss, l1_ratio)} use 'auto' or "
+            f"{', '.join(map(repr, able))}."
         )
     chosen = replace(SOLVERS[name], tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
+
+
+def _hindrance(name: str, loss: Loss, l1_ratio: float) -> str | None:
+    """Return why a solver cannot be used, if so."""
+    if loss.name != "squared" and name not in _ANY_LOSS:
+        return f"minimises the squared loss; for the loss {loss.name!r}"
+    if loss.coupled and name not in _COUPLED:
+        return f"takes one output at a time; for the loss {loss.name!r}"
+    if l1_ratio > 0 and name not in _SPARSE:
+        return "needs a smooth penalty; with l1_ratio above 0"
+    return None
 
 
 def _best(loss: Loss, l1_ratio: float) -> tuple[str, str]:

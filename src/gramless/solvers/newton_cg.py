@@ -26,6 +26,7 @@ from gramless.solvers.objective import Callback, Problem, Solution, columns, req
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
+    RowSample,
     SampledRows,
     energy,
 )
@@ -36,6 +37,7 @@ _DOUBLINGS = 60
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
 _LITTLE = 1e-6
+_CAREFUL = 0.1
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class NewtonCG:
             is at most ``tol`` times the gradient at zero.
         max_iter : int, default=100
             Newton steps.
-        inner_tol : float, default=0.1
+        inner_tol : float, default=0.3
             How far the conjugate gradients of a step go, in the same norm.
         max_inner : int, default=100
             Conjugate gradients a step at most.
@@ -83,7 +85,7 @@ class NewtonCG:
     preconditioner: Preconditioner = field(default_factory=SampledRows)
     tol: float = 1e-2
     max_iter: int = 100
-    inner_tol: float = 0.1
+    inner_tol: float = 0.3
     max_inner: int = 100
     n_jobs: int | None = None
 
@@ -138,6 +140,7 @@ class _State:
         self.ridge = problem.penalty.diagonal(self.weights[:, 0])
         self.responses = np.zeros_like(self.targets, dtype=float)
         self.products = 0
+        self.sample: RowSample | None = None
         self._differentiate()
         self.at_zero, self.scale = self.gradient, self.norm
         if start is not None:
@@ -178,8 +181,11 @@ class _State:
 
     def _newton_direction(self, right: Vector) -> Vector:
         options = self.options
+        # Rough directions from a start that is worse than zero weights can lead nowhere.
+        rough = bool((self.relative <= 1.0).all())
+        inner_tol = options.inner_tol if rough else min(options.inner_tol, _CAREFUL)
         system = System(self.problem.matrix, self.curvature, self.ridge, right)
-        runs = ConjugateRuns(system, self.inverse, options.inner_tol, options.n_jobs)
+        runs = ConjugateRuns(system, self.inverse, inner_tol, options.n_jobs)
         for _ in range(options.max_inner):
             if runs.drop_converged():
                 break
@@ -274,7 +280,13 @@ class _State:
         """Precondition the ridge problem with the curvatures as weights."""
         penalty = L2(self.problem.penalty.l2 / total, self.problem.penalty.n_free)
         ridge = replace(self.problem, loss=Squared(), penalty=penalty, sample_weight=weights)
-        return self.options.preconditioner.inverse(ridge)
+        preconditioner = self.options.preconditioner
+        if not isinstance(preconditioner, SampledRows) or not weights.all():
+            return preconditioner.inverse(ridge)
+        # The same rows serve all steps: their products with each other cost more than the rest.
+        if self.sample is None:
+            self.sample = preconditioner.draw(ridge.matrix, ridge.row_weights)
+        return self.sample.with_weights(weights).inverse(ridge)
 
     def _mean_losses(self, responses: Vector) -> NDArray[np.float64]:
         losses = self.problem.loss.value(responses, self.targets)

@@ -194,22 +194,44 @@ class SampledRows:
         if wanted < len(candidates):
             generator = stream(0, "sampled rows")
             chosen = np.sort(generator.choice(candidates, wanted, replace=False, shuffle=False))
-        roots = np.sqrt(row_weights[chosen] / row_weights[chosen].sum())
-        rows = matrix.take_rows(chosen)
-        gram = rows.row_gram() * roots * roots[:, None]
-        return RowSample(rows, roots, gram, complete=len(chosen) == len(candidates))
+        rows, weights = matrix.take_rows(chosen), row_weights[chosen]
+        complete = len(chosen) == len(candidates)
+        return RowSample.weighed(chosen, rows, rows.row_gram(), weights, complete)
 
 
 @dataclass(frozen=True)
 class RowSample:
     """Rows drawn once, for a path of penalties: see :class:`SampledRows`."""
 
+    chosen: NDArray[np.intp] = field(repr=False)
     rows: FeatureMatrix
+    products: NDArray[np.float64] = field(repr=False)
+    """Of the rows with each other; ``gram`` is weighted."""
     roots: NDArray[np.float64]
     gram: NDArray[np.float64] = field(repr=False)
     complete: bool
     """Whether the sample is all rows."""
     _factors: dict[float, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def weighed(
+        cls,
+        chosen: NDArray[np.intp],
+        rows: FeatureMatrix,
+        products: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        complete: bool,
+    ) -> RowSample:
+        """Weigh rows, whose products are known."""
+        roots = np.sqrt(weights / weights.sum())
+        gram = products * roots
+        gram *= roots[:, None]
+        return cls(chosen, rows, products, roots, gram, complete)
+
+    def with_weights(self, row_weights: NDArray[np.float64]) -> RowSample:
+        """Return the same rows with other weights, given those of all rows."""
+        weights = row_weights[self.chosen]
+        return self.weighed(self.chosen, self.rows, self.products, weights, self.complete)
 
     def inverse(self, problem: Problem) -> SampledInverse:
         """Return the operator for a problem; the last factorisation is kept for the next."""

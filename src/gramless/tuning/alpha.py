@@ -14,14 +14,16 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, Solver
-from gramless.tuning.search import ALPHAS, Data, Sample, Score, Search, Settings, Trial, worse_twice
+from gramless.tuning.data import Data, Score
+from gramless.tuning.search import ALPHAS, Sample, Search, Settings, Trial, worse_twice
 
 _ROWS = 20_000
 _GRIDS, _SPARSE_GRIDS = 96, 256
 _TOL, _SPARSE_TOL = 3e-2, 1e-1
 _STEPS = 12
-_SPARSE_ALPHAS = tuple(10.0 ** (-k / 4) for k in range(2, 17))
-"""Relative to the alpha from which on all weights are zero."""
+_FIRST_SHARE, _LAST_SHARE, _A_DECADE = 10.0**-0.5, 1e-4, 4
+"""The path's ends, relative to the l1 from which on all weights are zero, and its density."""
+_MOST_ALPHA = 1.0
 _TIE = 1.01
 """Of sparse fits whose scores differ by less, the sparsest."""
 
@@ -59,7 +61,7 @@ class Goal:
         """Return a solver that is good enough to compare alphas."""
         if self.sparse:
             return GridDescent(tol=_SPARSE_TOL, n_jobs=n_jobs)
-        return NewtonCG(tol=_TOL, max_iter=_STEPS, inner_tol=0.3, n_jobs=n_jobs)
+        return NewtonCG(tol=_TOL, max_iter=_STEPS, n_jobs=n_jobs)
 
     def alphas(self, problem: Problem) -> Sequence[float]:
         """Return alphas from strong to weak for a problem, whatever its own."""
@@ -69,7 +71,9 @@ class Goal:
             np.zeros((problem.matrix.shape[1], *problem.targets.shape[1:]))
         )
         most = float(np.abs(gradient[: len(gradient) - problem.penalty.n_free]).max(initial=0.0))
-        return [(most or 1.0) / self.l1_ratio * share for share in _SPARSE_ALPHAS]
+        first = _FIRST_SHARE * min((most or 1.0) / self.l1_ratio, _MOST_ALPHA)
+        decades = np.log10(first / (_LAST_SHARE * (most or 1.0)))
+        return [first * 10.0 ** (-k / _A_DECADE) for k in range(int(_A_DECADE * decades + 1.5))]
 
 
 def search_alpha(search: Search, settings: Settings, goal: Goal) -> Settings:

@@ -19,19 +19,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from gramless.features.inputs import Rows
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.stacked import WithIntercept
-from gramless.penalties import L2, ElasticNet, Penalty
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import SampledRows
+from gramless.tuning.data import Data
 from gramless.tuning.relevance import learned_relevance
 from gramless.tuning.splits import holdout_splits
-
-Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]
-"""``score(predictions, targets, sample_weight)``: smaller is better."""
 
 START_BANDWIDTH = 0.25
 """In mean distances between rows."""
@@ -88,45 +82,6 @@ class Trial:
         settings = flat.pop("settings")
         settings["relevance"] = "equal" if settings["relevance"] is None else "learned"
         return {**settings, **flat}
-
-
-@dataclass(frozen=True)
-class Data:
-    """Rows with their targets, (n,) or (n, K), and how to judge predictions of them.
-
-    ``intercept`` says whether predictions have an unpenalised constant.
-    """
-
-    rows: Rows
-    targets: Vector
-    sample_weight: NDArray[np.float64] | None
-    score: Score
-    intercept: bool
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs K."""
-        return 1 if self.targets.ndim == 1 else self.targets.shape[1]
-
-    def matrix(self, features: FeatureMatrix) -> FeatureMatrix:
-        """Return the feature matrix, with a column of ones for the intercept if there is one."""
-        return WithIntercept(features) if self.intercept else features
-
-    def problem(
-        self, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice = slice(None)
-    ) -> Problem:
-        """Return the ridge problem of some rows, whose matrix is given."""
-        weights = None if self.sample_weight is None else self.sample_weight[rows]
-        return Problem(matrix, self.targets[rows], self.penalty(alpha), sample_weight=weights)
-
-    def penalty(self, alpha: float, l1_ratio: float = 0.0) -> Penalty:
-        """Return the penalty, which leaves the intercept alone if there is one."""
-        n_free = int(self.intercept)
-        return ElasticNet(alpha, l1_ratio, n_free) if l1_ratio > 0 else L2(alpha, n_free)
-
-    def weights_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        """Return the sample weights of some rows."""
-        return None if self.sample_weight is None else self.sample_weight[rows]
 
 
 @dataclass(frozen=True)
