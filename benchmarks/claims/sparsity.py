@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -50,7 +51,7 @@ SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 GRIDS = 256
 L2_ALPHAS = tuple(float(alpha) for alpha in np.geomspace(1e-3, 1e-7, 9))
 N_ALPHAS = 30
-DEPTH = 1000.0
+DEPTH = 10_000.0
 TOLERANCE = 1e-3
 MOST_ITERATIONS = 10_000
 ROWS_TO_PREDICT = 100_000
@@ -126,8 +127,11 @@ def l1_path(task: Task, loss: Loss, chosen: argparse.Namespace) -> list[Fitted]:
 
 
 def used_bins_only(feature_map: RandomBinning, weights: Vector) -> tuple[RandomBinning, Vector]:
-    """Return a model without the bins of weight zero: so far as given, nothing drops them yet."""
-    return feature_map, weights
+    """Return a model without the bins of weight zero, as the estimators keep it."""
+    kept = weights != 0.0
+    small = deepcopy(feature_map)
+    small.keep_bins(kept)
+    return small, weights[kept]
 
 
 def predict(feature_map: RandomBinning, weights: Vector, X: Rows) -> NDArray[np.bool_]:

@@ -44,42 +44,41 @@ _CAREFUL = 0.1
 class NewtonCG:
     """Newton-CG with a line search (RB16, section 3.2).
 
-        Each step solves ``(Z' C Z + alpha I) d = -gradient`` with the losses'
-        curvatures ``C``, roughly, and is shortened until the objective falls enough;
-        trial points need no product, because responses are linear in the step.
+    Each step solves ``(Z' C Z + alpha I) d = -gradient`` with the losses'
+    curvatures ``C``, roughly, and is shortened until the objective falls enough;
+    trial points need no product, because responses are linear in the step.
 
     Parameters
     ----------
-        preconditioner : Preconditioner, default=SampledRows()
-            Built anew for the curvatures of each step.
-        tol : float, default=1e-2
-            An output has converged when its gradient, in the preconditioner's norm,
-            is at most ``tol`` times the gradient at zero.
-        max_iter : int, default=100
-            Newton steps.
-        inner_tol : float, default=0.3
-            How far the conjugate gradients of a step go, in the same norm.
-        max_inner : int, default=100
-            Conjugate gradients a step at most.
-        n_jobs : int or None, default=None
-            Threads for the vector work. Results do not depend on it.
+    preconditioner : Preconditioner, default=SampledRows()
+        Weighed anew by the curvatures of each step.
+    tol : float, default=1e-2
+        An output has converged when its gradient, in the preconditioner's norm,
+        is at most ``tol`` times the gradient at zero.
+    max_iter : int, default=100
+        Newton steps.
+    inner_tol : float, default=0.3
+        How far the conjugate gradients of a step go, in the same norm.
+    max_inner : int, default=100
+        Conjugate gradients a step at most.
+    n_jobs : int or None, default=None
+        Threads for the vector work. Results do not depend on it.
 
     Notes
     -----
-        A matvec and an rmatvec each inner iteration, and one more of each a step;
-        memory for five vectors of ``n_columns`` and five of ``n_rows`` an output.
+    A matvec and an rmatvec each inner iteration, and one more of each a step;
+    memory for five vectors of ``n_columns`` and five of ``n_rows`` an output.
 
     Examples
     --------
-        >>> import numpy as np
-        >>> from gramless.base.sums import weighted_sums
-    from gramless.losses import Logistic
-        >>> from gramless.matrices.binned import BinnedMatrix
-        >>> from gramless.penalties import L2
-        >>> Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
-        >>> problem = Problem(Z, np.array([1.0, -1.0, 1.0]), L2(0.1), Logistic())
-        >>> NewtonCG(tol=1e-6).solve(problem).weights.round(4)
-        array([0.    , 0.9378])
+    >>> import numpy as np
+    >>> from gramless.losses import Logistic
+    >>> from gramless.matrices.binned import BinnedMatrix
+    >>> from gramless.penalties import L2
+    >>> Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
+    >>> problem = Problem(Z, np.array([1.0, -1.0, 1.0]), L2(0.1), Logistic())
+    >>> NewtonCG(tol=1e-6).solve(problem).weights.round(4)
+    array([0.    , 0.9378])
     """
 
     preconditioner: Preconditioner = field(default_factory=SampledRows)
