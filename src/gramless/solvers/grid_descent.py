@@ -17,6 +17,7 @@ from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
 from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.steps import run
 from gramless.solvers.working_set import Model, WorkingSet
 
 _PATH_FACTOR = 3.0
@@ -114,21 +115,7 @@ class GridDescent:
         if start is None:
             state.approach()
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        status = "max_iter"
-        history = [state.record()]
-        for iteration in range(1, self.max_iter + 1):
-            if state.converged():
-                break
-            if not state.step():
-                status = "stalled"
-                break
-            history.append(state.record())
-            if callback is not None and callback(iteration, state.weights.reshape(shape)):
-                status = "stopped"
-                break
-        if status != "stopped" and state.converged():
-            status = "converged"
-        return Solution(state.weights.reshape(shape), status, len(history) - 1, history)
+        return run(state, shape, self.max_iter, callback)
 
 
 class _State:

@@ -30,6 +30,7 @@ from gramless.solvers.preconditioners import (
     SampledRows,
     energy,
 )
+from gramless.solvers.steps import run
 
 _DECREASE = 1e-4
 _HALVINGS = 30
@@ -112,21 +113,7 @@ class NewtonCG:
         require_smooth(problem, "NewtonCG")
         state = _State(problem, start, self)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        status = "max_iter"
-        history = [state.record()]
-        for iteration in range(1, self.max_iter + 1):
-            if state.converged():
-                break
-            if not state.step():
-                status = "stalled"
-                break
-            history.append(state.record())
-            if callback is not None and callback(iteration, state.weights.reshape(shape)):
-                status = "stopped"
-                break
-        if status != "stopped" and state.converged():
-            status = "converged"
-        return Solution(state.weights.reshape(shape), status, len(history) - 1, history)
+        return run(state, shape, self.max_iter, callback)
 
 
 class _State:
