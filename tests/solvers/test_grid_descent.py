@@ -151,7 +151,7 @@ def never_rises(solution: Solution) -> bool:
 @every_penalty
 @with_and_without_intercept
 @one_and_three_outputs
-@pytest.mark.parametrize("tol", [1e-2, 1e-5])
+@pytest.mark.parametrize("tol", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-5])
 def test_solution_is_optimal(
     loss: str, penalty: str, intercept: bool, n_outputs: int | None, tol: float
 ) -> None:
