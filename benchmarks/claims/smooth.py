@@ -5,8 +5,7 @@ the squared hinge loss against ``LinearSVC``. All minimise ``mean(loss) + alpha/
 an intercept, over the same matrix from zero. scikit-learn gets it as CSR, and ``C = 1 / (alpha N)``
 or half of that, where its loss has no 1/2. The gap is ``(F - F*) / F*`` with F* from a long run of
 ours. Each solver's tolerance goes down by factors of 3 until the gap is reached; that setting is
-timed, in turns. A walk that comes to a tolerance of 1e-8, or to a fit of 120 seconds, has not
-reached it.
+timed, in turns. A walk that comes to a fit of 120 seconds has not reached it.
 """
 
 from __future__ import annotations
@@ -14,11 +13,8 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
@@ -31,7 +27,6 @@ from common import (
     Report,
     Row,
     bandwidths,
-    interleaved,
     load_sets,
     numeric_targets,
     options,
@@ -40,6 +35,7 @@ from common import (
     say,
     scipy_csr,
 )
+from walks import Contender, Fit, Goal, race, relative_gap
 
 from gramless import RandomBinning
 from gramless.base.threads import thread_count
@@ -54,38 +50,9 @@ SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 ALPHAS = (1e-5, 1e-6)
 GRIDS = 256
 GAP = 1e-4
-FIRST_TOLERANCE, LAST_TOLERANCE, FACTOR = 1e-1, 1e-8, 3.0
+FIRST_TOLERANCE, LONG_TOLERANCE = 1e-1, 1e-7
 MOST_SECONDS = 120.0
 MOST_ITERATIONS = 10_000
-
-Fit = Callable[[float], Vector]
-"""From a tolerance to weights."""
-
-
-@dataclass(frozen=True)
-class Walk:
-    """Where a solver's way to the gap ended."""
-
-    tolerance: float
-    gap: float
-    seconds: float
-
-    @property
-    def reached(self) -> bool:
-        return self.gap <= GAP
-
-
-def walk(fit: Fit, gap: Callable[[Vector], float]) -> Walk:
-    """Lower the tolerance until the gap is reached, or it takes too long."""
-    tolerance = FIRST_TOLERANCE
-    while True:
-        started = perf_counter()
-        weights = fit(tolerance)
-        here = Walk(tolerance, gap(weights), perf_counter() - started)
-        lower = tolerance / FACTOR
-        if here.reached or here.seconds > MOST_SECONDS or lower < LAST_TOLERANCE:
-            return here
-        tolerance = lower
 
 
 def ours(problem: Problem, n_jobs: int | None) -> Fit:
@@ -99,7 +66,7 @@ def ours(problem: Problem, n_jobs: int | None) -> Fit:
 def logistic_peer(problem: Problem, csr: sp.csr_array, solver: str) -> Fit:
     def fit(tolerance: float) -> Vector:
         model = LogisticRegression(
-            C=1.0 / (problem.penalty.alpha * csr.shape[0]),
+            C=1.0 / (problem.penalty.l2 * csr.shape[0]),
             fit_intercept=False,
             solver=solver,
             tol=tolerance,
@@ -115,7 +82,7 @@ def hinge_peer(problem: Problem, csr: sp.csr_array) -> Fit:
         model = LinearSVC(
             loss="squared_hinge",
             dual=False,
-            C=0.5 / (problem.penalty.alpha * csr.shape[0]),
+            C=0.5 / (problem.penalty.l2 * csr.shape[0]),
             fit_intercept=False,
             tol=tolerance,
             max_iter=MOST_ITERATIONS,
@@ -125,46 +92,31 @@ def hinge_peer(problem: Problem, csr: sp.csr_array) -> Fit:
     return fit
 
 
-def solvers(problem: Problem, csr: sp.csr_array, n_jobs: int | None) -> dict[str, Fit]:
+def contenders(problem: Problem, csr: sp.csr_array, n_jobs: int | None) -> dict[str, Contender]:
     """Return what is compared on a problem, ours first."""
-    fits = {"ours": ours(problem, n_jobs)}
+    found = {"ours": Contender(ours(problem, n_jobs), FIRST_TOLERANCE, guarded=False)}
     if isinstance(problem.loss, SquaredHinge):
-        return {**fits, "LinearSVC": hinge_peer(problem, csr)}
-    names = ("liblinear", "lbfgs", "newton-cg")
-    return {**fits, **{name: logistic_peer(problem, csr, name) for name in names}}
+        return {**found, "LinearSVC": Contender(hinge_peer(problem, csr), FIRST_TOLERANCE)}
+    for name in ("liblinear", "lbfgs", "newton-cg"):
+        found[name] = Contender(logistic_peer(problem, csr, name), FIRST_TOLERANCE)
+    return found
 
 
 def compare(
     name: str, problem: Problem, csr: sp.csr_array, chosen: argparse.Namespace
 ) -> Iterator[Row]:
     """Find each solver's tolerance, then time the solvers in turns."""
-    long_run = NewtonCG(tol=1e-7, max_iter=MOST_ITERATIONS, n_jobs=chosen.jobs)
-    best = problem.value(long_run.solve(problem).weights)
-
-    def gap(weights: Vector) -> float:
-        return (problem.value(weights) - best) / best
-
-    fits = solvers(problem, csr, chosen.jobs)
-    ends = {}
-    for label, fit in fits.items():
-        ends[label] = walk(fit, gap)
-        say(f"  {label}: tolerance {ends[label].tolerance:.1e}, gap {ends[label].gap:.1e}")
-    runs = {k: partial(fits[k], end.tolerance) for k, end in ends.items() if end.reached}
-    seconds = interleaved(runs, chosen.repeats, warm_up=False)
-    for label, end in ends.items():
-        timed = label in seconds and "ours" in seconds
+    best = problem.value(ours(problem, chosen.jobs)(LONG_TOLERANCE))
+    goal = Goal(GAP, relative_gap(problem.value, best), MOST_SECONDS)
+    _, rows = race(contenders(problem, csr, chosen.jobs), goal, chosen.repeats)
+    for row in rows:
         yield {
             "data set": name,
             "rows": problem.matrix.shape[0],
             "columns": problem.matrix.shape[1],
             "loss": problem.loss.name,
-            "alpha": problem.penalty.alpha,
-            "solver": label,
-            "reached": end.reached,
-            "tolerance": end.tolerance,
-            "gap": end.gap,
-            "seconds": seconds.get(label),
-            "times ours": seconds[label] / seconds["ours"] if timed else None,
+            "alpha": problem.penalty.l2,
+            **row,
         }
 
 
@@ -193,7 +145,7 @@ def main() -> None:
     for data in load_sets(chosen.only, chosen):
         csr: sp.csr_array | None = None
         for problem in problems(data, chosen):
-            say(f"{data.name}, {problem.loss.name}, alpha {problem.penalty.alpha}")
+            say(f"{data.name}, {problem.loss.name}, alpha {problem.penalty.l2}")
             if csr is None:
                 csr = scipy_csr(problem.matrix)
             rows.extend(compare(data.name, problem, csr, chosen))

@@ -194,6 +194,7 @@ def test_bars_reach_two_standard_errors_around_the_diagonal():
 def test_one_tenth_of_certain_rows_can_be_drawn(tmp_path):
     found = probability_metrics(np.zeros(5, int), np.tile([1.0, 0.0], (5, 1)))
     picture.draw_reliability(found).savefig(tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("n_rows", "said"), [(40, "true, 40 rows"), (6000, "5,000 of 6,000")])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gramless.loops import random_descent as loops
+from gramless.loops.proximal import proximal
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.penalties import ElasticNet
 
@@ -41,18 +42,18 @@ def test_loss_gradient(loss: Loss, coded: tuple[int, float, float]) -> None:
 def test_proximal_is_the_penalty_s_own(w, gradient, curvature, l1, l2):
     net = ElasticNet(l1 + l2, l1 / (l1 + l2) if l1 + l2 > 0.0 else 0.5)
     expected = net.prox(np.array([w - gradient / curvature]), 1.0 / curvature)[0]
-    measured = loops.proximal(w, gradient, curvature, l1, l2)
+    measured = proximal(w, gradient, curvature, l1, l2)
     np.testing.assert_allclose(measured, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_proximal_of_a_column_of_zeros():
-    assert loops.proximal(3.0, 0.0, 0.0, 0.1, 0.0) == 0.0
-    assert loops.proximal(3.0, 0.0, 0.0, 0.0, 0.1) == 0.0
-    assert loops.proximal(3.0, 0.0, 0.0, 0.0, 0.0) == 3.0
+    assert proximal(3.0, 0.0, 0.0, 0.1, 0.0) == 0.0
+    assert proximal(3.0, 0.0, 0.0, 0.0, 0.1) == 0.0
+    assert proximal(3.0, 0.0, 0.0, 0.0, 0.0) == 3.0
 
 
 def test_nan_is_not_hidden():
-    assert np.isnan(loops.proximal(1.0, np.nan, 1.0, 0.5, 0.5))
+    assert np.isnan(proximal(1.0, np.nan, 1.0, 0.5, 0.5))
 
 
 class Twin:

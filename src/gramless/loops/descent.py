@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramless.loops.atomics import exchange, fetch_add, give_way, load, pause, store
 from gramless.loops.compile import loop
-from gramless.loops.random_descent import proximal
+from gramless.loops.proximal import proximal
 
 _LINE = 8
 """Numbers in a cache line."""

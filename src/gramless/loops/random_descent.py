@@ -12,6 +12,7 @@ import numpy as np
 
 from gramless.loops import atomics
 from gramless.loops.compile import loop
+from gramless.loops.proximal import proximal
 
 SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
 
@@ -31,20 +32,6 @@ def loss_gradient(code, p, q, z, y):  # type: ignore[no-untyped-def]
     if code == HUBER:
         return min(max(z - y, -p), p)
     return min(max(z - y, -q), q) / (2.0 * q) + 0.5 - p
-
-
-@loop
-def proximal(w, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
-    """Minimise ``gradient (v - w) + curvature/2 (v - w)^2 + l1 |v| + l2/2 v^2`` over ``v``.
-
-    RB16, equations 24 and 26, with the squares of an elastic net besides. Without
-    curvature nothing but the penalty acts: ``v`` is 0, or ``w`` where it is free.
-    """
-    if curvature == 0.0:
-        return 0.0 if l1 + l2 > 0.0 else w
-    v = curvature * w - gradient
-    slack = abs(v) - l1
-    return 0.0 if slack <= 0.0 else np.copysign(slack, v) / (curvature + l2)
 
 
 @loop

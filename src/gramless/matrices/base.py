@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.errors import InputError
+
 Vector = NDArray[np.float64]
 """(n,) or (n, K): one or K right-hand sides at once."""
 
@@ -53,3 +55,41 @@ class FeatureMatrix(Protocol):
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
+
+
+def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
+    """Return what a matrix is to be multiplied with as C-contiguous float64, or say what is wrong.
+
+    Raises
+    ------
+    InputError
+        Unless ``vector`` is (length,) or (length, K).
+    """
+    vector = np.asarray(vector, np.float64, order="C")
+    if vector.ndim not in (1, 2) or vector.shape[0] != length:
+        raise InputError(
+            f"{type(matrix).__name__} of shape {matrix.shape}: {name} must have {length} rows and "
+            f"at most two dimensions, got shape {vector.shape}."
+        )
+    return vector
+
+
+def into(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
+    """Return ``result``, written into ``out`` if that is another array.
+
+    Raises
+    ------
+    InputError
+        If ``out`` has another shape.
+    """
+    if out is None or out is result:
+        return result
+    check_out(matrix, out, result.shape)
+    out[...] = result
+    return out
+
+
+def check_out(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> None:
+    """Raise ``InputError`` unless ``out`` has the shape of a product."""
+    if out.shape != shape:
+        raise InputError(f"{type(matrix).__name__}: out must have shape {shape}, got {out.shape}.")

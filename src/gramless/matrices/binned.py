@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.loops import gather as loops
-from gramless.matrices.base import ColumnBlock, Vector
+from gramless.matrices.base import ColumnBlock, Vector, into, operand
 from gramless.matrices.row_lists import RowLists, list_bins
 
 _TASK_NONZEROS = 1 << 18
@@ -119,7 +119,7 @@ class BinnedMatrix:
         -----
         n_rows * n_grids additions a column of ``w``; copies ``w`` once.
         """
-        w = self._operand(w, self.shape[1], "w")
+        w = operand(self, w, self.shape[1], "w")
         all_codes, starts, weights = self._gatherable(w)
         result = _target(out, (self.shape[0], *w.shape[1:]))
         n_columns = w.shape[1] if w.ndim == 2 else 1
@@ -134,7 +134,7 @@ class BinnedMatrix:
             part *= self.scale
 
         map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
-        return _into(out, result)
+        return into(self, out, result)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ v``.
@@ -153,7 +153,7 @@ class BinnedMatrix:
         -----
         n_rows * n_grids additions a column of ``v``.
         """
-        v = self._operand(v, self.shape[0], "v")
+        v = operand(self, v, self.shape[0], "v")
         shape = (self.shape[1], *v.shape[1:])
         if self.has_unseen:
             sums = np.empty((self.shape[1] + self.n_grids, *v.shape[1:]))
@@ -168,7 +168,7 @@ class BinnedMatrix:
             self._scatter(values, a, b, flat)
 
         self._over_grids(scatter, values)
-        return _into(out, self._without_unseen(sums))
+        return into(self, out, self._without_unseen(sums))
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``: :meth:`rmatvec` where few columns are touched.
@@ -183,7 +183,7 @@ class BinnedMatrix:
         InputError
             If ``out`` is anything else.
         """
-        v = self._operand(v, self.shape[0], "v")
+        v = operand(self, v, self.shape[0], "v")
         wanted = (self.shape[1], *v.shape[1:])
         if _target(out, wanted) is not out:
             raise InputError(
@@ -278,15 +278,6 @@ class BinnedMatrix:
         """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
         return self.tocsr().toarray()
 
-    def _operand(self, vector: Vector, length: int, name: str) -> Vector:
-        vector = np.asarray(vector, np.float64, order="C")
-        if vector.ndim not in (1, 2) or vector.shape[0] != length:
-            raise InputError(
-                f"BinnedMatrix of shape {self.shape}: {name} must have {length} rows and at "
-                f"most two dimensions, got shape {vector.shape}."
-            )
-        return vector
-
     def _task_rows(self, n_columns: int) -> int:
         """Rows a thread takes at once: as many as leave no thread idle.
 
@@ -354,12 +345,3 @@ def _target(out: Vector | None, shape: tuple[int, ...]) -> Vector:
     ):
         return out
     return np.empty(shape)
-
-
-def _into(out: Vector | None, result: Vector) -> Vector:
-    if out is None or out is result:
-        return result
-    if out.shape != result.shape:
-        raise InputError(f"BinnedMatrix: out must have shape {result.shape}, got {out.shape}.")
-    out[...] = result
-    return out

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import one_blas_thread, row_blocks
-from gramless.matrices.base import ColumnBlock, Vector
+from gramless.matrices.base import ColumnBlock, Vector, check_out, into, operand
 
 _BLOCK_NUMBERS = 1 << 20
 
@@ -67,12 +67,12 @@ class DenseMatrix:
         -------
         array (n_rows,) or (n_rows, K) of float64
         """
-        w = self._operand(w, self.shape[1], "w")
+        w = operand(self, w, self.shape[1], "w")
         result = np.empty((self.shape[0], *w.shape[1:]))
         with one_blas_thread():
             for rows, block in self._row_blocks():
                 result[rows] = block @ w
-        return _into(out, result)
+        return into(self, out, result)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ v``.
@@ -87,17 +87,17 @@ class DenseMatrix:
         -------
         array (n_columns,) or (n_columns, K) of float64
         """
-        v = self._operand(v, self.shape[0], "v")
+        v = operand(self, v, self.shape[0], "v")
         result = np.zeros((self.shape[1], *v.shape[1:]))
         with one_blas_thread():
             for rows, block in self._row_blocks():
                 result += block.T @ v[rows]
-        return _into(out, result)
+        return into(self, out, result)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``, an array of float64: every column is touched."""
         product = self.rmatvec(v)
-        _check_out(out, product)
+        check_out(self, out, product.shape)
         out += product
 
     def row_gram(self) -> NDArray[np.float64]:
@@ -109,7 +109,7 @@ class DenseMatrix:
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
         ones = np.ones(self.shape[0]) if weights is None else weights
-        weights = self._operand(ones, self.shape[0], "weights")
+        weights = operand(self, ones, self.shape[0], "weights")
         result = np.zeros(self.shape[1])
         with one_blas_thread():
             for rows, block in self._row_blocks():
@@ -132,25 +132,3 @@ class DenseMatrix:
         """Yield blocks of rows as float64, no larger for any number of threads."""
         for a, b in row_blocks(self.shape[0], max(1, _BLOCK_NUMBERS // max(1, self.shape[1]))):
             yield slice(a, b), np.asarray(self.array[a:b], np.float64)
-
-    def _operand(self, vector: Vector, length: int, name: str) -> Vector:
-        vector = np.asarray(vector, np.float64, order="C")
-        if vector.ndim not in (1, 2) or vector.shape[0] != length:
-            raise InputError(
-                f"DenseMatrix of shape {self.shape}: {name} must have {length} rows and at "
-                f"most two dimensions, got shape {vector.shape}."
-            )
-        return vector
-
-
-def _check_out(out: Vector, result: Vector) -> None:
-    if out.shape != result.shape:
-        raise InputError(f"DenseMatrix: out must have shape {result.shape}, got {out.shape}.")
-
-
-def _into(out: Vector | None, result: Vector) -> Vector:
-    if out is None:
-        return result
-    _check_out(out, result)
-    out[...] = result
-    return out

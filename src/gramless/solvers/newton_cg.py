@@ -26,7 +26,6 @@ from gramless.solvers.objective import Callback, Problem, Solution, columns, req
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
-    RowSample,
     SampledRows,
     energy,
 )
@@ -126,7 +125,7 @@ class _State:
         self.ridge = problem.penalty.diagonal(self.weights[:, 0])
         self.responses = np.zeros_like(self.targets, dtype=float)
         self.products = 0
-        self.sample: RowSample | None = None
+        self.preconditioner = options.preconditioner.drawn(problem.matrix)
         self._differentiate()
         self.at_zero, self.scale = self.gradient, self.norm
         if start is not None:
@@ -266,13 +265,7 @@ class _State:
         """Precondition the ridge problem with the curvatures as weights."""
         penalty = L2(self.problem.penalty.l2 / total, self.problem.penalty.n_free)
         ridge = replace(self.problem, loss=Squared(), penalty=penalty, sample_weight=weights)
-        preconditioner = self.options.preconditioner
-        if not isinstance(preconditioner, SampledRows) or not weights.all():
-            return preconditioner.inverse(ridge)
-        # The same rows serve all steps: their products with each other cost more than the rest.
-        if self.sample is None:
-            self.sample = preconditioner.draw(ridge.matrix, ridge.row_weights)
-        return self.sample.with_weights(weights).inverse(ridge)
+        return self.preconditioner.inverse(ridge)
 
     def _mean_losses(self, responses: Vector) -> NDArray[np.float64]:
         losses = self.problem.loss.value(responses, self.targets)

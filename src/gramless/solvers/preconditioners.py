@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import scipy.linalg
@@ -47,6 +47,9 @@ class Preconditioner(Protocol):
 
     def inverse(self, problem: Problem) -> Inverse:
         """Return the operator for a problem."""
+
+    def drawn(self, matrix: FeatureMatrix) -> Preconditioner:
+        """Return the same for problems over one matrix, what they share done once."""
 
 
 def energy(inverse: Inverse, residual: Vector, coefficients: Vector | None = None) -> Vector:
@@ -111,8 +114,16 @@ class SampledInverse:
             self.rows.add_rmatvec(shares, direction)
 
 
+class _NothingShared:
+    """Preconditioners whose problems share nothing more."""
+
+    def drawn(self, matrix: FeatureMatrix) -> Self:
+        """Return itself."""
+        return self
+
+
 @dataclass(frozen=True)
-class Identity:
+class Identity(_NothingShared):
     """No preconditioning: plain conjugate gradients, as in RB16."""
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -121,7 +132,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Jacobi:
+class Jacobi(_NothingShared):
     """The exact diagonal of the Hessian.
 
     Within a grid the columns of a binned matrix are disjoint, so the weighted
@@ -138,7 +149,7 @@ class Jacobi:
 
 
 @dataclass(frozen=True)
-class RootJacobi:
+class RootJacobi(_NothingShared):
     """The square root of the exact diagonal, halfway between plain and Jacobi.
 
     Full bins are slowed down as far as they must be, and the cluster of
@@ -183,6 +194,10 @@ class SampledRows:
         """Draw the rows, weigh them as the problem does, and factorise."""
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
+    def drawn(self, matrix: FeatureMatrix) -> DrawnRows:
+        """Return the preconditioner that weighs the same rows anew for each problem."""
+        return DrawnRows(self, self.draw(matrix, np.ones(matrix.shape[0])))
+
     def draw(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> RowSample:
         """Return the preconditioner of all problems with these rows and weights."""
         candidates = np.flatnonzero(row_weights)
@@ -200,7 +215,7 @@ class SampledRows:
 
 
 @dataclass(frozen=True)
-class RowSample:
+class RowSample(_NothingShared):
     """Rows drawn once, for a path of penalties: see :class:`SampledRows`."""
 
     chosen: NDArray[np.intp] = field(repr=False)
@@ -245,6 +260,24 @@ class RowSample:
             self._factors[mu] = factor
         diagonal = np.full(self.rows.shape[1], 1.0 / mu)
         return SampledInverse(diagonal, mu, self.rows, self.roots, factor)
+
+
+@dataclass(frozen=True)
+class DrawnRows(_NothingShared):
+    """Rows drawn once, for problems of any row weights: see :meth:`SampledRows.drawn`.
+
+    Their products with each other, half of the work, are kept. Where some rows of
+    the matrix have no weight, others are drawn from the rest.
+    """
+
+    otherwise: SampledRows
+    sample: RowSample
+
+    def inverse(self, problem: Problem) -> SampledInverse:
+        """Weigh the rows as the problem does, and factorise."""
+        if not problem.row_weights.all():
+            return self.otherwise.inverse(problem)
+        return self.sample.with_weights(problem.row_weights).inverse(problem)
 
 
 def _factorised(mu: float, gram: NDArray[np.float64]) -> NDArray[np.float64]:
