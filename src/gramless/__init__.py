@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "GrownBinning": "gramless.estimators.grown",
     "KernelClassifier": "gramless.estimators.classifier",
     "KernelRegressor": "gramless.estimators.regressor",
     "RandomBinning": "gramless.features.binning",
@@ -19,6 +20,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "GrownBinning",
     "KernelClassifier",
     "KernelRegressor",
     "RandomBinning",
@@ -29,6 +31,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gramless.estimators.classifier import KernelClassifier
+    from gramless.estimators.grown import GrownBinning
     from gramless.estimators.persistence import load, save
     from gramless.estimators.regressor import KernelRegressor
     from gramless.features.binning import RandomBinning

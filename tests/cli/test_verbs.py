@@ -197,7 +197,12 @@ def test_a_search_is_told_line_by_line(write, shell, tmp_path):
 def test_what_fit_tells(write, shell, tmp_path):
     data = write("a.csv", ("size", "kind"))
     text = shell("fit", data, "-m", tmp_path / "m", *QUICK).stdout
-    for said in ("classification (the target holds text)", "2: cheap, dear", "8 grids", "kB)"):
+    for said in (
+        "classification (the target holds text)",
+        "2: cheap, dear",
+        "8 random grids",
+        "kB)",
+    ):
         assert said in text
     assert shell.json("fit", data, "-m", tmp_path / "m", *QUICK)["target"] == "kind"
 
@@ -205,7 +210,7 @@ def test_what_fit_tells(write, shell, tmp_path):
 def test_inspect_for_people(fitted, shell, tmp_path):
     _, model = fitted("a.csv", chosen=("size", "weight", "kind"))
     text = shell("inspect", model).stdout
-    for said in ("KernelClassifier", "2: size, weight", "2: cheap, dear", "standard", "laplacian"):
+    for said in ("KernelClassifier", "2: size, weight", "2: cheap, dear", "standard", "random"):
         assert said in text
     assert ["relevance", "equal"] in [line.split() for line in text.splitlines()]
     save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")

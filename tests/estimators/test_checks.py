@@ -36,7 +36,9 @@ def test_with_no_argument(estimator: Any, check: Check) -> None:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        KernelRegressor("binning", bandwidth=1.0, alpha=0.01, scaling="standard", solver="cg"),
+        KernelRegressor(
+            "binning", bandwidth=1.0, alpha=0.01, scaling="standard", solver="cg", n_posterior=3
+        ),
         KernelClassifier("binning", scaling="none", relevance="equal", n_jobs=1),
     ]
 )

@@ -358,10 +358,11 @@ def forged(source, target, change, *, sign=True):
 
 
 def retensored(source, target, changed):
-    """Write a file with other arrays under the old names, with checksums that fit."""
+    """Write a file with other arrays, or without some, with checksums that fit."""
     metadata = split(source)[0]["__metadata__"]
     tensors = {**load_file(source), **changed}
-    save_file({name: array.copy() for name, array in tensors.items()}, target)
+    kept = {name: array.copy() for name, array in tensors.items() if array is not None}
+    save_file(kept, target)
     entries, data = split(target)
     join(target, {"__metadata__": metadata, **entries}, data)
 
@@ -418,6 +419,13 @@ def put(*path):
 FEATURES = ("state", "features_", "model")
 KERNEL = ("params", "features", "model", "params", "kernel")
 ONE_NUMBER = {"dict": {"dtype": "float32", "columns": [{"dict": {"name": "a", "fill": 0.5}}]}}
+FOUR_NUMBERS = {
+    "dict": {
+        "dtype": "float32",
+        "columns": [{"dict": {"name": name, "fill": 0.5}} for name in "abcd"],
+    }
+}
+INPUTS = ("state", "inputs_", "fields")
 REGRESSOR = {"class": "KernelRegressor", "params": {}}
 HOSTILE = {
     "no state": put("state", None),
@@ -443,14 +451,21 @@ HOSTILE = {
     "no classes": put("state", "classes_", None),
     "classes too few": put("state", "classes_", {"text": ["a", "b"], "object": True}),
     "classes mixed": put("state", "classes_", {"text": ["a", 2, None], "object": True}),
-    "inputs": put("state", "n_features_in_", 5),
+    "number of inputs": put("state", "n_features_in_", 5),
     "inputs of the map": put(*FEATURES, "state", "n_features_in_", 5),
     "names": put("state", "feature_names_in_", {"text": ["a"], "object": True}),
     "scaler": put("state", "scaler_", None),
     "scaler kind": put("state", "scaler_", "fields", "kind", "quantile"),
     "scaler field": put("state", "scaler_", "fields", "surprise", 1),
-    "encoder": put("state", "encoder_", {"encoder": {"dict": {"columns": [], "dtype": "f4"}}}),
-    "encoder that does not fit": put("state", "encoder_", {"encoder": ONE_NUMBER}),
+    "inputs": put("state", "inputs_", None),
+    "encoder": put(*INPUTS, "encoder", {"encoder": {"dict": {"columns": [], "dtype": "f4"}}}),
+    "encoder that does not fit": put(*INPUTS, "encoder", {"encoder": ONE_NUMBER}),
+    "encoder beside gaps": put(*INPUTS, "encoder", {"encoder": FOUR_NUMBERS}),
+    "no encoder": put(*INPUTS, "encoder", [1]),
+    "gaps": put(*INPUTS, "gaps", 3),
+    "gaps that do not fit": put(*INPUTS, "gaps", "fields", "fill", [1.0, 2.0]),
+    "categories": put(*INPUTS, "categorical", [True, False, True, True]),
+    "scaler categories": put("state", "scaler_", "fields", "categorical", 1),
     "seed": put(*FEATURES, "state", "seed_", "0"),
     "infinite": put("state", "alpha_", {"float": "1e999"}),
     "alpha": put("state", "alpha_", True),
@@ -461,6 +476,32 @@ HOSTILE = {
 def test_forged_content_is_refused(kind, model_file, there):
     forged(model_file, there, HOSTILE[kind])
     refused(there)
+
+
+def test_files_written_before_arrays_could_have_gaps(model_file, there):
+    def change(model):
+        del model["state"]["inputs_"], model["state"]["scaler_"]["fields"]["categorical"]
+        del model["params"]["categorical_features"]
+        model["state"]["encoder_"] = None
+
+    source = there.with_name("source")
+    retensored(model_file, source, {"inputs_.gaps.fill": None, "inputs_.gaps.marked": None})
+    forged(source, there, change)
+    same(load(there).predict(NEW), load(model_file).predict(NEW))
+    with pytest.raises(ValueError, match="NaN"):
+        load(there).predict(NEW * np.nan)
+
+
+def test_files_with_categories_as_columns_are_told_apart(there):
+    source = there.with_name("source")
+    save(KernelRegressor(small(), **FAST).fit(mixed_table(), NUMBERS), source)
+
+    def change(model):
+        config = model["state"]["inputs_"]["fields"]["encoder"]["encoder"]["dict"]
+        config["columns"][2]["dict"]["other"] = False
+
+    forged(source, there, change)
+    assert "fit the model again" in refused(there)
 
 
 def containers(value):

@@ -70,8 +70,8 @@ def fitted(task: str, loss: str, k: int, l1_ratio: float) -> tuple[Any, Problem,
     solved: list[tuple[Problem, Solution]] = []
     original = GridDescent.solve
 
-    def solve(self: GridDescent, problem: Problem, *rest: Any) -> Solution:
-        solution = original(self, problem, *rest)
+    def solve(self: GridDescent, problem: Problem, *rest: Any, **named: Any) -> Solution:
+        solution = original(self, problem, *rest, **named)
         solved.append((problem, solution))
         return solution
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
 from gramless.datasets import Table
+from gramless.features import table as table_module
 from gramless.features.table import MAX_CATEGORIES, TableEncoder, is_frame
 
 pd = pytest.importorskip("pandas")
@@ -43,8 +44,6 @@ PANDAS_COLUMNS = {
     "int": (pd.Series([1, 2, 3]), [1, 2, 3]),
     "nullable int": (pd.Series([1, 2, 3], dtype="Int64"), [1, 2, 3]),
     "uint8": (pd.Series([1, 2, 255], dtype="uint8"), [1, 2, 255]),
-    "bool": (pd.Series([True, False, True]), [1, 0, 1]),
-    "nullable bool": (pd.Series([True, False, True], dtype="boolean"), [1, 0, 1]),
     "sparse": (pd.Series(pd.arrays.SparseArray([0, 0, 5])), [0, 0, 5]),
     "dates": (pd.Series(pd.to_datetime(["1970-01-02", "1970-01-01", "2000-01-01"])),
               [DAY, 0, 946684800]),
@@ -64,11 +63,11 @@ def test_pandas_numbers_pass(kind):
     names, X = encoded(pd.DataFrame({"a": column}))
     assert names == ("a",)
     np.testing.assert_array_equal(X[:, 0], expected)
+    assert not TableEncoder().fit(pd.DataFrame({"a": column})).categorical_outputs.any()
 
 
 POLARS_COLUMNS = {
     "int": ([1, 2, 3], pl.Int64, [1, 2, 3]),
-    "bool": ([True, False, True], pl.Boolean, [1, 0, 1]),
     "date": ([dt.date(1970, 1, 2)] * 3, pl.Date, [DAY] * 3),
     "datetime": ([dt.datetime(1970, 1, 1, 0, 0, 1)] * 3, pl.Datetime("us", "Europe/Paris"), None),
     "time": ([dt.time(0, 1, 0, 500000)] * 3, pl.Time, [60.5] * 3),
@@ -103,9 +102,11 @@ def test_polars_numbers_pass(kind):
 )
 def test_a_missing_number_is_the_median_and_marked(column):
     frame = (pd if isinstance(column, pd.Series) else pl).DataFrame({"a": column})
-    names, X = encoded(frame)
-    assert names == ("a", "a (missing)")
-    np.testing.assert_array_equal(X, [[1, 0], [2, 1], [3, 0]])
+    encoder = TableEncoder().fit(frame)
+    assert encoder.output_names == ("a", "a (missing)")
+    assert encoder.categorical_outputs.tolist() == [False, True]
+    assert encoder.categorical == ()
+    np.testing.assert_array_equal(encoder.transform(frame), [[1, 0], [2, 1], [3, 0]])
 
 
 def test_a_number_missing_only_later_is_the_median_unmarked():
@@ -133,52 +134,91 @@ TEXT = {
 
 @pytest.mark.parametrize("fitted", TEXT)
 @pytest.mark.parametrize("applied", TEXT)
-def test_text_is_one_hot_whatever_holds_it(fitted, applied):
+def test_text_is_one_column_of_codes_whatever_holds_it(fitted, applied):
     encoder = TableEncoder().fit(TEXT[fitted])
-    assert encoder.output_names == ("t=(missing)", "t=a", "t=b")
-    assert encoder.categorical == ("t",)
-    expected = [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
-    np.testing.assert_array_equal(encoder.transform(TEXT[applied]), expected)
+    assert encoder.output_names == encoder.categorical == ("t",)
+    assert encoder.columns[0].categories == ("", "b", "a")
+    assert encoder.categorical_outputs.tolist() == [True]
+    np.testing.assert_array_equal(encoder.transform(TEXT[applied])[:, 0], [1, 2, 0, 1])
 
 
 def test_categories_that_are_numbers_match_their_text():
     encoder = TableEncoder().fit(pd.DataFrame({"t": pd.Categorical([3, 1, 3])}))
-    assert encoder.output_names == ("t=1", "t=3")
+    assert encoder.columns[0].categories == ("3", "1")
     for same in ([3, 1], [3.0, 1.0], ["3", "1"]):
         frame = pd.DataFrame({"t": same})
-        np.testing.assert_array_equal(encoder.transform(frame), [[0, 1], [1, 0]])
+        np.testing.assert_array_equal(encoder.transform(frame), [[0], [1]])
 
 
-def test_truth_values_and_numbers_may_come_as_text():
-    encoder = TableEncoder().fit(pd.DataFrame({"b": [True, False], "n": [1.5, 2]}))
-    table = Table({"b": objects("True", "false"), "n": objects(" 2.5", "")})
-    np.testing.assert_array_equal(encoder.transform(table), [[1, 2.5], [0, 1.75]])
-    truth = TableEncoder().fit(Table({"b": objects("True", "False")}))
-    np.testing.assert_array_equal(truth.transform(pd.DataFrame({"b": [True]})), [[0, 1]])
+@pytest.mark.parametrize("chosen", [["n"], [1], [False, True, False], np.array([0, 1, 0], bool)])
+def test_numbers_may_be_named_categories(chosen):
+    frame = pd.DataFrame({"x": [0.5, 1.5, 2.5], "n": [7.0, np.nan, 7.0], "t": ["a", "b", "a"]})
+    encoder = TableEncoder().fit(frame, chosen)
+    assert encoder.categorical == ("n", "t")
+    assert encoder.columns[1].categories == ("", "7")
+    later = pd.DataFrame({"x": [1.0] * 4, "n": ["7", 7, None, 8.5], "t": ["a"] * 4})
+    np.testing.assert_array_equal(encoder.transform(later)[:, 1], [1, 1, 0, 2])
 
 
-def test_an_unseen_category_is_all_zeros():
-    encoder = TableEncoder().fit(pd.DataFrame({"t": ["a", "b"]}))
-    X = encoder.transform(pd.DataFrame({"t": ["z", None, "a"]}))
-    np.testing.assert_array_equal(X, [[0, 0], [0, 0], [1, 0]])
+@pytest.mark.parametrize("chosen", [["z"], [3], ["x", None], [True], "x"])
+def test_columns_named_that_are_none(chosen):
+    with pytest.raises(InputError, match="categorical_features"):
+        TableEncoder().fit(pd.DataFrame({"x": [0.5], "n": [7], "t": ["a"]}), chosen)
 
 
-def test_rare_and_unseen_categories_share_a_column():
-    common = [f"c{i:03}" for i in range(MAX_CATEGORIES - 1)]
-    cells = common * 2 + ["rare", "seldom", None]
+TRUTHS = {
+    "pandas": pd.DataFrame({"b": [True, False, True]}),
+    "pandas nullable": pd.DataFrame({"b": pd.Series([True, False, True], dtype="boolean")}),
+    "pandas object": pd.DataFrame({"b": pd.Series([True, False, True], dtype=object)}),
+    "polars": pl.DataFrame({"b": [True, False, True]}),
+    "table": Table({"b": objects("True", "False", "True")}),
+}
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+def test_truth_values_are_categories_whatever_spells_them(kind):
+    encoder = TableEncoder().fit(TRUTHS[kind])
+    assert encoder.categorical == ("b",)
+    assert encoder.columns[0].categories == ("True", "False")
+    for spelled in (*TRUTHS.values(), *({"b": b} for b in ([1, 0, 1], ["true", "FALSE", "1"]))):
+        codes = encoder.transform(pd.DataFrame(spelled) if isinstance(spelled, dict) else spelled)
+        np.testing.assert_array_equal(codes[:, 0], [0, 1, 0])
+
+
+@pytest.mark.parametrize("module", [pd, pl])
+def test_a_missing_truth_value_is_a_category(module):
+    encoder = TableEncoder().fit(module.DataFrame({"b": [True, None, True]}))
+    assert encoder.columns[0].categories == ("", "True")
+    codes = encoder.transform(module.DataFrame({"b": [None, True, False]}))
+    np.testing.assert_array_equal(codes[:, 0], [0, 1, 2])
+
+
+def test_numbers_may_come_as_text():
+    encoder = TableEncoder().fit(pd.DataFrame({"n": [1.5, 2]}))
+    table = Table({"n": objects(" 2.5", "", "true")})
+    np.testing.assert_array_equal(encoder.transform(table), [[2.5], [1.75], [1]])
+
+
+def test_an_unseen_category_has_a_code_of_its_own():
+    encoder = TableEncoder().fit(pd.DataFrame({"t": ["a", "b", "a"]}))
+    X = encoder.transform(pd.DataFrame({"t": ["z", None, "a", "b"]}))
+    np.testing.assert_array_equal(X[:, 0], [2, 2, 0, 1])
+
+
+def test_rare_and_unseen_categories_share_a_code(monkeypatch):
+    monkeypatch.setattr(table_module, "MAX_CATEGORIES", 4)
+    cells = ["a", "b", "c"] * 2 + ["rare", "seldom", None]
     encoder = TableEncoder().fit(pl.DataFrame({"t": cells}))
-    assert len(encoder.output_names) == MAX_CATEGORIES + 1
-    assert {"t=(missing)", "t=(other)"} < set(encoder.output_names)
-    X = encoder.transform(pl.DataFrame({"t": ["rare", "seldom", "new", "c003"]}))
-    np.testing.assert_array_equal(X[:, -1], [1, 1, 1, 0])
-    np.testing.assert_array_equal(X.sum(axis=1), 1)
+    assert encoder.columns[0].categories == ("", "a", "b", "c")
+    X = encoder.transform(pl.DataFrame({"t": ["rare", "seldom", "new", "c", None]}))
+    np.testing.assert_array_equal(X[:, 0], [4, 4, 4, 3, 0])
 
 
-def test_exactly_the_limit_needs_no_other_column():
-    names, X = encoded(pl.DataFrame({"t": [f"c{i}" for i in range(MAX_CATEGORIES)]}))
-    assert len(names) == MAX_CATEGORIES
-    assert "t=(other)" not in names
-    np.testing.assert_array_equal(np.sort(X.argmax(axis=1)), np.arange(MAX_CATEGORIES))
+def test_tens_of_thousands_of_categories_stay_apart():
+    cells = [f"c{i}" for i in range(MAX_CATEGORIES)]
+    X = encoded(pl.DataFrame({"t": cells}))[1]
+    assert X.dtype == np.float32
+    assert len(np.unique(X)) == MAX_CATEGORIES
 
 
 def test_precision_is_that_of_the_widest_number():
@@ -187,6 +227,8 @@ def test_precision_is_that_of_the_widest_number():
     assert TableEncoder().fit(Table({**single, "b": np.array([0.1])})).dtype == np.float64
     assert encoded(pd.DataFrame({"i": np.array([2**24 + 1])}))[1][0, 0] == 2**24 + 1
     assert encoded(pd.DataFrame({"i": np.array([1], np.int16), "b": [True]}))[1].dtype == np.float32
+    named = TableEncoder().fit(Table({"b": np.array([0.1])}), ["b"])
+    assert named.dtype == np.float32
 
 
 def test_columns_are_matched_by_name():
@@ -248,8 +290,8 @@ def test_odd_column_names():
 def test_other_objects_are_categories():
     frame = pd.DataFrame({"bins": pd.cut([1.0, 9.0], 2), "pair": [(1, 2), (3, 4)]})
     names, X = encoded(frame)
-    assert len(names) == 4
-    np.testing.assert_array_equal(X.sum(axis=1), 2)
+    assert names == ("bins", "pair")
+    np.testing.assert_array_equal(np.sort(X, axis=0), [[0, 0], [1, 1]])
 
 
 CELLS = st.one_of(st.none(), st.text(max_size=4), st.floats(allow_infinity=False), st.booleans())
@@ -279,6 +321,7 @@ def test_plain_data_describe_an_encoder_fully(rows):
         {"fill": None, "categories": ["a", "a"]},
         {"fill": None, "categories": [1]},
         {"surprise": 1},
+        {"other": True},
     ],
 )
 def test_foreign_data_are_checked(change):

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
-from gramless.estimators import base
 from gramless.losses import Huber, Logistic, Loss, Squared
 from gramless.matrices.base import Vector
 from gramless.penalties import L2, ElasticNet
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.tuning import alpha as tuning
+from gramless.tuning import planning
 from gramless.tuning.alpha import Goal, mean_loss, search_alpha
 from gramless.tuning.data import Data
 from gramless.tuning.search import ALPHAS, Choices, Search, Settings
@@ -35,7 +35,7 @@ def made_search(
     targets: Vector = NUMBERS, n_grids: int = 24, intercept: bool = True, **more: Any
 ) -> Search:
     data = Data(X, targets, more.pop("weight", None), score, intercept)
-    choices = Choices(("standard",), np.asarray(2.0), None, False)
+    choices = Choices(("standard",), np.asarray(2.0), None, "equal")
     return Search(data, RandomBinning(n_grids=n_grids, random_state=0), choices, 0, 1, **more)
 
 
@@ -233,7 +233,7 @@ def test_trials_of_a_fit(
         calls.append((goal, search.trials[before:], settings, found))
         return found
 
-    monkeypatch.setattr(base, "search_alpha", recorded)
+    monkeypatch.setattr(planning, "search_alpha", recorded)
     options = {"bandwidth": 2.0, "scaling": "standard", "relevance": "equal", "random_state": 0}
     n_grids = 300 if l1_ratio == 1.0 else 24
     model = made(RandomBinning(n_grids=n_grids), loss=loss, l1_ratio=l1_ratio, **options)
@@ -260,7 +260,7 @@ def test_no_path_where_alpha_is_given_or_squares_are_enough(
     def never(*arguments: Any) -> Settings:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(base, "search_alpha", never)
+    monkeypatch.setattr(planning, "search_alpha", never)
     features = RandomBinning(n_grids=8)
     KernelRegressor(features, l1_ratio=1.0, alpha=1e-3, random_state=0).fit(X, NUMBERS)
     KernelRegressor(features, bandwidth=1.0, random_state=0).fit(X, NUMBERS)

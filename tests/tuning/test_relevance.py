@@ -79,6 +79,23 @@ def test_whole_numbers_move_by_fractions() -> None:
     assert relevance.argmax() == 1
 
 
+def test_categories_move_to_those_of_other_rows(X: NDArray) -> None:
+    effects = np.array([3.0, -1.0, 0.0, 2.0, -3.0])
+    rows, codes = X.copy(), np.random.default_rng(2).integers(0, 5, size=(2, 1500))
+    rows[:, 1:3] = codes.T
+    mask = np.array([False, True, True, False])
+    binning = RandomBinning(bandwidth=3.0, categorical=mask, n_grids=64, random_state=0)
+    problem = Problem(binning.fit_matrix(rows), effects[codes[0]] + X[:, 0], L2(1e-4))
+    weights = ConjugateGradient().solve(problem).weights
+    relevance = learned_relevance(binning, weights, rows[:300], np.full(4, 0.3), mask)
+    assert np.argsort(-relevance)[:2].tolist() == [1, 0]
+    assert relevance[1] > 3 * relevance[2]
+    # Steps say nothing about categories, nor do their numbers.
+    steps = np.array([0.3, 1e6, 1e-6, 0.3])
+    again = learned_relevance(binning, weights, rows[:300], steps, mask)
+    np.testing.assert_array_equal(again, relevance)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_learned_weights_beat_equal_ones_where_half_the_inputs_are_noise(seed: int) -> None:
     X, y = friedman1(3500, seed=seed)

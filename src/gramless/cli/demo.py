@@ -9,6 +9,7 @@ import typer
 
 from gramless.cli.options import AsJson, Debug, Jobs
 from gramless.cli.report import Report, facts, listing, number, reporting, sized
+from gramless.cli.told import bandwidth_of, kind_of_grids, relevance_of
 
 if TYPE_CHECKING:
     from gramless.cli.contest import Entry
@@ -71,8 +72,6 @@ def _tell(
     model: Path,
     picture: Path | None,
 ) -> None:
-    import numpy as np
-
     rows = [
         [
             entry.name,
@@ -86,12 +85,12 @@ def _tell(
     sizes = f"{len(digits.y_train):,} digits to learn from, {len(digits.y_test):,} to judge"
     columns = ["method", "test error", "fit s", "predict s", "size"]
     fitted = entries[0].model
-    relevance = "equal" if fitted.settings_.relevance is None else "learned"
     own = {
-        "chosen": f"{fitted.scaler_.kind} scaling, bandwidth {number(np.mean(fitted.bandwidth_))}, "
-        f"{relevance} relevance of pixels, alpha {number(fitted.alpha_)}; "
+        "chosen": f"{fitted.scaler_.kind} scaling, bandwidth {bandwidth_of(fitted)}, "
+        f"{relevance_of(fitted)} relevance of pixels, alpha {number(fitted.alpha_)}; "
         f"{len(fitted.search_)} trials",
-        "features": f"{len(fitted.features_.n_bins_):,} random grids, {len(fitted.coef_):,} bins",
+        "features": f"{len(fitted.features_.n_bins_):,} {kind_of_grids(fitted)}, "
+        f"{len(fitted.coef_):,} bins",
         "solver": f"{fitted.status_} after {fitted.n_iter_} iterations",
         "compiling": f"{compiling:.1f} s; only the first run of an installation compiles",
         "rivals": "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:]),

@@ -14,6 +14,7 @@ from gramless.base.errors import InputError
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, auto_or_number, names
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import Report, facts, number, reporting, sized
+from gramless.cli.told import bandwidth_of, kind_of_grids, relevance_of
 
 Scaling = Literal["auto", "standard", "quantile", "none"]
 
@@ -40,10 +41,19 @@ KernelName = Annotated[
     ),
 ]
 Grids = Annotated[
-    int | None,
+    str,
     typer.Option(
-        "--n-grids", min=1, help="Random grids; by default 512 or, on small tables, up to 2,048."
+        metavar="auto|random|grown",
+        help="Draw grids over all inputs, or choose grids over a few inputs each.",
     ),
+]
+NumberOfGrids = Annotated[
+    int | None,
+    typer.Option("--n-grids", min=1, help="By default as many as are worth their time."),
+]
+TimeBudget = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then."),
 ]
 LossName = Annotated[
     str,
@@ -79,7 +89,9 @@ def fit(
     categorical: Categorical = None,
     weight: Weight = None,
     kernel: KernelName = "laplacian",
-    n_grids: Grids = None,
+    grids: Grids = "auto",
+    n_grids: NumberOfGrids = None,
+    time_budget: TimeBudget = None,
     loss: LossName = "squared",
     bandwidth: Bandwidth = "auto",
     alpha: Alpha = "auto",
@@ -103,6 +115,9 @@ def fit(
         "alpha": auto_or_number(alpha, "--alpha"),
         "l1_ratio": l1_ratio,
         "scaling": scaling,
+        "grids": grids,
+        "n_grids": "auto" if n_grids is None else n_grids,
+        "time_budget": time_budget,
         "random_state": seed,
         "n_jobs": n_jobs,
     }
@@ -112,7 +127,7 @@ def fit(
         with report.stage("read", f"reading {data}"):
             rows = training_rows(read_data(data, categorical=text), target, chosen, weight)
         kind, reason = decide_task(rows.y, task)
-        estimator = _estimator(kind, kernel, n_grids, options)
+        estimator = _estimator(kind, kernel, options)
         with report.stage("fit", "fitting") as say, _lines(report, say, verbose):
             estimator.fit(rows.X, labels_of(rows.y, kind), sample_weight=rows.weight)
         with report.stage("save", f"saving {model}"):
@@ -130,13 +145,13 @@ def _check_place(model: Path, data: Path) -> None:
         raise InputError(f"--model {model} is a folder or the data; name another file.")
 
 
-def _estimator(task: str, kernel: str, n_grids: int | None, options: dict[str, Any]) -> Any:
+def _estimator(task: str, kernel: str, options: dict[str, Any]) -> Any:
     from gramless import KernelClassifier, KernelRegressor, RandomBinning
     from gramless.estimators.base import LEAST_GRIDS
 
     features: Any = "binning"
-    if kernel != "laplacian" or n_grids is not None:
-        features = RandomBinning(_kernel(kernel), n_grids=n_grids or LEAST_GRIDS)
+    if kernel != "laplacian":
+        features = RandomBinning(_kernel(kernel), n_grids=LEAST_GRIDS)
     made = KernelClassifier if task == "classification" else KernelRegressor
     return made(features, verbose=1, **options)
 
@@ -186,7 +201,8 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "inputs": model.n_features_in_,
         "classes": getattr(model, "classes_", None),
         "scaling": model.scaler_.kind,
-        "bandwidth": np.asarray(model.bandwidth_),
+        "grids_kind": model.settings_.grids,
+        "bandwidth": None if model.bandwidth_ is None else np.asarray(model.bandwidth_),
         "relevance": model.relevance_,
         "alpha": model.alpha_,
         "grids": len(model.features_.n_bins_),
@@ -195,6 +211,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "trials": len(model.search_),
         "iterations": model.n_iter_,
         "status": model.status_,
+        "limits": model.limits_,
         "loss": model.loss_.name,
         "seconds": report.seconds,
     }
@@ -204,13 +221,15 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
         "classes": _classes(document["classes"]),
         "scaling": model.scaler_.kind,
-        "bandwidth": number(float(np.mean(model.bandwidth_))),
-        "relevance": "equal" if model.settings_.relevance is None else "learned",
+        "bandwidth": bandwidth_of(model),
+        "relevance": relevance_of(model),
         "alpha": number(model.alpha_),
-        "features": f"{document['grids']:,} grids, {n_columns:,} bins{_left_out(model)}",
+        "features": f"{document['grids']:,} {kind_of_grids(model)}, {n_columns:,} bins"
+        f"{_left_out(model)}",
         "loss": model.loss_.name,
         "solver": f"{model.status_} after {model.n_iter_} iterations",
         "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
+        "limits": "; ".join(model.limits_) or None,
         "model": f"{path} ({sized(document['bytes'])})",
     }
     report.result(document, facts(shown))

@@ -141,43 +141,38 @@ def _draw(report: Report, path: Path, model: Any, data: Path, part: str, picture
             "file; --picture needs a model that gramless fit wrote."
         )
     with report.stage("read", f"reading {data}"):
-        rows = _encoded(model, rows_for(model, read_for(model, data, part)))
+        rows = model.inputs_.transform(model, rows_for(model, read_for(model, data, part)))
     with report.stage("draw", "drawing"):
         shown = rows[sampled_rows(rows.shape[0], ROWS)]
         write_picture(_figure(model, model.scaler_.rows(shown, model.n_jobs)), picture)
     return f"{picture}, {shown.shape[0]:,} of {rows.shape[0]:,} rows"
 
 
-def _encoded(model: Any, X: Any) -> Any:
-    """Return the rows as the numbers that the model scales."""
-    from gramless.features.inputs import check_rows, normalise_rows
-
-    if model.encoder_ is None:
-        return check_rows(model, X, reset=False)
-    return normalise_rows(model.encoder_.transform(X))
-
-
 def _figure(model: Any, rows: Any) -> Any:
+    from gramless.features.categories import category_mask
     from gramless.features.pictures import draw_matrix
 
     binning = model.features_
 
     def exact(chosen: NDArray[Any]) -> NDArray[Any]:
-        some, bandwidth = _dense(rows[chosen], binning.bandwidth_)
-        return binning.check_parameters().gram(some, bandwidth=bandwidth)
+        some, used = _dense(rows[chosen])
+        categorical = category_mask(binning.categorical, rows.shape[1])[used]
+        kernel, bandwidth = binning.check_parameters(), binning.bandwidth_[used]
+        return kernel.gram(some, bandwidth=bandwidth, categorical=categorical)
 
-    return draw_matrix(binning.rows_matrix(rows), exact=exact)
+    is_kernel = hasattr(binning, "check_parameters")
+    return draw_matrix(binning.rows_matrix(rows), exact=exact if is_kernel else None)
 
 
-def _dense(rows: Any, bandwidth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return rows as an array, sparse ones without the inputs that are zero in all."""
+def _dense(rows: Any) -> tuple[NDArray[Any], Any]:
+    """Return rows as an array, sparse ones without the inputs that are zero in all, and which."""
     import numpy as np
 
     if not hasattr(rows, "toarray"):
-        return rows, bandwidth
+        return rows, slice(None)
     # One input more, of zeros, says nothing, and serves rows that have no others.
     used = np.union1d(rows.indices, [0])
-    return rows[:, used].toarray(), bandwidth[used]
+    return rows[:, used].toarray(), used
 
 
 def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:
@@ -190,13 +185,20 @@ def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:
         "classes": _brief(fitted.get("classes_")),
         "scaling": settings.get("scaling"),
         "bandwidth": _brief(fitted.get("bandwidth_")),
-        "relevance": ("learned" if settings.get("relevance") else "equal") if settings else None,
+        "relevance": _relevance(settings),
+        "kind of grids": settings.get("grids"),
         "alpha": None if alpha is None else number(alpha),
         "grids": f"{bins['widths_']['shape'][0]:,}",
         "bins": f"{bins['keys']['shape'][0]:,}",
         "trials": len(fitted["search_"]) if "search_" in fitted else None,
         "solver": _solver(fitted),
     }
+
+
+def _relevance(settings: dict[str, Any]) -> str | None:
+    if not settings or settings.get("grids", "random") != "random":
+        return None
+    return "learned" if settings.get("relevance") else "equal"
 
 
 def _params(params: dict[str, Any]) -> dict[str, Any]:

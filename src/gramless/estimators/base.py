@@ -10,24 +10,30 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import row_blocks, thread_count
-from gramless.estimators.parameters import check_count, check_number
+from gramless.estimators.inputs import RowInputs
+from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
 from gramless.features.binning import RandomBinning
-from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_rows
-from gramless.features.scaling import SCALINGS, Scaler, ScalingKind
-from gramless.features.table import TableEncoder, is_frame
+from gramless.features.binning_map import BinningMap
+from gramless.features.inputs import Rows
+from gramless.features.scaling import SCALINGS, ScalingKind
+from gramless.features.table import TableEncoder
 from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Solver
-from gramless.tuning.alpha import Goal, mean_loss, search_alpha
+from gramless.tuning.alpha import Goal, mean_loss
+from gramless.tuning.conformal import Conformal
 from gramless.tuning.data import Data, Score
-from gramless.tuning.search import Choices, Search, Settings
+from gramless.tuning.judging import Judged
+from gramless.tuning.planning import LEAST_TO_GROW, Plan, Planner, can_grow
+from gramless.tuning.search import RELEVANCES, Choices, Search
 
 FEATURE_MAPS = {"binning": RandomBinning}
 """Feature maps by name."""
@@ -36,13 +42,15 @@ LEAST_GRIDS, MOST_GRIDS = 512, 2048
 _DEFAULT_NONZEROS = 1 << 24
 """A feature map given by name has as many grids as this allows, between the two bounds."""
 
-_ENOUGH_TO_SEARCH = 40
-_DEFAULT_ALPHA = 1e-3
 _PREDICT_ROWS = 65_536
+_SOLVE_SHARE = 0.95
+"""Of a time budget, after which the final solve stops."""
 
 
 class KernelMachine(BaseEstimator, ABC):
     """Common base of :class:`KernelRegressor` and :class:`KernelClassifier`."""
+
+    errors_: Conformal | None
 
     _free_intercept: ClassVar[bool]
     _losses: ClassVar[dict[str, Loss]]
@@ -55,8 +63,13 @@ class KernelMachine(BaseEstimator, ABC):
         bandwidth: float | Any | str = "auto",
         alpha: float | str = "auto",
         scaling: str = "auto",
+        categorical_features: Any = "auto",
         relevance: str = "auto",
+        grids: str = "auto",
+        n_grids: int | str = "auto",
         l1_ratio: float = 0.0,
+        calibrate: bool | str = "auto",
+        time_budget: float | None = None,
         solver: str | Solver = "auto",
         tol: float = 1e-2,
         max_iter: int = 100,
@@ -69,8 +82,13 @@ class KernelMachine(BaseEstimator, ABC):
         self.bandwidth = bandwidth
         self.alpha = alpha
         self.scaling = scaling
+        self.categorical_features = categorical_features
         self.relevance = relevance
+        self.grids = grids
+        self.n_grids = n_grids
         self.l1_ratio = l1_ratio
+        self.calibrate = calibrate
+        self.time_budget = time_budget
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -84,7 +102,8 @@ class KernelMachine(BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
-            Text and categorical columns of a data frame are encoded.
+            NaN is a missing value, but in sparse rows. Data frames may hold text, dates
+            and categories.
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
         sample_weight : array-like (n_samples,), optional
             Not negative; rows of weight zero count as absent.
@@ -96,10 +115,14 @@ class KernelMachine(BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            On NaN, infinity, one class, wrong shapes or wrong parameters.
+            On infinity, NaN in sparse rows or targets, one class, wrong shapes or wrong parameters.
         """
         self._solver(self._named_loss())
-        rows, y = self._check_training(X, y)
+        deadline = self._deadline()
+        self.inputs_, rows, y = RowInputs.fit(
+            self, X, y, self.categorical_features, self._target_options()
+        )
+        y = self._check_targets(y)
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(
@@ -111,16 +134,32 @@ class KernelMachine(BaseEstimator, ABC):
             rows, y, weight = rows[kept], y[kept], weight[kept] / weight.max()
         weight = self._weigh(y, weight)
         data = Data(
-            rows, self._encode_targets(y, weight), weight, self._score, self._free_intercept
+            rows,
+            self._encode_targets(y, weight),
+            weight,
+            self._score,
+            self._free_intercept,
+            self.inputs_.categorical,
         )
         self.loss_ = self._loss_of(data.n_outputs)
         solver, self.solver_reason_ = self._solver(self.loss_)
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
-        search = self._search(data, clone(feature_map), seed)
-        settings = self._settings(search)
-        self._final_fit(data, feature_map, settings, search, solver)
+        search = self._search(data, clone(feature_map), seed, deadline)
+        plan = self._plan(search, feature_map)
+        self._final_fit(data, plan, solver, deadline)
         return self
+
+    def _deadline(self) -> Deadline:
+        """Return the time budget, which begins now."""
+        if self.time_budget is None:
+            return Deadline()
+        return Deadline(check_number(self, "time_budget", low=1e-3))
+
+    @property
+    def encoder_(self) -> TableEncoder | None:
+        """What turns data frames into numbers; None where the model was fitted on an array."""
+        return self.inputs_.encoder
 
     def _solver(self, loss: Loss) -> tuple[Solver, str]:
         """Check what a solve needs; return the solver and the reason."""
@@ -154,17 +193,6 @@ class KernelMachine(BaseEstimator, ABC):
         """Return the weights of the rows, with those that the targets ask for."""
         return weight
 
-    def _check_training(self, X: Any, y: Any) -> tuple[Rows, NDArray]:
-        self.encoder_ = None
-        if is_frame(X):
-            self.encoder_ = TableEncoder().fit(X)
-        encoded = X if self.encoder_ is None else self.encoder_.transform(X)
-        rows, y = validate_data(self, encoded, y, **ROW_OPTIONS, **self._target_options())
-        if self.encoder_ is not None:
-            self.feature_names_in_ = np.asarray(self.encoder_.names, dtype=object)
-            self.n_features_in_ = len(self.feature_names_in_)
-        return normalise_rows(rows), self._check_targets(y)
-
     def _feature_map(self, data: Data, seed: int) -> RandomBinning:
         if isinstance(self.features, str):
             if self.features not in FEATURE_MAPS:
@@ -174,8 +202,9 @@ class KernelMachine(BaseEstimator, ABC):
                     f"RandomBinning(n_grids=1024)."
                 )
             affordable = _DEFAULT_NONZEROS // (data.rows.shape[0] * data.n_outputs)
+            by_rule = int(np.clip(affordable, LEAST_GRIDS, MOST_GRIDS))
             return FEATURE_MAPS[self.features](
-                n_grids=int(np.clip(affordable, LEAST_GRIDS, MOST_GRIDS)),
+                n_grids=self._given_grids() or by_rule,
                 random_state=seed,
                 n_jobs=self.n_jobs,
             )
@@ -186,73 +215,95 @@ class KernelMachine(BaseEstimator, ABC):
             )
         chosen: RandomBinning = clone(self.features)
         chosen.check_parameters()
+        if chosen.categorical is not None:
+            raise InputError(
+                f"{type(self).__name__}: name categories in categorical_features, not in the "
+                f"feature map."
+            )
+        if self._given_grids() is not None:
+            chosen.set_params(n_grids=self._given_grids())
         if chosen.random_state is None:
             chosen.set_params(random_state=seed)
         if chosen.n_jobs is None:
             chosen.set_params(n_jobs=self.n_jobs)
         return chosen
 
-    def _search(self, data: Data, feature_map: RandomBinning, seed: int) -> Search:
-        if self.relevance not in ("auto", "equal"):
-            raise InputError(f"relevance must be 'auto' or 'equal', got {self.relevance!r}.")
+    def _search(
+        self, data: Data, feature_map: RandomBinning, seed: int, deadline: Deadline
+    ) -> Search:
+        if self.relevance not in RELEVANCES:
+            raise InputError(
+                f"relevance must be one of {', '.join(map(repr, RELEVANCES))}, "
+                f"got {self.relevance!r}."
+            )
         choices = Choices(
             self._scalings(data.rows),
             self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
-            self.relevance == "auto",
+            self.relevance,
+            self._given_grids() if isinstance(self.features, str) else feature_map.n_grids,
         )
-        return Search(data, feature_map, choices, seed, self.n_jobs, self._say)
+        return Search(data, feature_map, choices, seed, self.n_jobs, self._say, deadline)
 
-    def _settings(self, search: Search) -> Settings:
-        """Return what to fit with: as given, searched, or by rule when rows are few."""
-        choices = search.choices
-        given = choices.bandwidth is not None and choices.alpha is not None
-        decided = given and len(choices.scalings) == 1
-        if decided or search.data.rows.shape[0] < _ENOUGH_TO_SEARCH:
-            alpha = _DEFAULT_ALPHA if choices.alpha is None else choices.alpha
-            return choices.settings(alpha)
-        settings = search.run()
-        if choices.alpha is None and (self.loss_.name != "squared" or self.l1_ratio > 0):
-            score = self._score if self.loss_.name == "squared" else self._score_of(self.loss_)
-            goal = Goal(self.loss_, float(self.l1_ratio), score)
-            settings = search_alpha(search, settings, goal)
-        return settings
+    def _plan(self, search: Search, feature_map: RandomBinning) -> Plan:
+        """Return what to fit: as given, searched, grown, or by rule when rows are few."""
+        planner = Planner(search, feature_map, self._goal())
+        plan = {"random": planner.random, "grown": planner.grown, "auto": planner.best}[
+            self._kind_of_grids(search)
+        ]()
+        asked = planner.searches if is_auto(self.calibrate) else check_switch(self, "calibrate")
+        return planner.judged(plan) if asked else plan
 
-    def _final_fit(
-        self,
-        data: Data,
-        feature_map: RandomBinning,
-        settings: Settings,
-        search: Search,
-        solver: Solver,
-    ) -> None:
-        self.settings_, self.search_ = settings, [trial.as_dict() for trial in search.trials]
-        self.alpha_ = settings.alpha
-        equal = Scaler.fit(settings.scaling, data.rows, data.sample_weight)
-        self.scaler_ = equal.weighted(settings.relevance)
-        self.relevance_ = (
-            np.ones(len(equal.unit)) if settings.relevance is None else settings.relevance
-        )
-        self.bandwidth_ = search.bandwidth(settings, self.scaler_)
-        feature_map.set_params(bandwidth=self.bandwidth_ * self.scaler_.unit)
-        Z = data.matrix(feature_map.fit_rows(self.scaler_.rows(data.rows, self.n_jobs)))
-        self.features_ = feature_map
+    def _goal(self) -> Goal:
+        """Return what is minimised, and how held-back rows judge it."""
+        score = self._score if self.loss_.name == "squared" else self._score_of(self.loss_)
+        return Goal(self.loss_, float(self.l1_ratio), score)
+
+    def _kind_of_grids(self, search: Search) -> str:
+        """Return "random", "grown", or "auto" for the better of both."""
+        if self.grids not in ("auto", "random", "grown"):
+            raise InputError(
+                f"{type(self).__name__}: grids must be 'auto', 'random' or 'grown', "
+                f"got {self.grids!r}."
+            )
+        rows = search.data.rows
+        if self.grids == "grown" and (sp.issparse(rows) or rows.shape[0] < LEAST_TO_GROW):
+            raise InputError(
+                f"{type(self).__name__}: grids='grown' needs dense rows, not sparse ones, "
+                f"at least {LEAST_TO_GROW}, got n_samples={rows.shape[0]}; use grids='auto'."
+            )
+        if self.grids != "auto":
+            return self.grids
+        free = search.choices.bandwidth is None and search.choices.alpha is None
+        left = isinstance(self.features, str) and self.scaling == "auto" and self.l1_ratio == 0
+        return "auto" if free and left and can_grow(search.data) else "random"
+
+    def _final_fit(self, data: Data, plan: Plan, solver: Solver, deadline: Deadline) -> None:
+        self.settings_, self.search_, self.limits_ = plan.settings, plan.trials, plan.limits
+        self.growth_, self.relevance_ = plan.growth, plan.relevance
+        self.alpha_, self.bandwidth_ = plan.alpha, plan.bandwidth
+        self.scaler_ = plan.recipe.scaler
+        self.features_, features = plan.recipe.fit(data.rows, self.n_jobs)
+        Z = data.matrix(features)
         penalty = data.penalty(self.alpha_, float(self.l1_ratio))
         problem = replace(data.problem(Z, self.alpha_), loss=self.loss_, penalty=penalty)
-        solution = solver.solve(problem)
-        weights = self._without_zeros(solution.weights, feature_map)
+        solution = solver.solve(problem, callback=deadline.watch(_SOLVE_SHARE))
+        if solution.status == "stopped":
+            self.limits_ = [*plan.limits, "time: the final solve was cut short"]
+        weights = self._without_zeros(solution.weights, self.features_)
         self.coef_, self.intercept_ = self._in_units(weights)
         self.n_iter_, self.status_, self.history_ = (
             solution.n_iter,
             solution.status,
             solution.history,
         )
+        self._learn_errors(data, plan.judged)
         self._say(
             f"final fit: {Z.shape[0]} rows, {Z.shape[1]} columns, {self.solver_reason_}; "
             f"{self.status_} after {self.n_iter_} iterations"
         )
 
-    def _without_zeros(self, weights: Vector, feature_map: RandomBinning) -> Vector:
+    def _without_zeros(self, weights: Vector, feature_map: BinningMap) -> Vector:
         """Forget the bins that an L1 penalty has left without weight, and say how many."""
         n_bins = int(feature_map.offsets_[-1])
         used = np.ones(n_bins, bool)
@@ -266,23 +317,13 @@ class KernelMachine(BaseEstimator, ABC):
     def _responses(self, X: Any) -> Vector:
         """Return ``Z w + intercept`` for new rows, a block at a time."""
         check_is_fitted(self, "coef_")
-        rows = self._check_new(X)
+        rows = self.inputs_.transform(self, X)
         out = np.empty((rows.shape[0], *self.coef_.shape[1:]))
         for a, b in row_blocks(rows.shape[0], _PREDICT_ROWS):
             part = self.scaler_.rows(rows[a:b], self.n_jobs)
             self.features_.rows_matrix(part).matvec(self.coef_, out[a:b])
         out += self.intercept_
         return out
-
-    def _check_new(self, X: Any) -> Rows:
-        if self.encoder_ is None:
-            return check_rows(self, X, reset=False)
-        if is_frame(X):
-            return normalise_rows(self.encoder_.transform(X))
-        raise InputError(
-            f"{type(self).__name__} was fitted on a table with named columns; pass a data frame "
-            f"with the columns {', '.join(map(str, self.encoder_.names[:5]))}, ..."
-        )
 
     def _scalings(self, rows: Rows) -> tuple[ScalingKind, ...]:
         if self.scaling == "auto":
@@ -297,14 +338,17 @@ class KernelMachine(BaseEstimator, ABC):
 
     def _given_bandwidth(self, n_features: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")
-        given = self.bandwidth if not _is_auto(self.bandwidth) else own
+        given = self.bandwidth if not is_auto(self.bandwidth) else own
         if isinstance(given, str) and given in ("auto", "median"):
             return None
         bandwidth_vector(given, n_features)
         return np.asarray(given, np.float64)
 
+    def _given_grids(self) -> int | None:
+        return None if is_auto(self.n_grids) else check_count(self, "n_grids")
+
     def _given_alpha(self) -> float | None:
-        return None if _is_auto(self.alpha) else check_number(self, "alpha")
+        return None if is_auto(self.alpha) else check_number(self, "alpha")
 
     def _say(self, line: str) -> None:
         if self.verbose:
@@ -312,7 +356,8 @@ class KernelMachine(BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.grids != "grown"
+        tags.input_tags.allow_nan = True
         return tags
 
     def _score_of(self, loss: Loss) -> Score:
@@ -335,11 +380,20 @@ class KernelMachine(BaseEstimator, ABC):
     def _in_units(self, weights: Vector) -> tuple[Vector, Any]:
         """Return (coef, intercept) in units of the targets as given."""
 
+    def _held_back_errors(self, asked: str) -> Conformal:
+        check_is_fitted(self, "coef_")
+        if self.errors_ is None:
+            raise InputError(
+                f"{type(self).__name__}: {asked} needs rows held back from a fit; fit again with "
+                f"calibrate=True."
+            )
+        return self.errors_
+
+    @abstractmethod
+    def _learn_errors(self, data: Data, judged: Judged | None) -> None:
+        """Learn from held-back rows how far predictions are off."""
+
     @staticmethod
     @abstractmethod
     def _score(z: Vector, y: Vector, weight: NDArray[np.float64] | None) -> float:
         """Judge predictions of held-back rows; smaller is better."""
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from gramless.features.binning import RandomBinning
+from gramless.estimators.inputs import RowInputs
+from gramless.features.binning_map import BinningMap
+from gramless.features.gaps import GapFiller
 from gramless.features.scaling import SCALINGS, Scaler
 from gramless.features.table import TableEncoder
+from gramless.tuning.posterior import Posterior
 
 if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
@@ -31,7 +34,7 @@ def require(condition: bool, complaint: str) -> None:
 
 
 def check_binning(state: Mapping[str, Any]) -> None:
-    """Check that the arrays of a random binning map fit each other.
+    """Check that the arrays of a map to bins fit each other.
 
     Parameters
     ----------
@@ -56,9 +59,7 @@ def check_binning(state: Mapping[str, Any]) -> None:
     require(rising and offsets[-1] <= n_grids * _MAX_BINS, "offsets_ do not rise from 0")
     require(int(np.diff(offsets).max()) <= _MAX_BINS, "a grid has too many bins")
     _array(state, "keys", np.int64, (int(offsets[-1]),))
-    _array(state, "bandwidth_", np.float64, (n_features,))
     _array(state, "nu_", np.float64, (n_grids,))
-    _number(state.get("seed_"), "seed_", int)
     scale = state.get("scale_", 1.0)
     _number(scale, "scale_", float)
     require(0.0 < scale < _MOST_SCALE, "scale_ is not positive and finite")
@@ -67,6 +68,23 @@ def check_binning(state: Mapping[str, Any]) -> None:
     if "n_features_in_" in state:
         require(state["n_features_in_"] == n_features, "n_features_in_ is not that of the grids")
     _check_names(state.get("feature_names_in_"), n_features)
+
+
+def check_drawn(state: Mapping[str, Any]) -> None:
+    """Check what a random binning map knows besides, after :func:`check_binning`.
+
+    Parameters
+    ----------
+    state : mapping
+        Fitted attributes by name.
+
+    Raises
+    ------
+    ValueError
+        With what does not fit.
+    """
+    _array(state, "bandwidth_", np.float64, state["widths_"].shape[1:])
+    _number(state.get("seed_"), "seed_", int)
 
 
 def check_machine(model: KernelMachine) -> None:
@@ -83,23 +101,46 @@ def check_machine(model: KernelMachine) -> None:
     """
     state = vars(model)
     features = state.get("features_")
-    require(isinstance(features, RandomBinning), "features_ is not a fitted feature map")
-    assert isinstance(features, RandomBinning)
+    require(isinstance(features, BinningMap), "features_ is not a fitted feature map")
+    assert isinstance(features, BinningMap)
     require(hasattr(features, "offsets_"), "features_ is not fitted")
-    n_columns, n_inputs = int(features.offsets_[-1]), features.widths_.shape[1]
+    n_columns = int(features.offsets_[-1])
+    n_inputs = _check_scaler(state.get("scaler_"), features.widths_.shape[1])
     n_outputs = _check_coefficients(state, n_columns)
-    _check_scaler(state.get("scaler_"), n_inputs)
-    encoder = state.get("encoder_")
-    n_features = n_inputs
-    if encoder is not None:
-        require(isinstance(encoder, TableEncoder), "encoder_ is not a table encoder")
-        n_features = len(encoder.names)
-        require(len(encoder.output_names) == n_inputs, "encoder_ does not fit the grids")
+    n_features = _check_inputs(state.get("inputs_"), n_inputs)
     require(state.get("n_features_in_") == n_features, "n_features_in_ does not fit")
     _check_names(state.get("feature_names_in_"), n_features)
     _number(state.get("alpha_"), "alpha_", float)
     if is_classifier(model):
         _check_classes(state.get("classes_"), 2 if n_outputs is None else n_outputs)
+    elif state.get("posterior_") is not None:
+        _check_posterior(state["posterior_"], n_columns, n_outputs)
+
+
+def _check_inputs(inputs: Any, n_inputs: int) -> int:
+    """Return the number of columns of a table of which the inputs are made."""
+    require(isinstance(inputs, RowInputs), "inputs_ is none that gramless writes")
+    _check_mask(inputs.categorical, n_inputs)
+    encoder, gaps = inputs.encoder, inputs.gaps
+    if encoder is not None:
+        require(isinstance(encoder, TableEncoder) and gaps is None, "inputs_ has a wrong encoder")
+        require(len(encoder.output_names) == n_inputs, "inputs_ does not fit the grids")
+        return len(encoder.names)
+    if gaps is None:
+        return n_inputs
+    require(isinstance(gaps, GapFiller), "inputs_ fills no gaps")
+    fields = vars(gaps)
+    marked = _array(fields, "marked", np.int64, None)
+    require(marked.ndim == 1, "inputs_ does not fit the grids")
+    n_features = n_inputs - len(marked)
+    _array(fields, "fill", np.float64, (n_features,))
+    require(bool(((marked >= 0) & (marked < n_features)).all()), "inputs_ marks no inputs")
+    return n_features
+
+
+def _check_mask(categorical: Any, n_inputs: int) -> None:
+    if categorical is not None:
+        _array({"categorical": categorical}, "categorical", np.bool_, (n_inputs,))
 
 
 def _check_coefficients(state: Mapping[str, Any], n_columns: int) -> int | None:
@@ -114,20 +155,38 @@ def _check_coefficients(state: Mapping[str, Any], n_columns: int) -> int | None:
     return int(coef.shape[1])
 
 
-def _check_scaler(scaler: Any, n_inputs: int) -> None:
+def _check_scaler(scaler: Any, n_columns: int) -> int:
+    """Return the number of inputs of which the scaler makes the columns that grids divide."""
     require(isinstance(scaler, Scaler) and scaler.kind in SCALINGS, "scaler_ is no scaler")
     fields = vars(scaler)
-    _array(fields, "unit", np.float64, (n_inputs,))
+    _array(fields, "unit", np.float64, (n_columns,))
+    _check_mask(scaler.categorical, n_columns)
+    require(scaler.kind != "both" or n_columns % 2 == 0, "scaler_ does not fit the grids")
+    n_inputs = n_columns // 2 if scaler.kind == "both" else n_columns
     knots = _array(fields, "knots", np.float64, None)
     _array(fields, "levels", np.float64, knots.shape)
     require(knots.ndim == 2 and len(knots) == n_inputs, "scaler_ does not fit the grids")
-    require(scaler.kind != "quantile" or knots.shape[1] > 0, "scaler_ has no quantiles")
+    ranked = scaler.kind in ("quantile", "both")
+    require(not ranked or knots.shape[1] > 0, "scaler_ has no quantiles")
     _number(scaler.spread, "scaler_.spread", float)
+    return n_inputs
 
 
 def _check_classes(classes: Any, n_classes: int) -> None:
     fits = isinstance(classes, np.ndarray) and classes.shape == (n_classes,)
     require(fits, "classes_ does not fit coef_")
+
+
+def _check_posterior(posterior: Any, n_columns: int, n_outputs: int | None) -> None:
+    require(isinstance(posterior, Posterior), "posterior_ is no posterior")
+    draws = _array(vars(posterior), "draws", np.float64, None)
+    fits = draws.ndim == 2 and len(draws) == n_columns + 1 and draws.size > 0
+    require(fits, "posterior_ does not fit the bins")
+    _number(posterior.prior, "posterior_.prior", float)
+    if n_outputs is None:
+        _number(posterior.noise, "posterior_.noise", float)
+    else:
+        _array(vars(posterior), "noise", np.float64, (n_outputs,))
 
 
 def _check_names(names: Any, n_features: int) -> None:

@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
-from gramless.estimators.model_checks import check_binning, check_machine, require
+from gramless.estimators.inputs import RowInputs
+from gramless.estimators.model_checks import (
+    check_binning,
+    check_drawn,
+    check_machine,
+    require,
+)
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.binning import RandomBinning
+from gramless.features.binning_map import BinningMap
+from gramless.features.gaps import GapFiller
+from gramless.features.given import GivenBinning
 from gramless.features.grids import Grids, KnownBins
 from gramless.features.scaling import Scaler
 from gramless.features.table import TableEncoder
@@ -34,18 +43,21 @@ from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
+from gramless.tuning.calibration import Calibration
+from gramless.tuning.conformal import Conformal
+from gramless.tuning.posterior import Posterior
 from gramless.tuning.search import Settings
 
 Tensors = dict[str, NDArray[Any]]
-Model = KernelMachine | RandomBinning
+Model = KernelMachine | RandomBinning | GivenBinning
 
 MODELS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (KernelClassifier, KernelRegressor, RandomBinning)
+    kind.__name__: kind for kind in (KernelClassifier, KernelRegressor, RandomBinning, GivenBinning)
 }
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        *(Scaler, Settings),
+        *(RowInputs, GapFiller, Scaler, Settings, Calibration, Conformal, Posterior),
         *(ConjugateGradient, Gmres, NewtonCG, GridDescent),
         *(RandomDescent, ParallelRandomDescent),
         *(SampledRows, RootJacobi, Jacobi, Identity),
@@ -176,7 +188,7 @@ class _Packer:
             return {"kernel": self.value(where, value.to_config())}
         if isinstance(value, TableEncoder):
             return {"encoder": self.value(where, value.to_config())}
-        if isinstance(value, RandomBinning):
+        if isinstance(value, (RandomBinning, GivenBinning)):
             return {"model": self.model(f"{where}.", value, fitted=True)}
         if RECORDS.get(type(value).__name__) is type(value):
             fields = [field.name for field in dataclasses.fields(value) if field.init]
@@ -206,9 +218,14 @@ class _Unpacker:
 
     def restore(self, model: Model, content: Mapping[str, Any]) -> None:
         state = {name: self.value(value) for name, value in content.items()}
-        if isinstance(model, RandomBinning):
+        if isinstance(model, BinningMap):
             check_binning(state)
+            if isinstance(model, RandomBinning):
+                check_drawn(state)
             _restore_bins(model, state)
+        if isinstance(model, KernelMachine) and "inputs_" not in state:
+            # Files written before arrays could have gaps.
+            state["inputs_"] = RowInputs(state.pop("encoder_", None), None, None)
         for name, value in state.items():
             public = _FITTED_NAME.fullmatch(name) and not hasattr(type(model), name)
             require(bool(public), f"{name!r} is no fitted attribute")
@@ -254,7 +271,10 @@ class _Unpacker:
         return from_config(self.value(value["kernel"]))
 
     def _encoder(self, value: dict[str, Any]) -> TableEncoder:
-        return TableEncoder.from_config(self.value(value["encoder"]))
+        config = self.value(value["encoder"])
+        old = any("other" in column for column in config["columns"])
+        require(not old, "it wrote categories as columns of 0 and 1; fit the model again")
+        return TableEncoder.from_config(config)
 
     def _record(self, value: dict[str, Any]) -> Any:
         kind = RECORDS[value["record"]]
@@ -269,14 +289,14 @@ def _state(model: Model) -> dict[str, Any]:
         for name, value in vars(model).items()
         if _FITTED_NAME.fullmatch(name) and name not in parameters and name not in _REBUILT
     }
-    if isinstance(model, RandomBinning):
+    if isinstance(model, BinningMap):
         grids = model._grids
         state |= {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
         state["keys"] = model._known.keys()
     return state
 
 
-def _restore_bins(model: RandomBinning, state: dict[str, Any]) -> None:
+def _restore_bins(model: BinningMap, state: dict[str, Any]) -> None:
     """Build the tables of bins from checked state, taking out what no attribute holds."""
     multipliers, offsets = state.pop("multipliers"), state.pop("cell_offsets")
     model._grids = Grids(state["widths_"], state["shifts_"], multipliers, offsets)

@@ -35,8 +35,8 @@ def check_number(owner: Any, name: str, *, low: float = 0.0, high: float = np.in
     return float(value)
 
 
-def check_count(owner: Any, name: str) -> int:
-    """Return parameter ``name`` of an estimator as an integer, at least 1.
+def check_count(owner: Any, name: str, *, low: int = 1) -> int:
+    """Return parameter ``name`` of an estimator as an integer, at least ``low``.
 
     Raises
     ------
@@ -50,8 +50,41 @@ def check_count(owner: Any, name: str) -> int:
     5
     """
     value = getattr(owner, name)
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
         raise InputError(
-            f"{type(owner).__name__}: {name} must be an integer, at least 1; got {value!r}."
+            f"{type(owner).__name__}: {name} must be an integer, at least {low}; got {value!r}."
         )
     return int(value)
+
+
+def check_switch(owner: Any, name: str) -> bool:
+    """Return parameter ``name`` of an estimator as True or False.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> check_switch(SimpleNamespace(calibrate=True), "calibrate")
+    True
+    """
+    value = getattr(owner, name)
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(
+            f"{type(owner).__name__}: {name} must be True, False or 'auto'; got {value!r}."
+        )
+    return bool(value)
+
+
+def is_auto(value: Any) -> bool:
+    """Tell whether a parameter is left open.
+
+    Examples
+    --------
+    >>> is_auto("auto"), is_auto(2.0)
+    (True, False)
+    """
+    return isinstance(value, str) and value == "auto"

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState, seed_from
+from gramless.base.threads import row_blocks
 from gramless.estimators.base import KernelMachine
+from gramless.estimators.parameters import check_count
+from gramless.features.binning import RandomBinning
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import Vector
+from gramless.matrices.stacked import WithIntercept
+from gramless.solvers.objective import Solver
+from gramless.tuning.conformal import Conformal, interval_scores
+from gramless.tuning.data import Data
+from gramless.tuning.judging import Judged
+from gramless.tuning.posterior import Posterior, unseen_squares
+
+_ROWS_AT_ONCE = 65_536
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -36,13 +50,40 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     alpha : float or "auto", default="auto"
     scaling : {"auto", "standard", "quantile", "none"}, default="auto"
         Units of the inputs; "quantile" replaces values by ranks.
-    relevance : {"auto", "equal"}, default="auto"
-        "auto" weighs inputs by how much they move the prediction, if that
-        predicts held-back rows better.
+    categorical_features : "auto", list of str or int, or array of bool, default="auto"
+        Columns to take as categories: equal or not. Names, positions or a mask.
+        Text, truth values and categories of data frames always are. In arrays
+        categories are whole numbers.
+    relevance : {"auto", "equal", "learned"}, default="auto"
+        Of random grids: "learned" weighs inputs by how much they move the prediction,
+        "auto" does if that predicts held-back rows clearly better.
+    grids : {"auto", "random", "grown"}, default="auto"
+        "random" draws grids over all inputs. "grown" chooses grids over a few inputs
+        each, by what they add to the prediction of rows that they were not fitted to.
+        "auto" takes what predicts held-back rows better, or both together, where
+        bandwidth, alpha and scaling are left open, rows are dense and at least 1,000,
+        and inputs at most 256; else "random".
+    n_grids : int or "auto", default="auto"
+        "auto" adds grids until they predict held-back rows hardly better: twice as many
+        random ones by less than 2 % of the score, 160 more grown ones by less than 1 %,
+        and never more than half of the free memory holds.
     l1_ratio : float, default=0.0
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are
         forgotten: the model is smaller and predicts faster.
+    calibrate : bool or "auto", default="auto"
+        Whether to learn from a fit that does not know some rows how far predictions
+        are off, for :meth:`predict_interval`. "auto" does where something else was
+        left open.
+    n_posterior : int, default=0
+        How many draws to keep of what a Gaussian process with these features leaves
+        open, for ``predict(return_std=True)``; standard deviations are off by about
+        ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``.
+        Each draw costs as much as an output that is solved to ``tol=1e-4``, which
+        ``time_budget`` does not count, and 8 bytes a column.
+    time_budget : float, optional
+        Seconds. Less is tried, and iterations stop, to keep a fit within it; ``limits_``
+        says what was cut short. Results then depend on the speed of the machine.
     solver : str or Solver, default="auto"
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
         for losses other than the squared one, else "pcg": conjugate gradients,
@@ -61,8 +102,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Attributes
     ----------
-    features_ : RandomBinning
-        Fitted, in units of the scaled inputs.
+    features_ : RandomBinning or GivenBinning
+        Fitted, over the rows that the scaler returns.
     coef_, intercept_ : arrays (D,) or (D, n_outputs); float or (n_outputs,)
     bandwidth_, alpha_, settings_ : what was chosen
     search_ : list of dict
@@ -70,11 +111,22 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         the iterations, rows, grids, seconds.
     sparsity_ : float
         Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
-    relevance_ : array (n_features,)
-        Weights of the inputs; a bandwidth is divided by them.
+    relevance_ : array (n_inputs,)
+        Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much
+        grids that divide the input added to the prediction.
+    growth_ : list of dict
+        Grids, score of rows not fitted to, alpha and seconds after each stage of
+        growth; empty where none were grown.
+    limits_ : list of str
+        What a budget of time or memory cut short.
+    errors_ : Conformal or None
+        How far off predictions of held-back rows were.
+    posterior_ : Posterior or None
+        The draws; ``posterior_.noise`` is the standard deviation of the noise.
     scaler_ : Scaler
-    encoder_ : TableEncoder or None
-        For data frames.
+    inputs_ : RowInputs
+        What turns rows into inputs; ``encoder_`` is its TableEncoder, None where
+        rows were no data frame.
     n_iter_, status_, history_, solver_reason_
         How the final solve went.
     n_features_in_, feature_names_in_
@@ -104,18 +156,172 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         "median": SmoothPinball(0.5),
     }
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return predictions.
+    def __init__(
+        self,
+        features: str | RandomBinning = "binning",
+        *,
+        loss: str | Loss = "squared",
+        bandwidth: float | Any | str = "auto",
+        alpha: float | str = "auto",
+        scaling: str = "auto",
+        categorical_features: Any = "auto",
+        relevance: str = "auto",
+        grids: str = "auto",
+        n_grids: int | str = "auto",
+        l1_ratio: float = 0.0,
+        calibrate: bool | str = "auto",
+        n_posterior: int = 0,
+        time_budget: float | None = None,
+        solver: str | Solver = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 100,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            features,
+            loss=loss,
+            bandwidth=bandwidth,
+            alpha=alpha,
+            scaling=scaling,
+            categorical_features=categorical_features,
+            relevance=relevance,
+            grids=grids,
+            n_grids=n_grids,
+            l1_ratio=l1_ratio,
+            calibrate=calibrate,
+            time_budget=time_budget,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.n_posterior = n_posterior
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> NDArray[np.float64]: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray, NDArray]: ...
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return predictions, with their standard deviations if asked for.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+        return_std : bool, default=False
+            Needs ``n_posterior``.
 
         Returns
         -------
-        array (n_samples,) or (n_samples, n_outputs)
+        mean : array (n_samples,) or (n_samples, n_outputs)
+        std : array of the same shape
+            Only with ``return_std``. Of the function, as of a Gaussian process with the
+            kernel of these features: without the noise of targets, which scikit-learn's
+            ``GaussianProcessRegressor`` counts in only through a ``WhiteKernel``. That of
+            a new target is ``hypot(std, posterior_.noise)``, for a row of mean weight.
+            Grids, bandwidth and alpha count as known. Far from all rows it is the
+            prior's, but not in ranks (``scaling="quantile"``, and grown grids over
+            them): they end where the rows of the fit do.
+
+        Raises
+        ------
+        InputError
+            If ``return_std`` is asked of a fit without ``n_posterior``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-3, 3, size=(500, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=500)
+        >>> model = KernelRegressor(scaling="standard", n_posterior=100, random_state=0)
+        >>> model = model.fit(X, y)
+        >>> mean, std = model.predict([[0.0], [6.0]], return_std=True)
+        >>> bool(std[0] < model.posterior_.noise < std[1])
+        True
         """
-        return self._responses(X)
+        predicted = self._responses(X)
+        return (predicted, self._deviations(X)) if return_std else predicted
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
+        """Return bounds between which targets of new rows lie, so often as ``coverage`` says.
+
+        Split-conformal (Lei et al. 2018): as wide as errors of rows held back from a
+        fit with the same settings. Holds on average over rows like those of the fit, in
+        the proportions of their weights.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        coverage : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : arrays (n_samples,) or (n_samples, n_outputs)
+            Infinite where too few rows were held back for such a coverage.
+
+        Raises
+        ------
+        InputError
+            If the fit held no rows back.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-3, 3, size=(900, 1))
+        >>> y = X[:, 0] + np.random.default_rng(1).normal(size=900)
+        >>> model = KernelRegressor(random_state=0).fit(X, y)
+        >>> lower, upper = model.predict_interval(X[:2], coverage=0.8)
+        >>> bool((1 < upper - lower).all() and (upper - lower < 4).all())
+        True
+        """
+        predicted = self._responses(X)
+        margin = self._held_back_errors("predict_interval").quantile(coverage)
+        return predicted - margin, predicted + margin
+
+    def _learn_errors(self, data: Data, judged: Judged | None) -> None:
+        self.errors_ = None
+        if judged is not None:
+            scores = interval_scores(judged.responses, data.targets[judged.rows]) * self._spread
+            self.errors_ = Conformal.fit(scores, data.counts_of(judged.rows))
+        self.posterior_ = self._posterior(data) if self.n_posterior else None
+
+    def _posterior(self, data: Data) -> Posterior:
+        """Draw the weights, with the noise in units of the targets as given."""
+        rows = self.scaler_.rows(data.rows, self.n_jobs)
+        problem = data.problem(data.matrix(self.features_.rows_matrix(rows)), self.alpha_)
+        seed = seed_from(self.random_state)
+        found = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
+        return replace(found, noise=found.noise * self._spread)
+
+    def _deviations(self, X: Any) -> Vector:
+        """Return the standard deviations of the function at new rows, a block at a time."""
+        if self.posterior_ is None:
+            raise InputError(
+                "KernelRegressor: return_std=True needs draws of what the fit leaves open; fit "
+                "again with n_posterior=100."
+            )
+        rows = self.inputs_.transform(self, X)
+        out = np.empty((rows.shape[0], *self.coef_.shape[1:]))
+        for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
+            Z = self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
+            out[a:b] = self.posterior_.deviations(WithIntercept(Z), unseen_squares(Z))
+        return out
+
+    def _solver(self, loss: Loss) -> tuple[Solver, str]:
+        chosen = super()._solver(loss)
+        gaussian = loss.name == "squared" and self.l1_ratio == 0
+        if check_count(self, "n_posterior", low=0) and not gaussian:
+            raise InputError(
+                f"KernelRegressor: n_posterior needs loss='squared' and l1_ratio=0: other fits "
+                f"are no Gaussian process; got loss={self.loss!r} and l1_ratio={self.l1_ratio!r}."
+            )
+        return chosen
 
     def _target_options(self) -> dict[str, Any]:
         return {"multi_output": True, "y_numeric": True}

@@ -107,10 +107,10 @@ def plain_column(name: str, column: Any) -> tuple[Values, bool]:
     Returns
     -------
     values : ndarray (n,)
-        Booleans, float32 or float64 (seconds for dates and durations), NaN
-        where missing; or objects.
+        float32 or float64 (seconds for dates and durations), NaN where missing;
+        booleans or objects.
     categorical : bool
-        Whether these are objects that stand for categories.
+        Whether these are booleans or objects, which stand for categories.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def plain_column(name: str, column: Any) -> tuple[Values, bool]:
         start = np.datetime64(0, "s") if kind == "M" else np.timedelta64(0, "s")
         return (values - start) / np.timedelta64(1, "s"), False
     if kind == "b":
-        return values, False
+        return values, True
     if kind in "iuf":
         narrow = np.result_type(np.float32, values.dtype) == np.float32
         return values.astype(np.float32 if narrow else np.float64, copy=False), False
@@ -154,7 +154,9 @@ def _plain_objects(name: str, values: Values) -> tuple[Values, bool]:
         )
     if any(issubclass(kind, str) for kind in kinds):
         return values, True
-    if not all(_is_missing(value) or isinstance(value, _MEASURED) for value in values):
+    present = [value for value in values if not _is_missing(value)]
+    truths = all(isinstance(value, (bool, np.bool_)) for value in present)
+    if (truths and present) or not all(isinstance(value, _MEASURED) for value in present):
         return values, True
     floats = (np.nan if _is_missing(value) else _number(value) for value in values)
     return np.fromiter(floats, np.float64, len(values)), False
@@ -210,7 +212,7 @@ def finite_numbers(name: str, values: Values) -> Values:
     name : str
         For messages.
     values : ndarray (n,)
-        As :func:`plain_column` returns it; text is read as numbers.
+        As :func:`plain_column` returns it; text and booleans are read as numbers.
 
     Returns
     -------

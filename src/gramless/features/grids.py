@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,7 +45,12 @@ class Grids:
 
     @classmethod
     def draw(
-        cls, kernel: BinningKernel, bandwidth: NDArray[np.float64], n_grids: int, seed: int
+        cls,
+        kernel: BinningKernel,
+        bandwidth: NDArray[np.float64],
+        n_grids: int,
+        seed: int,
+        categorical: NDArray[np.bool_] | None = None,
     ) -> Grids:
         """Draw grids whose bins represent ``kernel`` (RR07, section 4).
 
@@ -58,6 +63,10 @@ class Grids:
         bandwidth : array (n_features,)
         n_grids : int
         seed : int
+        categorical : array (n_features,) of bool, optional
+            Inputs whose whole numbers are categories. Two rows count as 1 apart in
+            them, or 0 if they agree: a grid tells all categories apart with
+            probability ``1 - profile(1 / bandwidth)``, else ignores the input.
 
         Returns
         -------
@@ -70,7 +79,19 @@ class Grids:
             generator = stream(seed, "grids", r)
             widths[r], shifts[r] = kernel.sample_grid(generator, bandwidth)
             hashes[r] = stream(seed, "cells", r).integers(-(2**63), 2**63, n_features + 1)
+        if categorical is not None:
+            _tell_apart(widths, shifts, categorical)
         return cls(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
+
+    @classmethod
+    def joined(cls, parts: Sequence[Grids]) -> Grids:
+        """Return the grids of all parts, one after the other."""
+        return cls(
+            np.concatenate([part.widths for part in parts]),
+            np.concatenate([part.shifts for part in parts]),
+            np.concatenate([part.multipliers for part in parts]),
+            np.concatenate([part.offsets for part in parts]),
+        )
 
     def __len__(self) -> int:
         return len(self.widths)
@@ -216,6 +237,16 @@ class KnownBins:
     def _limits(self) -> NDArray[np.float64]:
         """The largest input of each column whose cells can be numbered."""
         return cell_limits(1.0 / self.grids.widths)
+
+
+def _tell_apart(
+    widths: NDArray[np.float64], shifts: NDArray[np.float64], categorical: NDArray[np.bool_]
+) -> None:
+    """Give each whole number a cell of its own, or all the same one, in inputs of categories."""
+    # A grid parts 0 and 1 with the probability wanted. So it parts either all numbers or none.
+    parted = np.isfinite(widths) & (shifts <= 1.0)
+    widths[:, categorical] = np.where(parted, 1.0, np.inf)[:, categorical]
+    shifts[:, categorical] = np.where(parted, 0.5, 0.0)[:, categorical]
 
 
 def _code_type(n_bins: NDArray[np.int64]) -> type[np.unsignedinteger]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,13 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Row
     """
     X = validate_data(estimator, X, reset=reset, ensure_min_samples=min_rows, **ROW_OPTIONS)
     return normalise_rows(X)
+
+
+def dense_columns(X: Any, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the position and all values of some columns, zeros of sparse rows included."""
+    columns: Any = X.tocsc() if sp.issparse(X) else X
+    for j in np.flatnonzero(chosen).tolist():
+        yield j, columns[:, [j]].toarray()[:, 0] if sp.issparse(X) else columns[:, j]
 
 
 def normalise_rows(X: Any) -> Rows:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.features.inputs import Rows
@@ -11,7 +14,7 @@ from gramless.features.inputs import Rows
 _PAIRS = 2000
 
 
-def median_distance(X: Rows, seed: int) -> float:
+def median_distance(X: Rows, seed: int, categorical: NDArray[np.bool_] | None = None) -> float:
     """Return the median L1 distance between random pairs of different rows.
 
     Parameters
@@ -19,6 +22,8 @@ def median_distance(X: Rows, seed: int) -> float:
     X : array (n_samples, n_features) or CSR
     seed : int
         Names the pairs drawn.
+    categorical : array (n_features,) of bool, optional
+        Inputs where rows that differ are 1 apart.
 
     Returns
     -------
@@ -41,12 +46,21 @@ def median_distance(X: Rows, seed: int) -> float:
     generator = stream(seed, "median pairs")
     first = generator.integers(n_rows, size=_PAIRS)
     second = (first + generator.integers(1, n_rows, size=_PAIRS)) % n_rows
-    if sp.issparse(X):
-        distances = np.asarray(abs(X[first].astype(float) - X[second].astype(float)).sum(axis=1))
-    else:
-        distances = np.abs(X[first].astype(float) - X[second].astype(float)).sum(axis=1)
+    gaps = abs(X[first].astype(float) - X[second].astype(float))
+    if categorical is not None:
+        _cap(gaps, categorical)
+    distances = np.asarray(gaps.sum(axis=1))
     positive = distances[distances > 0]
     if len(positive) == 0 or not np.isfinite(positive).all():
         return 1.0
     median = float(np.median(distances))
     return median if median > 0 else float(np.median(positive))
+
+
+def _cap(gaps: Any, categorical: NDArray[np.bool_]) -> None:
+    """Make all distances 1, or 0, in some columns."""
+    if sp.issparse(gaps):
+        chosen = categorical[gaps.indices]
+        gaps.data[chosen] = gaps.data[chosen] > 0
+    else:
+        gaps[:, categorical] = gaps[:, categorical] > 0

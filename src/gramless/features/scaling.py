@@ -2,7 +2,8 @@
 
 Kernels of differences do not care where zero is, so scaling by an affine map
 is only a unit for each input: it goes into the grids, and the rows are never
-copied. Quantile scaling replaces each value by its rank and does copy.
+copied. Quantile scaling replaces each value by its rank and does copy. An
+input of categories stays as it is: its unit is the distance of two that differ.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks
-from gramless.features.inputs import Rows
+from gramless.features.inputs import Rows, dense_columns
 
-ScalingKind = Literal["none", "standard", "quantile"]
-SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile")
+ScalingKind = Literal["none", "standard", "quantile", "both"]
+SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")
 
 _SAMPLE_ROWS = 20_000
 _LEVELS = 257
@@ -36,15 +37,19 @@ class Scaler:
 
     Attributes
     ----------
-    kind : {"none", "standard", "quantile"}
-    unit : array (n_features,)
+    kind : {"none", "standard", "quantile", "both"}
+        "both" has every input twice: as it is, and as its rank.
+    unit : array (n_features,) or (2 * n_features,) for "both"
         What a bandwidth of one stands for, in units of the rows that
         :meth:`rows` returns: 1, or the standard deviation (that of a uniform
-        law for ranks). Infinite for a constant input: it is ignored.
+        law for ranks). Infinite for an input to be ignored: a constant one, or
+        the rank of one that has two values or is a category.
     spread : float
         Mean L1 distance between two random rows in these units.
     knots, levels : arrays (n_features, n_knots)
-        Values and their ranks in [0, 1]; empty unless ``kind`` is "quantile".
+        Values and their ranks in [0, 1]; empty where there are no ranks.
+    categorical : array like ``unit`` of bool, optional
+        Which inputs of the rows that :meth:`rows` returns are categories.
     """
 
     kind: ScalingKind
@@ -52,18 +57,25 @@ class Scaler:
     spread: float
     knots: NDArray[np.float64] = field(repr=False)
     levels: NDArray[np.float64] = field(repr=False)
+    categorical: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     @classmethod
     def fit(
-        cls, kind: ScalingKind, X: Rows, sample_weight: NDArray[np.float64] | None = None
+        cls,
+        kind: ScalingKind,
+        X: Rows,
+        sample_weight: NDArray[np.float64] | None = None,
+        categorical: NDArray[np.bool_] | None = None,
     ) -> Scaler:
         """Learn units from rows.
 
         Parameters
         ----------
-        kind : {"none", "standard", "quantile"}
+        kind : {"none", "standard", "quantile", "both"}
         X : array (n_samples, n_features) or CSR
         sample_weight : array (n_samples,), optional
+        categorical : array (n_features,) of bool, optional
+            Inputs of categories: their unit is 1 and they have no rank.
 
         Returns
         -------
@@ -85,33 +97,46 @@ class Scaler:
         """
         if kind not in SCALINGS:
             raise InputError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}.")
-        if sp.issparse(X):
-            return cls._fit_sparse(kind, X, sample_weight)
-        step = max(1, -(-X.shape[0] // _SAMPLE_ROWS))
-        sample = np.asarray(X[::step], np.float64)
-        weight = np.ones(len(sample)) if sample_weight is None else sample_weight[::step]
+        chosen = np.zeros(X.shape[1], bool) if categorical is None else categorical
+        fitted = cls._fit_sparse if sp.issparse(X) else cls._fit_dense
+        weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+        scaler = fitted(kind, X, weight, chosen)
+        if categorical is not None:
+            scaler = scaler._with_categories(X, weight, categorical)
+        usable = np.isfinite(scaler.spread) and scaler.spread > 0
+        return scaler if usable else replace(scaler, spread=1.0)
+
+    @classmethod
+    def _fit_dense(
+        cls, kind: ScalingKind, X: Rows, weight: NDArray[np.float64], ignored: NDArray[np.bool_]
+    ) -> Scaler:
+        step = _sample_step(X)
+        sample, weight = np.asarray(X[::step], np.float64), weight[::step]
         order = np.argsort(sample, axis=0, kind="stable")
         ordered = np.take_along_axis(sample, order, axis=0)
         share = np.cumsum(weight[order], axis=0) / weight.sum()
         knots = levels = np.empty((X.shape[1], 0))
-        if kind == "quantile":
+        units = []
+        if kind != "quantile":
+            units.append(_dense_unit(X, ordered, share))
+        if kind == "none":
+            units[0][np.isfinite(units[0])] = 1.0
+        if kind in ("quantile", "both"):
             knots, levels = _quantile_table(ordered, share)
-            unit = np.full(X.shape[1], _UNIFORM_STD)
-            flat = cls(kind, unit, 1.0, knots, levels)
-            ordered = flat.rows(ordered)
-        else:
-            unit = _dense_unit(X, ordered, share)
-            if kind == "none":
-                unit[np.isfinite(unit)] = 1.0
-        return cls(kind, unit, _spread(ordered, share, unit), knots, levels)
+            units.append(np.full(X.shape[1], _UNIFORM_STD))
+        if kind == "both":
+            units[1][[len(np.unique(values)) <= 2 for values in knots]] = np.inf
+        unit = np.concatenate([np.where(ignored, np.inf, own) for own in units])
+        scaler = cls(kind, unit, 1.0, knots, levels)
+        shares = np.tile(share, len(units))
+        return replace(scaler, spread=_spread(scaler.rows(ordered), shares, unit))
 
     @classmethod
     def _fit_sparse(
-        cls, kind: ScalingKind, X: sp.csr_array, sample_weight: NDArray[np.float64] | None
+        cls, kind: ScalingKind, X: sp.csr_array, weight: NDArray[np.float64], ignored: NDArray
     ) -> Scaler:
-        if kind == "quantile":
+        if kind in ("quantile", "both"):
             raise InputError(_SPARSE_RANKS)
-        weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         share = weight / weight.sum()
         values = X.astype(np.float64)
         values.eliminate_zeros()
@@ -121,9 +146,28 @@ class Scaler:
         unit = _sparse_deviation(values, share, zero)
         if kind == "none":
             unit[np.isfinite(unit)] = 1.0
+        unit[ignored] = np.inf
         spread = _sparse_spread(values, share, zero, unit)
         none = np.empty((X.shape[1], 0))
         return cls(kind, unit, spread, none, none)
+
+    def _with_categories(
+        self, X: Rows, weight: NDArray[np.float64], categorical: NDArray[np.bool_]
+    ) -> Scaler:
+        """Return the scaler with units of the inputs that it was fitted to ignore."""
+        unit, spread, step = self.unit.copy(), self.spread, _sample_step(X)
+        for j, column in dense_columns(X, categorical):
+            if column.min() < column.max():
+                unit[j] = 1.0
+                spread += _share_that_differs(column[::step], weight[::step])
+        mask = np.zeros(len(unit), bool)
+        mask[: len(categorical)] = categorical
+        return replace(self, unit=unit, spread=spread, categorical=mask)
+
+    @property
+    def told_apart(self) -> NDArray[np.bool_]:
+        """Which inputs are categories, as a mask also where none is."""
+        return np.zeros(len(self.unit), bool) if self.categorical is None else self.categorical
 
     def weighted(self, relevance: NDArray[np.float64] | None) -> Scaler:
         """Return the scaler whose unit of each input is divided by its relevance."""
@@ -140,19 +184,34 @@ class Scaler:
         Returns
         -------
         array or CSR
-            ``X`` itself, or its ranks: a copy in the precision of ``X``.
+            ``X`` itself, or a copy in the precision of ``X``: its ranks, or both side
+            by side.
         """
-        if self.kind != "quantile":
+        if self.kind in ("none", "standard"):
             return X
         if sp.issparse(X):
             raise InputError(_SPARSE_RANKS)
-        out = np.empty(X.shape, np.float32 if X.dtype == np.float32 else np.float64, order="F")
+        n_rows, n_features = X.shape
+        first = n_features if self.kind == "both" else 0
+        kept = (np.arange(len(self.unit)) < first) | self.told_apart
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        out = np.empty((n_rows, len(self.unit)), dtype, order="F")
 
-        def rank(j: int) -> None:
-            out[:, j] = np.interp(X[:, j], self.knots[j], self.levels[j])
+        def write(j: int) -> None:
+            column = X[:, j % n_features]
+            if kept[j]:
+                out[:, j] = column
+            elif np.isfinite(self.unit[j]):
+                out[:, j] = np.interp(column, self.knots[j - first], self.levels[j - first])
+            else:
+                out[:, j] = 0.0
 
-        map_blocks(rank, [(j,) for j in range(X.shape[1])], n_jobs)
+        map_blocks(write, [(j,) for j in range(len(self.unit))], n_jobs)
         return out
+
+
+def _sample_step(X: Rows) -> int:
+    return max(1, -(-X.shape[0] // _SAMPLE_ROWS))
 
 
 def _dense_unit(X: Rows, ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
@@ -201,8 +260,14 @@ def _spread(ordered: NDArray, share: NDArray, unit: NDArray) -> float:
     """Return the mean L1 distance of two random rows (Gini's mean difference, summed)."""
     gaps = np.diff(ordered, axis=0)
     below = share[:-1]
-    spread = float((2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit).sum())
-    return spread if np.isfinite(spread) and spread > 0 else 1.0
+    return float((2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit).sum())
+
+
+def _share_that_differs(column: NDArray, weight: NDArray) -> float:
+    """Return the probability that two random rows are of different categories."""
+    _, number = np.unique(column, return_inverse=True)
+    share = np.bincount(number, weights=weight) / weight.sum()
+    return float(1.0 - share @ share)
 
 
 def _sparse_spread(values: Any, share: NDArray, zero: NDArray, unit: NDArray) -> float:
@@ -217,8 +282,7 @@ def _sparse_spread(values: Any, share: NDArray, zero: NDArray, unit: NDArray) ->
     below = np.cumsum(weight)
     below -= np.repeat(below[first] - weight[first], np.diff(first, append=len(column)))
     gaps = np.where(np.diff(column) == 0, np.diff(number), 0.0) / unit[column[:-1]]
-    spread = float((2.0 * gaps * below[:-1] * np.maximum(0.0, 1.0 - below[:-1])).sum())
-    return spread if np.isfinite(spread) and spread > 0 else 1.0
+    return float((2.0 * gaps * below[:-1] * np.maximum(0.0, 1.0 - below[:-1])).sum())
 
 
 def _quantile_table(ordered: NDArray, share: NDArray) -> tuple[NDArray, NDArray]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.features.categories import category_mask
 from gramless.features.columns import (
     MISSING,
     Values,
@@ -22,10 +23,15 @@ from gramless.features.columns import (
 
 __all__ = ["MAX_CATEGORIES", "ColumnCode", "TableEncoder", "is_frame"]
 
-MAX_CATEGORIES = 255
+MAX_CATEGORIES = 50_000
 
 _NAMES_SHOWN = 10
 _DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
+_SPELLINGS = {"true": "True", "TRUE": "True", "1": "True"} | {
+    "false": "False",
+    "FALSE": "False",
+    "0": "False",
+}
 
 
 @dataclass(frozen=True)
@@ -40,50 +46,53 @@ class ColumnCode:
     indicator : bool, default=False
         Whether a 0/1 column follows that says where a number was missing.
     categories : tuple of str, default=()
-        One 0/1 column each; ``""`` is the missing value.
-    other : bool, default=False
-        Whether a last 0/1 column stands for all further categories.
+        In the order of their codes, which are 0, 1, ...; ``""`` is the missing
+        value. The code after the last is that of all other values.
     """
 
     name: str
     fill: float | None = None
     indicator: bool = False
     categories: tuple[str, ...] = ()
-    other: bool = False
 
     def output_names(self) -> list[str]:
         """Return one name a column written."""
-        if self.fill is not None:
-            return [self.name, f"{self.name} (missing)"] if self.indicator else [self.name]
-        names = [f"{self.name}={category or '(missing)'}" for category in self.categories]
-        return [*names, f"{self.name}=(other)"] if self.other else names
+        return [self.name, f"{self.name} (missing)"] if self.indicator else [self.name]
+
+    def categorical_outputs(self) -> list[bool]:
+        """Tell which columns written are categories."""
+        return [self.fill is None, True] if self.indicator else [self.fill is None]
 
     def write(self, values: Values, out: NDArray[Any]) -> None:
-        """Write the plain values of the column into ``out``, which holds zeros."""
-        if self.fill is not None:
-            found = finite_numbers(self.name, values)
-            missing = np.isnan(found)
-            out[:, 0] = np.where(missing, self.fill, found)
-            if self.indicator:
-                out[:, 1] = missing
+        """Write the plain values of the column into ``out``."""
+        if self.fill is None:
+            place = self._codes()
+            codes = (place.get(label, len(self.categories)) for label in labels(values))
+            out[:, 0] = np.fromiter(codes, np.float64, len(out))
             return
-        place = {category: j for j, category in enumerate(self.categories)}
-        unknown = len(self.categories) if self.other else -1
-        found = np.fromiter((place.get(v, unknown) for v in labels(values)), np.intp, len(out))
-        rows = np.flatnonzero(found >= 0)
-        out[rows, found[rows]] = 1.0
+        found = finite_numbers(self.name, values)
+        missing = np.isnan(found)
+        out[:, 0] = np.where(missing, self.fill, found)
+        if self.indicator:
+            out[:, 1] = missing
+
+    def _codes(self) -> dict[str, int]:
+        codes = {category: k for k, category in enumerate(self.categories)}
+        if codes.keys() <= {MISSING, "True", "False"}:
+            # Files and other programs spell truth values in their own ways.
+            codes |= {own: codes[label] for own, label in _SPELLINGS.items() if label in codes}
+        return codes
 
 
 class TableEncoder:
     """Turns a table of mixed columns into a matrix of numbers.
 
-    Numbers and booleans pass as they are, dates and durations as seconds. A
-    missing number becomes the median; if any was missing in ``fit``, a 0/1
-    column says where. Text, categories and other objects become one 0/1
-    column a category, with the missing value as a category of its own. Of more
-    than 255 categories the most frequent are kept, and all others, those never
-    seen included, share one column; with fewer, a category never seen is all
-    zeros.
+    Numbers pass as they are, dates and durations as seconds. A missing number
+    becomes the median; if any was missing in ``fit``, a 0/1 column says where.
+    Text, truth values, categories and other objects become whole numbers, one a
+    category, with the missing value as a category of its own. Of more than 50,000
+    categories the most frequent are kept. All others, those never seen included,
+    share one number, which is that of no training row unless some were left out.
 
     Attributes
     ----------
@@ -94,21 +103,21 @@ class TableEncoder:
 
     Notes
     -----
-    The matrix takes 4 or 8 bytes a row and output column: many categories are
-    costly. Neither pandas nor polars is imported.
+    Neither pandas nor polars is imported.
 
     Examples
     --------
     >>> from gramless.datasets import Table
-    >>> age, pet = np.array([3.0, np.nan, 5.0]), np.array(["cat", "", "dog"], object)
+    >>> age, pet = np.array([3.0, np.nan, 5.0, 4.0]), np.array(["cat", "", "dog", "dog"], object)
     >>> table = Table({"age": age, "pet": pet})
     >>> encoder = TableEncoder().fit(table)
-    >>> encoder.output_names
-    ('age', 'age (missing)', 'pet=(missing)', 'pet=cat', 'pet=dog')
+    >>> encoder.output_names, encoder.categorical_outputs
+    (('age', 'age (missing)', 'pet'), array([False,  True,  True]))
     >>> encoder.transform(table)
-    array([[3., 0., 0., 1., 0.],
-           [4., 1., 1., 0., 0.],
-           [5., 0., 0., 0., 1.]])
+    array([[3., 0., 2.],
+           [4., 1., 0.],
+           [5., 0., 1.],
+           [4., 0., 1.]])
     """
 
     columns: tuple[ColumnCode, ...] = ()
@@ -125,16 +134,23 @@ class TableEncoder:
         return tuple(name for column in self.columns for name in column.output_names())
 
     @property
+    def categorical_outputs(self) -> NDArray[np.bool_]:
+        """Which of the columns that ``transform`` returns are categories: a 0/1 column too."""
+        return np.array([own for column in self.columns for own in column.categorical_outputs()])
+
+    @property
     def categorical(self) -> tuple[str, ...]:
         """Names of the columns that are taken as categories."""
         return tuple(column.name for column in self.columns if column.fill is None)
 
-    def fit(self, X: Any) -> TableEncoder:
+    def fit(self, X: Any, categorical: Any = None) -> TableEncoder:
         """Learn the medians and the categories.
 
         Parameters
         ----------
         X : pandas or polars data frame, or gramless.datasets.Table
+        categorical : list of str or int, or array (n_columns,) of bool, optional
+            Columns to take as categories although they hold numbers or dates.
 
         Returns
         -------
@@ -144,20 +160,24 @@ class TableEncoder:
         ------
         InputError
             If ``X`` is no table, two columns have one name, there are no rows
-            or columns, or a column holds infinity or objects that are no
-            categories.
+            or columns, a column holds infinity or objects that are no
+            categories, or ``categorical`` names none.
         """
+        columns = named_columns(X)
+        if not columns:
+            raise InputError("TableEncoder: the table has no columns; give at least 1.")
+        chosen = category_mask(categorical, len(columns), list(columns), "categorical_features")
         codes: list[ColumnCode] = []
         dtypes = [np.dtype(np.float32)]
-        for name, read in named_columns(X).items():
-            values, categorical = read()
+        for (name, read), named in zip(columns.items(), chosen, strict=True):
+            values, found = read()
             if not len(values):
                 raise InputError(f"TableEncoder: column {name!r} has no rows; give at least 1.")
-            codes.append(_learn_text(name, values) if categorical else _learn_number(name, values))
-            if not categorical:
+            if found or named:
+                codes.append(_learn_categories(name, values))
+            else:
+                codes.append(_learn_number(name, values))
                 dtypes.append(values.dtype)
-        if not codes:
-            raise InputError("TableEncoder: the table has no columns; give at least 1.")
         self.columns = tuple(codes)
         self.dtype = np.result_type(*dtypes)
         return self
@@ -183,7 +203,7 @@ class TableEncoder:
         """
         found = named_columns(X)
         self._check_names(list(found))
-        out = np.zeros((int(X.shape[0]), len(self.output_names)), self.dtype, order="F")
+        out = np.empty((int(X.shape[0]), len(self.output_names)), self.dtype, order="F")
         start = 0
         for column in self.columns:
             values, _ = found[column.name]()
@@ -257,11 +277,10 @@ class TableEncoder:
         )
 
 
-def _learn_text(name: str, values: Values) -> ColumnCode:
+def _learn_categories(name: str, values: Values) -> ColumnCode:
     counts = Counter(labels(values))
     ranked = sorted(counts, key=lambda label: (label != MISSING, -counts[label], label))
-    kept = tuple(sorted(ranked[:MAX_CATEGORIES]))
-    return ColumnCode(name, categories=kept, other=len(ranked) > len(kept))
+    return ColumnCode(name, categories=tuple(ranked[:MAX_CATEGORIES]))
 
 
 def _learn_number(name: str, values: Values) -> ColumnCode:
@@ -278,7 +297,6 @@ def _checked(column: ColumnCode) -> ColumnCode:
     fits = (
         isinstance(column.name, str)
         and isinstance(column.indicator, bool)
-        and isinstance(column.other, bool)
         and isinstance(column.categories, (list, tuple))
         and all(isinstance(category, str) for category in column.categories)
         and len(set(column.categories)) == len(column.categories)

@@ -54,7 +54,12 @@ class Kernel(ABC):
         """
 
     def gram(
-        self, X: ArrayLike, Y: ArrayLike | None = None, *, bandwidth: ArrayLike = 1.0
+        self,
+        X: ArrayLike,
+        Y: ArrayLike | None = None,
+        *,
+        bandwidth: ArrayLike = 1.0,
+        categorical: NDArray[np.bool_] | None = None,
     ) -> FloatArray:
         """Compute the exact kernel values between the rows of ``X`` and of ``Y``.
 
@@ -66,6 +71,8 @@ class Kernel(ABC):
             ``None`` means ``X``.
         bandwidth : float or array-like of shape (n_inputs,), default=1.0
             In units of the inputs; an infinite one makes the kernel ignore that input.
+        categorical : ndarray of shape (n_inputs,) of bool, default=None
+            Inputs whose numbers are categories: two that differ are 1 apart.
 
         Returns
         -------
@@ -90,10 +97,16 @@ class Kernel(ABC):
                 f"X has {rows.shape[1]} inputs and Y has {others.shape[1]}: they must agree."
             )
         widths = bandwidth_vector(bandwidth, rows.shape[1])
-        used = np.isfinite(widths)
-        return self._gram_at_unit_bandwidth(
+        used, parted = np.isfinite(widths), np.zeros(len(widths), bool)
+        if categorical is not None:
+            used, parted = used & ~categorical, used & categorical
+        gram = self._gram_at_unit_bandwidth(
             rows[:, used] / widths[used], others[:, used] / widths[used]
         )
+        for j in np.flatnonzero(parted):
+            unequal = rows[:, j, None] != others[:, j]
+            gram *= np.where(unequal, self.profile(np.array(1.0 / widths[j])), 1.0)
+        return gram
 
     def _gram_at_unit_bandwidth(self, rows: FloatArray, others: FloatArray) -> FloatArray:
         gram = np.ones((rows.shape[0], others.shape[0]))

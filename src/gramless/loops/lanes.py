@@ -83,6 +83,27 @@ def _scatterer(lanes: int) -> Any:
     return scatter
 
 
+def _depositor(lanes: int) -> Any:
+    """Make ``out[a:] += values[at:]`` over ``lanes`` numbers."""
+
+    @intrinsic
+    def deposit(typing_context, out, a, values, at):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            kinds = signature.args
+            source = _vector(context, builder, kinds[2], arguments[2], arguments[3], lanes)
+            target = _vector(context, builder, kinds[0], arguments[0], arguments[1], lanes)
+            value = builder.load(source, align=4)
+            total = builder.fadd(builder.load(target, align=4), value)
+            builder.store(total, target, align=4)
+            return context.get_dummy_value()
+
+        _check_flat(out, values)
+        return types.void(out, a, values, at), generate
+
+    return deposit
+
+
+deposit_8, deposit_4 = (_depositor(lanes) for lanes in (8, 4))
 gather_8, gather_4, gather_2, gather_1 = (_gatherer(lanes) for lanes in (8, 4, 2, 1))
 scatter_4, scatter_2, scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
 

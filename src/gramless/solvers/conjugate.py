@@ -19,6 +19,8 @@ from gramless.solvers.preconditioners import Inverse, energy
 _BLOCK_NUMBERS = 1 << 15
 _FEW_BLOCKS = 4
 """No more are worth waking a thread."""
+_WORTH_KEEPING = 0.75
+"""Dropping outputs copies all others: not before a quarter has converged."""
 
 
 class Curvature(Protocol):
@@ -142,9 +144,9 @@ class ConjugateRuns:
         self.relative[self.active] = self._relative(there, self.scale[self.active])
 
     def drop_converged(self) -> bool:
-        """Forget the outputs that have converged; True when none is left."""
+        """Forget the outputs that have converged, once they are many; True when all have."""
         keep = self.relative[self.active] > self.tol
-        if not keep.all():
+        if np.count_nonzero(keep) <= _WORTH_KEEPING * len(keep):
             self.result()
             self.active = self.active[keep]
             self.weights = np.ascontiguousarray(self.weights[:, keep])
@@ -152,7 +154,7 @@ class ConjugateRuns:
             self.direction = np.ascontiguousarray(self.direction[:, keep])
             self.energy = self.energy[keep]
             self.room = np.empty_like(self.residual)
-        return len(self.active) == 0
+        return not keep.any()
 
     def result(self) -> Vector:
         """Return the weights of all outputs, (n_columns, K)."""

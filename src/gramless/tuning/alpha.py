@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix
+from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, Solver
@@ -21,6 +22,7 @@ _ROWS = 20_000
 _GRIDS, _SPARSE_GRIDS = 96, 256
 _TOL, _SPARSE_TOL = 3e-2, 1e-1
 _STEPS = 12
+_SQUARED_TOL, _ITERATIONS = 1e-2, 24
 _FIRST_SHARE, _LAST_SHARE, _A_DECADE = 10.0**-0.5, 1e-4, 4
 """The path's ends, relative to the l1 from which on all weights are zero, and its density."""
 _MOST_ALPHA = 1.0
@@ -61,6 +63,8 @@ class Goal:
         """Return a solver that is good enough to compare alphas."""
         if self.sparse:
             return GridDescent(tol=_SPARSE_TOL, n_jobs=n_jobs)
+        if self.loss.name == "squared":
+            return ConjugateGradient(tol=_SQUARED_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs)
         return NewtonCG(tol=_TOL, max_iter=_STEPS, n_jobs=n_jobs)
 
     def alphas(self, problem: Problem) -> Sequence[float]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.features.inputs import Rows
+from gramless.features.scaling import Scaler, ScalingKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2, ElasticNet, Penalty
@@ -22,7 +23,8 @@ Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]
 class Data:
     """Rows with their targets, (n,) or (n, K), and how to judge predictions of them.
 
-    ``intercept`` says whether predictions have an unpenalised constant.
+    ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
+    inputs are categories, None if none is.
     """
 
     rows: Rows
@@ -30,6 +32,7 @@ class Data:
     sample_weight: NDArray[np.float64] | None
     score: Score
     intercept: bool
+    categorical: NDArray[np.bool_] | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -52,6 +55,24 @@ class Data:
         n_free = int(self.intercept)
         return ElasticNet(alpha, l1_ratio, n_free) if l1_ratio > 0 else L2(alpha, n_free)
 
+    def scaler(self, kind: ScalingKind) -> Scaler:
+        """Return a scaler fitted to the rows."""
+        return Scaler.fit(kind, self.rows, self.sample_weight, self.categorical)
+
+    def take(self, rows: NDArray[np.intp]) -> Data:
+        """Return some of the rows."""
+        return replace(
+            self,
+            rows=self.rows[rows],
+            targets=self.targets[rows],
+            sample_weight=self.weights_of(rows),
+        )
+
     def weights_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
         """Return the sample weights of some rows."""
         return None if self.sample_weight is None else self.sample_weight[rows]
+
+    def counts_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
+        """Return the sample weights of some rows with a mean of 1, not all of them zero."""
+        weights = self.weights_of(rows)
+        return None if weights is None else weights / weights.mean()

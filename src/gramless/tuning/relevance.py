@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.random import stream
 from gramless.matrices.base import Vector
 
 _LEAST = 0.05
@@ -14,12 +15,17 @@ _POWER = 0.75
 
 
 def learned_relevance(
-    feature_map: Any, weights: Vector, rows: NDArray[Any], steps: NDArray[np.float64]
+    feature_map: Any,
+    weights: Vector,
+    rows: NDArray[Any],
+    steps: NDArray[np.float64],
+    categorical: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Return the root mean squared change of the prediction when one input moves.
 
     The diagonal of the average gradient outer product, by finite differences:
     random bins have no derivative, so the step is of the size of their widths.
+    A category moves to that of another row.
 
     Parameters
     ----------
@@ -30,6 +36,7 @@ def learned_relevance(
         A sample of the rows.
     steps : array (n_features,)
         How far each input moves, up and down.
+    categorical : array (n_features,) of bool, optional
 
     Returns
     -------
@@ -44,10 +51,14 @@ def learned_relevance(
     here = feature_map.rows_matrix(rows).matvec(weights)
     moved = np.array(rows, np.float64)
     change = np.zeros(rows.shape[1])
+    order = stream(0, "rows of other categories").permutation(len(rows))
     for j, step in enumerate(steps):
         column = moved[:, j].copy()
-        for signed in (step, -step):
-            moved[:, j] = column + signed
+        others = (column + step, column - step)
+        if categorical is not None and categorical[j]:
+            others = (column[order], column[order[::-1]])
+        for other in others:
+            moved[:, j] = other
             there = feature_map.rows_matrix(moved).matvec(weights)
             change[j] += float(np.mean((there - here) ** 2))
         moved[:, j] = column

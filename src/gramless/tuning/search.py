@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from gramless.base.deadline import Deadline
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.cg import ConjugateGradient
@@ -27,6 +28,7 @@ from gramless.tuning.data import Data
 from gramless.tuning.relevance import learned_relevance
 from gramless.tuning.splits import holdout_splits
 
+RELEVANCES = ("auto", "equal", "learned")
 START_BANDWIDTH = 0.25
 """In mean distances between rows."""
 ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -36,6 +38,8 @@ _ITERATIONS = 16
 _TOL = 3e-2
 _TIE = 1.01
 """Of alphas whose scores differ by less, the strongest: few iterations hide overfitting."""
+TIME_SHARE = 0.5
+"""Of a time budget, after which nothing more is tried."""
 _RELEVANCE_ROUNDS = 3
 _RELEVANCE_GAIN = 0.85
 """Learned weights must lower the score this much: they also fit what drifts."""
@@ -49,18 +53,21 @@ class Settings:
 
     Attributes
     ----------
-    scaling : {"none", "standard", "quantile"}
+    scaling : {"none", "standard", "quantile", "both"}
     bandwidth : float or None
-        In mean L1 distances between two rows, inputs scaled; None when given.
+        Of random grids, in mean L1 distances between two rows, inputs scaled; None when
+        given, or without any.
     alpha : float
     relevance : array (n_features,), optional
         Learned weights of the inputs; None weighs them alike.
+    grids : {"random", "grown", "both"}, default="random"
     """
 
     scaling: ScalingKind
     bandwidth: float | None
     alpha: float
     relevance: NDArray[np.float64] | None = None
+    grids: str = "random"
 
 
 @dataclass(frozen=True)
@@ -92,8 +99,10 @@ class Choices:
     bandwidth: NDArray[np.float64] | None
     """In units of the scaled inputs, one number or one an input; None to search."""
     alpha: float | None
-    relevance: bool
-    """Whether weights of the inputs may be learned."""
+    relevance: str
+    """"equal", "learned", or "auto": learned where that predicts clearly better."""
+    n_grids: int | None = None
+    """How many; None for as many as are worth their time."""
 
     def settings(self, alpha: float) -> Settings:
         """Return where a search starts."""
@@ -115,6 +124,8 @@ class Search:
     n_jobs : int or None
     report : callable
         Called with a line of text after each bandwidth.
+    deadline : Deadline
+        With a budget of time, fewer bandwidths are tried.
     """
 
     data: Data
@@ -123,6 +134,7 @@ class Search:
     seed: int
     n_jobs: int | None = None
     report: Callable[[str], None] = lambda line: None
+    deadline: Deadline = field(default_factory=Deadline)
     trials: list[Trial] = field(default_factory=list)
 
     def run(self) -> Settings:
@@ -140,9 +152,9 @@ class Search:
         sample = Sample(self, small, n_grids, 0.0)
         equal = self._best_bandwidth(sample, self._first_settings(), _STEPS, self.choices.scalings)
         best = equal
-        if self.choices.relevance and self.choices.bandwidth is None:
+        if self.choices.relevance != "equal" and self.choices.bandwidth is None:
             best = self._best_relevance(sample, equal)
-        if n_rows > 1.5 * small:
+        if n_rows > 1.5 * small and not self.deadline.beyond(TIME_SHARE):
             sample = Sample(self, large, n_grids, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
         return self._for_all_rows(best)
@@ -185,23 +197,29 @@ class Search:
         best = min(rivals, key=_by_score)
         if found.relevance is not None:
             plain = sample.trial(replace(equal, alpha=found.alpha))
-            best = best if best.score <= _RELEVANCE_GAIN * plain.score else plain
+            best = best if best.score <= self._relevance_gain * plain.score else plain
         return best if self.choices.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
 
     def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
         """Learn weights of the inputs for as long as they lower the score."""
-        trial, found = best, best
+        trial = found = best
+        least = np.inf if self.choices.relevance == "learned" else best.score
         for _ in range(_RELEVANCE_ROUNDS):
             relevance = sample.relevance(trial.settings)
-            if relevance is None:
+            if relevance is None or self.deadline.beyond(TIME_SHARE):
                 return best
             trial = sample.trial(replace(trial.settings, relevance=relevance))
-            if trial.score >= found.score:
+            if trial.score >= least:
                 break
-            found = trial
-        if found.score > _RELEVANCE_GAIN * best.score:
+            found, least = trial, trial.score
+        if found.score > self._relevance_gain * best.score:
             return best
         return self._walk(sample, found, _STEPS[-1])
+
+    @property
+    def _relevance_gain(self) -> float:
+        """How much learned weights must lower the score."""
+        return np.inf if self.choices.relevance == "learned" else _RELEVANCE_GAIN
 
     def _walk(self, sample: Sample, best: Trial, step: float) -> Trial:
         """Follow the path of bandwidths, finer first, while the score improves."""
@@ -209,7 +227,8 @@ class Search:
         for factor in (1.0 / step, step):
             while True:
                 bandwidth = (best.settings.bandwidth or START_BANDWIDTH) * factor
-                if not _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]:
+                inside = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
+                if not inside or self.deadline.beyond(TIME_SHARE):
                     break
                 trial = sample.trial(replace(best.settings, bandwidth=bandwidth))
                 if trial.score >= best.score:
@@ -311,7 +330,7 @@ class Sample:
         most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
         rows = scaler.rows(data.rows[training[:: max(1, len(training) // most)]])
         steps = 0.5 * self.search.bandwidth(settings, scaler) * scaler.unit
-        return learned_relevance(feature_map, weights, np.asarray(rows), steps)
+        return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
 
     def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> ConjugateGradient:
         """Return a solver for one matrix and any alpha."""
@@ -324,7 +343,9 @@ class Sample:
         rows = self.search.data.rows
         scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
         feature_map = clone(self.search.feature_map).set_params(
-            bandwidth=self.search.bandwidth(settings, scaler) * scaler.unit, n_grids=self.n_grids
+            bandwidth=self.search.bandwidth(settings, scaler) * scaler.unit,
+            categorical=scaler.categorical,
+            n_grids=self.n_grids,
         )
         matrix = self.search.data.matrix
         Z = matrix(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))
@@ -334,10 +355,7 @@ class Sample:
     def _scaler(self, kind: ScalingKind, k: int) -> Scaler:
         if kind not in self.scalers:
             data = self.search.data
-            self.scalers[kind] = [
-                Scaler.fit(kind, data.rows[training], data.weights_of(training))
-                for training, _ in self.splits
-            ]
+            self.scalers[kind] = [data.take(training).scaler(kind) for training, _ in self.splits]
         return self.scalers[kind][k]
 
 

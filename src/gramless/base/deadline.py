@@ -1,0 +1,37 @@
+"""How much of a time budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A time budget that began when this was made.
+
+    Parameters
+    ----------
+    seconds : float or None, default=None
+        None is no limit.
+
+    Examples
+    --------
+    >>> Deadline().beyond(0.0), Deadline(1e-9).beyond(1.0), Deadline(1e9).beyond(0.5)
+    (False, True, False)
+    """
+
+    seconds: float | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def beyond(self, share: float) -> bool:
+        """Tell whether more than this share of the budget is spent."""
+        if self.seconds is None:
+            return False
+        return time.perf_counter() - self.started > share * self.seconds
+
+    def watch(self, share: float) -> Callable[[int, Any], bool] | None:
+        """Return a solver's callback that stops it there; None without a limit."""
+        return None if self.seconds is None else lambda step, weights: self.beyond(share)

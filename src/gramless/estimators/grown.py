@@ -1,0 +1,187 @@
+"""Grown grids as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState, seed_from
+from gramless.estimators.classifier import KernelClassifier
+from gramless.estimators.parameters import check_count
+from gramless.estimators.regressor import KernelRegressor
+from gramless.features.given import GivenBinning
+from gramless.features.inputs import check_rows, normalise_rows
+from gramless.features.scaling import Scaler
+from gramless.losses import Squared
+from gramless.matrices.binned import BinnedMatrix
+from gramless.tuning.alpha import Goal
+from gramless.tuning.data import Data
+from gramless.tuning.growth import Growth
+from gramless.tuning.judging import held_back_splits
+from gramless.tuning.planning import LEAST_TO_GROW
+
+
+class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Binning features whose grids are chosen one by one for what they add to a prediction.
+
+    Each grid divides a few inputs, or their ranks, and ignores the others. Candidates
+    are fitted to half of the rows and judged on the other half, both ways (see
+    :class:`gramless.tuning.growth.Growth`). :class:`KernelRegressor` and
+    :class:`KernelClassifier` grow theirs by themselves: this is for other models.
+
+    Parameters
+    ----------
+    n_grids : int, default=256
+        At most: growth stops when a stage of grids lowers the error by less than 1 %.
+    target : {"auto", "number", "class"}, default="auto"
+        What ``y`` is; "auto" guesses as scikit-learn's ``type_of_target`` does.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    features_ : GivenBinning
+        The grids and their bins, over the inputs and, beside them, their ranks.
+    scaler_ : Scaler
+    growth_ : list of dict
+        Grids, score of rows not fitted to, alpha and seconds after each stage.
+    relevance_ : array (n_features,)
+        How much grids that divide an input added to the prediction; root mean square 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Looks at 60,000 rows at most while growing. Each round of 8 grids scores 320
+    candidates, about 1.5 ns a row, candidate and core.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(1000, 5))
+    >>> y = np.sign(X[:, 1] * X[:, 3])
+    >>> Z = GrownBinning(n_grids=32, random_state=0).fit(X, y)
+    >>> Z.transform(X).shape[0], sorted(Z.relevance_.argsort()[-2:].tolist())
+    (1000, [1, 3])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_grids: int = 256,
+        target: Literal["auto", "number", "class"] = "auto",
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_grids = n_grids
+        self.target = target
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> GrownBinning:
+        """Grow grids and learn their bins.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+        y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
+
+        Returns
+        -------
+        GrownBinning
+
+        Raises
+        ------
+        InputError
+            For a parameter that cannot be used.
+        """
+        self.fit_matrix(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:
+        """Fit to the rows and return their features."""
+        return self.fit_matrix(X, y).tocsr()
+
+    def fit_matrix(self, X: Any, y: Any) -> BinnedMatrix:
+        """Fit to the rows and return their compact feature matrix.
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+        """
+        n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
+        rows, y = validate_data(
+            self,
+            X,
+            y,
+            dtype="numeric",
+            order=None,
+            multi_output=True,
+            ensure_min_samples=LEAST_TO_GROW,
+        )
+        rows = normalise_rows(rows)
+        machine = self._machine(y)
+        targets = machine._encode_targets(machine._check_targets(y), None)
+        data = Data(rows, targets, None, machine._score, machine._free_intercept)
+        goal = Goal(Squared(), 0.0, machine._score)
+        self.scaler_ = Scaler.fit("both", rows)
+        split = held_back_splits(len(rows), seed)[0]
+        grown = Growth(data, split, self.scaler_, goal, n_grids, seed, self.n_jobs).run()
+        self.growth_, self.relevance_ = grown.history, grown.relevance(rows.shape[1])
+        self.features_ = GivenBinning(n_jobs=self.n_jobs)
+        return self.features_.learn_bins(self.scaler_.rows(rows, self.n_jobs), grown.grids)
+
+    def feature_matrix(self, X: Any) -> BinnedMatrix:
+        """Return the compact feature matrix of rows.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+            Nothing in a grid where a row falls into a bin never seen in ``fit``.
+        """
+        check_is_fitted(self, "features_")
+        rows = check_rows(self, X, reset=False)
+        return self.features_.rows_matrix(self.scaler_.rows(rows, self.n_jobs))
+
+    def transform(self, X: Any) -> sp.csr_array:
+        """Return the features of rows as SciPy CSR, one entry a grid and row at most.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+
+        Returns
+        -------
+        csr_array (n_samples, D)
+        """
+        return self.feature_matrix(X).tocsr()
+
+    def _machine(self, y: NDArray[Any]) -> KernelRegressor | KernelClassifier:
+        """Return the estimator that knows such targets."""
+        if self.target not in ("auto", "number", "class"):
+            raise InputError(
+                f"GrownBinning: target must be 'auto', 'number' or 'class', got {self.target!r}."
+            )
+        kind = type_of_target(y, input_name="y") if self.target == "auto" else self.target
+        numbers = kind == "number" or kind.startswith("continuous")
+        return KernelRegressor() if numbers else KernelClassifier()
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.features_.offsets_[-1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

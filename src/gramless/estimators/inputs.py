@@ -1,0 +1,135 @@
+"""Rows as users give them into numbers without gaps: data frames, NaN, categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from gramless.base.errors import InputError
+from gramless.features.categories import Mask, category_mask, check_categories
+from gramless.features.gaps import GapFiller
+from gramless.features.inputs import ROW_OPTIONS, Rows, normalise_rows
+from gramless.features.table import TableEncoder, is_frame
+
+
+@dataclass(frozen=True)
+class RowInputs:
+    """How the rows of a table become inputs of a feature map.
+
+    Data frames are encoded, gaps in arrays are filled; sparse rows pass as they
+    are, and have no gaps.
+
+    Attributes
+    ----------
+    encoder : TableEncoder or None
+        For data frames.
+    gaps : GapFiller or None
+        For dense arrays.
+    categorical : array (n_inputs,) of bool, or None
+        Which inputs are categories; None if none is.
+    """
+
+    encoder: TableEncoder | None
+    gaps: GapFiller | None
+    categorical: Mask | None
+
+    @classmethod
+    def fit(
+        cls, estimator: Any, X: Any, y: Any, categorical: Any, target_options: dict[str, Any]
+    ) -> tuple[RowInputs, Rows, NDArray[Any]]:
+        """Learn from training rows, and check them with their targets.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Gets ``n_features_in_`` and ``feature_names_in_``.
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        y : array-like
+        categorical : "auto", list of int or str, or array (n_features,) of bool
+            "auto" takes text, truth values and categories of data frames, which
+            are always categories; others are so besides.
+        target_options : dict
+            How ``validate_data`` treats the targets.
+
+        Returns
+        -------
+        inputs : RowInputs
+        rows : ndarray (n_samples, n_inputs) or csr_array
+        y : ndarray
+
+        Raises
+        ------
+        ValueError
+            On infinity, NaN in sparse rows or targets, wrong shapes, or categories
+            that do not exist or are no whole numbers.
+        """
+        chosen = None if isinstance(categorical, str) and categorical == "auto" else categorical
+        if is_frame(X):
+            encoder = TableEncoder().fit(X, chosen)
+            options = ROW_OPTIONS | target_options
+            rows, y = validate_data(estimator, encoder.transform(X), y, **options)
+            estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
+            estimator.n_features_in_ = len(encoder.names)
+            return cls(encoder, None, _some(encoder.categorical_outputs)), rows, y
+        rows, y = validate_data(estimator, X, y, **_options(X), **target_options)
+        rows = normalise_rows(rows)
+        mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
+        check_categories(rows, mask)
+        if sp.issparse(rows):
+            return cls(None, None, _some(mask)), rows, y
+        gaps = GapFiller.fit(rows, mask)
+        mask = np.append(mask, np.ones(len(gaps.marked), bool))
+        return cls(None, gaps, _some(mask)), gaps.transform(rows), y
+
+    def transform(self, estimator: Any, X: Any) -> Rows:
+        """Check new rows and return their inputs.
+
+        Parameters
+        ----------
+        estimator : estimator
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+            A data frame where ``fit`` had one.
+
+        Returns
+        -------
+        ndarray (n_samples, n_inputs) or csr_array
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`fit`, or on other columns.
+        """
+        if self.encoder is not None:
+            if is_frame(X):
+                return self.encoder.transform(X)
+            raise InputError(
+                f"{type(estimator).__name__} was fitted on a table with named columns; pass a data "
+                f"frame with the columns {', '.join(map(str, self.encoder.names[:5]))}, ..."
+            )
+        options = ROW_OPTIONS if self.gaps is None else _options(X)
+        rows = normalise_rows(validate_data(estimator, X, reset=False, **options))
+        if self.categorical is not None:
+            check_categories(rows, self.categorical[: rows.shape[1]])
+        return rows if self.gaps is None else self.gaps.transform(rows)
+
+    def sources(self, n_features: int) -> NDArray[np.intp]:
+        """Return which column of the table each input comes from."""
+        if self.encoder is not None:
+            return np.repeat(
+                np.arange(n_features), [len(c.output_names()) for c in self.encoder.columns]
+            )
+        return np.arange(n_features) if self.gaps is None else self.gaps.sources()
+
+
+def _options(X: Any) -> dict[str, Any]:
+    """Return how ``validate_data`` treats rows: NaN is a gap, but in sparse rows a mistake."""
+    return ROW_OPTIONS | {"ensure_all_finite": True if sp.issparse(X) else "allow-nan"}
+
+
+def _some(mask: Mask) -> Mask | None:
+    return mask if mask.any() else None

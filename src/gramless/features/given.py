@@ -1,0 +1,81 @@
+"""Bins of grids that were chosen elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gramless.base.errors import InputError
+from gramless.features.binning_map import BinningMap
+from gramless.features.grids import Grids
+from gramless.features.inputs import check_rows
+from gramless.matrices.binned import BinnedMatrix
+
+
+class GivenBinning(BinningMap):
+    """The features of :class:`RandomBinning`, for grids that are given.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless.features.grids import Grids
+    >>> from gramless.kernels import Laplacian
+    >>> grids = Grids.draw(Laplacian(), np.array([1.0, np.inf]), 4, seed=0)
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> GivenBinning().fit_grids(X, grids).shape[0]
+    50
+    """
+
+    def __init__(self, *, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> GivenBinning:
+        """Learn anew which bins of the same grids the rows occupy.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        GivenBinning
+
+        Raises
+        ------
+        NotFittedError
+            If no grids were given before, by :meth:`fit_grids`.
+        """
+        self._check_fitted()
+        self.fit_grids(X, self._grids)
+        return self
+
+    def fit_grids(self, X: Any, grids: Grids) -> BinnedMatrix:
+        """Learn which bins of the grids the rows occupy; return their feature matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        grids : Grids
+            Over as many inputs.
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+
+        Raises
+        ------
+        InputError
+            If the rows have another number of inputs than the grids.
+        """
+        rows = check_rows(self, X, reset=True)
+        if rows.shape[1] != grids.n_features:
+            raise InputError(
+                f"GivenBinning: the grids are over {grids.n_features} inputs, the rows have "
+                f"{rows.shape[1]}."
+            )
+        return self.learn_bins(rows, grids)

@@ -1,0 +1,127 @@
+"""What a grid would gain: bins hashed into a small table, fitted on some rows, judged on others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.loops.compile import loop, reordering_loop
+from gramless.loops.lanes import deposit_4, deposit_8
+
+TILE = 1024
+"""Rows a tile: their slots stay in the first-level cache."""
+
+
+@loop
+def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, shift, slots):  # type: ignore[no-untyped-def]
+    """Hash the cells of rows ``start:stop`` in one grid to numbers of ``32 - shift`` bits.
+
+    ``columns`` (n_inputs, n_rows) of float32 are the rows, input by input.
+    ``inputs`` are those that the grid divides; its other parameters go with them.
+    """
+    n = stop - start
+    for i in range(n):
+        slots[i] = 0
+    for q in range(len(inputs)):
+        column = columns[inputs[q]][start:stop]
+        scale, first, multiplier = inverse[q], shifts[q], multipliers[q]
+        for i in range(n):
+            cell = np.int32(np.floor((column[i] - first) * scale))
+            slots[i] += np.uint32(np.uint32(cell) * multiplier)
+    for i in range(n):
+        slots[i] = slots[i] >> shift
+
+
+@loop
+def sum_bins(columns, values, start, stop, grid, shift, slots, sums):  # type: ignore[no-untyped-def]
+    """Add the values of rows ``start:stop`` to the sums of their bins in one grid.
+
+    ``values`` and ``sums`` are flat, 4 or 8 numbers a row or bin, as many as
+    ``len(sums) >> (32 - shift)``. ``grid`` are (inputs, inverse widths, shifts,
+    multipliers).
+    """
+    inputs, inverse, shifts, multipliers = grid
+    lanes = len(sums) >> (np.int64(32) - np.int64(shift))
+    for a in range(start, stop, TILE):
+        b = min(a + TILE, stop)
+        tile_slots(columns, a, b, inputs, inverse, shifts, multipliers, shift, slots)
+        if lanes == 4:
+            for i in range(b - a):
+                deposit_4(sums, np.int64(slots[i]) * 4, values, (a + i) * 4)
+        else:
+            for i in range(b - a):
+                deposit_8(sums, np.int64(slots[i]) * 8, values, (a + i) * 8)
+
+
+@reordering_loop
+def crossed_gain(first, second, n_outputs, shrinkage):  # type: ignore[no-untyped-def]
+    """Return how much bin values fitted on one part lower the loss of the other, both ways.
+
+    A bin's row holds the sums of the gradients to fit, the gradients to judge,
+    ``n_outputs`` each, the curvatures to fit and the curvatures to judge. ``shrinkage``
+    is above 0.
+    """
+    at = 2 * n_outputs
+    gain = 0.0
+    for b in range(len(first)):
+        f, s = first[b], second[b]
+        # Empty bins have no gradient either: they add nothing.
+        scale_f = np.float32(1.0) / (f[at] + shrinkage)
+        scale_s = np.float32(1.0) / (s[at] + shrinkage)
+        for k in range(n_outputs):
+            value_f, value_s = f[k] * scale_f, s[k] * scale_s
+            gain += s[n_outputs + k] * value_f - np.float32(0.5) * s[at + 1] * value_f * value_f
+            gain += f[n_outputs + k] * value_s - np.float32(0.5) * f[at + 1] * value_s * value_s
+    return gain
+
+
+@loop
+def score_grids(  # type: ignore[no-untyped-def]
+    columns,
+    values,
+    parts,
+    n_outputs,
+    sizes,
+    grids,
+    multipliers,
+    bits,
+    shrinkage,
+    first,
+    last,
+    gains,
+):
+    """Score grids ``first:last`` by :func:`crossed_gain` of two parts of the rows.
+
+    Parameters
+    ----------
+    columns : array (n_inputs, n_rows) of float32, C-contiguous
+    values : array (n_rows, 4 or 8) of float32, C-contiguous
+        As in :func:`crossed_gain`, filled up with zeros.
+    parts : array (2, 2)
+        First and last row of each part.
+    n_outputs : int
+    sizes : array (n_grids,)
+        How many inputs each grid divides.
+    grids : tuple of arrays (n_grids, most)
+        The inputs, and their inverse widths and shifts in float32.
+    multipliers : array (most,) of uint32, odd
+    bits : int
+        Bins share ``2**bits`` places.
+    shrinkage : float32
+        Rows' worth of zero that a bin's value is shrunk by.
+    first, last : int
+    gains : array (n_grids,) of float64
+        Written.
+    """
+    lanes = values.shape[1]
+    inputs, inverse, shifts = grids
+    flat, shift = values.reshape(-1), np.uint32(32 - bits)
+    slots = np.empty(TILE, np.uint32)
+    sums = np.empty((2, (1 << bits) * lanes), np.float32)
+    bins = sums.reshape(2, 1 << bits, lanes)
+    for c in range(first, last):
+        m = sizes[c]
+        grid = inputs[c, :m], inverse[c, :m], shifts[c, :m], multipliers[:m]
+        sums[:] = 0.0
+        for k in range(2):
+            sum_bins(columns, flat, parts[k, 0], parts[k, 1], grid, shift, slots, sums[k])
+        gains[c] = crossed_gain(bins[0], bins[1], n_outputs, shrinkage)

@@ -1,0 +1,316 @@
+"""What to fit: random grids, grown grids or both, with every number that was left open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from gramless.base.errors import InputError
+from gramless.base.memory import memory_budget
+from gramless.features.scaling import Scaler, ScalingKind
+from gramless.tuning.alpha import Goal, search_alpha
+from gramless.tuning.data import Data
+from gramless.tuning.growth import Growth
+from gramless.tuning.judging import Judged, held_back_splits, judge
+from gramless.tuning.recipes import GridRecipe, RandomRecipe, Recipe
+from gramless.tuning.search import TIME_SHARE, Search, Settings, Trial
+from gramless.tuning.sizing import LEAST_ROWS_TO_SIZE, enough_grids
+from gramless.tuning.splits import Split
+
+LEAST_TO_GROW = 5
+LEAST_ROWS = 1000
+"""With fewer rows grids are drawn, not grown, unless asked for."""
+MOST_INPUTS = 256
+"""With more inputs too: a few at a time say little."""
+MOST_GRIDS, LEAST_GRIDS = 960, 256
+_CODE_BYTES = 4
+"""A row and grid at most."""
+_GROWTH_SHARE, _COMPARE_SHARE = 0.4, 0.5
+"""Of a time budget: growth ends, and other features are not tried any more."""
+_MOST_WORK = 1 << 27
+"""Rows times outputs times grids that are grown, at most."""
+_RANDOM_GRIDS = 256
+"""That are tried beside grown ones."""
+_CLEARLY = 0.4
+"""Grown grids whose score is below that of a search by this factor are taken as they are."""
+_HOPE = 0.6
+"""By this factor all rows and grids may lower a score of the search."""
+_WORTH = 0.995
+"""Other features must lower the score this much."""
+_STRONG_ALPHAS = (1e-1, 1e-2, 1e-3)
+_ALPHAS = 4.0 ** np.arange(1, -6, -1)
+ENOUGH_TO_SEARCH = 40
+_DEFAULT_ALPHA = 1e-3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to fit.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    settings : Settings
+    alpha : float
+        For all rows.
+    bandwidth : float, array or None
+        Of random grids, in units of the scaled inputs.
+    relevance : array (n_features,)
+    trials, growth : list of dict
+        What was tried, and the stages of growth.
+    limits : list of str
+        What a budget of time or memory cut short.
+    judged : Judged or None
+        A fit of this kind that did not know the rows held back.
+    """
+
+    recipe: Recipe
+    settings: Settings
+    alpha: float
+    bandwidth: Any
+    relevance: NDArray[np.float64]
+    trials: list[dict[str, Any]] = field(repr=False)
+    growth: list[dict[str, float]] = field(default_factory=list, repr=False)
+    limits: list[str] = field(default_factory=list)
+    judged: Judged | None = field(default=None, repr=False)
+
+
+def can_grow(data: Data) -> bool:
+    """Tell whether grids can be grown on these rows, and whether that may pay."""
+    n_rows, n_inputs = data.rows.shape
+    return not sp.issparse(data.rows) and n_rows >= LEAST_ROWS and n_inputs <= MOST_INPUTS
+
+
+def number_of_grids(n_rows: int, n_outputs: int) -> int:
+    """Return how many grids to grow at most.
+
+    Examples
+    --------
+    >>> number_of_grids(10_000, 1), number_of_grids(60_000, 10)
+    (960, 256)
+    """
+    return int(np.clip(_MOST_WORK // (n_rows * n_outputs), LEAST_GRIDS, MOST_GRIDS))
+
+
+def affordable_grids(n_rows: int, budget: int) -> int:
+    """Return how many grids' bin numbers fit into so many bytes, at least one.
+
+    Examples
+    --------
+    >>> affordable_grids(1_000_000, budget=4_000_000_000)
+    1000
+    """
+    return max(1, budget // (_CODE_BYTES * n_rows))
+
+
+class Planner:
+    """Chooses what was left open.
+
+    Parameters
+    ----------
+    search : Search
+        For random grids; its data, seed, deadline and report are used throughout.
+    feature_map : RandomBinning
+        The template of random grids.
+    goal : Goal
+    """
+
+    def __init__(self, search: Search, feature_map: Any, goal: Goal) -> None:
+        self.search, self.feature_map, self.goal = search, feature_map, goal
+        self.data, self.n_rows = search.data, search.data.rows.shape[0]
+        choices = search.choices
+        given = choices.bandwidth is not None and choices.alpha is not None
+        decided = given and len(choices.scalings) == 1
+        self.searches = not decided and self.n_rows >= ENOUGH_TO_SEARCH
+        self.limits: list[str] = []
+        self.last_search = 0
+
+    def random(self) -> Plan:
+        """Return random grids, their settings as given, searched, or by rule for few rows."""
+        plan = self._random_plan(self._random_settings())
+        sized = self.search.choices.n_grids is None and not self.goal.sparse
+        if sized and self.n_rows >= LEAST_ROWS_TO_SIZE:
+            plan = self._sized(plan)
+        return self._finished(plan)
+
+    def grown(self) -> Plan:
+        """Return grown grids."""
+        return self._finished(self._grow())
+
+    def best(self) -> Plan:
+        """Return grown grids, random ones, or both together, whichever predicts best."""
+        best = grown = self._grow()
+        settings = self._random_settings()
+        searched = min(trial.score for trial in self.search.trials[self.last_search :])
+        if _score(best) >= _CLEARLY * searched and self._has_time(_COMPARE_SHARE, "comparison"):
+            random = self._random_plan(settings)
+            best = _better(best, self._together(best, random))
+            if _score(best) > _HOPE * searched:
+                judged = self.judged(random)
+                self._tell(judged)
+                best = _better(best, judged)
+        return replace(self._finished(best), growth=grown.growth)
+
+    def judged(self, plan: Plan) -> Plan:
+        """Return the plan with a fit that did not know some rows, unless it has one."""
+        if plan.judged is not None:
+            return plan
+        if self.n_rows < 2:
+            raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
+        alpha = plan.alpha * self.n_rows / len(self._splits()[0][0])
+        return replace(plan, judged=self._judge(plan.recipe, [alpha], self._splits()))
+
+    def _random_settings(self) -> Settings:
+        search, choices = self.search, self.search.choices
+        if not self.searches:
+            return choices.settings(_DEFAULT_ALPHA if choices.alpha is None else choices.alpha)
+        self.last_search = len(search.trials)
+        settings = search.run()
+        if choices.alpha is None and (self.goal.loss.name != "squared" or self.goal.sparse):
+            self.last_search = len(search.trials)
+            settings = search_alpha(search, settings, self.goal)
+        self._has_time(TIME_SHARE, "search")
+        return settings
+
+    def _random_plan(self, settings: Settings) -> Plan:
+        scaler = self._scaler(settings.scaling).weighted(settings.relevance)
+        bandwidth = self.search.bandwidth(settings, scaler)
+        most = self._affordable(self.feature_map.n_grids)
+        template = clone(self.feature_map).set_params(
+            bandwidth=np.array(bandwidth * scaler.unit),
+            categorical=scaler.categorical,
+            n_grids=most,
+        )
+        relevance = settings.relevance
+        weights = np.ones(len(scaler.unit)) if relevance is None else relevance
+        recipe = RandomRecipe(scaler, template)
+        return Plan(recipe, settings, settings.alpha, bandwidth, weights, [])
+
+    def _sized(self, plan: Plan) -> Plan:
+        """Return the plan with as many grids as are worth their time."""
+        search, split = self.search, self._splits()[0]
+        assert isinstance(plan.recipe, RandomRecipe)
+        alpha = plan.alpha * self.n_rows / len(split[0])
+        judged = enough_grids(
+            self.data, self.goal, plan.recipe, alpha, split, search.deadline, search.n_jobs
+        )
+        plan = replace(plan, recipe=judged.recipe, judged=judged)
+        self._tell(plan)
+        return plan
+
+    def _grow(self) -> Plan:
+        """Grow grids on the training part and choose alpha on the rows held back."""
+        data, search = self.data, self.search
+        split = self._splits()[0]
+        n_rows, n_features = len(split[0]), data.rows.shape[1]
+        scaler = self._scaler("both")
+        wanted = search.choices.n_grids or number_of_grids(n_rows, data.n_outputs)
+        growth = Growth(
+            data,
+            split,
+            scaler,
+            self.goal,
+            self._affordable(wanted),
+            search.seed,
+            search.n_jobs,
+        )
+        grown = growth.run(lambda: not self._has_time(_GROWTH_SHARE, "growth"))
+        for stage in grown.history:
+            search.report(
+                f"{2 * grown.n_rows:>7} rows, {stage['n_grids']:.0f} grown grids, alpha "
+                f"{stage['alpha']:.1e} -> {stage['score']:.5f}"
+            )
+        alphas = self._alphas(grown.alpha * grown.n_rows / n_rows)
+        judged = self._judge(GridRecipe(scaler, grown.grids), alphas, [split])
+        plan = self._grown_plan(judged, Settings("both", None, 0.0, grids="grown"))
+        return replace(plan, relevance=grown.relevance(n_features), growth=grown.history)
+
+    def _together(self, grown: Plan, random: Plan) -> Plan:
+        """Return grown grids with some random ones beside them."""
+        old, recipe, few = grown.judged, grown.recipe, random.recipe
+        assert old is not None
+        assert isinstance(recipe, GridRecipe)
+        assert isinstance(few, RandomRecipe)
+        most = self._affordable(self.search.choices.n_grids or recipe.n_grids + _RANDOM_GRIDS)
+        few = few.sized(max(1, min(_RANDOM_GRIDS, few.n_grids, most // 2)))
+        alphas = self._alphas(old.alpha)[:-2]
+        judged = self._judge(
+            recipe.with_random(most - few.n_grids, few), alphas, self._splits()[:1]
+        )
+        settings = replace(grown.settings, bandwidth=random.settings.bandwidth, grids="both")
+        plan = self._grown_plan(judged, settings)
+        return replace(plan, relevance=grown.relevance, bandwidth=random.bandwidth)
+
+    def _grown_plan(self, judged: Judged, settings: Settings) -> Plan:
+        alpha = judged.alpha * judged.n_rows / self.n_rows
+        settings, nothing = replace(settings, alpha=alpha), np.empty(0)
+        plan = Plan(judged.recipe, settings, alpha, None, nothing, [], judged=judged)
+        self._tell(plan)
+        return plan
+
+    def _judge(self, recipe: Recipe, alphas: list[float], splits: list[Split]) -> Judged:
+        search = self.search
+        return judge(self.data, self.goal, recipe, alphas, splits, search.deadline, search.n_jobs)
+
+    def _finished(self, plan: Plan) -> Plan:
+        trials = [trial.as_dict() for trial in self.search.trials]
+        return replace(plan, trials=trials, limits=self.limits)
+
+    def _scaler(self, kind: ScalingKind) -> Scaler:
+        return self.data.scaler(kind)
+
+    def _splits(self) -> list[Split]:
+        return held_back_splits(self.n_rows, self.search.seed)
+
+    def _has_time(self, share: float, what: str) -> bool:
+        """Tell whether the time budget allows more; remember what it cut short."""
+        if not self.search.deadline.beyond(share):
+            return True
+        self._note(f"time: {what} was cut short")
+        return False
+
+    def _affordable(self, n_grids: int) -> int:
+        """Return as many grids as there is memory for; remember if they are fewer."""
+        most = affordable_grids(self.n_rows, memory_budget())
+        if n_grids > most:
+            self._note(f"memory: {most} grids instead of {n_grids}")
+        return min(n_grids, most)
+
+    def _note(self, limit: str) -> None:
+        if limit not in self.limits:
+            self.limits.append(limit)
+            self.search.report(limit)
+
+    def _alphas(self, centre: float) -> list[float]:
+        """Return alphas from strong to weak; half the rows chose grids, and flatter weak ones."""
+        given = self.search.choices.alpha
+        if given is not None:
+            return [given * self.n_rows / len(self._splits()[0][0])]
+        nearby = _ALPHAS * centre
+        return [*(alpha for alpha in _STRONG_ALPHAS if alpha > nearby[0]), *nearby.tolist()]
+
+    def _tell(self, plan: Plan) -> None:
+        judged = plan.judged
+        assert judged is not None
+        settings = replace(plan.settings, alpha=judged.alpha)
+        n_grids = judged.recipe.n_grids
+        trial = Trial(settings, judged.score, 0, judged.n_rows, n_grids, 0.0, [judged.score])
+        self.search.trials.append(trial)
+        self.search.report(
+            f"{judged.n_rows:>7} rows, {settings.grids} grids, alpha {judged.alpha:.1e} -> "
+            f"{judged.score:.5f}"
+        )
+
+
+def _better(plan: Plan, other: Plan) -> Plan:
+    return other if _score(other) < _WORTH * _score(plan) else plan
+
+
+def _score(plan: Plan) -> float:
+    assert plan.judged is not None
+    return plan.judged.score

@@ -1,0 +1,47 @@
+"""Budgets of time, on a clock that the tests turn."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import pytest
+
+from gramless.base import deadline as clocks
+from gramless.base.deadline import Deadline
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time, one entry that may be set."""
+    now = [100.0]
+    monkeypatch.setattr(clocks.time, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_without_a_budget_nothing_is_ever_late(clock: list[float]) -> None:
+    deadline = Deadline()
+    clock[0] = 1e12
+    assert not deadline.beyond(0.0)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
+def test_shares_count_from_when_it_was_made(clock: list[float], share: float) -> None:
+    deadline = Deadline(8.0, started=clock[0])
+    assert not deadline.beyond(share)
+    clock[0] = 100.0 + 8.0 * share
+    assert not deadline.beyond(share)
+    clock[0] += 0.001
+    assert deadline.beyond(share)
+    assert not Deadline(8.0, started=clock[0]).beyond(share)
+
+
+def test_it_begins_when_it_is_made() -> None:
+    before = time.perf_counter()
+    started = Deadline(1.0).started
+    assert before <= started <= time.perf_counter()
+
+
+def test_deadlines_can_be_copied_to_other_processes() -> None:
+    deadline = Deadline(3.0)
+    assert pickle.loads(pickle.dumps(deadline)) == deadline

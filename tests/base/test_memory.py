@@ -1,0 +1,61 @@
+"""How much memory large arrays may take, as the system tells it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from gramless.base import memory
+from gramless.base.memory import memory_budget
+
+
+def system(pages: int, size: int) -> Callable[[str], int]:
+    return {"SC_AVPHYS_PAGES": pages, "SC_PAGE_SIZE": size}.__getitem__
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be on a system without ``/proc/meminfo``."""
+
+    def fail() -> int:
+        raise OSError
+
+    monkeypatch.setattr(memory, "_available", fail)
+
+
+@pytest.mark.usefixtures("silent")
+def test_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory.os, "sysconf", system(1000, 4096))
+    assert memory_budget() == 2_048_000
+    assert type(memory_budget()) is int
+
+
+@pytest.mark.usefixtures("silent")
+@pytest.mark.parametrize("error", [ValueError, OSError])
+def test_systems_that_do_not_know(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    def fail(name: str) -> int:
+        raise error(name)
+
+    monkeypatch.setattr(memory.os, "sysconf", fail)
+    assert memory_budget() == 2 << 30
+
+
+@pytest.mark.usefixtures("silent")
+def test_systems_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(memory.os, "sysconf")
+    assert memory_budget() == 2 << 30
+
+
+@pytest.mark.usefixtures("silent")
+@pytest.mark.parametrize("pages", [0, -1])
+def test_nothing_free_is_no_negative_budget(monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
+    monkeypatch.setattr(memory.os, "sysconf", system(pages, 4096))
+    assert memory_budget() >= 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="this system does not tell")
+def test_never_more_than_there_is() -> None:
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < memory_budget() <= whole // 2

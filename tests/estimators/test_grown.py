@@ -1,0 +1,330 @@
+"""Grown grids behind estimators: scikit-learn's checks, files, forms of rows, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import KernelClassifier, KernelRegressor, load, save
+from gramless.base.errors import InputError
+from gramless.estimators import base
+from gramless.estimators.grown import GrownBinning
+from gramless.features.given import GivenBinning
+from gramless.features.grids import Grids
+from gramless.kernels import Laplacian
+
+Check = Callable[[Any], None]
+Array = NDArray[np.float64]
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1200, 6)).astype(np.float32).astype(np.float64)
+NUMBERS = 3.0 * np.sign(X[:, 0] * X[:, 1]) + X[:, 2] + RNG.normal(size=1200)
+NEW = np.concatenate([X[:100], RNG.normal(size=(300, 6)) * 3]).astype(np.float32).astype(np.float64)
+TARGETS: dict[str, NDArray[Any]] = {
+    "numbers": NUMBERS,
+    "two outputs": np.column_stack([NUMBERS, X[:, 3] - 7.0]),
+    "two classes": np.where(NUMBERS > 0, "yes", "no"),
+    "three classes": np.digitize(NUMBERS, [-2.0, 2.0]),
+}
+
+
+def machine(kind: str, **options: Any) -> Any:
+    own = KernelClassifier if "classes" in kind else KernelRegressor
+    return own(**{"grids": "grown", "n_grids": 24, "random_state": 0, "n_jobs": 2, **options})
+
+
+@cache
+def fitted(kind: str) -> Any:
+    return machine(kind).fit(X, TARGETS[kind])
+
+
+def answers(model: Any, rows: Any) -> dict[str, NDArray[Any]]:
+    """Return all that a model says of rows."""
+    found = {"predict": model.predict(rows)}
+    if isinstance(model, KernelClassifier):
+        found["responses"] = model.decision_function(rows)
+        found["probabilities"] = model.predict_proba(rows)
+        found["sets"] = model.predict_set(rows, coverage=0.8)
+    else:
+        found["lower"], found["upper"] = model.predict_interval(rows, coverage=0.8)
+    return found
+
+
+def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def not_expected(estimator: Any) -> dict[str, str]:
+    """Return the checks that grown grids cannot pass, and why."""
+    if isinstance(estimator, GrownBinning):
+        return {}
+    why = "repeated rows fall into both halves, weighted ones into one"
+    name = "check_sample_weight_equivalence_on_{}_data"
+    return {name.format(rows): why for rows in ("dense", "sparse")}
+
+
+@parametrize_with_checks(
+    [
+        GrownBinning(n_grids=8),
+        KernelRegressor(grids="grown", n_grids=8),
+        KernelClassifier(grids="grown", n_grids=8),
+    ],
+    expected_failed_checks=not_expected,
+)
+def test_what_scikit_learn_asks(estimator: Any, check: Check) -> None:
+    check(estimator)
+
+
+# Models of grown grids.
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_two_inputs_that_only_matter_together_are_learned(kind: str) -> None:
+    model = fitted(kind)
+    assert isinstance(model.features_, GivenBinning)
+    assert set(np.argsort(-model.relevance_)[:3]) >= {0, 1}
+    assert model.relevance_[:2].min() > 3 * model.relevance_[4:].max()
+    assert model.score(X, TARGETS[kind]) > 0.7
+    assert model.growth_[-1]["n_grids"] == len(model.features_.n_bins_) == 24
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_files_keep_every_bit(kind: str, tmp_path: Path) -> None:
+    model = fitted(kind)
+    save(model, tmp_path / "model.gramless")
+    found = load(tmp_path / "model.gramless")
+    same(answers(found, NEW), answers(model, NEW))
+    np.testing.assert_array_equal(found.relevance_, model.relevance_)
+    assert found.growth_ == model.growth_
+    assert found.limits_ == model.limits_ == []
+    assert found.get_params() == model.get_params()
+    assert vars(found.settings_) == vars(model.settings_)
+
+
+def test_given_grids_keep_every_bit(tmp_path: Path) -> None:
+    binning = GivenBinning(n_jobs=2)
+    binning.fit_grids(X, Grids.draw(Laplacian(), np.full(6, 3.0), 11, seed=0))
+    save(binning, tmp_path / "grids.gramless")
+    found = load(tmp_path / "grids.gramless")
+    assert type(found) is GivenBinning
+    assert (found.transform(NEW) != binning.transform(NEW)).nnz == 0
+    for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(binning, name))
+    assert found.n_jobs == 2
+
+
+@pytest.mark.parametrize("kind", ["numbers", "three classes"])
+def test_rows_are_predicted_alike_alone_and_together(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted(kind)
+    whole = answers(model, NEW)
+    parts = [answers(model, NEW[a:b]) for a, b in ((0, 1), (1, 150), (150, 400))]
+    same({name: np.concatenate([part[name] for part in parts]) for name in whole}, whole)
+    monkeypatch.setattr(base, "_PREDICT_ROWS", 37)
+    same(answers(model, NEW), whole)
+
+
+FORMS: dict[str, Callable[[Array], Any]] = {
+    "float32": lambda rows: rows.astype(np.float32),
+    "column-major": np.asfortranarray,
+    "float32, column-major": lambda rows: np.asfortranarray(rows, np.float32),
+    "strided": lambda rows: np.repeat(np.repeat(rows, 2, axis=0), 2, axis=1)[::2, ::2],
+    "list": lambda rows: rows.tolist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_in_other_forms_are_predicted_alike(form: str) -> None:
+    """Ranks of float32 rows are rounded: some rows at an edge may change their bin."""
+    model = fitted("numbers")
+    found, expected = model.predict(FORMS[form](NEW)), model.predict(NEW)
+    if "float32" in form:
+        assert (found == expected).mean() > 0.97
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("form", ["column-major", "strided", "list"])
+def test_rows_in_other_forms_are_fitted_alike(form: str) -> None:
+    found = machine("numbers").fit(FORMS[form](X), NUMBERS)
+    np.testing.assert_array_equal(found.predict(NEW), fitted("numbers").predict(NEW))
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_threads_do_not_change_a_bit(kind: str) -> None:
+    expected = answers(fitted(kind), NEW)
+    for n_jobs in (1, 4):
+        same(answers(machine(kind, n_jobs=n_jobs).fit(X, TARGETS[kind]), NEW), expected)
+
+
+def test_weights_of_zero_are_rows_that_are_not_there() -> None:
+    weight = (np.arange(1200) % 3 > 0).astype(np.float64)
+    found = machine("numbers").fit(X, NUMBERS, sample_weight=weight)
+    expected = machine("numbers").fit(X[weight > 0], NUMBERS[weight > 0])
+    np.testing.assert_allclose(found.predict(NEW), expected.predict(NEW), rtol=1e-6)
+
+
+@pytest.mark.parametrize("heaviest", [1.0, 1e4])
+def test_one_heavy_row_does_not_stop_growth(heaviest: float) -> None:
+    """Weights are relative: what one row weighs is no measure of the others."""
+    weight = np.ones(1200)
+    weight[0] = heaviest
+    model = machine("numbers").fit(X, NUMBERS, sample_weight=weight)
+    assert set(np.argsort(-model.relevance_)[:2]) == {0, 1}
+
+
+@pytest.mark.parametrize("n_rows", [5, 7, 20, 60])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_few_rows(kind: str, n_rows: int) -> None:
+    targets = TARGETS[kind][:n_rows]
+    if "classes" in kind:
+        targets = np.array(["a", "b", "c"])[np.arange(n_rows) % (2 + ("three" in kind))]
+    model = machine(kind, n_grids=8).fit(X[:n_rows], targets)
+    assert len(model.predict(NEW)) == len(NEW)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4])
+def test_calibration_of_hardly_any_rows(n_rows: int) -> None:
+    """There is nothing to hold back from one row: it is said, not stumbled over."""
+    model = KernelRegressor(bandwidth=1.0, alpha=0.1, scaling="standard", calibrate=True)
+    try:
+        model.fit(X[:n_rows], NUMBERS[:n_rows])
+    except InputError as error:
+        assert "calibrate" in str(error) or "rows" in str(error)  # noqa: PT017
+        return
+    lower, upper = model.predict_interval(NEW)
+    assert not np.isnan(lower).any()
+    assert not np.isnan(upper).any()
+
+
+# Coverage.
+
+
+def binomial_error(n: int, coverage: float) -> float:
+    """Return four standard deviations: of the rows tested, and of those held back."""
+    return 4 * float(np.sqrt(coverage * (1 - coverage) * (1 / n + 1 / 240)))
+
+
+def fresh(n_rows: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(n_rows, 6))
+    return rows, 3.0 * np.sign(rows[:, 0] * rows[:, 1]) + rows[:, 2] + rng.normal(size=n_rows)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.95])
+def test_intervals_cover(coverage: float) -> None:
+    rows, truth = fresh(4000)
+    lower, upper = fitted("numbers").predict_interval(rows, coverage)
+    share = ((lower <= truth) & (truth <= upper)).mean()
+    assert share == pytest.approx(coverage, abs=binomial_error(4000, coverage))
+
+
+@pytest.mark.parametrize("coverage", [0.8, 0.95])
+@pytest.mark.parametrize("kind", ["two classes", "three classes"])
+def test_sets_cover(kind: str, coverage: float) -> None:
+    rows, truth = fresh(4000)
+    number = (truth > 0).astype(int) if kind == "two classes" else np.digitize(truth, [-2.0, 2.0])
+    sets = fitted(kind).predict_set(rows, coverage)
+    share = sets[np.arange(4000), number].mean()
+    assert share == pytest.approx(coverage, abs=binomial_error(4000, coverage))
+    assert sets.mean() < 1.0
+
+
+def test_probabilities_are_about_right() -> None:
+    rows, truth = fresh(4000)
+    likely = fitted("two classes").predict_proba(rows)[:, 1]
+    for own in (likely < 0.5, likely >= 0.5):
+        assert own.sum() > 500
+        assert (truth[own] > 0).mean() == pytest.approx(likely[own].mean(), abs=0.06)
+
+
+# The transformer.
+
+
+def binning(**options: Any) -> GrownBinning:
+    return GrownBinning(**{"n_grids": 24, "random_state": 0, **options})
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_features_of_the_transformer(kind: str) -> None:
+    found = binning()
+    Z = found.fit_transform(X, TARGETS[kind])
+    assert (found.transform(X) != Z).nnz == 0
+    assert (binning().fit(X, TARGETS[kind]).transform(X) != Z).nnz == 0
+    assert Z.shape == (1200, len(found.get_feature_names_out()))
+    assert (np.diff(Z.indptr) == 24).all()
+    assert set(np.argsort(-found.relevance_)[:3]) >= {0, 1}
+    assert found.growth_[-1]["n_grids"] == 24
+    assert found.feature_matrix(NEW).tocsr().nnz < 24 * len(NEW)
+
+
+def test_features_serve_other_models() -> None:
+    rows, truth = fresh(2000)
+    model = make_pipeline(binning(n_grids=64), Ridge(alpha=0.1)).fit(X, NUMBERS)
+    assert model.score(rows, truth) > 0.6 > 0.3 > Ridge().fit(X, NUMBERS).score(rows, truth)
+
+
+def test_targets_are_numbers_or_classes_as_asked() -> None:
+    counts = np.digitize(NUMBERS, [-3.0, -1.0, 1.0, 3.0])
+    guessed, classes, numbers = (
+        binning(target=target).fit(X, counts).features_.widths_
+        for target in ("auto", "class", "number")
+    )
+    np.testing.assert_array_equal(guessed, classes)
+    assert not np.array_equal(guessed, numbers)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 4])
+def test_threads_do_not_change_the_transformer(n_jobs: int) -> None:
+    found, expected = binning(n_jobs=n_jobs).fit(X, NUMBERS), binning(n_jobs=2).fit(X, NUMBERS)
+    assert (found.transform(NEW) != expected.transform(NEW)).nnz == 0
+
+
+def test_given_arrays_are_never_changed() -> None:
+    rows, targets = X.copy(), NUMBERS.copy()
+    binning(n_grids=8).fit(rows, targets).transform(rows)
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(targets, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "numbers"}, "target must be 'auto', 'number' or 'class'"),
+        ({"n_grids": 0}, "n_grids"),
+        ({"n_grids": 2.5}, "n_grids"),
+        ({"random_state": -1}, "(?i)seed"),
+    ],
+)
+def test_parameters_that_cannot_be_used(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        binning(**options).fit(X, NUMBERS)
+
+
+def test_rows_that_cannot_be_used() -> None:
+    with pytest.raises((TypeError, ValueError), match="(?i)sparse"):
+        binning().fit(sp.csr_array(X), NUMBERS)
+    with pytest.raises(ValueError, match="(?i)nan"):
+        binning().fit(np.where(X > 2, np.nan, X), NUMBERS)
+    with pytest.raises(ValueError, match="requires y|missing|y=None"):
+        clone(binning()).fit(X, None)
+
+
+def test_one_row_is_too_few() -> None:
+    with pytest.raises(ValueError, match="(?i)row|sample"):
+        binning().fit(X[:1], NUMBERS[:1])

@@ -1,0 +1,89 @@
+"""Probabilities, intervals and sets that estimators learn from rows held back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
+from gramless.base.errors import InputError
+
+GIVEN = {"bandwidth": 4.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+LOSSES = ["squared", "squared_hinge", "logistic"]
+
+
+def labelled(n_classes, n_rows=900):
+    return make_classification(
+        n_rows, 6, n_informative=5, n_redundant=0, n_classes=n_classes, flip_y=0.2, random_state=1
+    )
+
+
+def small(kind, **options):
+    return kind(RandomBinning(n_grids=64), **{**GIVEN, "calibrate": True, **options})
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("class_weight", [None, {0: 9.0}])
+def test_the_most_probable_class_is_the_predicted_one(loss, n_classes, class_weight):
+    X, y = labelled(n_classes)
+    model = small(KernelClassifier, loss=loss, class_weight=class_weight).fit(X[:600], y[:600])
+    p = model.predict_proba(X[600:])
+    np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X[600:]))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    if n_classes == 2:
+        np.testing.assert_array_equal(p[:, 1] > 0.5, model.decision_function(X[600:]) > 0)
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
+def test_probabilities_are_those_of_new_rows(loss):
+    X, y = labelled(2, 3000)
+    model = small(KernelClassifier, loss=loss).fit(X[:1500], y[:1500])
+    p = model.predict_proba(X[1500:])[:, 1]
+    for low in (0.0, 0.25, 0.5, 0.75):
+        some = (p >= low) & (p < low + 0.25)
+        assert abs(p[some].mean() - y[1500:][some].mean()) < 0.1
+
+
+@pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor])
+def test_weights_count_relative_to_their_mean(kind):
+    X, y = labelled(2)
+    # A fit knows weights relative to the largest one: here most are tiny.
+    heavy = small(kind).fit(X, y, np.where(np.arange(len(y)) == 0, 1e3, 1.0))
+    plain = small(kind).fit(X, y)
+    assert heavy.errors_.masses[-1] == pytest.approx(plain.errors_.masses[-1])
+    assert heavy.errors_.masses[-1] > 100
+    if kind is KernelClassifier:
+        assert heavy.calibration_.floor == pytest.approx(plain.calibration_.floor)
+
+
+@pytest.mark.parametrize("coverage", [0.7, 0.9])
+def test_sets_and_intervals_cover_new_rows(coverage):
+    X, y = labelled(4, 3000)
+    chosen = small(KernelClassifier).fit(X[:1500], y[:1500]).predict_set(X[1500:], coverage)
+    assert abs(chosen[np.arange(1500), y[1500:]].mean() - coverage) < 0.05
+    targets = np.column_stack([X[:, 0] + y, 10.0 * y])
+    model = small(KernelRegressor).fit(X[:1500], targets[:1500])
+    lower, upper = model.predict_interval(X[1500:], coverage)
+    inside = ((lower <= targets[1500:]) & (targets[1500:] <= upper)).mean(axis=0)
+    assert (np.abs(inside - coverage) < 0.05).all()
+
+
+def test_saved_models_know_their_errors(tmp_path):
+    X, y = labelled(3)
+    model = small(KernelClassifier).fit(X, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.predict_set(X, 0.8), model.predict_set(X, 0.8))
+
+
+def test_nothing_is_known_without_held_back_rows():
+    X, y = labelled(2)
+    classifier = small(KernelClassifier, calibrate=False).fit(X, y)
+    assert not hasattr(classifier, "predict_proba")
+    with pytest.raises(InputError, match="calibrate=True"):
+        classifier.predict_set(X)
+    with pytest.raises(InputError, match="calibrate=True"):
+        small(KernelRegressor, calibrate=False).fit(X, y).predict_interval(X)

@@ -1,0 +1,138 @@
+"""Rows of every kind become inputs: which are categories, where gaps go, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from gramless.base.errors import InputError
+from gramless.estimators.inputs import RowInputs
+from gramless.features.gaps import MISSING_CATEGORY
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+TARGETS = np.arange(4.0)
+
+
+class Plain(BaseEstimator):
+    """An estimator that only takes rows."""
+
+
+def learned(X: Any, categorical: Any = "auto") -> tuple[RowInputs, Any, Plain]:
+    estimator = Plain()
+    inputs, rows, _ = RowInputs.fit(estimator, X, TARGETS, categorical, {})
+    return inputs, rows, estimator
+
+
+def frame(module: Any = pd) -> Any:
+    return module.DataFrame(
+        {"n": [1.0, None, 3.0, 5.0], "t": ["a", None, "b", "b"], "b": [True, False, True, True]}
+    )
+
+
+@pytest.fixture
+def X() -> NDArray[np.float64]:
+    return np.array([[1.0, 7.0, 0.0], [2.0, 8.0, np.nan], [3.0, np.nan, 1.0], [4.0, 7.0, 1.0]])
+
+
+@pytest.mark.parametrize("module", [pd, pl])
+def test_data_frames(module: Any) -> None:
+    inputs, rows, estimator = learned(frame(module))
+    np.testing.assert_array_equal(rows[:, :2], [[1, 0], [3, 1], [3, 0], [5, 0]])
+    assert estimator.feature_names_in_.tolist() == ["n", "t", "b"]
+    assert estimator.n_features_in_ == 3
+    assert inputs.categorical is not None
+    assert inputs.categorical.tolist() == [False, True, True, True]
+    assert inputs.sources(3).tolist() == [0, 0, 1, 2]
+    np.testing.assert_array_equal(inputs.transform(estimator, frame(module)), rows)
+
+
+def test_data_frames_of_numbers_have_no_categories_unless_named() -> None:
+    numbers = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": [1, 1, 2, 2]})
+    assert learned(numbers)[0].categorical is None
+    for chosen in (["b"], [1], [False, True]):
+        mask = learned(numbers, chosen)[0].categorical
+        assert mask is not None
+        assert mask.tolist() == [False, True]
+
+
+def test_arrays_have_no_categories_unless_named(X: NDArray) -> None:
+    inputs, rows, estimator = learned(X[:, :1])
+    assert inputs.categorical is None
+    assert rows.tolist() == X[:, :1].tolist()
+    inputs, rows, estimator = learned(X, [1])
+    assert inputs.categorical is not None
+    assert inputs.categorical.tolist() == [False, True, False, True]
+    np.testing.assert_array_equal(rows[:, 1], [7, 8, MISSING_CATEGORY, 7])
+    np.testing.assert_array_equal(rows[:, 3], [0, 1, 0, 0])
+    assert inputs.sources(3).tolist() == [0, 1, 2, 2]
+    assert estimator.n_features_in_ == 3
+    np.testing.assert_array_equal(inputs.transform(estimator, X), rows)
+
+
+def test_arrays_without_gaps_are_not_copied() -> None:
+    rows = np.arange(12.0).reshape(4, 3)
+    inputs, found, estimator = learned(rows, [0])
+    assert found is rows
+    assert inputs.transform(estimator, rows) is rows
+
+
+def test_sparse_rows() -> None:
+    rows = sp.csr_array(np.eye(4))
+    inputs, found, estimator = learned(rows, [2])
+    assert found.shape == (4, 4)
+    assert inputs.gaps is None
+    assert inputs.categorical is not None
+    assert inputs.sources(4).tolist() == [0, 1, 2, 3]
+    assert inputs.transform(estimator, np.eye(4)).shape == (4, 4)
+    with pytest.raises(ValueError, match="NaN"):
+        inputs.transform(estimator, np.full((1, 4), np.nan))
+
+
+def test_sparse_rows_after_a_fit_with_gaps(X: NDArray) -> None:
+    inputs, _, estimator = learned(X)
+    dense = np.array([[0.0, 7.0, 0.0]])
+    found = inputs.transform(estimator, sp.csc_array(dense))
+    np.testing.assert_array_equal(found.toarray(), inputs.transform(estimator, dense))
+
+
+def test_none_among_numbers_is_a_gap() -> None:
+    inputs, rows, _ = learned(np.array([[1, None], [2, 3], [3, 4], [None, 5]], dtype=object))
+    assert inputs.gaps is not None
+    np.testing.assert_array_equal(rows[:, 2:], [[0, 1], [0, 0], [0, 0], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen", "said"),
+    [
+        (np.eye(4) * 1.5, [0], "input 0 is a category and holds 1.5"),
+        (np.eye(4), [4], "categorical_features: there is no input 4"),
+        (np.eye(4), ["a"], "categorical_features: no input is called 'a'"),
+        (np.eye(4), "all", "categorical_features must be a list"),
+        (np.full((4, 2), np.inf), "auto", "infinity"),
+        (sp.csr_array(np.full((4, 2), np.nan)), "auto", "NaN"),
+    ],
+)
+def test_rows_that_cannot_be_used(rows: Any, chosen: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        learned(rows, chosen)
+
+
+def test_new_rows_that_cannot_be_used(X: NDArray) -> None:
+    inputs, _, estimator = learned(X, [1])
+    for rows, said in (
+        (X[:, :2], "2 features"),
+        (X + 0.5, "input 1 is a category"),
+        (np.full((1, 3), np.inf), "infinity"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            inputs.transform(estimator, rows)
+    inputs, _, estimator = learned(frame())
+    with pytest.raises(InputError, match="data frame with the columns n, t, b"):
+        inputs.transform(estimator, X)

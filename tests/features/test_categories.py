@@ -1,0 +1,270 @@
+"""Inputs of categories: the kernel that tells equal from not, its grids, its units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless import RandomBinning
+from gramless.base.errors import InputError
+from gramless.features.categories import category_mask, check_categories
+from gramless.features.grids import Grids
+from gramless.features.median import median_distance
+from gramless.features.scaling import SCALINGS, Scaler
+from gramless.kernels import BinningKernel, ExponentialPower, Hat, InversePower, Laplacian
+
+KERNELS = [Laplacian(), ExponentialPower(0.5), InversePower(2.0), Hat()]
+MASK = np.array([False, True, True, False])
+BANDWIDTH = np.array([1.5, 2.5, 0.8, 3.0])
+
+
+@pytest.fixture
+def X() -> NDArray[np.float64]:
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(40, 2))
+    return np.column_stack(
+        [numbers[:, 0], rng.integers(0, 4, 40), rng.integers(-2, 3, 40) * 1000, numbers[:, 1]]
+    )
+
+
+def twin(kernel: BinningKernel, X: NDArray, bandwidth: NDArray) -> NDArray[np.float64]:
+    """Return the kernel of numbers and categories by its definition, pair by pair."""
+    gram = np.ones((len(X), len(X)))
+    for j, width in enumerate(bandwidth):
+        distance = np.abs(X[:, None, j] - X[:, j])
+        if MASK[j]:
+            distance = (distance > 0) * 1.0
+        gram *= kernel.profile(distance / width)
+    return gram
+
+
+def binning(**options: Any) -> RandomBinning:
+    chosen = {"n_grids": 64, "bandwidth": BANDWIDTH, "categorical": MASK, "random_state": 0}
+    return RandomBinning(**{**chosen, **options})
+
+
+# Which inputs.
+
+
+@pytest.mark.parametrize("chosen", [[1, 2], MASK, MASK.tolist(), ["b", 2], np.array([2, 1, 1])])
+def test_ways_to_say_which_inputs(chosen: Any) -> None:
+    assert category_mask(chosen, 4, "abcd").tolist() == MASK.tolist()
+
+
+@pytest.mark.parametrize("chosen", [None, [], (), np.array([])])
+def test_ways_to_say_that_none_is(chosen: Any) -> None:
+    assert not category_mask(chosen, 4).any()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ([4], "there is no input 4; positions are 0 to 3"),
+        ([-1], "there is no input -1"),
+        (["x"], "no input is called 'x'; known are 'a', 'b', 'c', 'd'"),
+        ([True, False], "2 truth values for 4 inputs"),
+        ([True, 2], "got True"),
+        ([1.0], r"got 1\.0"),
+        ([None], "got None"),
+        (MASK[None], "got array"),
+        ("a", "got 'a'"),
+        (3, "got 3"),
+    ],
+)
+def test_inputs_that_do_not_exist(chosen: Any, said: str) -> None:
+    with pytest.raises(InputError, match=f"categorical.*{said}"):
+        category_mask(chosen, 4, "abcd")
+    with pytest.raises(InputError, match="categorical"):
+        binning(categorical=chosen).fit(np.ones((3, 4)))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("value", [0.5, -1.25, 2.0**52, -(2.0**60), np.inf])
+def test_categories_are_whole_numbers(form: Any, value: float) -> None:
+    rows = np.array([[0.5, 1.0], [0.5, value]])
+    with pytest.raises(InputError, match="input 1 is a category and holds"):
+        check_categories(form(rows), np.array([False, True]))
+    if np.isfinite(value):
+        with pytest.raises(InputError, match="whole numbers"):
+            RandomBinning(categorical=[1], n_grids=2).fit(form(rows))
+
+
+def test_a_missing_category_is_left_for_others_to_judge() -> None:
+    check_categories(np.array([[np.nan], [2.0]]), np.array([True]))
+
+
+# The kernel.
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_inner_products_estimate_the_kernel_without_bias(kernel: BinningKernel, X: NDArray) -> None:
+    n_grids = 4096
+    Z = binning(kernel=kernel, n_grids=n_grids).fit_transform(X)
+    exact = twin(kernel, X, BANDWIDTH)
+    error = np.sqrt(exact * (1 - exact) / n_grids)
+    assert (np.abs((Z @ Z.T).toarray() - exact) <= 4.5 * error + 1e-9).all()
+    wrong = twin(kernel, X, BANDWIDTH * np.where(MASK, 1.5, 1.0))
+    assert (np.abs((Z @ Z.T).toarray() - wrong) > 4.5 * error + 1e-9).any()
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_exact_values(kernel: BinningKernel, X: NDArray) -> None:
+    bandwidth = BANDWIDTH.copy()
+    found = kernel.gram(X, bandwidth=bandwidth, categorical=MASK)
+    np.testing.assert_allclose(found, twin(kernel, X, bandwidth), rtol=1e-12)
+    bandwidth[2] = np.inf
+    found = kernel.gram(X, bandwidth=bandwidth, categorical=MASK)
+    np.testing.assert_allclose(found, twin(kernel, X, bandwidth), rtol=1e-12)
+
+
+def test_names_of_categories_do_not_matter(X: NDArray) -> None:
+    renamed = X.copy()
+    renamed[:, 1] = np.array([7.0, -3.0, 2.0**51, 0.0])[X[:, 1].astype(int)]
+    a, b = (binning().fit_transform(rows) for rows in (X, renamed))
+    np.testing.assert_array_equal((a @ a.T).toarray(), (b @ b.T).toarray())
+
+
+# Grids.
+
+
+def drawn(categorical: NDArray | None, factor: float = 1.0, n_grids: int = 200) -> Grids:
+    return Grids.draw(Laplacian(), factor * BANDWIDTH, n_grids, 3, categorical)
+
+
+def same_grids(a: Grids, b: Grids) -> None:
+    for name in ("widths", "shifts", "multipliers", "offsets"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+
+
+def test_without_categories_nothing_changes() -> None:
+    same_grids(drawn(None), drawn(np.zeros(4, bool)))
+
+
+def test_other_inputs_keep_their_cells() -> None:
+    plain, grids = drawn(None), drawn(MASK)
+    np.testing.assert_array_equal(grids.widths[:, ~MASK], plain.widths[:, ~MASK])
+    np.testing.assert_array_equal(grids.shifts[:, ~MASK], plain.shifts[:, ~MASK])
+    np.testing.assert_array_equal(grids.multipliers, plain.multipliers)
+    assert set(np.unique(grids.widths[:, MASK])) == {1.0, np.inf}
+    assert set(np.unique(grids.shifts[:, MASK])) == {0.0, 0.5}
+
+
+def test_more_grids_keep_the_first_ones() -> None:
+    few = drawn(MASK, n_grids=50)
+    same_grids(few, drawn(MASK).take(np.arange(200) < 50))
+
+
+def test_a_larger_bandwidth_parts_categories_in_fewer_of_the_same_grids() -> None:
+    parted = [np.isfinite(drawn(MASK, factor).widths[:, MASK]) for factor in (0.3, 1.0, 3.0)]
+    assert (parted[0] >= parted[1]).all()
+    assert (parted[1] >= parted[2]).all()
+    assert parted[0].sum() > parted[1].sum() > parted[2].sum() > 0
+
+
+def test_an_infinite_bandwidth_ignores_categories(X: NDArray) -> None:
+    grids = Grids.draw(Laplacian(), np.array([1.0, np.inf, 1.0, 1.0]), 50, 0, MASK)
+    assert np.isinf(grids.widths[:, 1]).all()
+    assert np.isfinite(grids.widths[:, 2]).any()
+
+
+# The feature map.
+
+
+def test_a_category_never_seen_finds_no_bin_where_it_is_told_apart(X: NDArray) -> None:
+    fitted = binning().fit(X)
+    new = X.copy()
+    new[:, 1] = 99
+    found = fitted.feature_matrix(new).codes > 0
+    parted = fitted.widths_[:, 1] == 1
+    assert 0 < parted.sum() < 64
+    assert not found[parted].any()
+    assert found[~parted].all()
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8"])
+def test_layouts_and_types_give_the_same_bins(X: NDArray, dtype: str) -> None:
+    rows = np.round(X).astype(dtype)
+    expected = binning().fit_transform(rows.astype(float)).toarray()
+    for form in (rows, np.asfortranarray(rows), sp.csr_array(rows)):
+        np.testing.assert_array_equal(binning().fit_transform(form).toarray(), expected)
+    np.testing.assert_array_equal(binning(n_jobs=2).fit_transform(rows).toarray(), expected)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_the_median_distance_counts_categories_as_equal_or_not(X: NDArray, form: Any) -> None:
+    rows = X * [1.0, 3.0, 1.0, 0.0]
+    gaps = np.abs(rows[:, None] - rows)
+    gaps[..., MASK] = gaps[..., MASK] > 0
+    exact = np.median(gaps.sum(axis=2)[np.triu_indices(40, 1)])
+    found = median_distance(form(rows), 0, MASK)
+    assert found == pytest.approx(exact, rel=0.05)
+    assert (binning(bandwidth="median").fit(form(rows)).bandwidth_ == found).all()
+
+
+# Units.
+
+
+def differing(column: NDArray, weight: NDArray) -> float:
+    share = weight / weight.sum()
+    return float(share @ (column[:, None] != column) @ share)
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_units_and_distances_of_categories(X: NDArray, kind: Any, weighted: bool) -> None:
+    weight = np.random.default_rng(1).uniform(1, 3, 40) if weighted else np.ones(40)
+    scaler = Scaler.fit(kind, X, weight, MASK)
+    plain = Scaler.fit(kind, X[:, ~MASK], weight)
+    parts = 2 if kind == "both" else 1
+    np.testing.assert_array_equal(scaler.unit[np.tile(~MASK, parts)], plain.unit)
+    assert (scaler.unit[:4][MASK] == 1).all()
+    assert np.isinf(scaler.unit[4:][MASK[: len(scaler.unit) - 4]]).all()
+    apart = sum(differing(X[:, j], weight) for j in np.flatnonzero(MASK))
+    assert scaler.spread == pytest.approx(plain.spread + apart, rel=1e-12)
+    assert scaler.categorical is not None
+    np.testing.assert_array_equal(np.flatnonzero(scaler.categorical), [1, 2])
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_categories_are_never_ranked(X: NDArray, kind: Any) -> None:
+    rows = Scaler.fit(kind, X, categorical=MASK).rows(X)
+    np.testing.assert_array_equal(rows[:, :4][:, MASK], X[:, MASK])
+    if kind == "both":
+        assert (rows[:, 4:][:, MASK] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["none", "standard"])
+def test_sparse_categories(X: NDArray, kind: Any) -> None:
+    rows, weight = np.where(X > 0, X, 0.0), np.random.default_rng(1).uniform(1, 3, 40)
+    dense = Scaler.fit(kind, rows, weight, MASK)
+    sparse = Scaler.fit(kind, sp.csr_array(rows), weight, MASK)
+    np.testing.assert_allclose(sparse.unit, dense.unit, rtol=1e-9)
+    assert sparse.spread == pytest.approx(dense.spread, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_a_constant_category_is_ignored(kind: Any) -> None:
+    rows = np.full((5, 1), 3.0)
+    scaler = Scaler.fit(kind, rows, categorical=np.array([True]))
+    assert np.isinf(scaler.unit).all()
+    assert scaler.spread == 1.0
+
+
+def test_a_category_is_constant_only_if_all_its_rows_are() -> None:
+    rows = np.zeros((60_001, 1))
+    rows[1] = 1.0
+    assert Scaler.fit("standard", rows, categorical=np.array([True])).unit[0] == 1.0
+
+
+def test_relevance_strengthens_a_category(X: NDArray) -> None:
+    scaler = Scaler.fit("standard", X, categorical=MASK)
+    weighted = scaler.weighted(np.array([1.0, 4.0, 1.0, 1.0]))
+    grids, strong = (
+        Grids.draw(Laplacian(), 2.0 * own.unit, 2000, 0, MASK) for own in (scaler, weighted)
+    )
+    assert np.isfinite(grids.widths[:, 1]).mean() == pytest.approx(1 - np.exp(-0.5), abs=0.04)
+    assert np.isfinite(strong.widths[:, 1]).mean() == pytest.approx(1 - np.exp(-2.0), abs=0.04)

@@ -1,0 +1,103 @@
+"""Gaps in arrays: what fills them, what marks them, and what is left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.features.gaps import MISSING_CATEGORY, GapFiller
+
+NONE = np.zeros(3, bool)
+
+
+@pytest.fixture
+def X() -> NDArray[np.float64]:
+    rows = np.random.default_rng(0).normal(size=(101, 3))
+    rows[::4, 1] = np.nan
+    return rows
+
+
+def test_gaps_are_filled_by_the_median_and_marked(X: NDArray) -> None:
+    gaps = GapFiller.fit(X, NONE)
+    filled = gaps.transform(X)
+    missing = np.isnan(X[:, 1])
+    np.testing.assert_allclose(gaps.fill[[0, 2]], np.median(X[:, [0, 2]], axis=0))
+    assert filled.shape == (101, 4)
+    np.testing.assert_array_equal(filled[:, 3], missing)
+    np.testing.assert_array_equal(filled[~missing, :3], X[~missing])
+    assert set(filled[missing, 1]) == {gaps.fill[1]}
+    present = X[~missing, 1]
+    assert gaps.fill[1] in present
+    assert abs((present < gaps.fill[1]).sum() - (present > gaps.fill[1]).sum()) <= 1
+
+
+def test_inputs_say_where_they_come_from(X: NDArray) -> None:
+    assert GapFiller.fit(X, NONE).sources().tolist() == [0, 1, 2, 1]
+
+
+def test_rows_without_gaps_are_not_copied(X: NDArray) -> None:
+    whole = np.nan_to_num(X)
+    gaps = GapFiller.fit(whole, NONE)
+    assert gaps.transform(whole) is whole
+    integers = np.arange(6).reshape(2, 3)
+    assert gaps.transform(integers) is integers
+    assert len(gaps.marked) == 0
+
+
+def test_a_first_gap_in_new_rows_is_the_median(X: NDArray) -> None:
+    gaps = GapFiller.fit(X, NONE)
+    new = np.array([[np.nan, 1.0, np.nan]])
+    np.testing.assert_array_equal(gaps.transform(new), [[gaps.fill[0], 1.0, gaps.fill[2], 0.0]])
+    assert np.isnan(new[0, 0])
+
+
+def test_a_missing_category_is_one_more_category(X: NDArray) -> None:
+    codes = X.copy()
+    codes[:, 1] = np.round(codes[:, 1])
+    gaps = GapFiller.fit(codes, np.array([False, True, False]))
+    assert len(gaps.marked) == 0
+    filled = gaps.transform(codes)[:, 1]
+    assert (filled[np.isnan(X[:, 1])] == MISSING_CATEGORY).all()
+    assert (filled[~np.isnan(X[:, 1])] > -10).all()
+
+
+def test_an_input_without_any_number() -> None:
+    rows = np.column_stack([np.full(5, np.nan), np.arange(5.0)])
+    filled = GapFiller.fit(rows, np.zeros(2, bool)).transform(rows)
+    np.testing.assert_array_equal(filled[:, [0, 2]], [[0, 1]] * 5)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_precision_and_order_stay(X: NDArray, dtype: type, order: str) -> None:
+    rows = np.asarray(X, dtype, order=order)
+    gaps = GapFiller.fit(rows, NONE)
+    filled = gaps.transform(rows)
+    assert filled.dtype == dtype
+    assert filled.flags[f"{order}_CONTIGUOUS"]
+    np.testing.assert_array_equal(filled, gaps.transform(rows.astype(np.float64)))
+
+
+def test_other_types_after_a_fit_with_gaps(X: NDArray) -> None:
+    gaps = GapFiller.fit(X, NONE)
+    for dtype in (np.uint8, np.int64, np.float16):
+        filled = gaps.transform(np.ones((2, 3), dtype))
+        np.testing.assert_array_equal(filled, [[1, 1, 1, 0]] * 2)
+
+
+def test_sparse_rows_have_no_gaps(X: NDArray) -> None:
+    gaps = GapFiller.fit(X, NONE)
+    rows = sp.csr_array(np.eye(3))
+    filled = gaps.transform(rows)
+    np.testing.assert_array_equal(filled.toarray(), np.eye(3, 4))
+    assert np.shares_memory(filled.data, rows.data)
+
+
+def test_gaps_are_found_in_every_row_of_many() -> None:
+    rows = np.zeros((70_000, 2), np.float32)
+    rows[69_999, 1] = np.nan
+    gaps = GapFiller.fit(rows, np.zeros(2, bool))
+    assert gaps.marked.tolist() == [1]
+    assert gaps.transform(rows)[:, 2].sum() == 1

@@ -1,0 +1,145 @@
+"""Grids that are given: the features of drawn ones, whoever chose them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from gramless import RandomBinning
+from gramless.features.given import GivenBinning
+from gramless.features.grids import Grids
+from gramless.kernels import Laplacian
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 3))
+NEW = np.concatenate([X[:40], RNG.normal(scale=3.0, size=(100, 3)), [[1e300] * 3]])
+BANDWIDTH = np.array([1.0, np.inf, 3.0])
+GRIDS = Grids.draw(Laplacian(), BANDWIDTH, 21, seed=4)
+
+
+def given(**options: Any) -> GivenBinning:
+    binning = GivenBinning(**options)
+    binning.fit_grids(X, GRIDS)
+    return binning
+
+
+def random() -> RandomBinning:
+    return RandomBinning(n_grids=21, bandwidth=BANDWIDTH, random_state=4).fit(X)
+
+
+def same(found: sp.csr_array, expected: sp.csr_array) -> None:
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found.toarray(), expected.toarray())
+
+
+def test_grids_as_drawn_have_the_features_of_random_binning() -> None:
+    matrix = GivenBinning().fit_grids(X, GRIDS)
+    same(matrix.tocsr(), RandomBinning(**random().get_params()).fit_transform(X))
+    same(given().transform(NEW), random().transform(NEW))
+    assert given().transform(NEW).nnz < 21 * len(NEW)
+
+
+def test_attributes_are_those_of_random_binning() -> None:
+    found, expected = given(), random()
+    for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    for name in ("scale_", "kappa_", "kappa_bar_", "n_features_in_"):
+        assert getattr(found, name) == getattr(expected, name)
+    names = found.get_feature_names_out()
+    assert len(names) == found.offsets_[-1]
+    assert names[0] == "givenbinning0"
+
+
+def test_features_are_indicators_of_cells() -> None:
+    dense = given().transform(X).toarray()
+    at = 0
+    for r in range(21):
+        own = np.isfinite(GRIDS.widths[r])
+        cells = np.floor((X[:, own] - GRIDS.shifts[r, own]) / GRIDS.widths[r, own])
+        together = (cells[:, None] == cells[None]).all(axis=2)
+        n_bins = given().n_bins_[r]
+        part = dense[:, at : at + n_bins]
+        np.testing.assert_allclose(part @ part.T, together / 21)
+        at += n_bins
+    assert at == dense.shape[1]
+
+
+def test_unused_inputs_change_nothing() -> None:
+    other = NEW.copy()
+    other[:, 1] = RNG.normal(size=len(NEW)) * 100
+    same(given().transform(other), given().transform(NEW))
+
+
+FORMS = {
+    "float32": lambda rows: rows.astype(np.float32),
+    "column-major": np.asfortranarray,
+    "csr": sp.csr_array,
+    "list": lambda rows: rows.tolist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_in_other_forms(form: str) -> None:
+    rows = X.astype(np.float32).astype(np.float64)
+    binning = GivenBinning()
+    binning.fit_grids(FORMS[form](rows), GRIDS)
+    plain = GivenBinning()
+    plain.fit_grids(rows, GRIDS)
+    new = NEW[:-1].astype(np.float32).astype(np.float64)
+    same(binning.transform(FORMS[form](new)), plain.transform(new))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_threads_change_no_feature(n_jobs: int) -> None:
+    same(given(n_jobs=n_jobs).transform(NEW), given().transform(NEW))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b))])
+def test_copies_have_the_same_features(again: Any) -> None:
+    same(again(given()).transform(NEW), given().transform(NEW))
+
+
+def test_clones_have_learned_nothing() -> None:
+    other = clone(given(n_jobs=2))
+    assert other.n_jobs == 2
+    assert not hasattr(other, "widths_")
+
+
+def mask(n_bins: int) -> NDArray[np.bool_]:
+    return np.random.default_rng(1).random(n_bins) < 0.1
+
+
+def test_bins_can_be_forgotten() -> None:
+    binning = given()
+    kept = mask(binning.offsets_[-1])
+    before = binning.transform(NEW).toarray()[:, kept]
+    binning.keep_bins(kept)
+    np.testing.assert_array_equal(binning.transform(NEW).toarray(), before)
+
+
+def test_grids_of_other_inputs_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"features|inputs|columns"):
+        GivenBinning().fit_grids(X[:, :2], GRIDS)
+    with pytest.raises(ValueError, match="features"):
+        given().transform(X[:, :2])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_rows_that_are_no_numbers(bad: float) -> None:
+    rows = X.copy()
+    rows[3, 1] = bad
+    with pytest.raises(ValueError, match="(?i)nan|inf"):
+        GivenBinning().fit_grids(rows, GRIDS)
+
+
+def test_an_unfitted_map_says_so() -> None:
+    with pytest.raises(NotFittedError):
+        GivenBinning().transform(X)

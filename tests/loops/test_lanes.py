@@ -1,0 +1,49 @@
+"""Vector instructions that no other loop's twin covers alone: deposits of a few numbers."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from gramless.loops.lanes import deposit_4, deposit_8
+
+
+# Not cached on disk: the cache would not notice that the lanes have changed.
+@numba.njit
+def deposit_all_4(sums, places, values):
+    for i in range(len(places)):
+        deposit_4(sums, places[i], values, i * 4)
+
+
+@numba.njit
+def deposit_all_8(sums, places, values):
+    for i in range(len(places)):
+        deposit_8(sums, places[i], values, i * 8)
+
+
+DEPOSITS = {4: deposit_all_4, 8: deposit_all_8}
+
+
+@pytest.mark.parametrize("lanes", DEPOSITS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_deposits_at_any_place(lanes: int, dtype: type) -> None:
+    """Places need no alignment and may overlap; nothing beside them changes."""
+    rng = np.random.default_rng(lanes)
+    places = rng.integers(3, 50 - lanes - 3, 40)
+    values = rng.integers(-100, 100, (40, lanes)).astype(dtype)
+    sums = rng.integers(-9, 9, 50).astype(dtype)
+    expected = sums.copy()
+    for place, row in zip(places, values, strict=True):
+        expected[place : place + lanes] += row
+    DEPOSITS[lanes](sums, places, values.reshape(-1))
+    np.testing.assert_array_equal(sums, expected)
+
+
+@pytest.mark.parametrize("lanes", DEPOSITS)
+def test_deposits_need_flat_arrays(lanes: int) -> None:
+    flat, places = np.zeros(64, np.float32), np.zeros(1, np.int64)
+    for sums, values in ((flat[::2], flat), (flat, flat[::2]), (flat.reshape(8, 8), flat)):
+        with pytest.raises(TypingError, match="flat contiguous arrays"):
+            DEPOSITS[lanes](sums, places, values)

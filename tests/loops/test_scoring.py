@@ -1,0 +1,375 @@
+"""What grids gain: every loop against a slow NumPy twin, and the gain against the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gramless.loops import scoring as loops
+
+Floats = NDArray[np.float32]
+
+MOST = 16
+LANES = {4: 1, 8: 3}
+"""By the numbers a row, the outputs that fill them."""
+N_ROWS = 2 * loops.TILE + 345
+PARTS = {
+    "from 0": [[0, 1200], [1200, N_ROWS]],
+    "not from 0": [[7, 1100], [1111, N_ROWS - 1]],
+    "first after second": [[1500, 2000], [3, 1499]],
+    "whole tiles": [[5, 5 + loops.TILE], [N_ROWS - loops.TILE, N_ROWS]],
+    "an empty second part": [[0, N_ROWS], [N_ROWS, N_ROWS]],
+    "one row each": [[N_ROWS - 1, N_ROWS], [0, 1]],
+}
+
+every_cut = pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
+any_lanes = pytest.mark.parametrize("lanes", LANES)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One grid as the loops take it."""
+
+    inputs: NDArray[np.int32]
+    inverse: Floats
+    shifts: Floats
+    multipliers: NDArray[np.uint32]
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.inputs, self.inverse, self.shifts, self.multipliers
+
+
+def draw_columns(n_inputs: int = MOST, n_rows: int = N_ROWS, seed: int = 0) -> Floats:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n_inputs, n_rows)).astype(np.float32)
+
+
+def draw_grid(size: int, n_inputs: int = MOST, seed: int = 0, width: float = 0.7) -> Grid:
+    rng = np.random.default_rng(seed)
+    widths = width * rng.uniform(0.5, 2.0, size)
+    return Grid(
+        rng.permutation(n_inputs)[:size].astype(np.int32),
+        (1.0 / widths).astype(np.float32),
+        (rng.random(size) * widths).astype(np.float32),
+        rng.integers(0, 2**32, size, dtype=np.uint32) | np.uint32(1),
+    )
+
+
+def whole_numbers(n_rows: int, lanes: int, seed: int = 1) -> Floats:
+    """Return whole numbers: their sums are exact in any order, also in float32."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-100, 100, (n_rows, lanes)).astype(np.float32)
+
+
+def derivatives(n_rows: int, lanes: int, seed: int = 1) -> Floats:
+    """Return gradients and curvatures of as many outputs as the lanes hold."""
+    rng, n_outputs = np.random.default_rng(seed), LANES[lanes]
+    values = np.empty((n_rows, lanes), np.float32)
+    values[:, : 2 * n_outputs] = rng.normal(size=(n_rows, 2 * n_outputs))
+    values[:, 2 * n_outputs :] = rng.gamma(2.0, size=(n_rows, 2))
+    return values
+
+
+# The twins.
+
+
+def cells_twin(columns: Floats, grid: Grid) -> NDArray[np.int64]:
+    """Divide in float32, input by input; (size, n_rows)."""
+    cells = np.floor((columns[grid.inputs] - grid.shifts[:, None]) * grid.inverse[:, None])
+    assert cells.dtype == np.float32
+    return cells.astype(np.int64)
+
+
+def slots_twin(columns: Floats, grid: Grid, bits: int) -> NDArray[np.int64]:
+    """Hash each row's cells with whole numbers that cannot overflow."""
+    hashed = [
+        sum(int(c) * int(m) for c, m in zip(row, grid.multipliers, strict=True)) % 2**32
+        for row in cells_twin(columns, grid).T
+    ]
+    return np.array(hashed, np.int64) // 2 ** (32 - bits)
+
+
+def sums_twin(values: Floats, slots: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
+    sums = np.zeros((2**bits, values.shape[1]))
+    np.add.at(sums, slots, values.astype(np.float64))
+    return sums
+
+
+def gain_twin(
+    first: NDArray[Any], second: NDArray[Any], n_outputs: int, shrinkage: float
+) -> tuple[float, float]:
+    """Return the gain in float64, and the sum of its parts' sizes."""
+    gain, size, k = 0.0, 0.0, n_outputs
+    for fitted, judged in ((first, second), (second, first)):
+        fitted, judged = fitted.astype(np.float64), judged.astype(np.float64)
+        values = fitted[:, :k] / (fitted[:, [2 * k]] + shrinkage)
+        linear = judged[:, k : 2 * k] * values
+        square = 0.5 * judged[:, [2 * k + 1]] * values**2
+        gain += float(linear.sum() - square.sum())
+        size += float(np.abs(linear).sum() + np.abs(square).sum())
+    return gain, size
+
+
+# Places of the cells.
+
+
+def run_slots(columns: Floats, start: int, stop: int, grid: Grid, bits: int) -> NDArray[np.uint32]:
+    slots = np.full(stop - start + 3, 77, np.uint32)
+    loops.tile_slots(columns, start, stop, *grid.arguments(), np.uint32(32 - bits), slots)
+    assert slots[stop - start :].tolist() == [77] * 3
+    return slots[: stop - start]
+
+
+@pytest.mark.parametrize("size", range(1, MOST + 1))
+@pytest.mark.parametrize("bits", [1, 9, 15])
+def test_slots(size: int, bits: int) -> None:
+    columns, grid = draw_columns(n_rows=200), draw_grid(size, seed=size)
+    slots = run_slots(columns, 13, 190, grid, bits)
+    np.testing.assert_array_equal(slots, slots_twin(columns[:, 13:190], grid, bits))
+    # Few places: different bins meet in one, and the twin must have them meet in the same.
+    assert len(np.unique(slots)) > 1
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, MOST),
+    st.integers(1, 15),
+    st.integers(0, 50),
+    st.integers(0, 50),
+    st.floats(0.01, 4.0),
+)
+def test_slots_of_any_rows(
+    seed: int, size: int, bits: int, start: int, n: int, width: float
+) -> None:
+    columns, grid = draw_columns(n_rows=100, seed=seed), draw_grid(size, seed=seed, width=width)
+    slots = run_slots(columns, start, start + n, grid, bits)
+    expected = slots_twin(columns[:, start : start + n], grid, bits)
+    np.testing.assert_array_equal(slots, expected)
+
+
+@pytest.mark.parametrize("width", [0.01, 0.05, 1.0, 4.0])
+def test_huge_coordinates_have_places_too(width: float) -> None:
+    ends = np.array([-1e5, -99_999.99, -0.0, 0.0, 99_999.99, 1e5], np.float32)
+    columns = np.stack([np.repeat(ends, 6), np.tile(ends, 6)])
+    grid = Grid(
+        np.arange(2, dtype=np.int32),
+        np.full(2, 1.0 / width, np.float32),
+        np.array([0.0, 0.99 * width], np.float32),
+        np.array([0x9E3779B1, 0x85EBCA77], np.uint32),
+    )
+    assert np.abs(cells_twin(columns, grid)).max() >= 0.99e5 / width
+    slots = run_slots(columns, 0, 36, grid, 15)
+    np.testing.assert_array_equal(slots, slots_twin(columns, grid, 15))
+
+
+def test_the_edge_of_a_cell_belongs_to_it() -> None:
+    columns = np.array([[-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75]], np.float32)
+    grid = Grid(
+        np.zeros(1, np.int32),
+        np.full(1, 2.0, np.float32),
+        np.full(1, 0.25, np.float32),
+        np.full(1, 2**31 + 1, np.uint32),
+    )
+    # Cells -2, -2, -1, -1, 0, 0, 1: the multiplier leaves the parity, less a borrow below 0.
+    assert run_slots(columns, 0, 7, grid, 1).tolist() == [1, 1, 0, 0, 0, 0, 1]
+
+
+# Sums of the bins.
+
+
+def run_sums(
+    columns: Floats, values: Floats, start: int, stop: int, grid: Grid, bits: int, sums: Floats
+) -> None:
+    slots = np.empty(loops.TILE, np.uint32)
+    shift = np.uint32(32 - bits)
+    loops.sum_bins(
+        columns, values.reshape(-1), start, stop, grid.arguments(), shift, slots, sums.reshape(-1)
+    )
+
+
+@any_lanes
+@every_cut
+@pytest.mark.parametrize("bits", [3, 9, 13])
+def test_sums(lanes: int, parts: list[list[int]], bits: int) -> None:
+    columns, values = draw_columns(5), whole_numbers(N_ROWS, lanes)
+    grid = draw_grid(3, 5)
+    slots = slots_twin(columns, grid, bits)
+    for start, stop in parts:
+        sums = np.zeros((2**bits, lanes), np.float32)
+        run_sums(columns, values, start, stop, grid, bits, sums)
+        own = slice(start, stop)
+        np.testing.assert_array_equal(sums, sums_twin(values[own], slots[own], bits))
+
+
+@any_lanes
+def test_sums_are_added_to_what_is_there(lanes: int) -> None:
+    columns, values, grid = draw_columns(5), whole_numbers(N_ROWS, lanes), draw_grid(2, 5)
+    before = whole_numbers(2**9, lanes, seed=2)
+    whole, parts = before.copy(), before.copy()
+    run_sums(columns, values, 0, N_ROWS, grid, 9, whole)
+    for start, stop in ((0, 10), (10, 1500), (1500, N_ROWS)):
+        run_sums(columns, values, start, stop, grid, 9, parts)
+    np.testing.assert_array_equal(whole, parts)
+    np.testing.assert_array_equal(whole.sum(axis=0), before.sum(axis=0) + values.sum(axis=0))
+
+
+# The gain.
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2, 3])
+@pytest.mark.parametrize("shrinkage", [0.5, 5.0, 100.0])
+@pytest.mark.parametrize("n_bins", [1, 7, 512])
+def test_gain(n_outputs: int, shrinkage: float, n_bins: int) -> None:
+    lanes = 4 if n_outputs == 1 else 8
+    rng = np.random.default_rng(n_bins)
+    first, second = rng.normal(size=(2, n_bins, lanes)).astype(np.float32)
+    for part in (first, second):
+        part[:, 2 * n_outputs :] = rng.gamma(2.0, 10.0, part[:, 2 * n_outputs :].shape)
+        part[rng.random(n_bins) < 0.2] = 0.0
+    found = loops.crossed_gain(first, second, n_outputs, np.float32(shrinkage))
+    expected, size = gain_twin(first, second, n_outputs, shrinkage)
+    assert found == pytest.approx(expected, abs=1e-6 * size)
+    assert abs(expected) > 1e-4 * size
+
+
+def test_what_lies_beyond_the_last_number_does_not_count() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.gamma(2.0, size=(2, 64, 8)).astype(np.float32)
+    before = loops.crossed_gain(first, second, 2, np.float32(1.0))
+    first[:, 6:], second[:, 6:] = np.nan, np.nan
+    assert loops.crossed_gain(first, second, 2, np.float32(1.0)) == before
+
+
+# Whole grids.
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Some grids over the same rows; for the loop and for the slow way."""
+
+    columns: Floats
+    values: Floats
+    parts: NDArray[np.int64]
+    grids: list[Grid]
+    bits: int = 9
+    shrinkage: float = 5.0
+
+    @property
+    def n_outputs(self) -> int:
+        return LANES[self.values.shape[1]]
+
+    def run(self, first: int = 0, last: int | None = None) -> NDArray[np.float64]:
+        """Return the gains; what is only room may hold anything."""
+        n, rng = len(self.grids), np.random.default_rng(9)
+        inputs = rng.integers(0, len(self.columns), (n, MOST)).astype(np.int32)
+        inverse, shifts = rng.normal(size=(2, n, MOST)).astype(np.float32)
+        sizes = np.array([len(grid.inputs) for grid in self.grids])
+        for c, (grid, m) in enumerate(zip(self.grids, sizes, strict=True)):
+            inputs[c, :m], inverse[c, :m], shifts[c, :m] = grid.arguments()[:3]
+        gains = np.full(n, -77.0)
+        loops.score_grids(
+            *(self.columns, self.values, self.parts, self.n_outputs, sizes),
+            *((inputs, inverse, shifts), MULTIPLIERS, self.bits, np.float32(self.shrinkage)),
+            *(first, n if last is None else last, gains),
+        )
+        return gains
+
+    def twin(self, grid: Grid) -> tuple[float, float]:
+        slots = slots_twin(self.columns, grid, self.bits)
+        first, second = (sums_twin(self.values[a:b], slots[a:b], self.bits) for a, b in self.parts)
+        return gain_twin(first, second, self.n_outputs, self.shrinkage)
+
+    def check(self) -> None:
+        for found, grid in zip(self.run(), self.grids, strict=True):
+            expected, size = self.twin(grid)
+            assert found == pytest.approx(expected, abs=1e-5 * size)
+
+
+MULTIPLIERS = np.random.default_rng(5).integers(0, 2**32, MOST, dtype=np.uint32) | np.uint32(1)
+
+
+def with_own_multipliers(grid: Grid) -> Grid:
+    return Grid(grid.inputs, grid.inverse, grid.shifts, MULTIPLIERS[: len(grid.inputs)])
+
+
+def draw_scoring(
+    sizes: list[int], parts: list[list[int]], lanes: int, width: float = 0.7, **more: Any
+) -> Scoring:
+    grids = [with_own_multipliers(draw_grid(m, seed=m, width=width)) for m in sizes]
+    values = derivatives(N_ROWS, lanes)
+    return Scoring(draw_columns(), values, np.array(parts), grids, **more)
+
+
+@any_lanes
+def test_grids_of_every_size(lanes: int) -> None:
+    draw_scoring(list(range(1, MOST + 1)), PARTS["not from 0"], lanes).check()
+
+
+@any_lanes
+@every_cut
+@pytest.mark.parametrize("bits", [1, 6, 15])
+def test_grids_over_any_parts(lanes: int, parts: list[list[int]], bits: int) -> None:
+    draw_scoring([1, 2, 5], parts, lanes, bits=bits).check()
+
+
+@any_lanes
+@pytest.mark.parametrize("shrinkage", [0.1, 1.0, 1000.0])
+def test_grids_with_any_shrinkage(lanes: int, shrinkage: float) -> None:
+    draw_scoring([1, 3], PARTS["from 0"], lanes, shrinkage=shrinkage).check()
+
+
+@any_lanes
+def test_nobody_to_judge_is_no_gain(lanes: int) -> None:
+    scoring = draw_scoring([1, 4, 16], PARTS["an empty second part"], lanes)
+    assert scoring.run().tolist() == [0.0, 0.0, 0.0]
+
+
+@any_lanes
+def test_only_the_grids_asked_for_are_scored_and_each_by_itself(lanes: int) -> None:
+    scoring = draw_scoring([3, 1, 3, 8, 3], PARTS["from 0"], lanes)
+    whole, some = scoring.run(), scoring.run(1, 4)
+    assert some[[0, 4]].tolist() == [-77.0, -77.0]
+    np.testing.assert_array_equal(some[1:4], whole[1:4])
+    assert whole[0] == whole[2] == whole[4]
+    assert len(set(whole)) == 3
+
+
+@any_lanes
+def test_far_outliers_leave_the_gain_defined(lanes: int) -> None:
+    scoring = draw_scoring([1, 2, 7, 16], PARTS["not from 0"], lanes, width=0.02)
+    scoring.columns[:, ::5] *= np.float32(5e4)
+    np.clip(scoring.columns, -1e5, 1e5, out=scoring.columns)
+    assert np.abs(scoring.columns).max() == 1e5
+    scoring.check()
+
+
+def test_the_gain_is_what_the_loss_of_the_other_part_loses() -> None:
+    """By the rows: bins as sets of rows, shrunken means, and the squared loss before and after."""
+    rng = np.random.default_rng(0)
+    n, shrinkage = 300, 2.0
+    columns = rng.uniform(0.0, 4.0, (1, n)).astype(np.float32)
+    residual = np.sin(2.0 * columns[0]) + 0.1 * rng.normal(size=n)
+    values = np.column_stack([residual, residual, np.ones(n), np.ones(n)]).astype(np.float32)
+    grid = Grid(
+        *(np.zeros(1, np.int32), np.ones(1, np.float32), np.zeros(1, np.float32)),
+        MULTIPLIERS[:1],
+    )
+    bins, before, after = np.floor(columns[0]), 0.0, 0.0
+    halves = np.arange(n) < 120, np.arange(n) >= 120
+    for own, other in (halves, halves[::-1]):
+        for b in range(4):
+            value = residual[own & (bins == b)].sum() / ((own & (bins == b)).sum() + shrinkage)
+            judged = residual[other & (bins == b)]
+            before += 0.5 * (judged**2).sum()
+            after += 0.5 * ((judged - value) ** 2).sum()
+    parts = np.array([[0, 120], [120, n]])
+    (found,) = Scoring(columns, values, parts, [grid], 12, shrinkage).run()
+    assert found == pytest.approx(before - after, rel=1e-4)
+    assert 0.5 * before < found < before

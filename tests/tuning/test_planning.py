@@ -1,0 +1,292 @@
+"""What is fitted: grown grids, random ones or both, and what budgets of time and memory cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+from gramless.base.errors import InputError
+from gramless.features.binning import RandomBinning as RandomFeatures
+from gramless.features.given import GivenBinning
+from gramless.matrices.base import Vector
+from gramless.tuning import planning
+from gramless.tuning.data import Data
+from gramless.tuning.planning import (
+    LEAST_GRIDS,
+    LEAST_ROWS,
+    LEAST_TO_GROW,
+    MOST_GRIDS,
+    MOST_INPUTS,
+    affordable_grids,
+    can_grow,
+    number_of_grids,
+)
+
+Array = NDArray[np.float64]
+
+
+def friedman(n_rows: int = 1500, seed: int = 0) -> tuple[Array, Array]:
+    """Return rows of 20 inputs of which five matter."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n_rows, 20))
+    y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
+    return X, y + 10 * X[:, 3] + 5 * X[:, 4] + rng.normal(size=n_rows)
+
+
+def regressor(**options: Any) -> KernelRegressor:
+    return KernelRegressor(**{"n_grids": 48, "random_state": 0, "n_jobs": 2, **options})
+
+
+def data_of(X: Any) -> Data:
+    return Data(X, np.zeros(X.shape[0]), None, lambda z, y, weight: 0.0, True)
+
+
+def kinds(model: KernelRegressor) -> set[str]:
+    return {trial["grids"] for trial in model.search_}
+
+
+# What is better.
+
+
+def test_grown_grids_where_few_inputs_matter() -> None:
+    X, y = friedman(3000)
+    model = regressor(relevance="equal").fit(X[:1500], y[:1500])
+    assert model.settings_.grids == "grown"
+    assert isinstance(model.features_, GivenBinning)
+    assert kinds(model) >= {"grown", "random"}
+    random = regressor(grids="random", relevance="equal").fit(X[:1500], y[:1500])
+    assert 1 - model.score(X[1500:], y[1500:]) < 0.6 * (1 - random.score(X[1500:], y[1500:]))
+
+
+def radial(n_rows: int, seed: int = 0) -> tuple[Array, Array]:
+    """Return targets that all of 20 inputs have a part in, together."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 20)) * rng.gamma(2.0, size=(n_rows, 1))
+    return X, np.cos(0.5 * np.linalg.norm(X, axis=1))
+
+
+def test_random_grids_help_where_all_inputs_matter_together() -> None:
+    X, y = radial(3000)
+    model = regressor().fit(X[:1500], y[:1500])
+    grown = regressor(grids="grown").fit(X[:1500], y[:1500])
+    assert model.settings_.grids in ("random", "both")
+    assert kinds(model) == {"grown", "random", "both"}
+    assert model.score(X[1500:], y[1500:]) > grown.score(X[1500:], y[1500:]) + 0.02
+    assert len(model.growth_) > 0
+
+
+def test_noise_is_predicted_as_hardly_more_than_its_mean() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 20)), 5.0 + rng.normal(size=3000)
+    model = regressor(n_grids=96).fit(X[:1000], y[:1000])
+    assert np.mean((model.predict(X[1000:]) - 5.0) ** 2) < 0.05
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_winner_has_the_best_score_or_nearly(seed: int) -> None:
+    model = regressor(random_state=seed).fit(*radial(1500, seed))
+    finals = {t["grids"]: t["score"] for t in model.search_ if t["n_rows"] == 1200}
+    assert set(finals) == {"grown", "random", "both"}
+    assert finals[model.settings_.grids] <= 1.006 * min(finals.values())
+
+
+# When grids are grown at all.
+
+
+@pytest.mark.parametrize(
+    ("shape", "grown"),
+    [
+        ((LEAST_ROWS, 3), True),
+        ((LEAST_ROWS - 1, 3), False),
+        ((LEAST_ROWS, MOST_INPUTS), True),
+        ((LEAST_ROWS, MOST_INPUTS + 1), False),
+    ],
+)
+def test_rows_and_inputs_that_may_pay(shape: tuple[int, int], grown: bool) -> None:
+    assert can_grow(data_of(np.zeros(shape))) == grown
+    assert not can_grow(data_of(sp.csr_array(shape)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bandwidth": 2.0},
+        {"alpha": 1e-3},
+        {"scaling": "standard"},
+        {"features": RandomBinning(n_grids=24)},
+        {"l1_ratio": 0.5},
+        {"grids": "random"},
+    ],
+    ids=str,
+)
+def test_what_is_decided_leaves_random_grids(options: dict[str, Any]) -> None:
+    model = regressor(n_grids=24).set_params(**options).fit(*friedman(1000))
+    assert isinstance(model.features_, RandomFeatures)
+    assert model.settings_.grids == "random"
+    assert model.growth_ == []
+    assert kinds(model) == {"random"}
+
+
+def test_few_rows_take_random_grids() -> None:
+    model = regressor().fit(*friedman(LEAST_ROWS - 1))
+    assert isinstance(model.features_, RandomFeatures)
+
+
+def test_grown_grids_want_dense_rows() -> None:
+    X, y = friedman(1000)
+    with pytest.raises(InputError, match="grids='grown' needs dense rows"):
+        regressor(grids="grown").fit(sp.csr_array(X), y)
+    regressor().fit(sp.csr_array(X), y)
+
+
+def test_grown_grids_want_a_few_rows() -> None:
+    X, y = friedman(1000)
+    few = LEAST_TO_GROW - 1
+    with pytest.raises(InputError, match=f"at least {LEAST_TO_GROW}"):
+        regressor(grids="grown").fit(X[:few], y[:few])
+    model = regressor(grids="grown", n_grids=8).fit(X[: few + 1], y[: few + 1])
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("grids", ["both", "Grown", None, 3])
+def test_other_grids_are_refused(grids: Any) -> None:
+    with pytest.raises(InputError, match="grids must be 'auto', 'random' or 'grown'"):
+        regressor(grids=grids).fit(*friedman(1000))
+
+
+def test_a_given_alpha_is_used() -> None:
+    X, y = friedman(1000)
+    weak, strong = (regressor(grids="grown", alpha=alpha).fit(X, y) for alpha in (1e-6, 1.0))
+    # Held-back rows are judged with the alpha of fewer rows, and all rows are fitted to with it.
+    assert weak.alpha_ == pytest.approx(1e-6)
+    assert strong.alpha_ == pytest.approx(1.0)
+    assert strong.predict(X).std() < 0.5 * weak.predict(X).std()
+
+
+@pytest.mark.parametrize("grids", ["grown", "auto"])
+def test_a_given_number_of_grids_is_the_most(grids: str) -> None:
+    model = regressor(grids=grids, n_grids=19).fit(*friedman(1000))
+    assert len(model.features_.n_bins_) == 19
+
+
+@pytest.mark.parametrize(("ratio", "kind"), [(1.0, "grown"), (0.5, "grown"), (1.0, "random")])
+def test_an_l1_penalty_forgets_bins(ratio: float, kind: str) -> None:
+    X, y = friedman(1000)
+    model = regressor(grids=kind, l1_ratio=ratio).fit(X, y)
+    assert 0 < model.sparsity_ < 1
+    assert len(model.coef_) == model.features_.offsets_[-1]
+    assert model.score(X, y) > 0.5
+
+
+# Numbers of grids.
+
+
+def test_numbers_of_grids_by_rule() -> None:
+    assert number_of_grids(1000, 1) == MOST_GRIDS
+    assert number_of_grids(10**7, 1) == LEAST_GRIDS
+    assert number_of_grids(200_000, 1) == (1 << 27) // 200_000
+    assert number_of_grids(100_000, 2) == number_of_grids(200_000, 1)
+
+
+@pytest.mark.parametrize("n_rows", [1, 999, 10**6])
+def test_affordable_bin_numbers_fit(n_rows: int) -> None:
+    budget = 10_000_000
+    found = affordable_grids(n_rows, budget)
+    assert 4 * n_rows * found <= budget < 4 * n_rows * (found + 1)
+    assert affordable_grids(10**9, budget) == 1
+
+
+# Budgets.
+
+
+def test_memory_cuts_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = friedman(1000)
+    monkeypatch.setattr(planning, "memory_budget", lambda: 4 * 1000 * 12 + 5)
+    for grids in ("grown", "random", "auto"):
+        model = regressor(grids=grids).fit(X, y)
+        assert model.limits_ == ["memory: 12 grids instead of 48"]
+        assert len(model.features_.n_bins_) <= 12
+        assert model.score(X, y) > 0.3
+    monkeypatch.setattr(planning, "memory_budget", lambda: 4 * 1000 * 48)
+    assert regressor(grids="grown").fit(X, y).limits_ == []
+
+
+@pytest.mark.parametrize("grids", ["auto", "grown", "random"])
+def test_a_tiny_time_budget_still_predicts(grids: str) -> None:
+    X, y = friedman(1500)
+    model = regressor(grids=grids, time_budget=1e-3).fit(X, y)
+    assert len(model.limits_) > 0
+    assert all(limit.startswith("time: ") for limit in model.limits_)
+    assert model.score(X, y) > 0.2
+    lower, upper = model.predict_interval(X)
+    assert (upper > lower).all()
+
+
+def test_a_budget_of_days_changes_nothing() -> None:
+    X, y = friedman(1000)
+    X = X[:, :5]
+    found, expected = regressor(time_budget=1e6).fit(X, y), regressor().fit(X, y)
+    assert found.limits_ == expected.limits_ == []
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+def test_a_search_that_is_cut_short_says_so() -> None:
+    """The walk over bandwidths never happens."""
+    X, y = friedman(1500)
+    whole = regressor(grids="random").fit(X, y)
+    cut = regressor(grids="random", time_budget=1e-3, tol=0.9).fit(X, y)
+    assert len(cut.search_) < len(whole.search_)
+    assert any("search" in limit for limit in cut.limits_)
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, np.nan, "soon"])
+def test_budgets_that_are_none(budget: Any) -> None:
+    with pytest.raises(InputError, match="time_budget"):
+        regressor(time_budget=budget).fit(*friedman(1000))
+
+
+# Other losses.
+
+
+@pytest.mark.parametrize("loss", ["huber", "median"])
+def test_scores_of_one_loss_are_compared(loss: str) -> None:
+    """Whether random grids are worth a trial is asked in the units of the loss."""
+    X, y = radial(1000)
+    model = regressor(loss=loss, n_grids=24).fit(X, y)
+    assert kinds(model) == {"grown", "random", "both"}
+    assert model.settings_.grids in ("random", "both")
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_classes_of_few_inputs_are_grown(loss: str) -> None:
+    X, y = friedman(2000)
+    labels = np.digitize(y, [12.0, 17.0])
+    model = KernelClassifier(loss=loss, n_grids=48, random_state=0, n_jobs=2)
+    model.fit(X[:1000], labels[:1000])
+    assert model.settings_.grids in ("grown", "both")
+    assert model.score(X[1000:], labels[1000:]) > 0.75
+
+
+def test_trials_say_what_they_cost() -> None:
+    model = regressor().fit(*friedman(1000))
+    for trial in model.search_:
+        assert trial["n_grids"] > 0
+        assert trial["n_rows"] > 0
+
+
+def targets_of(y: Vector) -> Vector:
+    return np.column_stack([y, -2 * y + 1])
+
+
+def test_two_outputs_share_grown_grids() -> None:
+    X, y = friedman(2000)
+    model = regressor(grids="grown").fit(X[:1000], targets_of(y)[:1000])
+    predicted = model.predict(X[1000:])
+    assert predicted.shape == (1000, 2)
+    assert model.score(X[1000:], targets_of(y)[1000:]) > 0.75
+    np.testing.assert_allclose(predicted[:, 1], 1 - 2 * predicted[:, 0], atol=0.5)
