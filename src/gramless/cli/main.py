@@ -10,6 +10,7 @@ import gramless
 from gramless.cli.datasets import datasets
 from gramless.cli.demo import demo
 from gramless.cli.evaluate import evaluate
+from gramless.cli.explain import explain
 from gramless.cli.fit import fit
 from gramless.cli.inspect import inspect
 from gramless.cli.predict import predict
@@ -22,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (demo, fit, predict, evaluate, inspect, datasets):
+for _verb in (demo, fit, predict, evaluate, inspect, explain, datasets):
     app.command()(_verb)
 
 

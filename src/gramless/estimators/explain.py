@@ -1,0 +1,397 @@
+"""What a fitted model makes of its inputs: shuffled columns, partial dependence, shared grids.
+
+Columns are those of the table as it was given, before any encoding. Every
+change of a table takes a column's values from other rows of the same table:
+values stay possible ones, and of the type that the model knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.base.random import stream
+from gramless.datasets import Table
+from gramless.features.columns import is_frame, labels, named_columns
+from gramless.matrices.base import Vector
+
+Numbers = NDArray[np.float64]
+Positions = NDArray[np.intp]
+Values = NDArray[Any]
+
+_SLICES, _QUANTILES, _CATEGORIES = 10, 21, 12
+
+
+def take_rows(X: Any, rows: Positions) -> Any:
+    """Return some rows of a table of any kind.
+
+    Parameters
+    ----------
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+    rows : array of int
+
+    Returns
+    -------
+    The same kind of table.
+
+    Examples
+    --------
+    >>> take_rows(np.eye(2), np.array([1]))
+    array([[0., 1.]])
+    """
+    if isinstance(X, Table):
+        return X.take_rows(rows)
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def column_values(X: Any, column: int) -> tuple[Values, bool]:
+    """Return a column as plain values, and whether these are categories.
+
+    Parameters
+    ----------
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+    column : int
+
+    Returns
+    -------
+    values : ndarray (n_rows,)
+        float64 with NaN where missing, or objects of str with ``""`` where missing.
+    categorical : bool
+
+    Examples
+    --------
+    >>> column_values(np.array([[1, 5], [2, 6]]), 1)
+    (array([5., 6.]), False)
+    """
+    if is_frame(X):
+        values, categorical = list(named_columns(X).values())[column]()
+        if categorical:
+            return np.array([*labels(values)], dtype=object), True
+        return values.astype(np.float64), False
+    values = X[:, [column]].toarray()[:, 0] if sp.issparse(X) else np.asarray(X)[:, column]
+    return values.astype(np.float64), False
+
+
+def _with_column_from(X: Any, column: int, rows: Positions) -> Any:
+    """Return a new table with one column's values taken from other rows."""
+    if isinstance(X, Table):
+        columns = {name: X.column(name) for name in X.names or ()}
+        name = list(columns)[column]
+        return Table(columns | {name: columns[name][rows]}, source=X.source)
+    if hasattr(X, "iloc"):
+        changed = X.copy()
+        changed.isetitem(column, X.iloc[rows, column].array)
+        return changed
+    if hasattr(X, "with_columns"):
+        return X.with_columns(X.to_series(column)[rows])
+    if sp.issparse(X):
+        parts = [X[:, :column], X[rows][:, [column]], X[:, column + 1 :]]
+        return sp.hstack(parts, format="csr")
+    changed = np.array(X)
+    changed[:, column] = changed[rows, column]
+    return changed
+
+
+def permutation_importance(
+    error: Callable[[Any], float],
+    X: Any,
+    columns: Sequence[int],
+    *,
+    n_repeats: int = 3,
+    seed: int = 0,
+) -> Numbers:
+    """Return how much an error grows when one column is shuffled among the rows.
+
+    Parameters
+    ----------
+    error : callable
+        ``error(X)`` judges the predictions for a table whose rows keep their order.
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+    columns : sequence of int
+    n_repeats : int, default=3
+    seed : int, default=0
+
+    Returns
+    -------
+    array (len(columns), n_repeats)
+        All columns are shuffled in the same ways. Near 0 where the model can do
+        without the column, also because another one says the same.
+
+    Notes
+    -----
+    Predicts all rows ``1 + len(columns) * n_repeats`` times.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> error = lambda rows: float(np.mean((rows[:, 0] - X[:, 0]) ** 2))
+    >>> permutation_importance(error, X, [0, 1]).mean(axis=1).round()
+    array([2., 0.])
+    """
+    orders = [stream(seed, "shuffled columns", k).permutation(X.shape[0]) for k in range(n_repeats)]
+    before = error(X)
+    grown = [
+        [error(_with_column_from(X, column, order)) - before for order in orders]
+        for column in columns
+    ]
+    return np.array(grown).reshape(len(columns), n_repeats)
+
+
+def partial_dependence(
+    response: Callable[[Any], Vector], X: Any, column: int, donors: Positions
+) -> Vector:
+    """Return the mean response when every row has the same value in one column.
+
+    Parameters
+    ----------
+    response : callable
+        ``response(X)`` returns (n_rows,) or (n_rows, K).
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+    column : int
+    donors : array (n_values,) of int
+        Rows that hold the values.
+
+    Returns
+    -------
+    array (n_values,) or (n_values, K)
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> partial_dependence(lambda rows: rows[:, 0] * rows[:, 1], X, 0, np.array([0, 1]))
+    array([0., 2.])
+    """
+    same = [np.full(X.shape[0], donor) for donor in donors]
+    return np.array([np.mean(response(_with_column_from(X, column, r)), axis=0) for r in same])
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How responses depend on one column, averaged over the rows.
+
+    Attributes
+    ----------
+    name : str
+    values : array (n_values,) of float, ascending, or of str for categories
+    shares : array (n_values,)
+        Of a number: the share of the rows below it, and half of those that hold it.
+        Of a category: the share of the rows that hold it.
+    means : array (n_values, n_outputs)
+    """
+
+    name: str
+    values: Values
+    shares: Numbers
+    means: Numbers
+
+
+def dependence_on(response: Callable[[Any], Vector], X: Any, column: int, name: str) -> Dependence:
+    """Return the partial dependence on a column at its quantiles, or its main categories.
+
+    Parameters
+    ----------
+    response : callable
+        ``response(X)`` returns (n_rows, n_outputs).
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+    column : int
+    name : str
+
+    Returns
+    -------
+    Dependence
+
+    Notes
+    -----
+    At most 21 predictions of all rows, 12 for categories.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> found = dependence_on(lambda rows: rows[:, :1] * rows[:, 1:], X, 0, "x1")
+    >>> found.means.tolist(), found.shares
+    ([[0.0], [2.0]], array([0.25, 0.75]))
+    """
+    values, categorical = column_values(X, column)
+    donors = _category_rows(values) if categorical else _quantile_rows(values)
+    chosen = values[donors]
+    if categorical:
+        counts = Counter(values)
+        shares = np.array([counts[value] for value in chosen]) / len(values)
+    else:
+        known = np.sort(values[~np.isnan(values)])
+        sides = np.searchsorted(known, chosen) + np.searchsorted(known, chosen, "right")
+        shares = sides / (2.0 * max(1, len(known)))
+    return Dependence(name, chosen, shares, partial_dependence(response, X, column, donors))
+
+
+def _quantile_rows(values: Numbers) -> Positions:
+    """Return rows whose values are evenly spaced quantiles, ascending, each value once."""
+    order = np.argsort(values, kind="stable")[: np.count_nonzero(~np.isnan(values))]
+    if not len(order):
+        return order
+    at = np.round(np.linspace(0.0, len(order) - 1.0, _QUANTILES)).astype(np.intp)
+    _, first = np.unique(values[order[at]], return_index=True)
+    return order[at[first]]
+
+
+def _category_rows(values: Values) -> Positions:
+    """Return one row of each of the most frequent categories, those first."""
+    ranked = sorted(Counter(values).items(), key=lambda found: (-found[1], found[0]))
+    found = values.tolist()
+    return np.array([found.index(category) for category, _ in ranked[:_CATEGORIES]], np.intp)
+
+
+def main_effect(values: Values, responses: Vector) -> float:
+    """Return the share of the variance of responses that one column explains by itself.
+
+    Parameters
+    ----------
+    values : ndarray (n_rows,)
+        Numbers, which are cut at their deciles, or categories.
+    responses : array (n_rows,) or (n_rows, K)
+
+    Returns
+    -------
+    float
+        From 0 to 1; what is only seen together with other columns is not counted.
+
+    Examples
+    --------
+    >>> x = np.linspace(-1, 1, 1001)
+    >>> round(main_effect(x, x**2), 2), round(main_effect(np.zeros(1001), x**2), 2)
+    (0.95, 0.0)
+    """
+    if values.dtype.kind == "f":
+        known = values[~np.isnan(values)]
+        cuts = (
+            np.unique(np.quantile(known, np.arange(1, _SLICES) / _SLICES)) if len(known) else known
+        )
+        # From both sides, so that a value which fills a whole slice is a group of its own.
+        sides = [np.searchsorted(cuts, values, side) for side in ("left", "right")]
+        values = np.where(np.isnan(values), -1, sum(sides))
+    _, group = np.unique(values.astype(str), return_inverse=True)
+    centred = (responses - responses.mean(axis=0)).reshape(len(responses), -1)
+    sums = np.stack([np.bincount(group, weights=output) for output in centred.T])
+    between, total = float((sums**2 / np.bincount(group)).sum()), float((centred**2).sum())
+    return between / total if total > 0 else 0.0
+
+
+def input_columns(model: Any) -> dict[str, Positions]:
+    """Return the name of each column of a model's table, and the inputs that it became.
+
+    Parameters
+    ----------
+    model : KernelClassifier or KernelRegressor
+
+    Returns
+    -------
+    dict of str to array of int
+        Positions in ``relevance_`` and in the rows that the scaler is given. Two
+        where numbers were missing, else one.
+
+    Examples
+    --------
+    >>> from gramless import KernelRegressor
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> input_columns(KernelRegressor(random_state=0).fit(X, X[:, 0]))
+    {'x1': array([0]), 'x2': array([1])}
+    """
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{j + 1}" for j in range(model.n_features_in_)]
+    sources = model.inputs_.sources(len(names))
+    return {str(name): np.flatnonzero(sources == j) for j, name in enumerate(names)}
+
+
+@dataclass(frozen=True)
+class GridUse:
+    """Which columns the grids of a model use, and which they use together.
+
+    Attributes
+    ----------
+    counts : array (n_grids,) of int
+        Columns that each grid uses.
+    share : array (n_columns,)
+        Weight of the grids that use a column, of all grids' weight.
+    pairs : list of (int, int, float)
+        Two columns, and the weight of the small grids that use both, heaviest first.
+    selective : bool
+        Whether some grid leaves out a column that another one uses.
+    """
+
+    counts: NDArray[np.intp]
+    share: Numbers
+    pairs: list[tuple[int, int, float]]
+    selective: bool
+
+
+def grid_use(uses: NDArray[np.bool_], weights: Numbers, most: int = 12) -> GridUse:
+    """Count which columns grids use, and which they use together.
+
+    Parameters
+    ----------
+    uses : array (n_grids, n_columns) of bool
+    weights : array (n_grids,)
+        Not negative; all alike if they are all 0.
+    most : int, default=12
+        Grids of more columns say nothing about pairs.
+
+    Returns
+    -------
+    GridUse
+
+    Examples
+    --------
+    >>> use = grid_use(np.array([[True, True, False], [False, True, True]]), np.array([3.0, 1.0]))
+    >>> use.share, use.pairs
+    (array([0.75, 1.  , 0.25]), [(0, 1, 0.75), (1, 2, 0.25)])
+    """
+    total = weights.sum()
+    weights = weights / total if total > 0 else np.full(len(uses), 1.0 / len(uses))
+    counts = np.count_nonzero(uses, axis=1)
+    small = counts <= most
+    chosen = sp.csr_array(uses[small].astype(np.float64))
+    together = sp.coo_array(sp.triu(chosen.T @ (chosen * weights[small][:, None]), k=1))
+    found = zip(*(part.tolist() for part in (*together.coords, together.data)), strict=True)
+    pairs = sorted(((i, j, w) for i, j, w in found if w > 0), key=lambda pair: (-pair[2], pair))
+    selective = bool((counts < np.count_nonzero(uses.any(axis=0))).any())
+    return GridUse(counts, weights @ uses, pairs, selective)
+
+
+def model_grid_use(model: Any, X: Any) -> GridUse:
+    """Tell which columns the grids of a fitted model use, and which together.
+
+    A grid weighs as much as its part of the prediction varies over the rows.
+
+    Parameters
+    ----------
+    model : KernelClassifier or KernelRegressor
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+
+    Returns
+    -------
+    GridUse
+        Of the columns of the table, in the order of :func:`input_columns`.
+
+    Examples
+    --------
+    >>> from gramless import KernelRegressor
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model_grid_use(KernelRegressor(random_state=0).fit(X, X[:, 0]), X).selective
+    False
+    """
+    rows = model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
+    blocks = model.features_.rows_matrix(rows).blocks()
+    parts = (block.matrix.matvec(model.coef_[block.start : block.stop]) for block in blocks)
+    weights = np.array([float(np.sum(part.var(axis=0))) for part in parts])
+    inputs = list(input_columns(model).values())
+    # An input and, where both are given to the grids, its rank.
+    used = np.isfinite(model.features_.widths_).reshape(len(weights), -1, sum(map(len, inputs)))
+    columns = [used[:, :, own].any(axis=(1, 2)) for own in inputs]
+    return grid_use(np.column_stack(columns), weights)

@@ -1,0 +1,467 @@
+"""The page of ``gramless explain``, its pictures, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
+from gramless.cli import svg
+from gramless.estimators.explain import grid_use
+
+from .conftest import N_ROWS, QUICK
+
+SVG = "{http://www.w3.org/2000/svg}"
+TEXT = ("size", "colour", "price")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def explained(shell, write, tmp_path):
+    """Fit what the test names, explain it, and return (page, root of the page, document)."""
+
+    def explain(*options, name="a.csv", target=(), **columns):
+        data, model, out = write(name, **columns), tmp_path / "m.gramless", tmp_path / "page.html"
+        if not model.exists():
+            shell("fit", data, "-m", model, *target, *QUICK, *options)
+        document = shell.json("explain", model, "--data", data, "-o", out, *target)
+        return out.read_text(), ET.parse(out).getroot(), document
+
+    return explain
+
+
+def words(root) -> str:
+    return " ".join("".join(root.itertext()).split())
+
+
+def pictures(root) -> dict[str, ET.Element]:
+    """Return the pictures by their titles; those of one title get a number."""
+    found: dict[str, ET.Element] = {}
+    for picture in root.iter(f"{SVG}svg"):
+        title = picture.find(f"{SVG}title").text or ""
+        found[title if title not in found else f"{title} {len(found)}"] = picture
+    return found
+
+
+def texts(picture) -> list[str]:
+    return [element.text or element[0].tail for element in picture.iter(f"{SVG}text")]
+
+
+def check_picture(picture) -> None:
+    """Everything is a finite number, and inside."""
+    _, _, width, height = map(float, picture.get("viewBox").split())
+    for element in picture.iter():
+        for key, value in element.attrib.items():
+            if key in ("x", "x1", "x2", "cx"):
+                assert 0 <= float(value) <= width, (key, value)
+            if key in ("y", "y1", "y2", "cy"):
+                assert 0 <= float(value) <= height, (key, value)
+            if key in ("width", "height"):
+                assert 0 < float(value) <= max(width, height)
+            if key == "points":
+                places = np.array([pair.split(",") for pair in value.split()], float)
+                assert ((places >= 0) & (places <= [width, height])).all()
+
+
+HEADINGS = [
+    "What was chosen, and why",
+    "The learning curve",
+    "Which inputs matter",
+    "Inputs that grids use together",
+    "How predictions depend on an input",
+    "Error on these rows, and size",
+]
+
+
+def check_page(text: str, root) -> None:
+    assert [heading.text for heading in root.iter("h2")] == HEADINGS
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert not [element for element in root.iter() if element.tag in ("script", "link", "img")]
+    assert "nan" not in words(root).lower().split()
+    for picture in root.iter(f"{SVG}svg"):
+        check_picture(picture)
+
+
+# The page.
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.libsvm"])
+def test_a_page_of_numbers(name, explained, shell, tmp_path, write):
+    text, root, document = explained(name=name)
+    check_page(text, root)
+    told = shell.json("evaluate", tmp_path / "m.gramless", write(name))
+    assert document["rmse"] == told["rmse"]
+    assert f"{told['rmse']:.4g}" in words(root)
+    assert document["shuffled_error"] == pytest.approx(told["rmse"])
+    assert list(document["importance"].values()) == sorted(document["importance"].values())[::-1]
+    assert min(document["importance"].values()) > 0.1
+    assert document["bytes"] == (tmp_path / "page.html").stat().st_size
+    names = ["size", "weight"] if name == "a.csv" else ["x1", "x2"]
+    assert sorted(document["importance"]) == names
+    bars = pictures(root)["input"]
+    assert set(names) <= set(texts(bars))
+    assert {*names, "Predicted against true numbers, 120 rows"} <= set(pictures(root))
+    assert "Nothing was searched" in words(root)
+    assert "Every grid of this model divides all inputs" in words(root)
+
+
+def test_it_is_the_same_page_every_time(explained):
+    assert explained()[0] == explained()[0]
+
+
+def test_text_columns_are_shuffled_whole(explained, shell, write, tmp_path):
+    text, root, document = explained(chosen=TEXT)
+    check_page(text, root)
+    assert sorted(document["importance"]) == ["colour", "size"]
+    # Red is dearer by one: the bars stand for three categories, in the order of their number.
+    colours = pictures(root)["colour"]
+    assert texts(colours)[:5] == ["colour", "blue", "green", "red", "mean"]
+    values = [float(value) for value in texts(colours)[5:]]
+    assert values[2] > max(values[:2]) + 0.3
+    shown = shell(
+        "explain", tmp_path / "m.gramless", "--data", write("b.csv", TEXT), "-o", "p.html"
+    )
+    assert "inputs that matter most" in shown.stdout
+
+
+CLASSES = {
+    "two": (("size", "weight", "kind"), [], "response (above 0 for dear, below for cheap)"),
+    "two, likely": (("size", "weight", "kind"), ["--loss", "logistic"], "probability of dear"),
+    "three": (("size", "weight", "colour"), [], "response of a class"),
+    "three, likely": (
+        ("size", "weight", "colour"),
+        ["--loss", "logistic"],
+        "probability of a class",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_page_of_classes(kind, explained, shell, tmp_path, write):
+    chosen, options, what = CLASSES[kind]
+    text, root, document = explained(*options, chosen=chosen)
+    check_page(text, root)
+    told = shell.json("evaluate", tmp_path / "m.gramless", write("a.csv", chosen))
+    assert document["error"] == told["error"] == pytest.approx(document["shuffled_error"])
+    assert document["error_name"] == "share of wrong classes"
+    assert f"Mean {what}" in words(root)
+    assert ("log loss" in words(root)) == ("likely" in kind)
+    classes = {"blue", "green", "red"} if "three" in kind else set()
+    assert classes <= set(texts(pictures(root)["size"]))
+    assert "Always naming the most frequent class would be wrong" in words(root)
+
+
+def test_names_and_categories_are_text(shell, tmp_path, columns):
+    odd = "<script>alert('1')</script>"
+    data, model, out = (tmp_path / name for name in ("a.csv", "m", "p.html"))
+    rows = [
+        f"{size},{odd if price > 1 else 'a&b'},{price},{kind}"
+        for size, price, kind in zip(*(columns[k] for k in ("size", "price", "kind")), strict=True)
+    ]
+    data.write_text("\n".join([f'{odd},pet & "co",x<y,<b>', *rows]) + "\n")
+    shell("fit", data, "--target", "<b>", "-m", model, *QUICK)
+    document = shell.json("explain", model, "--data", data, "--target", "<b>", "-o", out)
+    text, root = out.read_text(), ET.parse(out).getroot()
+    check_page(text, root)
+    assert "<script" not in text
+    assert {odd, 'pet & "co"', "x<y"} == set(document["importance"])
+    assert {odd, 'pet & "co"', "x<y"} <= set(pictures(root))
+    assert f"KernelClassifier for <b>, looked at with {N_ROWS} rows" in words(root)
+
+
+def fitted_model(tmp_path, columns, model):
+    """Fit to two columns without names, save, and write the rows as NPZ."""
+    X, y = np.column_stack([columns["size"], columns["weight"]]), columns["price"]
+    if isinstance(model, KernelClassifier):
+        y = (y > 1).astype(int)
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    save(model.fit(X, y), tmp_path / "m")
+    return ["explain", tmp_path / "m", "--data", tmp_path / "a.npz", "-o", tmp_path / "p.html"]
+
+
+def binning() -> RandomBinning:
+    return RandomBinning(n_grids=8)
+
+
+def test_trials_are_shown(shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, KernelRegressor(binning(), random_state=0))
+    shell(*command)
+    text, root = (tmp_path / "p.html").read_text(), ET.parse(tmp_path / "p.html").getroot()
+    check_page(text, root)
+    trials = load(tmp_path / "m").search_
+    (picture,) = (p for title, p in pictures(root).items() if title.endswith("least squares"))
+    # A dot a trial, and a larger one for the best of each bandwidth; a ring for the chosen one.
+    dots = [dot for dot in picture.iter(f"{SVG}circle") if dot.get("r") == "2.2"]
+    assert len(dots) == len(trials)
+    assert [dot.get("r") for dot in picture.iter(f"{SVG}circle")].count("7") == 1
+    assert any("standard scaling" in text for text in texts(picture))
+    table = next(table for table in root.iter("table") if "score" in words(table))
+    scores = [float(row[4].text) for row in table.find("tbody")]
+    best = sorted(trial["score"] for trial in trials)[:5]
+    assert scores == [float(f"{score:.4g}") for score in best]
+
+
+def test_the_last_stage_asks_for_alpha(shell, tmp_path, columns):
+    made = KernelClassifier(binning(), loss="logistic", bandwidth=2.0, random_state=0)
+    shell(*fitted_model(tmp_path, columns, made))
+    root = ET.parse(tmp_path / "p.html").getroot()
+    stages = [title for title in pictures(root) if "grids," in title]
+    assert [title.rpartition(", ")[2] for title in stages] == ["least squares", "logistic loss"]
+    assert "its score is the logistic loss" in words(root)
+    assert texts(pictures(root)[stages[1]]).count("alpha") == 1
+    count = sum(len(list(p.iter(f"{SVG}circle"))) for p in map(pictures(root).get, stages))
+    # Each trial twice, as a dot and as the best of its alpha, and the two rings.
+    assert count == 2 * len(load(tmp_path / "m").search_) + 2
+
+
+def test_few_rows_are_not_searched(shell, tmp_path, columns):
+    few = {key: values[:30] for key, values in columns.items()}
+    shell(*fitted_model(tmp_path, few, KernelRegressor(binning(), random_state=0)))
+    assert "by rule: too few rows to compare" in words(ET.parse(tmp_path / "p.html").getroot())
+
+
+def given() -> KernelRegressor:
+    options = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+    return KernelRegressor(binning(), **options)
+
+
+def test_the_curve_of_the_best_trial_comes_before_the_objective(shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, given())
+    shell(*command)
+    assert "The objective on the training rows" in (tmp_path / "p.html").read_text()
+    model = load(tmp_path / "m")
+    trial = {"scaling": "standard", "bandwidth": None, "alpha": 1e-3, "relevance": "equal"}
+    trial |= {"score": 0.3, "n_iter": 10, "n_rows": 90, "n_grids": 8, "seconds": 0.1}
+    model.search_ = [trial | {"curve": [0.5, 0.4, 0.3]}]
+    save(model, tmp_path / "m")
+    shell(*command)
+    root = ET.parse(tmp_path / "p.html").getroot()
+    check_page((tmp_path / "p.html").read_text(), root)
+    assert "The score of the best trial" in words(root)
+    curve = next(p for p in root.iter(f"{SVG}svg") if "iteration" in texts(p))
+    assert len(list(curve.iter(f"{SVG}circle"))) == 3
+
+
+def test_stages_of_growth_are_the_learning_curve(shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, given())
+    model = load(tmp_path / "m")
+    model.growth_ = [
+        {"n_grids": 32 * 2**k, "score": 0.5 / (k + 1), "alpha": 1e-3, "seconds": 0.1}
+        for k in range(4)
+    ]
+    save(model, tmp_path / "m")
+    shell(*command)
+    root = ET.parse(tmp_path / "p.html").getroot()
+    check_page((tmp_path / "p.html").read_text(), root)
+    assert "4 stages. The error on held-back rows went from 0.5 to 0.125" in words(root)
+    curve = next(p for p in root.iter(f"{SVG}svg") if "grids" in texts(p))
+    assert len(list(curve.iter(f"{SVG}circle"))) == 4
+
+
+@pytest.mark.parametrize("most", [12, 1])
+def test_grids_that_choose_are_told(most, shell, tmp_path, columns, monkeypatch):
+    command = fitted_model(tmp_path, columns, given())
+    uses = np.array([[True, True]] * 3 + [[True, False]] * 5)
+    use = grid_use(uses, np.ones(8), most)
+    monkeypatch.setattr("gramless.estimators.explain.model_grid_use", lambda model, X: use)
+    document = shell.json(*command)
+    root = ET.parse(tmp_path / "p.html").getroot()
+    check_page((tmp_path / "p.html").read_text(), root)
+    assert "each divides 1.4 inputs on average" in words(root)
+    assert "weight of its grids" in texts(pictures(root)["input"])
+    if most == 1:
+        assert "No small grid divides two inputs" in words(root)
+    else:
+        assert document["pairs"] == [["x1", "x2", 0.375]]
+        assert {"x1 × x2", "37.5%"} <= set(texts(pictures(root)["inputs"]))
+
+
+def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 40))
+    np.savez(tmp_path / "a.npz", X=X, y=X[:, 33] + 2.0 * X[:, 7])
+    shell(
+        "fit", tmp_path / "a.npz", "-m", tmp_path / "m", *QUICK[:2], "--bandwidth", "20", *QUICK[4:]
+    )
+    out = tmp_path / "p.html"
+    found = shell.json("explain", tmp_path / "m", "--data", tmp_path / "a.npz", "-o", out)
+    assert len(found["importance"]) == 30
+    assert {"x8", "x34"} <= set(found["importance"])
+    assert "Of 40 inputs the 30 most promising were shuffled" in words(ET.parse(out).getroot())
+
+
+def test_learned_relevance_stands_beside(shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, given())
+    model = load(tmp_path / "m")
+    model.relevance_ = np.array([1.5, 0.25])
+    save(model, tmp_path / "m")
+    assert shell.json(*command)["relevance"] == {"x1": 1.5, "x2": 0.25}
+    bars = pictures(ET.parse(tmp_path / "p.html").getroot())["input"]
+    assert {"learned relevance", "1.5", "0.25"} <= set(texts(bars))
+
+
+# What is refused.
+
+
+@pytest.fixture
+def model(write, shell, tmp_path):
+    shell("fit", write("a.csv"), "-m", tmp_path / "m.gramless", *QUICK)
+    return tmp_path / "m.gramless"
+
+
+def test_files_that_are_none(model, write, shell, tmp_path):
+    data, out = write("a.csv"), tmp_path / "p.html"
+    assert "no model file" in shell.error("explain", tmp_path / "no", "--data", data, "-o", out)
+    assert "does not exist" in shell.error(
+        "explain", model, "--data", tmp_path / "no.csv", "-o", out
+    )
+    assert "cannot be loaded" in shell.error("explain", data, "--data", data, "-o", out)
+    save(RandomBinning(n_grids=4, random_state=0).fit(np.eye(9)), tmp_path / "bins")
+    text = shell.error("explain", tmp_path / "bins", "--data", data, "-o", out)
+    assert "predicts nothing" in text
+    assert not out.exists()
+
+
+def test_wrong_columns(model, write, shell, tmp_path, columns):
+    def refused(name, chosen, **changed):
+        data = write(name, chosen, **changed)
+        return shell.error("explain", model, "--data", data, "-o", tmp_path / "p.html")
+
+    assert "lacks 1 of the 2 columns" in refused("b.csv", ("size", "price"))
+    assert "takes it as an input" in refused("c.csv", ("size", "weight"))
+    assert "the target holds text" in refused("d.csv", ("size", "weight", "kind"))
+    assert "'weight' held numbers" in refused("e.csv", ("size", "price"), weight=columns["colour"])
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_several_targets(shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, given())
+    X, y = np.load(tmp_path / "a.npz")["X"], columns["price"]
+    save(given().fit(X, np.column_stack([y, -y])), tmp_path / "m")
+    assert "predicts 2 numbers a row" in shell.error(*command)
+
+
+def test_places_are_checked_before_the_work(model, write, shell, tmp_path):
+    data = write("a.csv")
+    head = ["explain", model, "--data", data, "-o"]
+    assert "there is no folder" in shell.error(*head, tmp_path / "absent" / "p.html")
+    assert "is a folder, the model or the data" in shell.error(*head, tmp_path)
+    assert "the model or the data" in shell.error(*head, data)
+    assert "the model or the data" in shell.error(*head, model)
+    shell.error("explain", model, "--data", data, code=2)
+    shell.error("explain", model, "-o", "p.html", code=2)
+
+
+def test_a_page_is_written_whole_or_not_at_all(model, write, shell, tmp_path, monkeypatch):
+    out = tmp_path / "p.html"
+    out.write_text("old")
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.replace", refuse)
+    before = sorted(tmp_path.iterdir())
+    text = shell.error("explain", model, "--data", write("a.csv"), "-o", out)
+    assert "p.html cannot be written (Permission denied)" in text
+    assert out.read_text() == "old"
+    assert sorted(tmp_path.iterdir()) == sorted({*before, tmp_path / "a.csv"})
+
+
+# The pictures by themselves.
+
+
+def parsed(text: str) -> ET.Element:
+    picture = ET.fromstring(text)
+    check_picture(picture)
+    return picture
+
+
+def test_text_that_xml_forbids():
+    odd = "a\x00<b>\x1f\ud800 & \U0001f600"
+    assert svg.escape(odd) == "a\ufffd&lt;b&gt;\ufffd\ufffd &amp; \U0001f600"
+    parsed(svg.bars(odd, [odd], [svg.Panel(odd, [1.0], [odd])]))
+
+
+def test_bars_have_the_lengths_of_their_values():
+    picture = parsed(svg.bars("", ["a", "b", "c"], [svg.Panel("", [4.0, -2.0, 0.0], ["x"] * 3)]))
+    widths = [float(bar.get("width")) for bar in picture.iter(f"{SVG}rect")]
+    assert widths[0] == pytest.approx(2.0 * widths[1], rel=1e-2)
+    starts = [float(bar.get("x")) for bar in picture.iter(f"{SVG}rect")]
+    assert starts[1] + widths[1] == pytest.approx(starts[0], abs=0.2)
+    axis = next(picture.iter(f"{SVG}line"))
+    assert float(axis.get("x1")) == pytest.approx(starts[0])
+
+
+def test_panels_of_one_reach_have_one_scale():
+    panels = [svg.Panel("", [1.0], ["1"], reach=[4.0]), svg.Panel("", [4.0], ["4"], reach=[4.0])]
+    widths = [float(b.get("width")) for b in parsed(svg.bars("", ["a"], panels)).iter(f"{SVG}rect")]
+    assert widths[1] == pytest.approx(4.0 * widths[0], rel=1e-2)
+
+
+def test_bars_of_nothing():
+    parsed(svg.bars("", ["a", "b"], [svg.Panel("", [0.0, 0.0], ["0", "0"])]))
+    parsed(svg.bars("", [], [svg.Panel("", [], [])]))
+
+
+def test_long_names_are_cut_and_kept_as_hints():
+    name = "x" * 200
+    picture = parsed(svg.bars("", [name], [svg.Panel("", [1.0], [""])]))
+    (hint,) = (t for t in picture.iter(f"{SVG}title") if t.text == name)
+    assert len(texts(picture)[0]) < 40
+    assert texts(picture)[0].endswith("…")
+    assert hint is not None
+
+
+RANGES = [(0.0, 0.0), (5.0, 5.0), (-3.0, 7.0), (1e6, 1e6 + 3), (1e-9, 3e-9), (-1e12, 1e12)]
+
+
+@pytest.mark.parametrize("ends", RANGES)
+def test_linear_axes(ends):
+    axis = svg.linear_axis("", ends)
+    assert 2 <= len(axis.ticks) <= 9
+    assert len({name for _, name in axis.ticks}) == len(axis.ticks)
+    assert all(0 <= axis.share(value) <= 1 for value in (*ends, *(v for v, _ in axis.ticks)))
+    for value, name in axis.ticks:
+        assert float(name) == pytest.approx(value, abs=1e-6 * (axis.high - axis.low))
+
+
+@pytest.mark.parametrize("ends", [(1e-7, 1e-1), (0.25, 0.25), (0.3, 0.31), (0.1, 2.0), (1e-30, 1)])
+def test_logarithmic_axes(ends):
+    axis = svg.log_axis("", ends)
+    assert 1 <= len(axis.ticks) <= 12
+    assert all(0 <= axis.share(value) <= 1 for value in (*ends, *(v for v, _ in axis.ticks)))
+    middle = np.sqrt(ends[0] * ends[1])
+    assert axis.share(middle) == pytest.approx(0.5)
+
+
+def test_lines_run_through_their_points():
+    axis = svg.linear_axis("time", [0.0, 2.0])
+    points = [(0.0, 0.0), (1.0, 2.0), (2.0, 1.0)]
+    series = [
+        svg.Series("one", points),
+        svg.Series("two", points, "points"),
+        svg.Series("three", points, "dashes"),
+        svg.Series("four", points[:1], "line"),
+        svg.Series("five", points[1:2], "rings"),
+        svg.Series("six", []),
+    ]
+    picture = parsed(svg.lines("Growth", axis, axis, series))
+    assert len(list(picture.iter(f"{SVG}circle"))) == 7
+    paths = [line.get("points").split() for line in picture.iter(f"{SVG}polyline")]
+    circles = [f"{c.get('cx')},{c.get('cy')}" for c in picture.iter(f"{SVG}circle")]
+    assert paths[0] == paths[1] == circles[:3]
+    assert re.findall("Growth|one|two|time", " ".join(texts(picture))).count("time") == 2
+
+
+def test_a_legend_takes_rows_as_it_needs():
+    axis = svg.linear_axis("", [0.0, 1.0])
+    names = [f"a class with a long name {k}" for k in range(9)]
+    narrow = parsed(svg.lines("", axis, axis, [svg.Series(n, []) for n in names], width=300))
+    wide = parsed(svg.lines("", axis, axis, [svg.Series(n, []) for n in names]))
+    assert float(narrow.get("height")) > float(wide.get("height"))

@@ -1,0 +1,347 @@
+"""Shuffled columns, partial dependence and shared grids, beside slow twins."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+from gramless.datasets import Table
+from gramless.estimators.explain import (
+    column_values,
+    dependence_on,
+    grid_use,
+    input_columns,
+    main_effect,
+    model_grid_use,
+    partial_dependence,
+    permutation_importance,
+    take_rows,
+)
+
+N_ROWS = 400
+GIVEN = {"bandwidth": 4.0, "alpha": 1e-4, "scaling": "standard", "random_state": 0}
+KINDS = ("array", "float32", "csr", "table", "matrix table", "pandas", "polars")
+
+
+def numbers() -> np.ndarray:
+    X = np.random.default_rng(0).normal(size=(N_ROWS, 4)).round(1)
+    return X * (np.abs(X) > 0.3)
+
+
+def as_kind(kind: str, X: np.ndarray):
+    columns = {f"c{j}": column for j, column in enumerate(X.T)}
+    if kind in ("pandas", "polars"):
+        return pytest.importorskip(kind).DataFrame(columns)
+    made = {
+        "array": lambda: X,
+        "float32": lambda: X.astype(np.float32),
+        "csr": lambda: sp.csr_matrix(X),
+        "table": lambda: Table(columns),
+        "matrix table": lambda: Table(matrix=X, names=list(columns)),
+    }
+    return made[kind]()
+
+
+def dense(X) -> np.ndarray:
+    return np.column_stack([column_values(X, j)[0] for j in range(X.shape[1])])
+
+
+def mixed(n_rows: int = N_ROWS) -> Table:
+    rng = np.random.default_rng(1)
+    age = rng.uniform(0, 15, n_rows)
+    age[::9] = np.nan
+    pet = rng.choice(np.array(["cat", "dog", "", "snake"], object), n_rows, p=[0.4, 0.3, 0.2, 0.1])
+    return Table({"age": age, "pet": pet, "noise": rng.normal(size=n_rows)})
+
+
+@pytest.fixture(scope="module")
+def pets() -> tuple[KernelRegressor, Table]:
+    table = mixed()
+    y = np.nan_to_num(table.column("age")) * (table.column("pet") == "cat")
+    model = KernelRegressor(RandomBinning(n_grids=64), **GIVEN)
+    return model.fit(table, y), table
+
+
+# One column's values from other rows.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_column_is_shuffled_and_nothing_else(kind):
+    X = as_kind(kind, numbers())
+    before, seen = dense(X), []
+
+    def error(rows) -> float:
+        seen.append(rows)
+        return 0.0
+
+    permutation_importance(error, X, [2, 0], n_repeats=2)
+    np.testing.assert_array_equal(dense(X), before)
+    assert len(seen) == 5
+    assert dense(seen[0]).tolist() == before.tolist()
+    for k, rows in enumerate(seen[1:]):
+        changed, kept = (2, [0, 1, 3]) if k < 2 else (0, [1, 2, 3])
+        assert rows.shape == X.shape
+        assert isinstance(rows, Table if isinstance(X, Table) else type(X))
+        np.testing.assert_array_equal(dense(rows)[:, kept], before[:, kept])
+        assert (dense(rows)[:, changed] != before[:, changed]).mean() > 0.5
+        np.testing.assert_array_equal(np.sort(dense(rows)[:, changed]), np.sort(before[:, changed]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_shuffled_alike(kind):
+    def error(rows) -> float:
+        return float(dense(rows) @ [1.0, 2.0, 3.0, 4.0] @ np.arange(N_ROWS))
+
+    found = permutation_importance(error, as_kind(kind, numbers()), [0, 3])
+    expected = permutation_importance(error, numbers(), [0, 3])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_categories_and_dates_keep_their_type():
+    pd = pytest.importorskip("pandas")
+    days = pd.Timestamp("2024-05-01") + pd.to_timedelta(np.arange(60), unit="D")
+    frame = pd.DataFrame({"day": days, "kind": pd.Categorical(list("abc") * 20)})
+    seen = []
+    permutation_importance(lambda rows: seen.append(rows) or 0.0, frame, [0, 1], n_repeats=1)
+    for rows in seen:
+        assert (rows.dtypes == frame.dtypes).all()
+    assert sorted(seen[2]["kind"]) == sorted(frame["kind"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_taken_in_order(kind):
+    rows = np.array([5, 1, 1])
+    np.testing.assert_array_equal(
+        dense(take_rows(as_kind(kind, numbers()), rows)), dense(as_kind(kind, numbers()[rows]))
+    )
+
+
+# The importance of shuffled columns.
+
+
+def error_of(model, y):
+    return lambda rows: float(np.mean((model.predict(rows) - y) ** 2))
+
+
+@pytest.mark.parametrize("kind", ["array", "csr", "pandas"])
+def test_the_inputs_that_matter_are_found(kind):
+    X = np.random.default_rng(0).normal(size=(1200, 5))
+    y = 2.0 * X[:, 1] + np.sin(3.0 * X[:, 3])
+    rows = as_kind(kind, X)
+    model = KernelRegressor(RandomBinning(n_grids=128), **GIVEN)
+    model.fit(take_rows(rows, np.arange(800)), y[:800])
+    test = take_rows(rows, np.arange(800, 1200))
+    found = permutation_importance(error_of(model, y[800:]), test, range(5)).mean(axis=1)
+    assert set(np.argsort(-found)[:2]) == {1, 3}
+    assert np.abs(found[[0, 2, 4]]).max() < 0.1 * found[[1, 3]].min()
+
+
+def test_the_growth_is_that_of_the_mean_square():
+    # For y = x without noise the error of shuffled x is twice its variance.
+    x = np.random.default_rng(0).normal(size=(20_000, 1))
+    found = permutation_importance(lambda rows: float(np.mean((rows - x) ** 2)), x, [0])
+    np.testing.assert_allclose(found, 2.0 * x.var(), rtol=0.05)
+
+
+def test_seeds_and_repeats():
+    X = numbers()
+
+    def error(rows):
+        return float(rows[:, 1] @ np.arange(N_ROWS))
+
+    three, two = (permutation_importance(error, X, [1], n_repeats=k) for k in (3, 2))
+    assert three[:, :2].tolist() == two.tolist()
+    assert len(np.unique(three)) == 3
+    assert permutation_importance(error, X, [1], seed=1).tolist() != three.tolist()
+    assert permutation_importance(error, X, []).shape == (0, 3)
+
+
+# Partial dependence.
+
+
+def brute_force(response, X: Table, column: int, donors) -> np.ndarray:
+    """One row at a time, each with the donor's value."""
+    names, means = list(X.columns), []
+    for donor in donors:
+        total = 0.0
+        for row in range(len(X)):
+            cells = {name: X.column(name)[[row]] for name in names}
+            cells[names[column]] = X.column(column)[[donor]]
+            total = total + response(Table(cells))[0]
+        means.append(total / len(X))
+    return np.array(means)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_the_means_are_those_of_single_rows(column, pets):
+    model, table = pets
+    few = take_rows(table, np.arange(20))
+    donors = np.array([3, 0, 7])
+    found = partial_dependence(model.predict, few, column, donors)
+    np.testing.assert_allclose(found, brute_force(model.predict, few, column, donors))
+
+
+def test_an_additive_function_is_taken_apart():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(2500, 3))
+    parts = [np.sin(2.0 * X[:, 0]), X[:, 1] ** 2, np.zeros(len(X))]
+    model = KernelRegressor(RandomBinning(n_grids=256), **GIVEN).fit(X, sum(parts))
+    few = X[:300]
+    for j, part in enumerate(parts):
+        found = dependence_on(lambda rows: model.predict(rows)[:, None], few, j, "x")
+        inner = slice(2, -2)
+        at = [int(np.flatnonzero(few[:, j] == value)[0]) for value in found.values[inner]]
+        gap = found.means[inner, 0] - part[at]
+        assert np.abs(gap - gap.mean()).max() < 0.15
+
+
+def test_numbers_stand_at_their_quantiles():
+    x = np.append(np.repeat(0.0, 60), np.arange(1.0, 41.0))
+    np.random.default_rng(0).shuffle(x)
+    x[:5] = np.nan
+    known = x[~np.isnan(x)]
+    found = dependence_on(lambda rows: rows[:, :1], np.column_stack([x, x]), 0, "x")
+    assert found.name == "x"
+    assert (np.diff(found.values) > 0).all()
+    assert (found.values[0], found.values[-1]) == (known.min(), known.max())
+    twin = [np.mean(known < v) + 0.5 * np.mean(known == v) for v in found.values]
+    np.testing.assert_allclose(found.shares, twin)
+    np.testing.assert_allclose(found.means[:, 0], found.values)
+
+
+def test_categories_stand_by_their_frequency(pets):
+    model, table = pets
+    found = dependence_on(lambda rows: model.predict(rows)[:, None], table, 1, "pet")
+    shares = {kind: float(np.mean(table.column(1) == kind)) for kind in table.column(1)}
+    assert found.values.tolist() == sorted(shares, key=lambda kind: -shares[kind])
+    np.testing.assert_allclose(found.shares, sorted(shares.values(), reverse=True))
+    assert found.means.argmax() == 0
+
+
+def test_many_categories_are_cut_to_the_main_ones():
+    kinds = np.repeat(np.array([f"k{j:02d}" for j in range(30)], object), np.arange(1, 31))
+    found = dependence_on(lambda rows: np.zeros((len(rows), 2)), Table({"kind": kinds}), 0, "kind")
+    assert found.values.tolist() == [f"k{j:02d}" for j in range(29, 17, -1)]
+    assert found.means.shape == (12, 2)
+
+
+def test_a_column_without_numbers_has_no_dependence():
+    X = Table({"x": np.full(5, np.nan), "y": np.arange(5.0)})
+    found = dependence_on(lambda rows: np.zeros((len(rows), 1)), X, 0, "x")
+    assert len(found.values) == len(found.shares) == len(found.means) == 0
+
+
+# What a column explains by itself.
+
+
+def test_main_effects():
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (2, 4000))
+    assert main_effect(a, a**2) > 0.9
+    assert main_effect(a, a * b) < 0.02
+    assert main_effect(b, a) < 0.02
+    kinds = np.where(a > 0, "up", "down").astype(object)
+    assert main_effect(kinds, np.sign(a)) == pytest.approx(1.0)
+    both = main_effect(kinds, np.column_stack([np.sign(a), np.sign(b)]))
+    assert both == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_value_that_fills_deciles_is_parted_from_its_neighbours():
+    x = np.append(np.zeros(900), np.linspace(0.1, 1, 100))
+    assert main_effect(x, (x > 0) * 1.0) == pytest.approx(1.0)
+    x[:100] = np.nan
+    assert main_effect(x, np.isnan(x) * 1.0) == pytest.approx(1.0)
+    assert main_effect(np.full(10, np.nan), np.arange(10.0)) == pytest.approx(0.0)
+
+
+# Which columns grids use.
+
+
+@pytest.mark.parametrize("most", [2, 3, 12])
+def test_pairs_are_those_counted_one_by_one(most):
+    rng = np.random.default_rng(0)
+    uses, weights = rng.random((40, 6)) < 0.4, rng.random(40)
+    found = grid_use(uses, weights, most)
+    twin = dict.fromkeys(combinations(range(6), 2), 0.0)
+    for row, weight in zip(uses, weights / weights.sum(), strict=True):
+        if row.sum() <= most:
+            for pair in combinations(np.flatnonzero(row).tolist(), 2):
+                twin[pair] += weight
+    assert {(i, j): w for i, j, w in found.pairs} == pytest.approx(
+        {pair: weight for pair, weight in twin.items() if weight > 0}
+    )
+    assert [w for _, _, w in found.pairs] == sorted((w for _, _, w in found.pairs), reverse=True)
+    np.testing.assert_allclose(found.share, weights @ uses / weights.sum())
+    assert found.counts.tolist() == uses.sum(axis=1).tolist()
+    assert found.selective
+
+
+def test_grids_of_no_weight_count_alike():
+    found = grid_use(np.array([[True, False], [True, True]]), np.zeros(2))
+    assert found.share.tolist() == [1.0, 0.5]
+    assert found.pairs == [(0, 1, 0.5)]
+
+
+def test_a_column_that_no_grid_uses_makes_no_choice():
+    assert not grid_use(np.array([[True, False], [True, False]]), np.ones(2)).selective
+    assert grid_use(np.ones((2, 3), bool), np.ones(2)).pairs == [
+        *((0, 1, 1.0), (0, 2, 1.0), (1, 2, 1.0))
+    ]
+
+
+def test_inputs_of_a_table_belong_to_its_columns(pets):
+    model, _ = pets
+    found = {name: own.tolist() for name, own in input_columns(model).items()}
+    assert found == {"age": [0, 1], "pet": [2], "noise": [3]}
+    assert len(model.relevance_) == 4
+
+
+def test_inputs_of_an_array_belong_to_its_columns():
+    X = numbers().copy()
+    X[::9, [0, 2]] = np.nan
+    model = KernelRegressor(RandomBinning(n_grids=8), **GIVEN).fit(X, X[:, 1])
+    found = {name: own.tolist() for name, own in input_columns(model).items()}
+    assert found == {"x1": [0, 4], "x2": [1], "x3": [2, 5], "x4": [3]}
+    assert model_grid_use(model, X).share.tolist() == pytest.approx([1.0] * 4)
+
+
+def test_grids_over_inputs_and_ranks_use_columns():
+    X = numbers()
+    model = KernelRegressor(RandomBinning(n_grids=8), **(GIVEN | {"scaling": "both"}))
+    model.fit(X, X[:, 1])
+    model.features_.widths_[:, [1, 2, 6]] = np.inf
+    found = model_grid_use(model, X)
+    np.testing.assert_allclose(found.share, [1.0, 1.0, 0.0, 1.0])
+
+
+def test_grids_weigh_as_much_as_they_vary(pets):
+    model, table = deepcopy(pets)
+    widths = model.features_.widths_ = model.features_.widths_.copy()
+    widths[::2, 3] = np.inf
+    found = model_grid_use(model, table)
+    Z = model.features_.rows_matrix(model.scaler_.rows(model.encoder_.transform(table))).toarray()
+    ends = model.features_.offsets_
+    parts = [Z[:, a:b] @ model.coef_[a:b] for a, b in pairwise(ends)]
+    np.testing.assert_allclose(sum(parts) + model.intercept_, model.predict(table))
+    weights = np.var(parts, axis=1)
+    used = np.isfinite(widths)
+    assert 0 < used[:, 2].sum() < len(used)  # Only some grids tell pets apart.
+    expected = [1.0, weights[used[:, 2]].sum() / weights.sum(), weights[1::2].sum() / weights.sum()]
+    np.testing.assert_allclose(found.share, expected)
+    assert found.selective
+    np.testing.assert_array_equal(found.counts, 1 + used[:, 2:].sum(axis=1))
+
+
+def test_classes_and_sparse_rows_and_ignored_inputs():
+    X = sp.csr_matrix(numbers())
+    y = np.asarray(X[:, [0]].toarray())[:, 0].round().astype(int) % 3
+    widths = np.array([2.0, 2.0, 2.0, np.inf])
+    model = KernelClassifier(RandomBinning(n_grids=16), **(GIVEN | {"bandwidth": widths})).fit(X, y)
+    found = model_grid_use(model, X)
+    np.testing.assert_allclose(found.share, [1.0, 1.0, 1.0, 0.0])
+    assert not found.selective
