@@ -38,10 +38,15 @@ class EarlyStopped(BaseEstimator):
             # Versions 4.3 to 4.6 know no other way to pass the rows held back.
             warnings.filterwarnings("ignore", message="The argument 'eval_set'")
             self.model.fit(X, y, eval_set=[(X_held, y_held)], callbacks=[stop])
+        if classes:
+            self.classes_ = self.model.classes_
         return self
 
     def predict(self, X: Any) -> Any:
         return self.model.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.model.predict_proba(X)
 
 
 class LightGBM(Peer):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from typing import Any, TypeVar
 
 from common import Outcome, fit_and_judge, part_of, say
 from versus.peer import Peer, rows_for
@@ -20,6 +21,8 @@ METHODS = {
     "hist_gradient_boosting": "hist_gradient_boosting:HistGradientBoosting",
 }
 """File and class of each method."""
+
+Found = TypeVar("Found", bound=Outcome)
 
 _WARM_UP_ROWS = 2000
 _LONG_SECONDS = 60.0
@@ -38,9 +41,13 @@ def find_methods(names: Iterable[str]) -> list[type[Peer]]:
 
 
 def take_turns(
-    methods: Iterable[type[Peer]], data: Dataset, repeats: int, n_jobs: int | None
-) -> dict[str, list[Outcome]]:
-    """Fit every method ``repeats`` times, in turns, the repeat as its seed.
+    methods: Iterable[type[Peer]],
+    data: Dataset,
+    repeats: int,
+    n_jobs: int | None,
+    judge: Callable[[Any, Dataset], Found] = fit_and_judge,
+) -> dict[str, list[Found]]:
+    """Fit and judge every method ``repeats`` times, in turns, the repeat as its seed.
 
     A method without randomness whose fit takes more than a minute has one turn. Before, each is
     fitted to a few rows outside the clock, so that everything is loaded and compiled.
@@ -52,8 +59,8 @@ def take_turns(
             continue
         able.append(method)
         few = rows_for(method, part_of(data, _WARM_UP_ROWS, 10))
-        fit_and_judge(method(0, n_jobs).make(few.task, len(few.y_train)), few)
-    outcomes: dict[str, list[Outcome]] = {method.name: [] for method in able}
+        judge(method(0, n_jobs).make(few.task, len(few.y_train)), few)
+    outcomes: dict[str, list[Found]] = {method.name: [] for method in able}
     for seed in range(repeats):
         for method in able[:: -1 if seed % 2 else 1]:
             own = outcomes[method.name]
@@ -61,7 +68,7 @@ def take_turns(
                 continue
             rows = rows_for(method, data)
             estimator = method(seed, n_jobs).make(data.task, len(data.y_train))
-            own.append(fit_and_judge(estimator, rows))
+            own.append(judge(estimator, rows))
             told = own[-1]
             say(f"{data.name}, {method.name}: {told.error:.4f}, fit {told.fit_seconds:.1f} s")
     return outcomes

@@ -42,6 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(where / "covtype_1vs2_169k.npz", X=X, y=X[:, 0] * X[:, 2] > 0)
     np.savez(where / "cadata.npz", X=X, y=np.sin(X[:, 0]) + X[:, 1])
     bytes_ = {k: (np.abs(v) * 50).astype(np.uint8) for k, v in split.items() if k[0] == "X"}
+    np.savez(where / "wide.npz", X=np.repeat(X, 27, axis=1), y=X[:, 0])
     np.savez(where / "mnist.npz", **{**split, **bytes_})
     sparse: dict[str, Any] = {k: v for k, v in split.items() if k[0] == "y"}
     for role in ("X_train", "X_test"):
@@ -68,11 +69,13 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
     return report["tables"]
 
 
-@pytest.mark.parametrize("script", ["gather.py", "conjugate.py"])
-def test_products_and_vector_work(script: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "n_cases"), [("gather.py", 10), ("conjugate.py", 10), ("scoring.py", 8)]
+)
+def test_loops(script: str, n_cases: int) -> None:
     report = json.loads(run(f"micro/{script}", "--json"))
     assert report["machine"]["cores"]
-    assert len({row["loop"] for row in report["rows"]}) == len(report["rows"]) >= 10
+    assert len({row["loop"] for row in report["rows"]}) == len(report["rows"]) >= n_cases
     assert all(row["ns_per_unit"] > 0 for row in report["rows"])
 
 
@@ -173,6 +176,39 @@ def test_accuracy(folder: Path) -> None:
     found = tables("claims/accuracy.py", folder, *only, "--methods", "gramless", "svc", "nystroem")
     assert len(found["Ours"]) == 2
     assert all(0.0 <= row["error"] < 0.8 for row in found["Ours"])
+
+
+def test_tables(folder: Path) -> None:
+    pytest.importorskip("lightgbm")
+    names = ("cadata", "letter", "wide", "w8a", "absent")
+    found = tables("claims/tables.py", folder, "--only", *names)
+    *each, whole, (summary,) = found.values()
+    assert [rows[0]["data set"] for rows in each] == ["cadata", "letter", "w8a"]
+    assert whole == [rows[0] for rows in each]
+    for row in whole:
+        assert row["ratio"] == pytest.approx(row["error"] / row["its error"])
+        assert row["time ratio"] == pytest.approx(row["fit s"] / row["its fit s"])
+        assert 0.6 < row["covered"] <= 1.0
+        assert row["size"] > 0.0
+        losses = row["log loss"], row["its log loss"]
+        assert losses == (None, None) or all(0.0 < loss < 1.5 for loss in losses)
+    assert (summary["tables"], summary["tables with log loss"]) == (3, 2)
+    ratios = [row["ratio"] for row in whole]
+    assert min(ratios) <= summary["mean ratio"] <= summary["worst ratio"] == max(ratios)
+    assert 0.0 <= summary["share no worse"] <= 1.0
+
+
+def test_inputs(folder: Path) -> None:
+    first, *alike, (summary,) = tables("claims/inputs.py", folder).values()
+    assert first[0]["five on top"] <= first[0]["tables"] == 1
+    assert len(first[0]["worst ranks"].split()) == 5
+    assert 0.0 < first[0]["five alone"] < 2.0
+    assert first[0]["ratio"] == pytest.approx(first[0]["RMSE"] / first[0]["five alone"])
+    rows = [row for found in alike for row in found]
+    assert len({row["truth"] for row in rows}) == len(rows) == 3
+    assert all(0.0 < row["error"] < 0.8 for row in rows)
+    assert all(row["ratio"] == pytest.approx(row["error"] / row["random grids"]) for row in rows)
+    assert summary["worst ratio"] == max(row["ratio"] for row in rows)
 
 
 def test_svc(folder: Path) -> None:

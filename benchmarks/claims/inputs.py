@@ -1,0 +1,187 @@
+"""Inputs that do not matter, and inputs that matter alike.
+
+Friedman's first table: five inputs matter, of 50 and of 200, and the noise has a standard deviation
+of 1. The five should have the largest ``relevance_``; the RMSE against the truth is beside that of
+the same model fitted to the five alone.
+
+Where all inputs matter alike, grids that divide a few of them can only lose. Rows are normal, and
+the default is beside ``grids="random"`` on a radial function, on a sum of sines of random
+projections, and on a draw of a Gaussian process of Laplacian kernel. The noise has a tenth of the
+truth's standard deviation; errors are RMSE against the truth, over that deviation. Means over
+random tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, bandwidths, options, parse, say
+
+from gramless import KernelRegressor, RandomBinning
+from gramless.base.random import stream
+from gramless.datasets import friedman1
+
+Values = NDArray[np.float64]
+
+QUICK_TO_GROW, QUICK = (1100, 300), (500, 300)
+"""Training and test rows; only the first are enough for grids to be grown."""
+N_RELEVANT = 5
+NOISE = 0.1
+PROJECTIONS, FREQUENCY = 10, 2.0
+PROCESS_GRIDS, GRIDS_AT_ONCE = 2048, 64
+PROCESS_BANDWIDTH = 1.0
+"""In mean distances between rows."""
+TEST_SEED = 1000
+"""Far from the seeds of training rows and models."""
+
+
+def radial(X: Values, seed: int) -> Values:
+    return np.exp(-2.0 * np.linalg.norm(X, axis=1) / np.sqrt(X.shape[1]))
+
+
+def sines(X: Values, seed: int) -> Values:
+    rng = stream(seed, "projections")
+    directions = rng.normal(size=(X.shape[1], PROJECTIONS))
+    directions /= np.linalg.norm(directions, axis=0)
+    phases = rng.uniform(0.0, 2.0 * np.pi, PROJECTIONS)
+    return np.sin(FREQUENCY * (X @ directions) + phases).sum(axis=1)
+
+
+def process(X: Values, seed: int) -> Values:
+    """Draw a Gaussian process at the rows: a normal weight for every bin of many random grids."""
+    rng, total = stream(seed, "process"), np.zeros(len(X))
+    for k in range(PROCESS_GRIDS // GRIDS_AT_ONCE):
+        feature_map = RandomBinning(
+            bandwidth=bandwidths(X, PROCESS_BANDWIDTH),
+            n_grids=GRIDS_AT_ONCE,
+            random_state=TEST_SEED * (seed + 1) + k,
+        )
+        Z = feature_map.fit_matrix(X)
+        total += Z.matvec(rng.normal(size=Z.shape[1]))
+    return total / np.sqrt(PROCESS_GRIDS // GRIDS_AT_ONCE)
+
+
+TRUTHS: dict[str, Callable[[Values, int], Values]] = {
+    "radial": radial,
+    "sines of projections": sines,
+    "Laplacian process": process,
+}
+
+
+def irrelevant(n_inputs: int, chosen: argparse.Namespace) -> Row:
+    """Fit to all inputs and to the five that matter; look where the five stand."""
+    n_training, n_test = QUICK_TO_GROW if chosen.quick else (20_000, 10_000)
+    ranks, errors = [], []
+    for seed in range(chosen.repeats):
+        X, y = friedman1(n_training, n_inputs, seed=seed, noise=1.0)
+        X_test, truth = friedman1(n_test, n_inputs, seed=TEST_SEED + seed, noise=0.0)
+        whole = KernelRegressor(random_state=seed, n_jobs=chosen.jobs).fit(X, y)
+        five = KernelRegressor(random_state=seed, n_jobs=chosen.jobs).fit(X[:, :N_RELEVANT], y)
+        ranks.append(ranks_of_first(whole.relevance_))
+        predicted = whole.predict(X_test), five.predict(X_test[:, :N_RELEVANT])
+        errors.append([rmse(own, truth) for own in predicted])
+        say(f"{n_inputs} inputs, seed {seed}: ranks {ranks[-1]}, RMSE {errors[-1][0]:.4f}")
+    own, alone = np.mean(errors, axis=0).tolist()
+    return {
+        "inputs": n_inputs,
+        "rows": n_training,
+        "tables": chosen.repeats,
+        "five on top": sum(max(found) <= N_RELEVANT for found in ranks),
+        "worst ranks": " ".join(map(str, max(ranks, key=max))),
+        "RMSE": own,
+        "five alone": alone,
+        "ratio": own / alone,
+    }
+
+
+def ranks_of_first(relevance: Values) -> list[int]:
+    """Return the ranks of the inputs that matter, in rising order, 1 for the largest.
+
+    Of equals an input that does not matter comes first.
+    """
+    others = relevance[N_RELEVANT:]
+    own = np.sort(relevance[:N_RELEVANT])[::-1]
+    return [k + int((others >= value).sum()) for k, value in enumerate(own, 1)]
+
+
+def rmse(predicted: Values, truth: Values) -> float:
+    return float(np.sqrt(np.mean((predicted - truth) ** 2)))
+
+
+def models(seed: int, n_jobs: int | None) -> dict[str, Any]:
+    """Return the default, and one with random grids where they can be asked for."""
+    make = partial(KernelRegressor, random_state=seed, n_jobs=n_jobs)
+    if "grids" not in inspect.signature(KernelRegressor).parameters:
+        return {"default": make()}
+    return {"default": make(), "random grids": make(grids="random")}
+
+
+def alike(name: str, n_inputs: int, chosen: argparse.Namespace) -> Row:
+    n_training, n_test = QUICK if chosen.quick else (10_000, 5000)
+    errors: dict[str, list[float]] = {}
+    for seed in range(chosen.repeats):
+        rng = stream(seed, "rows", n_inputs)
+        X = rng.normal(size=(n_training + n_test, n_inputs))
+        truth = TRUTHS[name](X, seed)
+        training, test = slice(0, n_training), slice(n_training, None)
+        y = truth[training] + NOISE * truth.std() * rng.normal(size=n_training)
+        for kind, model in models(seed, chosen.jobs).items():
+            predicted = model.fit(X[training], y).predict(X[test])
+            errors.setdefault(kind, []).append(rmse(predicted, truth[test]) / truth.std())
+        told = ", ".join(f"{kind} {own[-1]:.4f}" for kind, own in errors.items())
+        say(f"{name}, {n_inputs} inputs, seed {seed}: {told}")
+    means = {kind: mean(own) for kind, own in errors.items()}
+    random = means.get("random grids")
+    return {
+        "truth": name,
+        "inputs": n_inputs,
+        "rows": n_training,
+        "tables": chosen.repeats,
+        "error": means["default"],
+        "random grids": random,
+        "ratio": means["default"] / random if random else None,
+    }
+
+
+def summary(rows: list[Row]) -> Iterator[Row]:
+    known = [row for row in rows if row["ratio"]]
+    if not known:
+        return
+    worst = max(known, key=lambda row: row["ratio"])
+    yield {
+        "mean ratio": float(np.exp(np.mean([np.log(row["ratio"]) for row in known]))),
+        "worst ratio": worst["ratio"],
+        "worst": f"{worst['truth']}, {worst['inputs']} inputs",
+    }
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    chosen = parse(parser)
+    report = Report(chosen)
+    many = (8,) if chosen.quick else (50, 200)
+    few = (3,) if chosen.quick else (5, 10, 20, 40)
+    found = [irrelevant(n_inputs, chosen) for n_inputs in many]
+    report.add("Five inputs that matter among others, ours and the five alone", found)
+    rows = []
+    for name in TRUTHS:
+        rows += [alike(name, n_inputs, chosen) for n_inputs in few]
+        report.add(f"All inputs matter alike: {name}", rows[-len(few) :])
+    report.add("Geometric mean of the ratios", summary(rows))
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Defaults beside LightGBM on every table of at most 130 inputs: errors, seconds, probabilities.
+
+Nothing is given but the seed; LightGBM has up to 1,000 trees, a learning rate of 0.1, and stops
+early. Error: the share of wrong classes, or the RMSE over the standard deviation of the test
+targets. Ratios are ours over theirs, of the means over the seeds; seconds are medians. Of classes
+there is the log loss of the test rows, and the share whose class is in ``predict_set``; of numbers
+the share that lies in ``predict_interval``. Both promise 90 %. Their size is the mean number of
+classes, or the mean length over the standard deviation of the test targets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Outcome, Report, Row, fit_and_judge, load_sets, options, parse, say
+from versus.methods import find_methods, take_turns
+
+from gramless.datasets import Dataset
+
+SETS = (
+    "cpu_act",
+    "cadata",
+    "electricity",
+    "house_16H",
+    "uci_pol",
+    "uci_kin40k",
+    "protein_casp",
+    "letter",
+    "covtype_first20k",
+    "a9a",
+    "ijcnn1",
+    "cod-rna",
+    "covtype_1vs2_169k",
+    "nyc_taxi_green_349k",
+    "cifar10_pca100",
+    "kddcup99_10pct",
+)
+MOST_INPUTS = 130
+OURS, THEIRS = "gramless", "lightgbm"
+COVERAGE = 0.9
+LEAST_PROBABILITY = 1e-15
+"""In logarithms: trees may say that a class is impossible."""
+
+
+@dataclass(frozen=True)
+class Told(Outcome):
+    """An outcome with what the method says about its own errors; None where it says nothing."""
+
+    log_loss: float | None = None
+    covered: float | None = None
+    size: float | None = None
+
+
+def fit_and_ask(estimator: Any, data: Dataset) -> Told:
+    """Fit, judge on all test rows, and ask for probabilities, intervals or sets."""
+    outcome = asdict(fit_and_judge(estimator, data))
+    if data.task == "regression":
+        return Told(**outcome, **intervals(estimator, data))
+    return Told(**outcome, log_loss=log_loss(estimator, data), **sets(estimator, data))
+
+
+def intervals(estimator: Any, data: Dataset) -> dict[str, float]:
+    if not hasattr(estimator, "predict_interval"):
+        return {}
+    lower, upper = estimator.predict_interval(data.X_test, coverage=COVERAGE)
+    inside = (lower <= data.y_test) & (data.y_test <= upper)
+    return {
+        "covered": float(inside.mean()),
+        "size": float((upper - lower).mean() / data.y_test.std()),
+    }
+
+
+def sets(estimator: Any, data: Dataset) -> dict[str, float]:
+    if not hasattr(estimator, "predict_set"):
+        return {}
+    inside = estimator.predict_set(data.X_test, coverage=COVERAGE)
+    own = of_true_class(inside, estimator.classes_, data.y_test)
+    return {"covered": float(own.mean()), "size": float(inside.sum(axis=1).mean())}
+
+
+def log_loss(estimator: Any, data: Dataset) -> float | None:
+    if not hasattr(estimator, "predict_proba"):
+        return None
+    probabilities = estimator.predict_proba(data.X_test)
+    own = of_true_class(probabilities, estimator.classes_, data.y_test)
+    return float(-np.log(np.maximum(own, LEAST_PROBABILITY)).mean())
+
+
+def of_true_class(values: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
+    """Return each row's value of its true class; zero if no training row was of that class."""
+    at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return np.where(classes[at] == y, values[np.arange(len(y)), at], 0)
+
+
+def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
+    methods = {method.name: method for method in find_methods((OURS, THEIRS))}
+    turns = take_turns(methods.values(), data, chosen.repeats, chosen.jobs, fit_and_ask)
+    ours, theirs = turns[OURS], turns.get(THEIRS, [])
+    errors = [average(one.error for one in own) for own in (ours, theirs)]
+    times = [median(one.fit_seconds for one in own) if own else None for own in (ours, theirs)]
+    losses = [average(one.log_loss for one in own) for own in (ours, theirs)]
+    return {
+        "data set": data.name,
+        "task": data.task,
+        "rows": data.X_train.shape[0],
+        "inputs": data.X_train.shape[1],
+        "error": errors[0],
+        "its error": errors[1],
+        "ratio": ratio(*errors),
+        "fit s": times[0],
+        "its fit s": times[1],
+        "time ratio": ratio(*times),
+        "log loss": losses[0],
+        "its log loss": losses[1],
+        "covered": average(one.covered for one in ours),
+        "size": average(one.size for one in ours),
+    }
+
+
+def average(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
+def ratio(ours: float | None, theirs: float | None) -> float | None:
+    """Return ours over theirs; None where one is missing or theirs is zero."""
+    return ours / theirs if ours is not None and theirs else None
+
+
+def summary(rows: list[Row]) -> Row:
+    known = [row for row in rows if row["ratio"]]
+    worst = max(known, key=lambda row: row["ratio"], default=None)
+    asked = [row for row in rows if None not in (row["log loss"], row["its log loss"])]
+    fair = [row["log loss"] <= row["its log loss"] for row in asked]
+    timed = [row for row in rows if row["its fit s"] is not None]
+    seconds = [sum(row[name] for row in timed) for name in ("fit s", "its fit s")]
+    return {
+        "tables": len(rows),
+        "mean ratio": geometric_mean([row["ratio"] for row in known]),
+        "worst table": worst["data set"] if worst else None,
+        "worst ratio": worst["ratio"] if worst else None,
+        "fit s": seconds[0],
+        "its fit s": seconds[1],
+        "total time ratio": ratio(*seconds),
+        "tables with log loss": len(asked),
+        "share no worse": average(fair),
+    }
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    return float(np.exp(np.mean(np.log(values)))) if values else None
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    chosen = parse(parser)
+    report = Report(chosen)
+    rows: list[Row] = []
+    with threadpoolctl.threadpool_limits(chosen.jobs):
+        for data in load_sets(chosen.only, chosen):
+            if data.X_train.shape[1] > MOST_INPUTS:
+                say(f"{data.name}: more than {MOST_INPUTS} inputs, skipped")
+                continue
+            rows.append(compare(data, chosen))
+            report.add(data.name, rows[-1:])
+    report.add("All tables, ours and LightGBM's", rows)
+    report.add("Geometric mean of the ratios, and sums", [summary(rows)] if rows else [])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Scoring candidate grids of four inputs, beside the bin keys of the same grids.
+
+A unit is a row in one grid. Scoring must read the inputs that the grid divides, four bytes each,
+and what the row leaves unexplained, 4 numbers for one output and 8 for three; the sums of the bins
+stay in the caches. The keys are what binning the same rows would cost at the very least, eight
+grids at once: from tiles of these four inputs alone, and from tiles of 16, as a table has them.
+Their speed-up is the time of scoring over theirs. ``tile_slots`` and ``crossed_gain`` are parts of
+``score_grids``. All but the last two cases run in one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from _timing import Case, memory_bandwidth, options, run
+from numpy.typing import NDArray
+
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.features.bin_tables import GridGroup, cell_limits
+from gramless.features.packing import ColumnPlan, pack_block
+from gramless.loops import binning, scoring
+from gramless.loops.compile import loop
+
+QUICK = {"rows": 3000, "grids": 16, "bits": 9}
+SIZE, COLUMNS = 4, 16
+LANES = {1: 4, 3: 8}
+"""By the outputs, the numbers a row."""
+SHRINKAGE = np.float32(5.0)
+TASK_GRIDS = 8
+PEER = "score_grids, 1 output"
+
+
+@loop
+def all_keys(tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets):  # type: ignore[no-untyped-def]
+    """Compute the keys of all tiles, one after the other, and keep none."""
+    width = tiles.shape[1]
+    begun = np.empty((width, binning.GROUP), np.int64)
+    keys = np.empty((binning.GROUP, width), np.int64)
+    for t in range(tiles.shape[0]):
+        binning.tile_keys(
+            t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
+        )
+
+
+class Candidates:
+    """Grids over a few inputs each, and the rows that they are scored on."""
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        rng, shape = np.random.default_rng(0), (chosen.grids, SIZE)
+        self.bits, self.n_grids = chosen.bits, chosen.grids
+        self.columns = rng.normal(size=(COLUMNS, chosen.rows)).astype(np.float32)
+        self.inputs = np.argsort(rng.random((chosen.grids, COLUMNS)))[:, :SIZE].astype(np.int32)
+        self.widths = rng.uniform(0.5, 2.0, shape)
+        self.shifts = rng.random(shape) * self.widths
+        self.multipliers = rng.integers(0, 2**32, SIZE, dtype=np.uint32) | np.uint32(1)
+        half = chosen.rows // 2
+        self.parts = np.array([[0, half], [half, chosen.rows]])
+        self.values = {
+            k: rng.gamma(1.0, size=(chosen.rows, lanes)).astype(np.float32)
+            for k, lanes in LANES.items()
+        }
+
+    @property
+    def grids(self) -> tuple[NDArray, ...]:
+        inverse, shifts = (1.0 / self.widths).astype(np.float32), self.shifts.astype(np.float32)
+        return self.inputs, inverse, shifts
+
+    def scorer(self, n_outputs: int, n_threads: int) -> Callable[[], object]:
+        sizes, gains = np.full(self.n_grids, SIZE), np.empty(self.n_grids)
+        shared = (self.columns, self.values[n_outputs], self.parts, n_outputs, sizes, self.grids)
+        blocks = row_blocks(self.n_grids, TASK_GRIDS)
+
+        def score(a: int, b: int) -> None:
+            scoring.score_grids(*shared, self.multipliers, self.bits, SHRINKAGE, a, b, gains)
+
+        return lambda: map_blocks(score, blocks, n_threads)
+
+    def hasher(self) -> Callable[[], object]:
+        slots, shift = np.empty(scoring.TILE, np.uint32), np.uint32(32 - self.bits)
+        grid = tuple(part[0] for part in self.grids)
+        n_rows = min(scoring.TILE, self.columns.shape[1])
+        return partial(
+            scoring.tile_slots, self.columns, 0, n_rows, *grid, self.multipliers, shift, slots
+        )
+
+    def judge(self) -> Callable[[], object]:
+        sums = np.random.default_rng(1).gamma(1.0, size=(2, 1 << self.bits, LANES[1]))
+        return partial(scoring.crossed_gain, *sums.astype(np.float32), 1, SHRINKAGE)
+
+    def key_maker(self, n_columns: int) -> tuple[Callable[[], object], float]:
+        """Return the keys of all grids over so many columns, and the bytes that are read."""
+        rng, everything = np.random.default_rng(2), np.arange(n_columns)
+        X = rng.normal(size=(self.columns.shape[1], n_columns))
+        widths = np.full((self.n_grids, n_columns), np.inf)
+        # With as many columns as inputs each grid divides all.
+        own = np.tile(np.arange(SIZE), (self.n_grids, 1)) if n_columns == SIZE else self.inputs
+        np.put_along_axis(widths, own, self.widths, axis=1)
+        hashes = rng.integers(-(2**63), 2**63, (self.n_grids, n_columns + 1))
+        inverse, shifts = 1.0 / widths, np.where(np.isfinite(widths), 0.25, 0.0)
+        plan = ColumnPlan(everything, (), np.empty(0, np.int64))
+        block = pack_block(X, 0, len(X), plan, cell_limits(inverse))
+        groups = [
+            GridGroup(inverse[a:b], shifts[a:b], hashes[a:b, 1:] | 1, hashes[a:b, 0].copy())
+            for a, b in row_blocks(self.n_grids, binning.GROUP)
+        ]
+        prepared = [group.prepare(block)[1:] for group in groups]
+
+        def make() -> None:
+            for arguments in prepared:
+                all_keys(*arguments)
+
+        return make, float(block.tiles.nbytes * len(groups))
+
+
+def all_cases(chosen: argparse.Namespace) -> list[Case]:
+    candidates, cases = Candidates(chosen), []
+    units = chosen.rows * chosen.grids
+    for k, lanes in LANES.items():
+        name, moved = f"score_grids, {k} output{'s' * (k > 1)}", 4.0 * (SIZE + lanes) * units
+        peer = None if name == PEER else PEER
+        cases.append(Case(name, candidates.scorer(k, 1), "row", units, moved, peer=peer))
+    for n_columns in (SIZE, COLUMNS):
+        make, moved = candidates.key_maker(n_columns)
+        cases.append(Case(f"tile_keys, {n_columns} columns", make, "row", units, moved, peer=PEER))
+    tile = min(scoring.TILE, chosen.rows)
+    cases.append(Case("tile_slots", candidates.hasher(), "row", tile, 4.0 * (SIZE + 1) * tile))
+    bins = 1 << chosen.bits
+    cases.append(Case("crossed_gain", candidates.judge(), "bin", bins, 8.0 * LANES[1] * bins))
+    for k, lanes in LANES.items():
+        name = f"score_grids, {k} output{'s' * (k > 1)}, {chosen.jobs} threads"
+        moved, score = 4.0 * (SIZE + lanes) * units, candidates.scorer(k, chosen.jobs)
+        cases.append(Case(name, score, "row", units, moved, peer=PEER))
+    return cases
+
+
+def main() -> None:
+    chosen = options(__doc__, QUICK, rows=100_000, grids=240, bits=14, jobs=2)
+    run(all_cases(chosen), chosen, {"memory": memory_bandwidth(chosen.jobs, chosen.quick)})
+
+
+if __name__ == "__main__":
+    main()
