@@ -24,7 +24,7 @@ Picture = Annotated[
     typer.Option(
         "--picture",
         metavar="OUT.png|svg|pdf",
-        help="Draw the predictions; classes need --loss logistic in fit.",
+        help="Draw the predictions; classes need probabilities.",
         show_default=False,
     ),
 ]
@@ -81,7 +81,7 @@ def _check_picture(picture: Path, predictor: Any) -> None:
     if hasattr(predictor, "classes_") and not hasattr(predictor, "predict_proba"):
         raise InputError(
             f"--picture {picture} draws how reliable probabilities are, and this classifier has "
-            "none: fit it with --loss logistic."
+            "none: fit it with --loss logistic, or leave bandwidth or alpha open."
         )
 
 
