@@ -51,7 +51,9 @@ def test_probabilities_are_calibrated_where_the_truth_is_known():
     X = rng.uniform(-2, 2, (12_000, 2))
     truth = 1 / (1 + np.exp(-2 * X[:, 0] - np.sin(2 * X[:, 1])))
     y = rng.random(len(X)) < truth
-    model = KernelClassifier(loss="logistic", random_state=0).fit(X[:10_000], y[:10_000])
+    model = KernelClassifier(loss="logistic", grids="random", random_state=0).fit(
+        X[:10_000], y[:10_000]
+    )
     found = model.predict_proba(X[10_000:])[:, 1]
     assert np.sqrt(np.mean((found - truth[10_000:]) ** 2)) < 0.06
     best = log_loss(y[10_000:], truth[10_000:])
@@ -106,7 +108,7 @@ def test_robust_losses_withstand_outliers(loss):
     X, y, truth = contaminated(4000)
     errors = {}
     for kind in ("squared", loss):
-        model = KernelRegressor(loss=kind, random_state=0).fit(X[:3000], y[:3000])
+        model = KernelRegressor(loss=kind, grids="random", random_state=0).fit(X[:3000], y[:3000])
         errors[kind] = np.abs(model.predict(X[3000:]) - truth[3000:]).mean()
     assert errors[loss] < 0.3 * errors["squared"]
 
@@ -116,7 +118,8 @@ def test_quantiles_are_those_of_the_noise(quantile):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (9000, 1))
     y = X[:, 0] + rng.exponential(size=len(X))
-    model = KernelRegressor(loss=SmoothPinball(quantile), random_state=0).fit(X[:6000], y[:6000])
+    model = KernelRegressor(loss=SmoothPinball(quantile), grids="random", random_state=0)
+    model.fit(X[:6000], y[:6000])
     assert abs((y[6000:] <= model.predict(X[6000:])).mean() - quantile) < 0.04
 
 
@@ -186,8 +189,8 @@ def test_threads_change_no_bit(loss):
 
 def test_alpha_is_searched_with_the_loss_itself():
     X, y = labelled(2)
-    model = KernelClassifier(loss="logistic", random_state=0).fit(X, y)
-    squares = KernelClassifier(random_state=0).fit(X, y)
+    model = KernelClassifier(loss="logistic", grids="random", random_state=0).fit(X, y)
+    squares = KernelClassifier(grids="random", random_state=0).fit(X, y)
     assert len(model.search_) > len(squares.search_)
-    given = KernelClassifier(loss="logistic", alpha=1e-3, random_state=0).fit(X, y)
+    given = KernelClassifier(loss="logistic", alpha=1e-3, grids="random", random_state=0).fit(X, y)
     assert given.alpha_ == 1e-3
