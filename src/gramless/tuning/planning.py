@@ -36,9 +36,9 @@ _MOST_WORK = 1 << 27
 """Rows times outputs times grids that are grown, at most."""
 _RANDOM_GRIDS = 256
 """That are tried beside grown ones."""
-_CLEARLY = 0.4
+_CLEARLY = 0.2
 """Grown grids whose score is below that of a search by this factor are taken as they are."""
-_HOPE = 0.6
+_HOPE = 0.25
 """By this factor all rows and grids may lower a score of the search."""
 _WORTH = 0.995
 """Other features must lower the score this much."""
