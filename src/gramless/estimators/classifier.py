@@ -77,7 +77,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "random" draws grids over all inputs. "grown" chooses grids over a few inputs
         each, by what they add to the prediction of rows that they were not fitted to.
         "auto" takes what predicts held-back rows better, or both together, where
-        bandwidth, alpha and scaling are left open, rows are dense and at least 1,000,
+        bandwidth, alpha and scaling are left open, rows are dense, at least 1,000 and 200 a class,
         and inputs at most 256; else "random".
     n_grids : int or "auto", default="auto"
         "auto" adds grids until they predict held-back rows hardly better: twice as many

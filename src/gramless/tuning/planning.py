@@ -25,6 +25,8 @@ from gramless.tuning.splits import Split
 LEAST_TO_GROW = 5
 LEAST_ROWS = 1000
 """With fewer rows grids are drawn, not grown, unless asked for."""
+_ROWS_AN_OUTPUT = 200
+"""With fewer rows a class or output too."""
 MOST_INPUTS = 256
 """With more inputs too: a few at a time say little."""
 MOST_GRIDS, LEAST_GRIDS = 960, 256
@@ -83,7 +85,8 @@ class Plan:
 def can_grow(data: Data) -> bool:
     """Tell whether grids can be grown on these rows, and whether that may pay."""
     n_rows, n_inputs = data.rows.shape
-    return not sp.issparse(data.rows) and n_rows >= LEAST_ROWS and n_inputs <= MOST_INPUTS
+    enough = n_rows >= max(LEAST_ROWS, _ROWS_AN_OUTPUT * data.n_outputs)
+    return not sp.issparse(data.rows) and enough and n_inputs <= MOST_INPUTS
 
 
 def number_of_grids(n_rows: int, n_outputs: int) -> int:
