@@ -405,8 +405,11 @@ def test_panels_of_one_reach_have_one_scale():
 
 
 def test_bars_of_nothing():
-    parsed(svg.bars("", ["a", "b"], [svg.Panel("", [0.0, 0.0], ["0", "0"])]))
-    parsed(svg.bars("", [], [svg.Panel("", [], [])]))
+    flat = parsed(svg.bars("", ["a", "b"], [svg.Panel("", [0.0, 0.0], ["0", "0"])]))
+    assert {"a", "b", "0"} <= set(texts(flat))
+    assert all(float(bar.get("width")) < 1.0 for bar in flat.iter(f"{SVG}rect"))
+    empty = parsed(svg.bars("", [], [svg.Panel("", [], [])]))
+    assert not list(empty.iter(f"{SVG}rect"))
 
 
 def test_long_names_are_cut_and_kept_as_hints():

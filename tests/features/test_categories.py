@@ -94,7 +94,11 @@ def test_categories_are_whole_numbers(form: Any, value: float) -> None:
 
 
 def test_a_missing_category_is_left_for_others_to_judge() -> None:
-    check_categories(np.array([[np.nan], [2.0]]), np.array([True]))
+    rows, mask = np.array([[np.nan], [2.0]]), np.array([True])
+    check_categories(rows, mask)
+    rows[1] = 2.5
+    with pytest.raises(InputError, match="whole numbers"):
+        check_categories(rows, mask)
 
 
 # The kernel.

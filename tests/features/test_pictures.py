@@ -109,7 +109,10 @@ def test_bins_never_seen_have_no_mark(table):
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
 def test_few_rows(matrix, n_rows, tmp_path):
-    write_picture(draw_matrix(matrix.take_rows(slice(0, n_rows))), tmp_path / "few.png")
+    figure = draw_matrix(matrix.take_rows(slice(0, n_rows)))
+    assert figure.axes[1].images[0].get_array().shape == (n_rows, n_rows)
+    write_picture(figure, tmp_path / "few.png")
+    assert (tmp_path / "few.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_another_scale_is_the_same_picture(matrix):

@@ -116,8 +116,8 @@ def test_pack_rows_in_tiles_of_the_usual_width(n_rows):
 def test_pack_rows_into_no_tile_and_of_no_column():
     X = np.ones((5, 2))
     none, everything = np.empty(0, np.int64), np.arange(2)
-    packing.pack_rows(X, 0, everything, np.ones(2), np.empty((0, 8, 2)))
-    packing.pack_rows(X, 0, none, np.ones(0), np.empty((1, 8, 0)))
+    assert not packing.pack_rows(X, 0, everything, np.zeros(2), np.empty((0, 8, 2)))
+    assert not packing.pack_rows(X, 0, none, np.ones(0), np.empty((1, 8, 0)))
 
 
 @pytest.mark.parametrize("hash_part", [packing.hash_rows, packing.hash_columns])

@@ -25,7 +25,7 @@ from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.candidates import MOST_INPUTS
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Grown, Growth
-from gramless.tuning.judging import held_back_splits
+from gramless.tuning.splits import held_back_splits
 
 Array = NDArray[np.float64]
 

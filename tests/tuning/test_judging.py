@@ -18,8 +18,9 @@ from gramless.matrices.base import Vector
 from gramless.tuning import alpha as goals
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.data import Data
-from gramless.tuning.judging import MOST_HELD_BACK, held_back_splits, judge
+from gramless.tuning.judging import judge
 from gramless.tuning.recipes import GridRecipe, RandomRecipe
+from gramless.tuning.splits import MOST_HELD_BACK, held_back_splits
 
 Array = NDArray[np.float64]
 RNG = np.random.default_rng(0)

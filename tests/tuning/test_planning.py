@@ -17,11 +17,11 @@ from gramless.matrices.base import Vector
 from gramless.tuning import planning
 from gramless.tuning.data import Data
 from gramless.tuning.planning import (
-    LEAST_GRIDS,
+    LEAST_GROWN,
     LEAST_ROWS,
     LEAST_TO_GROW,
-    MOST_GRIDS,
-    MOST_INPUTS,
+    MOST_COLUMNS,
+    MOST_GROWN,
     affordable_grids,
     can_grow,
     number_of_grids,
@@ -103,8 +103,8 @@ def test_the_winner_has_the_best_score_or_nearly(seed: int) -> None:
     [
         ((LEAST_ROWS, 3), True),
         ((LEAST_ROWS - 1, 3), False),
-        ((LEAST_ROWS, MOST_INPUTS), True),
-        ((LEAST_ROWS, MOST_INPUTS + 1), False),
+        ((LEAST_ROWS, MOST_COLUMNS), True),
+        ((LEAST_ROWS, MOST_COLUMNS + 1), False),
     ],
 )
 def test_rows_and_inputs_that_may_pay(shape: tuple[int, int], grown: bool) -> None:
@@ -187,8 +187,8 @@ def test_an_l1_penalty_forgets_bins(ratio: float, kind: str) -> None:
 
 
 def test_numbers_of_grids_by_rule() -> None:
-    assert number_of_grids(1000, 1) == MOST_GRIDS
-    assert number_of_grids(10**7, 1) == LEAST_GRIDS
+    assert number_of_grids(1000, 1) == MOST_GROWN
+    assert number_of_grids(10**7, 1) == LEAST_GROWN
     assert number_of_grids(200_000, 1) == (1 << 27) // 200_000
     assert number_of_grids(100_000, 2) == number_of_grids(200_000, 1)
 

@@ -17,9 +17,10 @@ from gramless.tuning import alpha as goals
 from gramless.tuning import sizing
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.data import Data
-from gramless.tuning.judging import Judged, held_back_splits, judge
+from gramless.tuning.judging import Judged, judge
 from gramless.tuning.recipes import RandomRecipe
 from gramless.tuning.sizing import FIRST_GRIDS, LEAST_GAIN, enough_grids
+from gramless.tuning.splits import held_back_splits
 
 Array = NDArray[np.float64]
 N_ROWS = 1500

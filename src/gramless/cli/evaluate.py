@@ -9,14 +9,9 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.cli.loading import load_predictor, read_for
-from gramless.cli.metrics import (
-    alike,
-    classification_metrics,
-    probability_metrics,
-    regression_metrics,
-)
+from gramless.cli.metrics import class_metrics, regression_metrics
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartOption, Target
-from gramless.cli.reading import checked_labels, labels_of, rows_for, target_name
+from gramless.cli.reading import labels_for, rows_for
 from gramless.cli.report import facts, listing, number, reporting
 
 Picture = Annotated[
@@ -55,13 +50,16 @@ def evaluate(
             if picture is not None:
                 _check_picture(picture, predictor)
             table = read_for(predictor, data, part)
-            y, name = _labels(predictor, table, target)
+            y, name = labels_for(predictor, table, target)
             X = rows_for(predictor, table, name)
         with report.stage("predict", "predicting"):
             predicted = predictor.predict(X)
         document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
         if hasattr(predictor, "classes_"):
-            found, shown = _judge_classes(predictor, X, y, predicted)
+            found = class_metrics(predictor, X, y, predicted)
+            shown = _classification_tables(found)
+            if "reliability" in found:
+                shown += _probability_tables(found)
         else:
             found = regression_metrics(y, predicted)
             shown = [facts({key: number(found[key]) for key in found})]
@@ -92,48 +90,6 @@ def _draw(picture: Path, y: Any, predicted: Any, found: dict[str, Any]) -> None:
     reliable = "reliability" in found
     figure = draw_reliability(found) if reliable else draw_predictions(y, predicted, found)
     write_picture(figure, picture)
-
-
-def _judge_classes(
-    predictor: Any, X: Any, y: Any, predicted: Any
-) -> tuple[dict[str, Any], list[Any]]:
-    """Return the metrics of a classifier, and the tables that show them."""
-    import numpy as np
-
-    truth, classes = alike(y, predictor.classes_)
-    found = classification_metrics(truth, classes[np.searchsorted(predictor.classes_, predicted)])
-    shown = _classification_tables(found)
-    if hasattr(predictor, "predict_proba"):
-        columns = {str(label): k for k, label in enumerate(classes)}
-        known = np.array([columns.get(str(label), -1) for label in truth])
-        judged = probability_metrics(known, predictor.predict_proba(X))
-        found |= judged
-        shown += _probability_tables(judged)
-    return found, shown
-
-
-def _labels(model: Any, table: Any, target: str | None) -> tuple[Any, str | None]:
-    """Return the labels, and the name of their column if they are one."""
-    inputs = model.encoder_.names if model.encoder_ is not None else ()
-    if table.names is None:
-        _, y, _ = table.split_target(target)
-        name = None
-    else:
-        if target is None and table.target is None and inputs:
-            # A single column that the model does not ask for must be the labels.
-            others = [name for name in table.names if name not in inputs]
-            target = others[0] if len(others) == 1 else None
-        name = target_name(table, target)
-        y = table.target if name is None else table.column(name)
-    if name in inputs:
-        raise InputError(
-            f"{table.source}: column {name!r} would be the target, but the model takes it as an "
-            "input; name the target with --target."
-        )
-    y, regression = checked_labels(table, y), not hasattr(model, "classes_")
-    if y.dtype.kind == "O" and regression:
-        raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
-    return labels_of(y, "regression" if regression else "classification"), name
 
 
 def _classification_tables(found: dict[str, Any]) -> list[Any]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramless.base.errors import InputError
-from gramless.cli.evaluate import _judge_classes, _labels
+from gramless.base.files import replacing
 from gramless.cli.loading import load_predictor, read_for
-from gramless.cli.metrics import alike, regression_metrics
+from gramless.cli.metrics import alike, class_metrics, regression_metrics
 from gramless.cli.options import AsJson, Debug, Jobs, ModelFile, PartOption, Target
-from gramless.cli.reading import rows_for
+from gramless.cli.reading import labels_for, rows_for
 from gramless.cli.report import facts, number, reporting, sized
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def explain(
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
             table = read_for(predictor, data, part)
-            y, name = _labels(predictor, table, target)
+            y, name = labels_for(predictor, table, target)
             X = rows_for(predictor, table, name)
         with report.stage("explain", "explaining"):
             found = _findings(predictor, X, y, {"model": model, "data": data, "target": name})
@@ -156,10 +156,8 @@ def _check_place(output: Path, inputs: Sequence[Path]) -> None:
 
 def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    from gramless.estimators.persistence import _replacing
-
     try:
-        with _replacing(Path(os.path.realpath(path))) as file:
+        with replacing(Path(os.path.realpath(path))) as file:
             file.write(text.encode())
     except OSError as fault:
         reason = fault.strerror or str(fault)
@@ -235,7 +233,7 @@ def _metrics(model: Any, X: Any, y: Any, predicted: Any) -> dict[str, Any]:
         )
     if not hasattr(model, "classes_"):
         return {"rows": len(y), **regression_metrics(y, predicted)}
-    found, _ = _judge_classes(model, X, y, predicted)
+    found = class_metrics(model, X, y, predicted)
     _, counts = np.unique(y, return_counts=True)
     return {"rows": len(y), **found, "guess_error": float(1.0 - counts.max() / len(y))}
 

@@ -171,3 +171,25 @@ def alike(y: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray
     if y.dtype.kind in "iuf" and classes.dtype.kind in "biuf":
         return y, classes.astype(y.dtype if classes.dtype.kind == "b" else classes.dtype)
     return np.array([*labels(y)], dtype=np.str_), np.array([*labels(classes)], dtype=np.str_)
+
+
+def class_metrics(model: Any, X: Any, y: Any, predicted: Any) -> dict[str, Any]:
+    """Compare a classifier's predictions, and its probabilities if it has any, with the truth.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted.
+    X : rows
+    y, predicted : arrays (n_rows,)
+        Known and predicted labels.
+    """
+    import numpy as np
+
+    truth, classes = alike(y, model.classes_)
+    found = classification_metrics(truth, classes[np.searchsorted(model.classes_, predicted)])
+    if hasattr(model, "predict_proba"):
+        columns = {str(label): k for k, label in enumerate(classes)}
+        known = np.array([columns.get(str(label), -1) for label in truth])
+        found |= probability_metrics(known, model.predict_proba(X))
+    return found

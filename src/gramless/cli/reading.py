@@ -320,3 +320,27 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
 
 def _text_among(X: Any) -> str:
     return ", some of them text" if getattr(X, "categorical", ()) else ""
+
+
+def labels_for(model: Any, table: Any, target: str | None) -> tuple[Any, str | None]:
+    """Return the labels, and the name of their column if they are one."""
+    inputs = model.encoder_.names if model.encoder_ is not None else ()
+    if table.names is None:
+        _, y, _ = table.split_target(target)
+        name = None
+    else:
+        if target is None and table.target is None and inputs:
+            # A single column that the model does not ask for must be the labels.
+            others = [name for name in table.names if name not in inputs]
+            target = others[0] if len(others) == 1 else None
+        name = target_name(table, target)
+        y = table.target if name is None else table.column(name)
+    if name in inputs:
+        raise InputError(
+            f"{table.source}: column {name!r} would be the target, but the model takes it as an "
+            "input; name the target with --target."
+        )
+    y, regression = checked_labels(table, y), not hasattr(model, "classes_")
+    if y.dtype.kind == "O" and regression:
+        raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
+    return labels_of(y, "regression" if regression else "classification"), name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -25,7 +26,8 @@ from gramless.features.scaling import SCALINGS, ScalingKind
 from gramless.features.table import TableEncoder
 from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.binned import BinnedMatrix
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Solver
 from gramless.tuning.alpha import Goal, mean_loss
@@ -145,8 +147,8 @@ class KernelMachine(BaseEstimator, ABC):
         solver, self.solver_reason_ = self._solver(self.loss_)
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
-        search = self._search(data, clone(feature_map), seed, deadline)
-        plan = self._plan(search, feature_map)
+        search = self._search(data, feature_map, seed, deadline)
+        plan = self._plan(search)
         self._final_fit(data, plan, solver, deadline)
         return self
 
@@ -245,9 +247,9 @@ class KernelMachine(BaseEstimator, ABC):
         )
         return Search(data, feature_map, choices, seed, self.n_jobs, self._say, deadline)
 
-    def _plan(self, search: Search, feature_map: RandomBinning) -> Plan:
+    def _plan(self, search: Search) -> Plan:
         """Return what to fit: as given, searched, grown, or by rule when rows are few."""
-        planner = Planner(search, feature_map, self._goal())
+        planner = Planner(search, self._goal())
         plan = {"random": planner.random, "grown": planner.grown, "auto": planner.best}[
             self._kind_of_grids(search)
         ]()
@@ -292,12 +294,9 @@ class KernelMachine(BaseEstimator, ABC):
             self.limits_ = [*plan.limits, "time: the final solve was cut short"]
         weights = self._without_zeros(solution.weights, self.features_)
         self.coef_, self.intercept_ = self._in_units(weights)
-        self.n_iter_, self.status_, self.history_ = (
-            solution.n_iter,
-            solution.status,
-            solution.history,
-        )
-        self._learn_errors(data, plan.judged)
+        self.n_iter_, self.status_ = solution.n_iter, solution.status
+        self.history_ = solution.history
+        self._learn_errors(data, Z, plan.judged)
         self._say(
             f"final fit: {Z.shape[0]} rows, {Z.shape[1]} columns, {self.solver_reason_}; "
             f"{self.status_} after {self.n_iter_} iterations"
@@ -317,13 +316,14 @@ class KernelMachine(BaseEstimator, ABC):
     def _responses(self, X: Any) -> Vector:
         """Return ``Z w + intercept`` for new rows, a block at a time."""
         check_is_fitted(self, "coef_")
+        parts = [Z.matvec(self.coef_) for Z in self._feature_blocks(X)]
+        return np.concatenate(parts) + self.intercept_
+
+    def _feature_blocks(self, X: Any) -> Iterator[BinnedMatrix]:
+        """Yield the features of new rows, a block at a time."""
         rows = self.inputs_.transform(self, X)
-        out = np.empty((rows.shape[0], *self.coef_.shape[1:]))
         for a, b in row_blocks(rows.shape[0], _PREDICT_ROWS):
-            part = self.scaler_.rows(rows[a:b], self.n_jobs)
-            self.features_.rows_matrix(part).matvec(self.coef_, out[a:b])
-        out += self.intercept_
-        return out
+            yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
 
     def _scalings(self, rows: Rows) -> tuple[ScalingKind, ...]:
         if self.scaling == "auto":
@@ -390,8 +390,8 @@ class KernelMachine(BaseEstimator, ABC):
         return self.errors_
 
     @abstractmethod
-    def _learn_errors(self, data: Data, judged: Judged | None) -> None:
-        """Learn from held-back rows how far predictions are off."""
+    def _learn_errors(self, data: Data, Z: FeatureMatrix, judged: Judged | None) -> None:
+        """Learn how far predictions are off, from held-back rows or the matrix of all."""
 
     @staticmethod
     @abstractmethod

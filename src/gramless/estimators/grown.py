@@ -23,8 +23,8 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
-from gramless.tuning.judging import held_back_splits
 from gramless.tuning.planning import LEAST_TO_GROW
+from gramless.tuning.splits import held_back_splits
 
 
 class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import gramless
 from gramless.base.errors import InputError, ModelFileError
+from gramless.base.files import replacing
 from gramless.estimators.model_state import Model, Tensors, pack, unpack
 
 FORMAT = 1
@@ -97,7 +97,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     if target.exists() and not target.is_file():
         raise ModelFileError(f"{path} is no file that could be replaced; name another place.")
     try:
-        with _replacing(target) as file:
+        with replacing(target) as file:
             file.write(header)
             for name in _order(plain):
                 file.write(_bytes_of(plain[name]))
@@ -275,20 +275,6 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         known = type(fault) is ValueError
         reason = what if known else f"its contents are inconsistent ({type(fault).__name__})"
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file beside ``target`` and put it in its place once all is on the disk."""
-    part = target.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        with open(part, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _order(tensors: Tensors) -> list[str]:

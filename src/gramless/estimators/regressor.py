@@ -11,20 +11,17 @@ from sklearn.base import RegressorMixin
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.base.threads import row_blocks
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
 from gramless.features.binning import RandomBinning
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.solvers.objective import Solver
 from gramless.tuning.conformal import Conformal, interval_scores
 from gramless.tuning.data import Data
 from gramless.tuning.judging import Judged
 from gramless.tuning.posterior import Posterior, unseen_squares
-
-_ROWS_AT_ONCE = 65_536
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -284,17 +281,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         margin = self._held_back_errors("predict_interval").quantile(coverage)
         return predicted - margin, predicted + margin
 
-    def _learn_errors(self, data: Data, judged: Judged | None) -> None:
+    def _learn_errors(self, data: Data, Z: FeatureMatrix, judged: Judged | None) -> None:
         self.errors_ = None
         if judged is not None:
             scores = interval_scores(judged.responses, data.targets[judged.rows]) * self._spread
             self.errors_ = Conformal.fit(scores, data.counts_of(judged.rows))
-        self.posterior_ = self._posterior(data) if self.n_posterior else None
+        self.posterior_ = self._posterior(data, Z) if self.n_posterior else None
 
-    def _posterior(self, data: Data) -> Posterior:
+    def _posterior(self, data: Data, Z: FeatureMatrix) -> Posterior:
         """Draw the weights, with the noise in units of the targets as given."""
-        rows = self.scaler_.rows(data.rows, self.n_jobs)
-        problem = data.problem(data.matrix(self.features_.rows_matrix(rows)), self.alpha_)
+        problem = data.problem(Z, self.alpha_)
         seed = seed_from(self.random_state)
         found = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
         return replace(found, noise=found.noise * self._spread)
@@ -306,12 +302,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 "KernelRegressor: return_std=True needs draws of what the fit leaves open; fit "
                 "again with n_posterior=100."
             )
-        rows = self.inputs_.transform(self, X)
-        out = np.empty((rows.shape[0], *self.coef_.shape[1:]))
-        for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
-            Z = self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
-            out[a:b] = self.posterior_.deviations(WithIntercept(Z), unseen_squares(Z))
-        return out
+        find = self.posterior_.deviations
+        parts = [find(WithIntercept(Z), unseen_squares(Z)) for Z in self._feature_blocks(X)]
+        return np.concatenate(parts)
 
     def _solver(self, loss: Loss) -> tuple[Solver, str]:
         chosen = super()._solver(loss)

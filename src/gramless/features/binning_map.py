@@ -20,18 +20,7 @@ from gramless.matrices.diagnostics import fullest_shares, summarise
 class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Rows to the bins of grids that a subclass provides.
 
-    Attributes
-    ----------
-    widths_, shifts_ : arrays (n_grids, n_features)
-        The grids; a cell is ``floor((x - shift) / width)``.
-    n_bins_ : array (n_grids,)
-        Occupied bins a grid: D is their sum.
-    offsets_ : array (n_grids + 1,)
-        Where each grid's columns start.
-    scale_ : float
-        The value of every non-zero.
-    nu_, kappa_, kappa_bar_ : array (n_grids,), float, float
-        See :class:`RandomBinning`.
+    Its attributes are described in :class:`RandomBinning`.
     """
 
     nu_: NDArray[np.float64]

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 from gramless.base.errors import InputError
 from gramless.base.sums import inner
 from gramless.solvers.objective import columns
-from gramless.tuning.held_back import check_counts, check_numbers, check_shape
+from gramless.tuning.checks import check_counts, check_numbers, check_shape
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]

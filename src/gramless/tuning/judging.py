@@ -9,18 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
-from gramless.base.random import stream
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data
 from gramless.tuning.recipes import Recipe
 from gramless.tuning.splits import Split
 
-MOST_HELD_BACK = 20_000
-_SHARE, _SMALL_SHARE = 0.2, 0.1
-_ENOUGH_TO_JUDGE = 2000
-_FOLDS = 5
-_ENOUGH_FOR_ONE = 500
 _TIME_SHARE = 0.7
 """Of a time budget: the rest is for the final fit."""
 _TIE = 1.003
@@ -52,36 +46,6 @@ class Judged:
     rows: NDArray[np.intp] = field(repr=False)
     responses: Vector = field(repr=False)
     n_rows: int
-
-
-def held_back_splits(n_rows: int, seed: int) -> list[Split]:
-    """Cut rows into a part to fit and a part to judge: once, or in turns where they are few.
-
-    Parameters
-    ----------
-    n_rows : int
-    seed : int
-
-    Returns
-    -------
-    list of (training rows, held-back rows)
-        A fifth of up to 10,000 rows is held back, a tenth of many, at most 20,000; of
-        fewer than 500 rows each once, in five turns.
-
-    Examples
-    --------
-    >>> [(len(a), len(b)) for a, b in held_back_splits(5000, seed=0)]
-    [(4000, 1000)]
-    >>> [(len(a), len(b)) for a, b in held_back_splits(100, seed=0)]
-    [(80, 20), (80, 20), (80, 20), (80, 20), (80, 20)]
-    """
-    order = stream(seed, "held back").permutation(n_rows)
-    if n_rows >= _ENOUGH_FOR_ONE:
-        few = min(_SHARE * n_rows, max(_ENOUGH_TO_JUDGE, _SMALL_SHARE * n_rows))
-        parts = [order[: min(int(few), MOST_HELD_BACK)]]
-    else:
-        parts = np.array_split(order, _FOLDS)
-    return [(np.setdiff1d(order, part), np.sort(part)) for part in parts if len(part) > 0]
 
 
 def judge(

@@ -16,20 +16,20 @@ from gramless.features.scaling import Scaler, ScalingKind
 from gramless.tuning.alpha import Goal, search_alpha
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
-from gramless.tuning.judging import Judged, held_back_splits, judge
+from gramless.tuning.judging import Judged, judge
 from gramless.tuning.recipes import GridRecipe, RandomRecipe, Recipe
 from gramless.tuning.search import TIME_SHARE, Search, Settings, Trial
 from gramless.tuning.sizing import LEAST_ROWS_TO_SIZE, enough_grids
-from gramless.tuning.splits import Split
+from gramless.tuning.splits import Split, held_back_splits
 
 LEAST_TO_GROW = 5
 LEAST_ROWS = 1000
 """With fewer rows grids are drawn, not grown, unless asked for."""
 _ROWS_AN_OUTPUT = 200
 """With fewer rows a class or output too."""
-MOST_INPUTS = 256
+MOST_COLUMNS = 256
 """With more inputs too: a few at a time say little."""
-MOST_GRIDS, LEAST_GRIDS = 960, 256
+MOST_GROWN, LEAST_GROWN = 960, 256
 _CODE_BYTES = 4
 """A row and grid at most."""
 _GROWTH_SHARE, _COMPARE_SHARE = 0.4, 0.5
@@ -86,7 +86,7 @@ def can_grow(data: Data) -> bool:
     """Tell whether grids can be grown on these rows, and whether that may pay."""
     n_rows, n_inputs = data.rows.shape
     enough = n_rows >= max(LEAST_ROWS, _ROWS_AN_OUTPUT * data.n_outputs)
-    return not sp.issparse(data.rows) and enough and n_inputs <= MOST_INPUTS
+    return not sp.issparse(data.rows) and enough and n_inputs <= MOST_COLUMNS
 
 
 def number_of_grids(n_rows: int, n_outputs: int) -> int:
@@ -97,7 +97,7 @@ def number_of_grids(n_rows: int, n_outputs: int) -> int:
     >>> number_of_grids(10_000, 1), number_of_grids(60_000, 10)
     (960, 256)
     """
-    return int(np.clip(_MOST_WORK // (n_rows * n_outputs), LEAST_GRIDS, MOST_GRIDS))
+    return int(np.clip(_MOST_WORK // (n_rows * n_outputs), LEAST_GROWN, MOST_GROWN))
 
 
 def affordable_grids(n_rows: int, budget: int) -> int:
@@ -117,14 +117,12 @@ class Planner:
     Parameters
     ----------
     search : Search
-        For random grids; its data, seed, deadline and report are used throughout.
-    feature_map : RandomBinning
-        The template of random grids.
+        For random grids; its data, feature map, seed, deadline and report are used throughout.
     goal : Goal
     """
 
-    def __init__(self, search: Search, feature_map: Any, goal: Goal) -> None:
-        self.search, self.feature_map, self.goal = search, feature_map, goal
+    def __init__(self, search: Search, goal: Goal) -> None:
+        self.search, self.goal = search, goal
         self.data, self.n_rows = search.data, search.data.rows.shape[0]
         choices = search.choices
         given = choices.bandwidth is not None and choices.alpha is not None
@@ -183,8 +181,8 @@ class Planner:
     def _random_plan(self, settings: Settings) -> Plan:
         scaler = self._scaler(settings.scaling).weighted(settings.relevance)
         bandwidth = self.search.bandwidth(settings, scaler)
-        most = self._affordable(self.feature_map.n_grids)
-        template = clone(self.feature_map).set_params(
+        most = self._affordable(self.search.feature_map.n_grids)
+        template = clone(self.search.feature_map).set_params(
             bandwidth=np.array(bandwidth * scaler.unit),
             categorical=scaler.categorical,
             n_grids=most,

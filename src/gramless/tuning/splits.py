@@ -1,4 +1,4 @@
-"""Rows held back to judge a choice."""
+"""Rows held back: from the trials of a search, and from all choices."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 _VALIDATION_SHARE = 0.25
 _FOLDS = 4
 _ENOUGH_FOR_ONE_SPLIT = 4000
+
+MOST_HELD_BACK = 20_000
+_JUDGING_SHARE, _SMALL_SHARE = 0.2, 0.1
+_ENOUGH_TO_JUDGE = 2000
+_TURNS = 5
+_ENOUGH_FOR_ONE_TURN = 500
 
 
 def holdout_splits(n_rows: int, size: int, seed: int) -> list[Split]:
@@ -45,3 +51,33 @@ def holdout_splits(n_rows: int, size: int, seed: int) -> list[Split]:
         (np.sort(np.concatenate(folds[:k] + folds[k + 1 :])), np.sort(folds[k]))
         for k in range(n_splits)
     ]
+
+
+def held_back_splits(n_rows: int, seed: int) -> list[Split]:
+    """Cut rows into a part to fit and a part to judge: once, or in turns where they are few.
+
+    Parameters
+    ----------
+    n_rows : int
+    seed : int
+
+    Returns
+    -------
+    list of (training rows, held-back rows)
+        A fifth of up to 10,000 rows is held back, a tenth of many, at most 20,000; of
+        fewer than 500 rows each once, in five turns.
+
+    Examples
+    --------
+    >>> [(len(a), len(b)) for a, b in held_back_splits(5000, seed=0)]
+    [(4000, 1000)]
+    >>> [(len(a), len(b)) for a, b in held_back_splits(100, seed=0)]
+    [(80, 20), (80, 20), (80, 20), (80, 20), (80, 20)]
+    """
+    order = stream(seed, "held back").permutation(n_rows)
+    if n_rows >= _ENOUGH_FOR_ONE_TURN:
+        few = min(_JUDGING_SHARE * n_rows, max(_ENOUGH_TO_JUDGE, _SMALL_SHARE * n_rows))
+        parts = [order[: min(int(few), MOST_HELD_BACK)]]
+    else:
+        parts = np.array_split(order, _TURNS)
+    return [(np.setdiff1d(order, part), np.sort(part)) for part in parts if len(part) > 0]

@@ -1,4 +1,4 @@
-"""Checks of what is known of rows that were held back."""
+"""Checks of the numbers that calibration is given."""
 
 from __future__ import annotations
 

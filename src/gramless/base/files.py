@@ -1,0 +1,35 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[IO[bytes]]:
+    """Open a new file beside ``target`` and put it in its place once all is on the disk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "a.txt")
+    ...     with replacing(path) as file:
+    ...         size = file.write(b"all of it")
+    ...     path.read_bytes()
+    b'all of it'
+    """
+    part = target.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with open(part, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
