@@ -28,6 +28,8 @@ from gramless.kernels import (
     Laplacian,
     Mixture,
     Profile,
+    Scaled,
+    Sum,
     TabulatedProfile,
 )
 
@@ -39,6 +41,8 @@ KERNEL_SAMPLES: dict[str, BinningKernel] = {
     "mixture": Mixture([Laplacian(), Hat()], [1.0, 2.0], [0.5, 2.0]),
     "profile": Profile(lambda t: 1.0 / np.sqrt(1.0 + t)),
     "tabulated_profile": TabulatedProfile([0.0, 0.5, 1.5, 4.0], [1.0, 0.6, 0.2, 0.0]),
+    "scaled": Scaled(InversePower(2.0), 1.5),
+    "sum": Sum([Laplacian(), Scaled(InversePower(2.0), 1.5)], [1.0, 2.0]),
 }
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "g", ">f8", "O"]
 

@@ -9,9 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn import gaussian_process
 
 from gramless.base.errors import InputError
-from gramless.kernels import Gaussian, Laplacian, bandwidth_vector
+from gramless.kernels import (
+    Cauchy,
+    Gaussian,
+    Laplacian,
+    Matern,
+    Product,
+    RadialKernel,
+    RationalQuadratic,
+    Scaled,
+    Sum,
+    bandwidth_vector,
+)
 
 points = st.integers(1, 4).flatmap(
     lambda n_inputs: arrays(
@@ -21,15 +33,32 @@ points = st.integers(1, 4).flatmap(
     )
 )
 few_examples = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+
+
+def value(kernel, difference, parted=()):
+    """The kernel of one pair by its definition; ``parted`` says 1 / bandwidth where it differs."""
+    match kernel:
+        case Scaled():
+            return value(kernel.kernel, difference / kernel.scale, np.array(parted) / kernel.scale)
+        case Sum():
+            parts = [value(part, difference, parted) for part in kernel.kernels]
+            return np.average(parts, weights=kernel.weights)
+        case Product():
+            return math.prod(value(part, difference, parted) for part in kernel.kernels)
+        case RadialKernel():
+            distances = [np.linalg.norm(difference), *parted]
+        case _:
+            distances = [*np.abs(difference), *parted]
+    return math.prod(float(kernel.profile(np.array(distance))) for distance in distances)
 
 
 def test_profile_is_one_at_zero_and_decreases_to_zero(kernel):
     distance = np.append(0.0, np.geomspace(1e-9, 1e11, 2000))
     values = kernel.profile(distance)
     assert values[0] == pytest.approx(1.0, abs=1e-15)
-    assert np.all(np.diff(values) <= 1e-15)
+    assert np.all(np.diff(values) <= 1e-13)
     assert 0.0 <= values[-1] < 1e-3
 
 
@@ -56,18 +85,31 @@ def test_gram_is_symmetric_with_unit_diagonal_and_positive_semidefinite(kernel, 
 def test_gram_equals_a_double_loop(kernel):
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
-    bandwidth = [0.5, 2.0, 7.0]
+    bandwidth = np.array([0.5, 2.0, 7.0])
+    slow = [[value(kernel, (x - y) / bandwidth) for y in Y] for x in X]
+    np.testing.assert_allclose(kernel.gram(X, Y, bandwidth=bandwidth), slow, rtol=1e-12)
+
+
+def test_categories_multiply_the_kernel_by_one_factor_each(kernel):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=9), rng.integers(0, 3, size=(9, 2)), rng.normal(size=9)])
+    bandwidth, categorical = np.array([0.5, 2.0, 0.8, 7.0]), np.array([False, True, True, False])
     slow = [
         [
-            math.prod(
-                float(kernel.profile(np.array(abs(a - b) / s)))
-                for a, b, s in zip(x, y, bandwidth, strict=True)
+            value(
+                kernel,
+                ((x - y) / bandwidth)[~categorical],
+                (1 / bandwidth)[categorical & (x != y)],
             )
-            for y in Y
+            for y in X
         ]
         for x in X
     ]
-    np.testing.assert_allclose(kernel.gram(X, Y, bandwidth=bandwidth), slow, rtol=1e-12)
+    found = kernel.gram(X, bandwidth=bandwidth, categorical=categorical)
+    np.testing.assert_allclose(found, slow, rtol=1e-12)
+    assert np.linalg.eigvalsh(found).min() > -1e-12
+    parts = kernel.gram_blocks(X, bandwidth=bandwidth, categorical=categorical, block_rows=4)
+    np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), found)
 
 
 def test_gram_of_named_kernels_is_the_textbook_formula():
@@ -79,6 +121,90 @@ def test_gram_of_named_kernels_is_the_textbook_formula():
     assert Laplacian().gram(x, y, bandwidth=1.7)[0, 0] == pytest.approx(
         np.exp(-np.abs(difference).sum() / 1.7), rel=1e-14
     )
+    assert Cauchy().gram(x, y, bandwidth=1.7)[0, 0] == pytest.approx(
+        np.prod(1 / (1 + (difference / 1.7) ** 2)), rel=1e-14
+    )
+    assert RationalQuadratic(2.0).gram(x, y, bandwidth=1.7)[0, 0] == pytest.approx(
+        (1 + difference @ difference / (4 * 1.7**2)) ** -2, rel=1e-14
+    )
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, 0.7, 3.0])
+def test_matern_kernels_are_those_of_scikit_learn(nu):
+    rng = np.random.default_rng(4)
+    X, Y = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
+    theirs = gaussian_process.kernels.Matern(length_scale=1.7, nu=nu)(X, Y)
+    np.testing.assert_allclose(Matern(nu).gram(X, Y, bandwidth=1.7), theirs, rtol=1e-10)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_the_general_matern_formula_meets_the_closed_ones(nu):
+    distance = np.append(0.0, np.geomspace(1e-10, 1e3, 500))
+    near = Matern(nu * (1 + 1e-12)).profile(distance)
+    np.testing.assert_allclose(near, Matern(nu).profile(distance), atol=1e-11)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("nu", [1e-3, 0.05, 1.0, 2.0, 11.0, 60.0, 100.0])
+def test_matern_has_its_limits_near_and_far(nu):
+    distance = np.array([0.0, 5e-324, 1e-300, 1e-12, 1.0, 50.0, 1e3, 1e12, 1e300])
+    values = Matern(nu).profile(distance)
+    assert values[0] == 1.0
+    assert np.all(np.diff(values) <= 1e-13)
+    assert np.all(values[6:] < 1e-3)
+    if nu >= 1:
+        # The second term of the series, -r**2 nu / (2 (nu - 1)), is below float64 here.
+        np.testing.assert_allclose(values[:4], 1.0, rtol=1e-12)
+
+
+def test_matern_tends_to_the_gaussian():
+    distance = np.linspace(0, 6, 200)
+    gap = np.abs(Matern(100).profile(distance) - Gaussian().profile(distance)).max()
+    assert 0.002 < gap < 0.003
+
+
+def test_rational_quadratic_tends_to_the_gaussian():
+    distance = np.linspace(0, 6, 200)
+    np.testing.assert_allclose(
+        RationalQuadratic(1e12).profile(distance), Gaussian().profile(distance), atol=1e-11
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_distances_that_overflow_give_zero(kernel):
+    far = kernel.gram([[-1e200, 0.0]], [[1e200, 0.0]])
+    assert 0.0 <= far[0, 0] < 1e-60
+
+
+@pytest.mark.parametrize("block_rows", [1, 3, 7, 100])
+def test_blocks_are_the_gram_matrix(kernel, block_rows):
+    rng = np.random.default_rng(5)
+    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
+    found = np.full((7, 5), np.nan)
+    for rows, block in kernel.gram_blocks(X, Y, bandwidth=2.0, block_rows=block_rows):
+        assert len(block) <= block_rows
+        found[rows] = block
+    np.testing.assert_array_equal(found, kernel.gram(X, Y, bandwidth=2.0))
+
+
+def test_blocks_with_faults_are_refused_before_any_is_computed():
+    for block_rows in (0, -3, 2.5, None):
+        with pytest.raises(InputError, match="block_rows must be a whole number above 0"):
+            Gaussian().gram_blocks(np.ones((4, 2)), block_rows=block_rows)
+    with pytest.raises(InputError, match="X has 2 inputs and Y has 3"):
+        Gaussian().gram_blocks(np.ones((4, 2)), np.ones((4, 3)))
+
+
+def test_blocks_take_no_memory_for_the_whole():
+    X = np.linspace(0, 1, 60_000)[:, None]
+    _, block = next(Laplacian().gram_blocks(X, block_rows=2))
+    assert block.shape == (2, 60_000)
+
+
+@pytest.mark.parametrize("categorical", [[True], np.array([0, 1, 0]), "abc"])
+def test_masks_that_do_not_fit_are_refused(categorical):
+    with pytest.raises(InputError, match="categorical must be 3 truth values"):
+        Laplacian().gram(np.ones((2, 3)), categorical=categorical)
 
 
 @few_examples

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 import re
 
 import numpy as np
@@ -21,11 +22,18 @@ from gramless.kernels import (
     InversePower,
     Kernel,
     Laplacian,
+    Matern,
     Mixture,
+    Product,
     Profile,
+    RationalQuadratic,
+    Scaled,
+    SpectralKernel,
+    Sum,
     TabulatedProfile,
     as_binning_kernel,
     as_kernel,
+    as_spectral_kernel,
     from_config,
 )
 
@@ -82,6 +90,55 @@ def test_the_gaussian_is_refused_with_what_to_use_instead():
     assert not isinstance(Gaussian(), BinningKernel)
 
 
+def test_a_kernel_without_fourier_features_is_refused_with_what_to_use_instead():
+    with pytest.raises(KernelError) as refusal:
+        as_spectral_kernel("hat")
+    assert str(refusal.value) == (
+        "the Hat kernel has no random Fourier features: the law of its frequencies, "
+        "(1 - cos w) / (pi w^2), has no closed inverse. Use one of: laplacian, exponential_power, "
+        "inverse_power, gaussian, matern, rational_quadratic, cauchy, or a Sum, Product, Mixture "
+        "or Scaled version of these; Hat needs random binning."
+    )
+    assert not isinstance(Hat(), SpectralKernel)
+
+
+@pytest.mark.parametrize(
+    ("ask", "kernel", "message"),
+    [
+        (as_spectral_kernel, lambda t: np.exp(-t), "Profile kernel has no .* closed law"),
+        (as_spectral_kernel, TabulatedProfile([0, 1], [1, 0]), "a table has no closed law"),
+        (
+            as_spectral_kernel,
+            Mixture([Laplacian(), Hat()], [1, 1]),
+            r"Mixture kernel has no random Fourier features because its part Hat\(\) has none: "
+            ".*; Mixture needs random binning",
+        ),
+        (as_spectral_kernel, Product([Gaussian(), Hat()]), r"its part Hat\(\).*of these\.$"),
+        (
+            as_binning_kernel,
+            Sum([Laplacian(), Scaled(Gaussian(), 2.0)], [1, 1]),
+            r"Sum kernel has no random binning because its part Gaussian\(\) has none: .* convex "
+            ".*; Sum needs random Fourier features",
+        ),
+        (as_binning_kernel, "matern", "the Matern kernel .* Euclidean distance"),
+        (as_binning_kernel, "cauchy", "the Cauchy kernel .* not convex at 0"),
+        (as_binning_kernel, Product([Hat()]), r"laid over each other are no grid.*Profile\.$"),
+    ],
+)
+def test_what_a_kernel_or_its_part_lacks_is_named(ask, kernel, message):
+    with pytest.raises(KernelError, match=message):
+        ask(kernel)
+
+
+def test_kernels_with_the_features_asked_for_are_passed_through(kernel):
+    for ask, kind in ((as_binning_kernel, BinningKernel), (as_spectral_kernel, SpectralKernel)):
+        if kernel.part_without(kind) is None:
+            assert ask(kernel) is kernel
+        else:
+            with pytest.raises(KernelError, match=f"the {type(kernel).__name__} kernel has no"):
+                ask(kernel)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -91,6 +148,9 @@ def test_the_gaussian_is_refused_with_what_to_use_instead():
         (lambda: InversePower(power=-1.0), "above 0"),
         (lambda: InversePower(power=np.nan), "above 0"),
         (lambda: InversePower(power=10**400), "above 0"),
+        (lambda: Matern(nu=0), "Matern needs nu to be a number above 0"),
+        (lambda: Matern(nu=100.5), r"nu in \(0, 100\], got 100.5: use Gaussian"),
+        (lambda: RationalQuadratic(alpha=np.inf), "alpha to be a number above 0"),
         (lambda: Mixture([], []), "at least one kernel"),
         (lambda: Mixture([Laplacian()], [1.0, 2.0]), "1 kernels and 2 weights"),
         (lambda: Mixture([Laplacian()], [0.0]), "each of its weights to be a number above 0"),
@@ -130,6 +190,15 @@ def test_a_restored_kernel_draws_the_same_grids(binning_kernel):
     )
 
 
+def test_a_restored_kernel_draws_the_same_frequencies(spectral_kernel):
+    restored = from_config(spectral_kernel.to_config())
+    normals = stream(0, "frequencies").standard_normal((20, 3))
+    uniforms = stream(1, "frequencies").random((20, spectral_kernel.n_uniforms(3)))
+    np.testing.assert_array_equal(
+        restored.frequencies(normals, uniforms), spectral_kernel.frequencies(normals, uniforms)
+    )
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -141,6 +210,9 @@ def test_a_restored_kernel_draws_the_same_grids(binning_kernel):
         ({"name": "mixture", "kernels": 3, "weights": [1]}, "Mixture cannot use its parameters"),
         ({"name": "mixture", "kernels": [{"name": "gaussian"}], "weights": [1]}, "random binning"),
         ({"name": "inverse_power", "power": -2}, "above 0"),
+        ({"name": "sum", "kernels": 3, "weights": [1]}, "Sum cannot use its parameters"),
+        ({"name": "scaled", "kernel": {"name": "matern", "nu": 500}, "scale": 1}, "nu in"),
+        ({"name": "scaled", "kernel": "hat", "scale": 1}, "Scaled takes kernel objects"),
     ],
 )
 def test_damaged_plain_data_is_refused(config, message):
@@ -152,7 +224,10 @@ def test_estimators_that_hold_a_kernel_can_be_cloned(kernel):
     cloned = clone(Holder(kernel=kernel)).kernel
     assert isinstance(cloned, Kernel)
     assert cloned == kernel
+    assert cloned.metric == kernel.metric
     assert copy.deepcopy(kernel) == kernel
+    if not isinstance(kernel, Profile):
+        assert pickle.loads(pickle.dumps(kernel)) == kernel
     assert hash(cloned) == hash(kernel)
 
 

@@ -1,26 +1,24 @@
-"""Kernels: exact Gram matrices and, where the profile is convex, laws of random grids."""
+"""Kernels: exact Gram matrices, laws of random grids where convex, and laws of frequencies."""
 
 from gramless.kernels.base import BinningKernel, Kernel, bandwidth_vector
-from gramless.kernels.families import (
-    ExponentialPower,
-    Gaussian,
-    Hat,
-    InversePower,
-    Laplacian,
-    Mixture,
-)
+from gramless.kernels.composites import Mixture, Product, Scaled, Sum
+from gramless.kernels.families import Cauchy, ExponentialPower, Hat, InversePower, Laplacian
 from gramless.kernels.profile import Profile, TabulatedProfile
+from gramless.kernels.radial import Gaussian, Matern, RationalQuadratic
 from gramless.kernels.registry import (
     KERNELS,
     KernelLike,
     as_binning_kernel,
     as_kernel,
+    as_spectral_kernel,
     from_config,
 )
+from gramless.kernels.spectral import RadialKernel, SpectralKernel
 
 __all__ = [
     "KERNELS",
     "BinningKernel",
+    "Cauchy",
     "ExponentialPower",
     "Gaussian",
     "Hat",
@@ -28,11 +26,19 @@ __all__ = [
     "Kernel",
     "KernelLike",
     "Laplacian",
+    "Matern",
     "Mixture",
+    "Product",
     "Profile",
+    "RadialKernel",
+    "RationalQuadratic",
+    "Scaled",
+    "SpectralKernel",
+    "Sum",
     "TabulatedProfile",
     "as_binning_kernel",
     "as_kernel",
+    "as_spectral_kernel",
     "bandwidth_vector",
     "from_config",
 ]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from gramless.base.errors import InputError, KernelError
+from gramless.base.threads import row_blocks
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 KernelConfig = Mapping[str, Any]
+Metric = Literal["cityblock", "euclidean"]
 
 # A grid of width w decides nothing about points further apart than w, so raising widths to the
 # smallest one changes no kernel value at distances above it, yet keeps bin numbers inside 64-bit
@@ -28,15 +31,49 @@ LARGEST_WIDTH = 2.0**60
 
 @dataclass(frozen=True)
 class Kernel(ABC):
-    """A kernel that multiplies one-dimensional profiles over the inputs.
+    """A kernel of the differences between rows, each in units of its input's bandwidth.
 
-    ``k(x, y) = prod_j profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. Subclasses are
-    frozen dataclasses whose fields are the parameters; a kernel holds no bandwidth, so one object
-    serves a whole search over bandwidths.
+    Unless a subclass says otherwise it multiplies one-dimensional profiles over the inputs:
+    ``k(x, y) = prod_j profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. Radial kernels
+    and kernels made of several say otherwise; their profile is the kernel of one input. Subclasses
+    are frozen dataclasses whose fields are the parameters; a kernel holds no bandwidth, so one
+    object serves a whole search over bandwidths.
     """
 
     name: ClassVar[str]
+    metric: ClassVar[Metric] = "cityblock"
+    """The distance between rows that a bandwidth is compared with."""
     no_binning_because: ClassVar[str] = "its class defines no law of grid widths"
+    no_fourier_because: ClassVar[str] = "its class defines no law of frequencies"
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels that this one is made of; none for most."""
+        return ()
+
+    def part_without(self, kind: type) -> Kernel | None:
+        """Find what keeps a kernel from being used as a kernel of some kind.
+
+        Parameters
+        ----------
+        kind : type
+            Such as :class:`BinningKernel`.
+
+        Returns
+        -------
+        Kernel or None
+            The kernel itself or the first of its parts that is not of the kind.
+
+        Examples
+        --------
+        >>> from gramless.kernels import Gaussian, Scaled
+        >>> Scaled(Gaussian(), 2.0).part_without(BinningKernel)
+        Gaussian()
+        """
+        if not isinstance(self, kind):
+            return self
+        found = (part.part_without(kind) for part in self.parts)
+        return next((part for part in found if part is not None), None)
 
     @abstractmethod
     def profile(self, distance: FloatArray) -> FloatArray:
@@ -59,7 +96,7 @@ class Kernel(ABC):
         Y: ArrayLike | None = None,
         *,
         bandwidth: ArrayLike = 1.0,
-        categorical: NDArray[np.bool_] | None = None,
+        categorical: BoolArray | None = None,
     ) -> FloatArray:
         """Compute the exact kernel values between the rows of ``X`` and of ``Y``.
 
@@ -72,7 +109,8 @@ class Kernel(ABC):
         bandwidth : float or array-like of shape (n_inputs,), default=1.0
             In units of the inputs; an infinite one makes the kernel ignore that input.
         categorical : ndarray of shape (n_inputs,) of bool, default=None
-            Inputs whose numbers are categories: two that differ are 1 apart.
+            Inputs whose numbers are categories: a pair that differs there has its kernel
+            multiplied by ``profile(1 / bandwidth)``.
 
         Returns
         -------
@@ -90,20 +128,63 @@ class Kernel(ABC):
         >>> Laplacian().gram([[0.0, 0.0]], [[1.0, 5.0]], bandwidth=[2.0, float("inf")]).round(4)
         array([[0.6065]])
         """
-        rows = check_array(X, dtype=np.float64, input_name="X")
-        others = rows if Y is None else check_array(Y, dtype=np.float64, input_name="Y")
-        if others.shape[1] != rows.shape[1]:
-            raise InputError(
-                f"X has {rows.shape[1]} inputs and Y has {others.shape[1]}: they must agree."
-            )
-        widths = bandwidth_vector(bandwidth, rows.shape[1])
-        used, parted = np.isfinite(widths), np.zeros(len(widths), bool)
-        if categorical is not None:
-            used, parted = used & ~categorical, used & categorical
-        gram = self._gram_at_unit_bandwidth(
-            rows[:, used] / widths[used], others[:, used] / widths[used]
+        return self._gram(*_checked(X, Y, bandwidth, categorical))
+
+    def gram_blocks(
+        self,
+        X: ArrayLike,
+        Y: ArrayLike | None = None,
+        *,
+        bandwidth: ArrayLike = 1.0,
+        categorical: BoolArray | None = None,
+        block_rows: int = 1024,
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Compute the exact Gram matrix some rows at a time, so that it is never there whole.
+
+        Parameters
+        ----------
+        X, Y, bandwidth, categorical
+            As in :meth:`gram`.
+        block_rows : int, default=1024
+            Rows of a block, at least 1; no value depends on it.
+
+        Returns
+        -------
+        iterator of (slice, ndarray of shape (at most block_rows, n_others))
+            The rows of each block and their values, float64. Each block is computed when asked for:
+            memory O(block_rows n_others), several times that while it is computed.
+
+        Raises
+        ------
+        InputError
+            As in :meth:`gram`, and if ``block_rows`` is not a whole number above 0; at once.
+
+        Examples
+        --------
+        >>> from gramless.kernels import Gaussian
+        >>> for rows, block in Gaussian().gram_blocks([[0.0], [1.0], [2.0]], block_rows=2):
+        ...     print(rows.start, rows.stop, block.sum().round(4))
+        0 2 3.9549
+        2 3 1.7419
+        """
+        if not isinstance(block_rows, numbers.Integral) or block_rows < 1:
+            raise InputError(f"block_rows must be a whole number above 0, got {block_rows!r}.")
+        rows, others, widths, mask = _checked(X, Y, bandwidth, categorical)
+        return (
+            (slice(a, b), self._gram(rows[a:b], others, widths, mask))
+            for a, b in row_blocks(len(rows), int(block_rows))
         )
-        for j in np.flatnonzero(parted):
+
+    def _gram(
+        self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
+    ) -> FloatArray:
+        """Compute the Gram matrix of checked rows."""
+        used = np.isfinite(widths)
+        measured = used & ~categorical
+        gram = self._gram_at_unit_bandwidth(
+            rows[:, measured] / widths[measured], others[:, measured] / widths[measured]
+        )
+        for j in np.flatnonzero(used & categorical):
             unequal = rows[:, j, None] != others[:, j]
             gram *= np.where(unequal, self.profile(np.array(1.0 / widths[j])), 1.0)
         return gram
@@ -150,14 +231,15 @@ class BinningKernel(Kernel):
         """Draw widths at bandwidth 1; overflow to infinity and underflow to 0 are allowed."""
 
     def sample_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
-        """Draw independent grid widths at bandwidth 1.
+        """Draw grid widths at bandwidth 1; different grids are independent.
 
         Parameters
         ----------
         generator : numpy.random.Generator
             Advanced by the draw.
         size : tuple of int
-            Shape of the result.
+            Shape of the result. The last axis runs over the inputs of one grid, whose widths
+            depend on one another in a :class:`~gramless.kernels.Sum`.
 
         Returns
         -------
@@ -216,6 +298,23 @@ class BinningKernel(Kernel):
         shifts[~bounded] = 0.0
         shifts[bounded] *= widths[bounded]
         return widths, shifts
+
+
+def _checked(
+    X: ArrayLike, Y: ArrayLike | None, bandwidth: ArrayLike, categorical: BoolArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+    """Return rows, others, bandwidths and the mask of categories, or say what does not fit."""
+    rows = check_array(X, dtype=np.float64, input_name="X")
+    others = rows if Y is None else check_array(Y, dtype=np.float64, input_name="Y")
+    n_inputs = rows.shape[1]
+    if others.shape[1] != n_inputs:
+        raise InputError(f"X has {n_inputs} inputs and Y has {others.shape[1]}: they must agree.")
+    mask = np.zeros(n_inputs, bool) if categorical is None else np.asarray(categorical)
+    if mask.shape != (n_inputs,) or mask.dtype != bool:
+        raise InputError(
+            f"categorical must be {n_inputs} truth values, one per input; got {categorical!r}."
+        )
+    return rows, others, bandwidth_vector(bandwidth, n_inputs), mask
 
 
 def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:

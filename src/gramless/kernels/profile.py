@@ -56,6 +56,7 @@ class TabulatedProfile(BinningKernel):
     """
 
     name: ClassVar[str] = "tabulated_profile"
+    no_fourier_because: ClassVar[str] = "a table has no closed law of frequencies"
     distances: Sequence[float]
     values: Sequence[float]
     _distances: FloatArray = field(init=False, compare=False)
@@ -132,6 +133,7 @@ class Profile(BinningKernel):
     """
 
     name: ClassVar[str] = "profile"
+    no_fourier_because: ClassVar[str] = "a function given as such has no closed law of frequencies"
     function: Callable[[FloatArray], FloatArray]
     upper: float | None = None
     _table: TabulatedProfile = field(init=False, repr=False, compare=False)

@@ -8,15 +8,11 @@ from typing import Any
 
 from gramless.base.errors import KernelError
 from gramless.kernels.base import BinningKernel, FloatArray, Kernel, KernelConfig
-from gramless.kernels.families import (
-    ExponentialPower,
-    Gaussian,
-    Hat,
-    InversePower,
-    Laplacian,
-    Mixture,
-)
+from gramless.kernels.composites import Mixture, Product, Scaled, Sum
+from gramless.kernels.families import Cauchy, ExponentialPower, Hat, InversePower, Laplacian
 from gramless.kernels.profile import Profile, TabulatedProfile
+from gramless.kernels.radial import Gaussian, Matern, RationalQuadratic
+from gramless.kernels.spectral import SpectralKernel
 
 KernelLike = str | Kernel | Callable[[FloatArray], FloatArray]
 
@@ -29,6 +25,12 @@ _CLASSES: tuple[type[Kernel], ...] = (
     Profile,
     TabulatedProfile,
     Gaussian,
+    Matern,
+    RationalQuadratic,
+    Cauchy,
+    Sum,
+    Product,
+    Scaled,
 )
 KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in _CLASSES}
 
@@ -91,14 +93,54 @@ def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
     Laplacian()
     """
     found = as_kernel(kernel)
-    if not isinstance(found, BinningKernel):
-        name = type(found).__name__
-        raise KernelError(
-            f"the {name} kernel has no random binning: {found.no_binning_because}. Use one of: "
-            f"{', '.join(_names_with_defaults(BinningKernel))}, a Mixture of these or your own "
-            f"convex Profile; {name} needs random Fourier features."
-        )
-    return found
+    if isinstance(found, BinningKernel) and found.part_without(BinningKernel) is None:
+        return found
+    lacking = found.part_without(BinningKernel) or found
+    message = (
+        f"{_without(found, lacking, 'random binning')}: {lacking.no_binning_because}. Use one of: "
+        f"{', '.join(_names_with_defaults(BinningKernel))}, a Mixture of these or your own convex "
+        "Profile"
+    )
+    if found.part_without(SpectralKernel) is None:
+        message += f"; {type(found).__name__} needs random Fourier features"
+    raise KernelError(f"{message}.")
+
+
+def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
+    """Turn a name or a kernel into a kernel that has random Fourier features.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        As in :func:`as_kernel`.
+
+    Returns
+    -------
+    SpectralKernel
+
+    Raises
+    ------
+    KernelError
+        As in :func:`as_kernel`, and for a kernel, or one made of a kernel, whose frequencies have
+        no known law; a function of the distance is one.
+
+    Examples
+    --------
+    >>> as_spectral_kernel("gaussian")
+    Gaussian()
+    """
+    found = as_kernel(kernel)
+    if isinstance(found, SpectralKernel) and found.part_without(SpectralKernel) is None:
+        return found
+    lacking = found.part_without(SpectralKernel) or found
+    message = (
+        f"{_without(found, lacking, 'random Fourier features')}: {lacking.no_fourier_because}. Use "
+        f"one of: {', '.join(_names_with_defaults(SpectralKernel))}, or a Sum, Product, Mixture or "
+        "Scaled version of these"
+    )
+    if found.part_without(BinningKernel) is None:
+        message += f"; {type(found).__name__} needs random binning"
+    raise KernelError(f"{message}.")
 
 
 def from_config(config: KernelConfig) -> Kernel:
@@ -135,6 +177,11 @@ def from_config(config: KernelConfig) -> Kernel:
         return kernel(**parameters)
     except TypeError as error:
         raise KernelError(f"{kernel.__name__} cannot use its parameters: {error}.") from error
+
+
+def _without(kernel: Kernel, lacking: Kernel, what: str) -> str:
+    owner = f"the {type(kernel).__name__} kernel has no {what}"
+    return owner if lacking is kernel else f"{owner} because its part {lacking!r} has none"
 
 
 def _restored(value: Any) -> Any:

@@ -1,0 +1,350 @@
+"""Kernels made of kernels: means, products and other units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from gramless.base.errors import KernelError
+from gramless.kernels.base import (
+    BinningKernel,
+    BoolArray,
+    FloatArray,
+    Kernel,
+    positive_number,
+)
+from gramless.kernels.spectral import SpectralKernel, spectral_parts
+
+
+@dataclass(frozen=True)
+class Scaled(BinningKernel, SpectralKernel):
+    """A kernel in other units: its bandwidth, times a number.
+
+    ``k(x, y) = kernel(x / scale, y / scale)``: a larger scale makes a wider kernel. Of use inside
+    a :class:`Sum` or :class:`Product`, for parts of different widths. Grid widths are multiplied
+    by the scale, frequencies divided by it; it has those that the kernel has.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    scale : float
+        Above 0, in units of the bandwidth.
+
+    Raises
+    ------
+    KernelError
+        If ``kernel`` is not a kernel object or ``scale`` not a number above 0.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Laplacian
+    >>> Scaled(Laplacian(), scale=10.0).gram([[0.0]], [[10.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    name: ClassVar[str] = "scaled"
+    kernel: Kernel
+    scale: float
+
+    def __post_init__(self) -> None:
+        (kernel,) = _checked_kernels([self.kernel], "Scaled")
+        object.__setattr__(self, "scale", positive_number(self.scale, "Scaled", "scale"))
+        object.__setattr__(self, "metric", kernel.metric)
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernel."""
+        return (self.kernel,)
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Evaluate the kernel's profile at ``t / scale``."""
+        return self.kernel.profile(np.asarray(distance) / self.scale)
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """Return the kernel's."""
+        (part,) = spectral_parts(self.parts)
+        return part.n_uniforms(n_inputs)
+
+    def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
+        (part,) = spectral_parts(self.parts)
+        return part.frequencies(normals, uniforms) / self.scale
+
+    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        (part,) = _binning_parts(self.parts)
+        return self.scale * part.sample_widths(generator, size)
+
+    def _gram(
+        self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
+    ) -> FloatArray:
+        return self.kernel._gram(rows, others, widths * self.scale, categorical)
+
+
+@dataclass(frozen=True)
+class Sum(BinningKernel, SpectralKernel):
+    """A weighted mean of whole kernels: ``k(x, y) = sum_i weights_i k_i(x, y) / sum_i weights_i``.
+
+    Unlike a :class:`Mixture`, which takes the mean in each input on its own, one part holds for all
+    inputs at once. A frequency or a grid is drawn from part ``i`` with probability proportional to
+    its weight; frequencies need one uniform more than the part that needs most. It has grids if all
+    its parts have, and frequencies likewise. The median distance is taken in the first part's
+    metric.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        At least one; :class:`Scaled` ones for widths of their own.
+    weights : sequence of float
+        One above 0 a kernel; only their proportions matter.
+
+    Raises
+    ------
+    KernelError
+        If the kernels are not kernel objects or the weights do not fit them.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Gaussian
+    >>> two_scales = Sum([Gaussian(), Scaled(Gaussian(), 10.0)], weights=[1, 3])
+    >>> two_scales.gram([[0.0, 0.0]], [[3.0, 4.0]]).round(4)
+    array([[0.6619]])
+    """
+
+    name: ClassVar[str] = "sum"
+    kernels: Sequence[Kernel]
+    weights: Sequence[float]
+
+    def __post_init__(self) -> None:
+        kernels = _checked_kernels(self.kernels, "Sum")
+        object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "weights", _one_each(self.weights, "Sum", "weights", kernels))
+        object.__setattr__(self, "metric", kernels[0].metric)
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels."""
+        return tuple(self.kernels)
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Evaluate the weighted mean of the profiles, the kernel of one input."""
+        total = np.zeros(np.shape(distance))
+        for kernel, share in zip(self.kernels, self._shares(), strict=True):
+            total += share * kernel.profile(distance)
+        return total
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """Return 1 and the largest number that a part needs."""
+        return 1 + max(part.n_uniforms(n_inputs) for part in spectral_parts(self.parts))
+
+    def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
+        ends = np.cumsum(self._shares())[:-1]
+        chosen = np.searchsorted(ends, uniforms[:, 0], side="right")
+        frequencies = np.empty_like(normals)
+        for i, part in enumerate(spectral_parts(self.parts)):
+            rows, last = chosen == i, 1 + part.n_uniforms(normals.shape[1])
+            frequencies[rows] = part.frequencies(normals[rows], uniforms[rows, 1:last])
+        return frequencies
+
+    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        shape = size or (1,)
+        chosen = generator.choice(len(self.kernels), size=(*shape[:-1], 1), p=self._shares())
+        widths = np.empty(shape)
+        for i, part in enumerate(_binning_parts(self.parts)):
+            widths = np.where(chosen == i, part.sample_widths(generator, shape), widths)
+        return widths.reshape(size)
+
+    def _gram(
+        self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
+    ) -> FloatArray:
+        total = np.zeros((len(rows), len(others)))
+        for kernel, share in zip(self.kernels, self._shares(), strict=True):
+            total += share * kernel._gram(rows, others, widths, categorical)
+        return total
+
+    def _shares(self) -> FloatArray:
+        weights = np.array(self.weights, dtype=np.float64)
+        shares: FloatArray = weights / weights.sum()
+        return shares
+
+
+@dataclass(frozen=True)
+class Product(SpectralKernel):
+    """A product of whole kernels: ``k(x, y) = prod_i k_i(x, y)``.
+
+    Its frequencies are sums of independent frequencies of the parts: the first part takes the
+    normals, each other one takes normals made of as many uniforms. It has frequencies if all its
+    parts have. The median distance is taken in the first part's metric.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        At least one; :class:`Scaled` ones for widths of their own.
+
+    Raises
+    ------
+    KernelError
+        If the kernels are not kernel objects.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Gaussian, Laplacian
+    >>> Product([Gaussian(), Laplacian()]).gram([[0.0, 0.0]], [[1.0, 1.0]]).round(4)
+    array([[0.0498]])
+    """
+
+    name: ClassVar[str] = "product"
+    no_binning_because: ClassVar[str] = "grids laid over each other are no grid"
+    kernels: Sequence[Kernel]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", _checked_kernels(self.kernels, "Product"))
+        object.__setattr__(self, "metric", self.kernels[0].metric)
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels."""
+        return tuple(self.kernels)
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Evaluate the product of the profiles, the kernel of one input."""
+        return math.prod(
+            (kernel.profile(distance) for kernel in self.kernels), start=np.ones(np.shape(distance))
+        )
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """Return what all parts need, and ``n_inputs`` for each part but the first."""
+        needed = sum(part.n_uniforms(n_inputs) for part in spectral_parts(self.parts))
+        return needed + (len(self.kernels) - 1) * n_inputs
+
+    def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
+        n_inputs = normals.shape[1]
+        first, *others = spectral_parts(self.parts)
+        used = first.n_uniforms(n_inputs)
+        total = first.frequencies(normals, uniforms[:, :used])
+        for part in others:
+            made = special.ndtri(uniforms[:, used : used + n_inputs])
+            used += n_inputs + part.n_uniforms(n_inputs)
+            total += part.frequencies(made, uniforms[:, used - part.n_uniforms(n_inputs) : used])
+        return total
+
+    def _gram(
+        self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
+    ) -> FloatArray:
+        total = np.ones((len(rows), len(others)))
+        for kernel in self.kernels:
+            total *= kernel._gram(rows, others, widths, categorical)
+        return total
+
+
+@dataclass(frozen=True)
+class Mixture(BinningKernel, SpectralKernel):
+    """A weighted mean of one-dimensional profiles, taken in each input on its own.
+
+    ``profile(t) = sum_i weights_i profile_i(t / scales_i) / sum_i weights_i``. A width is drawn
+    from profile ``i`` with probability proportional to its weight and multiplied by its scale; a
+    frequency likewise, if all its kernels have some. A draw of widths costs as much as one from
+    every profile.
+
+    Parameters
+    ----------
+    kernels : sequence of BinningKernel
+        At least one.
+    weights : sequence of float
+        One above 0 a kernel; only their proportions matter.
+    scales : sequence of float, default=()
+        One above 0 a kernel, in units of the bandwidth; empty means 1 for each.
+
+    Raises
+    ------
+    KernelError
+        If a kernel has no random binning, or weights or scales do not fit the kernels.
+
+    Examples
+    --------
+    A kernel of two length scales, one ten times the other:
+
+    >>> from gramless.kernels import Laplacian
+    >>> mixture = Mixture([Laplacian(), Laplacian()], weights=[1, 3], scales=[1, 10])
+    >>> mixture.gram([[0.0]], [[1.0]]).round(4)
+    array([[0.7706]])
+    """
+
+    name: ClassVar[str] = "mixture"
+    kernels: Sequence[Kernel]
+    weights: Sequence[float]
+    scales: Sequence[float] = ()
+    _one_input: Sum = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        kernels = tuple(self.kernels)
+        for kernel in kernels:
+            if not isinstance(kernel, Kernel) or kernel.part_without(BinningKernel):
+                raise KernelError(
+                    f"Mixture takes kernels that have random binning, such as Laplacian(); "
+                    f"got {kernel!r}."
+                )
+        weights = _one_each(self.weights, "Mixture", "weights", kernels)
+        scales = tuple(self.scales) or (1.0,) * len(kernels)
+        scales = _one_each(scales, "Mixture", "scales", kernels)
+        one_input = Sum([Scaled(*part) for part in zip(kernels, scales, strict=True)], weights)
+        object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "scales", scales)
+        object.__setattr__(self, "metric", one_input.metric)
+        object.__setattr__(self, "_one_input", one_input)
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels."""
+        return tuple(self.kernels)
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Evaluate the weighted mean of the profiles."""
+        return self._one_input.profile(distance)
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """Return 1 an input and the largest number that a part needs for it."""
+        return n_inputs * self._one_input.n_uniforms(1)
+
+    def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
+        each = uniforms.reshape(normals.size, self._one_input.n_uniforms(1))
+        return self._one_input.frequencies(normals.reshape(-1, 1), each).reshape(normals.shape)
+
+    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        return self._one_input.sample_widths(generator, (*size, 1))[..., 0]
+
+
+def _checked_kernels(kernels: Sequence[object], owner: str) -> tuple[Kernel, ...]:
+    checked = []
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise KernelError(f"{owner} takes kernel objects, such as Laplacian(); got {kernel!r}.")
+        checked.append(kernel)
+    if not checked:
+        raise KernelError(f"{owner} needs at least one kernel.")
+    return tuple(checked)
+
+
+def _one_each(
+    values: Sequence[float], owner: str, parameter: str, kernels: Sequence[Kernel]
+) -> tuple[float, ...]:
+    checked = tuple(positive_number(value, owner, f"each of its {parameter}") for value in values)
+    if not checked or len(checked) != len(kernels):
+        raise KernelError(
+            f"{owner} needs at least one kernel and as many {parameter}: got {len(kernels)} "
+            f"kernels and {len(checked)} {parameter}."
+        )
+    return checked
+
+
+def _binning_parts(kernels: Sequence[Kernel]) -> tuple[BinningKernel, ...]:
+    checked = []
+    for kernel in kernels:
+        if not isinstance(kernel, BinningKernel):
+            raise KernelError(f"{kernel!r} has no law of widths: {kernel.no_binning_because}.")
+        checked.append(kernel)
+    return tuple(checked)

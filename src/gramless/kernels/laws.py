@@ -1,0 +1,118 @@
+"""Laws of random frequencies: normals and uniforms in, draws of other laws out."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from gramless.kernels.base import FloatArray
+
+# Beyond 30 the tail of the normal law soon leaves the range of float64. No draw gets there: the
+# largest normal made of 64 random bits is below 10.
+_LARGEST_NORMAL = 30.0
+# Two gamma draws are never both this small, and dividing by one does not overflow.
+_SMALLEST_GAMMA = 1e-300
+# In logarithms. Times a Cauchy draw it neither overflows nor falls below the largest frequency.
+_LARGEST_STABLE = 150.0
+
+
+def cauchy(normals: FloatArray) -> FloatArray:
+    """Turn standard normals into Cauchy draws by the inverse law, ``tan(pi (Phi(g) - 1/2))``.
+
+    Parameters
+    ----------
+    normals : ndarray of any shape
+        Beyond 30 taken for 30.
+
+    Returns
+    -------
+    ndarray of the same shape
+        Of density ``1 / (pi (1 + w^2))``; an odd function of the normals, finite, and as exact in
+        the tails as in the middle. About 70 ns a number.
+
+    Examples
+    --------
+    >>> cauchy(np.array([-1.0, 0.0, 8.0]))
+    array([-1.83...e+00,  ...e-17,  5.1167...e+14])
+    """
+    far = np.minimum(np.abs(normals), _LARGEST_NORMAL)
+    return np.copysign(1.0 / np.tan(np.pi * special.ndtr(-far)), normals)
+
+
+def laplace(normals: FloatArray) -> FloatArray:
+    """Turn standard normals into Laplace draws by the inverse law, ``-log(2 Phi(-g))`` for g > 0.
+
+    Parameters
+    ----------
+    normals : ndarray of any shape
+        Beyond 30 taken for 30.
+
+    Returns
+    -------
+    ndarray of the same shape
+        Of density ``exp(-|w|) / 2``; an odd function of the normals, finite, and as exact in the
+        tails as in the middle. About 90 ns a number.
+
+    Examples
+    --------
+    >>> laplace(np.array([-1.0, 0.0, 8.0])).round(4) + 0.0
+    array([-1.1479,  0.    , 34.3203])
+    """
+    far = np.minimum(np.abs(normals), _LARGEST_NORMAL)
+    return np.copysign(np.log(2.0) + special.log_ndtr(-far), normals)
+
+
+def gamma(uniforms: FloatArray, shape: float) -> FloatArray:
+    """Turn uniforms into Gamma draws of scale 1 by the inverse law.
+
+    Parameters
+    ----------
+    uniforms : ndarray of any shape
+        Between 0 and 1, both excluded.
+    shape : float
+        Above 0.
+
+    Returns
+    -------
+    ndarray of the same shape
+        At least 1e-300. About a microsecond a number, 20 ns if the shape is 1.
+
+    Examples
+    --------
+    >>> gamma(np.array([0.5]), shape=1.0).round(4)
+    array([0.6931])
+    """
+    draws = -np.log1p(-uniforms) if shape == 1.0 else special.gammaincinv(shape, uniforms)
+    return np.maximum(draws, _SMALLEST_GAMMA)
+
+
+def positive_stable(angles: FloatArray, heights: FloatArray, index: float) -> FloatArray:
+    """Turn pairs of uniforms into positive stable draws, ``E exp(-s S) = exp(-s**index)``.
+
+    Parameters
+    ----------
+    angles, heights : ndarrays of one shape
+        Independent uniforms between 0 and 1, both excluded.
+    index : float
+        In ``(0, 1]``; at 1 every draw is 1.
+
+    Returns
+    -------
+    ndarray of the same shape
+        At most ``exp(150)``, larger draws are moved there. About 300 ns a number. Source: Kanter,
+        *Stable densities under change of scale*, Annals of Probability 3 (1975), Lemma 4.2: with
+        ``t = pi * angle`` and ``e = -log(height)``, ``S`` is
+        ``sin(p t) / sin(t)**(1/p) * (sin((1-p) t) / e)**((1-p)/p)``.
+
+    Examples
+    --------
+    >>> positive_stable(np.array([0.5]), np.array([0.5]), index=0.5).round(4)
+    array([0.7213])
+    """
+    turn = np.pi * angles
+    # The sine of an angle near pi is that of what it lacks to pi, which has more digits.
+    opening = np.sin(np.pi * np.minimum(angles, 1.0 - angles))
+    rest = (1.0 - index) / index
+    logarithm = np.log(np.sin(index * turn)) - np.log(opening) / index
+    logarithm += special.xlogy(rest, np.sin((1.0 - index) * turn) / -np.log(heights))
+    return np.exp(np.minimum(logarithm, _LARGEST_STABLE))

@@ -1,0 +1,167 @@
+"""Kernels that have random Fourier features: laws of frequencies."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from gramless.base.errors import InputError, KernelError
+from gramless.kernels.base import FloatArray, Kernel, Metric
+
+# Uniforms of 53 bits may be 0, where inverse laws are infinite: half a step inside is as good.
+_SMALLEST_UNIFORM = 2.0**-54
+_LARGEST_UNIFORM = 1.0 - 2.0**-53
+_LARGEST_EXPONENT = 100
+
+
+@dataclass(frozen=True)
+class SpectralKernel(Kernel):
+    """A kernel that is the mean of cosines over a law of frequencies: ``k(t) = E cos(w't)``.
+
+    Every positive definite kernel of the difference is one (Bochner's theorem; Rahimi & Recht 2007,
+    section 3 and Theorem 1). The law is given as a function of standard normals, so that whatever
+    makes normals (independent, orthogonal, from a sequence of low discrepancy) serves any kernel;
+    laws that need more randomness than one normal an input take uniforms as well.
+
+    A subclass defines ``profile`` and ``_frequencies``, and ``n_uniforms`` if it needs some.
+    """
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """Return how many uniforms a frequency needs besides its normals.
+
+        Parameters
+        ----------
+        n_inputs : int
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> from gramless.kernels import Gaussian, InversePower, Matern
+        >>> [kernel.n_uniforms(5) for kernel in (Gaussian(), Matern(), InversePower())]
+        [0, 1, 5]
+        """
+        return 0
+
+    def frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
+        """Turn normals and uniforms into frequencies at bandwidth 1.
+
+        Parameters
+        ----------
+        normals : ndarray of shape (n_frequencies, n_inputs)
+            Each row a standard normal vector.
+        uniforms : ndarray of shape (n_frequencies, n_uniforms)
+            In ``[0, 1]``, each row of independent numbers and independent of the normals.
+
+        Returns
+        -------
+        ndarray of shape (n_frequencies, n_inputs)
+            float64, each row of the law and a function of its own normals and uniforms alone; to
+            be divided by the bandwidth of each input. Finite for finite normals: frequencies above
+            ``2**100`` keep their digits and get the exponent 100, which is not felt at distances
+            above ``2**-60``. Time O(n_frequencies (n_inputs + n_uniforms)), up to a microsecond a
+            number.
+
+        Raises
+        ------
+        InputError
+            If the number of uniforms does not fit.
+
+        Examples
+        --------
+        >>> from gramless.base.random import stream
+        >>> from gramless.kernels import Laplacian
+        >>> normals = stream(0, "frequencies").standard_normal((100_000, 2))
+        >>> w = Laplacian().frequencies(normals, np.empty((100_000, 0)))
+        >>> float(np.cos(w @ [0.3, 0.7]).mean().round(2)), float(np.exp(-1).round(2))
+        (0.37, 0.37)
+        """
+        normals = np.asarray(normals, dtype=np.float64)
+        uniforms = np.asarray(uniforms, dtype=np.float64)
+        wanted = (len(normals), self.n_uniforms(normals.shape[1]))
+        if uniforms.shape != wanted:
+            raise InputError(
+                f"{type(self).__name__} needs uniforms of shape {wanted} for normals of shape "
+                f"{normals.shape}, got {uniforms.shape}."
+            )
+        inside = np.clip(uniforms, _SMALLEST_UNIFORM, _LARGEST_UNIFORM)
+        return _bounded(self._frequencies(normals, inside))
+
+    @abstractmethod
+    def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
+        """Do as ``frequencies`` in a new array, without bounds, for uniforms not 0 and not 1."""
+
+
+@dataclass(frozen=True)
+class RadialKernel(SpectralKernel):
+    """A kernel of the Euclidean distance: ``k(x, y) = profile(||(x - y) / bandwidth||)``.
+
+    Its frequencies point in every direction alike: standard normal vectors, each times a factor
+    of its own. A subclass defines ``profile`` and ``radii``.
+    """
+
+    metric: ClassVar[Metric] = "euclidean"
+    no_binning_because: ClassVar[str] = (
+        "it depends on the Euclidean distance, and random grids multiply over the inputs"
+    )
+
+    @abstractmethod
+    def radii(self, uniforms: FloatArray) -> FloatArray:
+        """Turn uniforms into the factors of standard normal vectors.
+
+        Parameters
+        ----------
+        uniforms : ndarray of shape (n_frequencies, n_uniforms)
+            Between 0 and 1, both excluded.
+
+        Returns
+        -------
+        ndarray of shape (n_frequencies,)
+            Above 0; ``E exp(-(radius t)^2 / 2)`` is the profile.
+        """
+
+    def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
+        frequencies: FloatArray = normals * self.radii(uniforms)[:, None]
+        return frequencies
+
+    def _gram_at_unit_bandwidth(self, rows: FloatArray, others: FloatArray) -> FloatArray:
+        return self.profile(cdist(rows, others))
+
+
+def spectral_parts(kernels: Sequence[Kernel]) -> tuple[SpectralKernel, ...]:
+    """Check that kernels have laws of frequencies.
+
+    Raises
+    ------
+    KernelError
+        If one has none.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Gaussian
+    >>> spectral_parts([Gaussian()])
+    (Gaussian(),)
+    """
+    checked = []
+    for kernel in kernels:
+        if not isinstance(kernel, SpectralKernel):
+            raise KernelError(f"{kernel!r} has no law of frequencies: {kernel.no_fourier_because}.")
+        checked.append(kernel)
+    return tuple(checked)
+
+
+def _bounded(frequencies: FloatArray) -> FloatArray:
+    """Lower the exponents of the largest frequencies, in place."""
+    # Moved to one value they would be an atom, whose cosine is no longer 0 on average.
+    large = np.abs(frequencies) > 2.0**_LARGEST_EXPONENT
+    if large.any():
+        mantissas, _ = np.frexp(frequencies[large])
+        frequencies[large] = np.ldexp(mantissas, _LARGEST_EXPONENT)
+    return frequencies
