@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import SideBySide, WithIntercept
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,33 @@ def binned(dtype, n_bins, n_rows, *, unseen=False, scale=None, order="C") -> Sam
 def stored(dtype, n_rows, n_columns, order="C") -> Sample:
     """Draw a matrix without zeros."""
     array = np.random.default_rng(n_rows).normal(size=(n_rows, n_columns)).astype(dtype, order)
-    return Sample(lambda n_jobs: DenseMatrix(array), array.astype(np.float64))
+    return Sample(lambda n_jobs: DenseMatrix(array, n_jobs), array.astype(np.float64))
+
+
+def computed(dtype, n_rows, n_columns, budget=None) -> Sample:
+    """Compute squares of inputs; the slabs are of 2,048 rows."""
+    rows = np.random.default_rng(n_rows).normal(size=(n_rows, n_columns)).astype(dtype)
+    return Sample(
+        lambda n_jobs: ComputedMatrix(
+            rows,
+            lambda x, out: np.square(x, out=out),
+            n_columns,
+            dtype=dtype,
+            budget=budget,
+            n_jobs=n_jobs,
+        ),
+        np.square(rows).astype(np.float64),
+    )
+
+
+def beside(*samples, scales=None) -> Sample:
+    """Put matrices over the same rows side by side."""
+    factors = [1.0] * len(samples) if scales is None else scales
+    parts = [factor * sample.dense for factor, sample in zip(factors, samples, strict=True)]
+    return Sample(
+        lambda n_jobs: SideBySide([sample.make(n_jobs) for sample in samples], scales),
+        np.hstack(parts),
+    )
 
 
 ALL_MATRICES: dict[str, Sample] = {
@@ -78,7 +106,39 @@ ALL_MATRICES: dict[str, Sample] = {
     "dense_one_row": stored(np.float64, 1, 9),
     "dense_no_row": stored(np.float64, 0, 9),
     "dense_no_column": stored(np.float64, 15, 0),
+    "computed": computed(np.float32, 5000, 4),
+    "computed_half_kept": computed(np.float32, 5000, 4, budget=2048 * 4 * 4),
+    "computed_none_kept": computed(np.float32, 5000, 4, budget=0),
+    "computed_float64": computed(np.float64, 300, 5),
+    "computed_float64_none_kept": computed(np.float64, 300, 5, budget=0),
+    "computed_no_row": computed(np.float32, 0, 3),
+    "computed_no_column": computed(np.float32, 9, 0),
+    "beside": beside(binned(np.uint8, [5, 3], 60), stored(np.float64, 60, 4), scales=[0.5, -2.0]),
+    "beside_bins": beside(
+        binned(np.uint8, [5, 3], 80, unseen=True), binned(np.uint16, [300], 80), scales=[3.0, 1.0]
+    ),
+    "beside_slabs": beside(
+        stored(np.float32, 5000, 3), computed(np.float64, 5000, 2, budget=0), scales=[1.0, 0.3]
+    ),
+    "beside_nested": beside(
+        beside(stored(np.float32, 70, 3), stored(np.float64, 70, 2), scales=[2.0, 0.5]),
+        computed(np.float32, 70, 4),
+        scales=[0.1, 3.0],
+    ),
+    "beside_nothing": beside(stored(np.float64, 20, 0), binned(np.uint8, [], 20)),
 }
+
+SLAB_MATRICES = {
+    name: sample for name, sample in ALL_MATRICES.items() if hasattr(sample.make(1), "column_gram")
+} | {"dense_wide": stored(np.float64, 400, 300)}
+
+
+def stacked_on(sample: Sample) -> Sample:
+    """Put a column of ones beside a matrix."""
+    ones = np.ones((len(sample.dense), 1))
+    return Sample(
+        lambda n_jobs: WithIntercept(sample.make(n_jobs)), np.hstack([sample.dense, ones])
+    )
 
 
 @pytest.fixture(params=ALL_MATRICES.values(), ids=ALL_MATRICES.keys(), scope="module")
@@ -94,3 +154,15 @@ def matrix(sample: Sample) -> FeatureMatrix:
 @pytest.fixture
 def dense(sample: Sample) -> NDArray[np.float64]:
     return sample.dense
+
+
+@pytest.fixture(params=SLAB_MATRICES.values(), ids=SLAB_MATRICES.keys(), scope="module")
+def slab_sample(request: pytest.FixtureRequest) -> Sample:
+    """Return a matrix that has the products of matrices without zeros."""
+    return request.param
+
+
+@pytest.fixture(params=["alone", "with_intercept"], scope="module")
+def slabs(slab_sample: Sample, request: pytest.FixtureRequest) -> Sample:
+    """Return such a matrix, alone or with a column of ones."""
+    return slab_sample if request.param == "alone" else stacked_on(slab_sample)

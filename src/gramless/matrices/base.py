@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,9 @@ from gramless.base.errors import InputError
 
 Vector = NDArray[np.float64]
 """(n,) or (n, K): one or K right-hand sides at once."""
+
+RowFunction = Callable[[slice, Vector], Vector]
+"""Of a slice of the rows and their responses, which it may write over."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,28 @@ class FeatureMatrix(Protocol):
         """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
 
 
+class DenseColumns(FeatureMatrix, Protocol):
+    """A matrix without zeros, whose columns may be multiplied with each other.
+
+    ``hasattr(matrix, "column_gram")`` tells whether a matrix is one, for matrices made
+    of others too.
+    """
+
+    def column_gram(
+        self,
+        weights: NDArray[np.float64] | None = None,
+        columns: NDArray[np.integer] | slice | None = None,
+        out: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return ``Z.T @ diag(weights) @ Z``, of all columns or some."""
+
+    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ function(rows, Z @ w)`` in one pass over the rows."""
+
+    def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ (row_weights * (Z @ w))`` in one pass over the rows."""
+
+
 def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
     """Return what a matrix is to be multiplied with as C-contiguous float64, or say what is wrong.
 
@@ -72,6 +97,50 @@ def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Ve
             f"at most two dimensions, got shape {vector.shape}."
         )
     return vector
+
+
+def weighing(matrix: FeatureMatrix, row_weights: Vector, n_dimensions: int) -> RowFunction:
+    """Return the function of rows and responses that multiplies these by weights of the rows.
+
+    Parameters
+    ----------
+    matrix : FeatureMatrix (n_rows, n_columns)
+    row_weights : array (n_rows,) or (n_rows, K)
+    n_dimensions : int
+        Of the responses: 1 or 2.
+
+    Raises
+    ------
+    InputError
+        If the weights do not fit.
+    """
+    weights = operand(matrix, row_weights, matrix.shape[0], "row_weights")
+    if weights.ndim > n_dimensions:
+        raise InputError(
+            f"{type(matrix).__name__}: row_weights of shape {weights.shape} need a w of two "
+            f"dimensions."
+        )
+    weights = weights[:, None] if weights.ndim < n_dimensions else weights
+
+    def weigh(rows: slice, responses: Vector) -> Vector:
+        responses *= weights[rows]
+        return responses
+
+    return weigh
+
+
+def weights_of_rows(
+    matrix: FeatureMatrix, weights: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return one weight a row, 1 by default."""
+    checked = operand(
+        matrix, np.ones(matrix.shape[0]) if weights is None else weights, matrix.shape[0], "weights"
+    )
+    if checked.ndim != 1:
+        raise InputError(
+            f"{type(matrix).__name__}: weights must be one number a row, got shape {checked.shape}."
+        )
+    return checked
 
 
 def into(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:

@@ -1,0 +1,384 @@
+"""Matrices without zeros, read slab by slab: consecutive rows, stored or computed."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.matrices.base import (
+    ColumnBlock,
+    FeatureMatrix,
+    RowFunction,
+    Vector,
+    check_out,
+    into,
+    operand,
+    weighing,
+    weights_of_rows,
+)
+
+Columns = NDArray[np.integer] | slice
+"""Some columns: their numbers, or a slice."""
+
+_SLAB_NUMBERS = 1 << 20
+_FEWEST_ROWS, _MOST_ROWS = 1 << 8, 1 << 11
+_PIECE_NUMBERS = 1 << 18
+_TOTALS_NUMBERS = 1 << 22
+_FEWEST_TOTALS, _MOST_TOTALS = 8, 64
+_WAVE_NUMBERS = 1 << 20
+_TILES = ((1 << 9, 1 << 11), (1 << 8, 1 << 9))
+"""Widths of tiles of a Gram matrix, and from how many columns on: wide enough for BLAS, and enough
+of them for threads."""
+_LEAST_TILE = 1 << 7
+
+
+class SlabMatrix(ABC):
+    """All products of a matrix that is known by slabs of consecutive rows.
+
+    A subclass gives ``shape``, ``dtype``, :meth:`slab` and :meth:`take_rows`.
+
+    Notes
+    -----
+    Threads take slabs. How the rows are cut depends on the shape alone, and sums
+    over slabs are added in their order: results are the same to the last bit for
+    any ``n_jobs``. Sums are float64: float32 rows are widened, 2 MB at a time,
+    except in :meth:`column_gram`.
+
+    Examples
+    --------
+    >>> class Ones(SlabMatrix):
+    ...     shape, dtype = (4, 2), np.dtype(np.float32)
+    ...
+    ...     def slab(self, start, stop, scratch=None):
+    ...         return np.ones((stop - start, 2), np.float32)
+    ...
+    ...     def take_rows(self, rows):
+    ...         raise NotImplementedError
+    >>> Ones().matvec(np.array([1.0, 2.0]))
+    array([3., 3., 3., 3.])
+    >>> Ones().column_gram()
+    array([[4., 4.],
+           [4., 4.]])
+    """
+
+    n_jobs: int | None = None
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64: of the slabs."""
+
+    @abstractmethod
+    def slab(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return some consecutive rows, to be read only.
+
+        Parameters
+        ----------
+        start, stop : int
+            Of any rows; multiples of ``slab_rows`` cost least.
+        scratch : array (at least stop - start, n_columns), optional
+            Of ``dtype``, C-contiguous: where to write rows that must be computed.
+
+        Returns
+        -------
+        array (stop - start, n_columns)
+
+        Notes
+        -----
+        Products call it from pool threads, with BLAS in one thread.
+        """
+
+    @abstractmethod
+    def take_rows(self, rows: NDArray[np.integer] | slice) -> FeatureMatrix:
+        """Return the matrix of some rows, columns unchanged."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows, kept or not."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    @property
+    def slab_rows(self) -> int:
+        """Rows a slab: a power of two from 256 to 2,048, by the number of columns alone."""
+        wanted = _SLAB_NUMBERS // max(1, self.shape[1])
+        return min(max(1 << wanted.bit_length() >> 1, _FEWEST_ROWS), _MOST_ROWS)
+
+    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z @ w``.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+        out : array (n_rows,) or (n_rows, K), optional
+            Written over and returned.
+
+        Returns
+        -------
+        array (n_rows,) or (n_rows, K) of float64
+        """
+        w = operand(self, w, self.shape[1], "w")
+        result = np.empty((self.shape[0], *w.shape[1:]))
+        room = self._room()
+
+        def multiply(start: int, stop: int) -> None:
+            for rows, piece in self._pieces(start, stop, room, w.shape[1:]):
+                np.matmul(piece, w, out=result[rows])
+
+        with one_blas_thread():
+            map_blocks(multiply, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+        return into(self, out, result)
+
+    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ v``.
+
+        Parameters
+        ----------
+        v : array (n_rows,) or (n_rows, K)
+        out : array (n_columns,) or (n_columns, K), optional
+            Written over and returned.
+
+        Returns
+        -------
+        array (n_columns,) or (n_columns, K) of float64
+        """
+        v = operand(self, v, self.shape[0], "v")
+        result = self._sum(lambda rows, piece: piece.T @ v[rows], v.shape[1:])
+        return into(self, out, result)
+
+    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+        """Add ``Z.T @ v`` to ``out``, an array of float64: every column is touched."""
+        product = self.rmatvec(v)
+        check_out(self, out, product.shape)
+        out += product
+
+    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ function(Z @ w)`` in one pass: each slab is read or computed once.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+        function : callable
+            ``function(rows, responses)``, for a slice of the rows and their responses
+            (m,) or (m, K), which it may write over. Called from pool threads.
+        out : array (n_columns,) or (n_columns, K), optional
+            Written over and returned.
+
+        Returns
+        -------
+        array (n_columns,) or (n_columns, K) of float64
+        """
+        w = operand(self, w, self.shape[1], "w")
+        result = self._sum(lambda rows, piece: piece.T @ function(rows, piece @ w), w.shape[1:])
+        return into(self, out, result)
+
+    def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ (row_weights * (Z @ w))`` in one pass.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+        row_weights : array (n_rows,) or (n_rows, K)
+            Of any sign.
+        out : array (n_columns,) or (n_columns, K), optional
+            Written over and returned.
+
+        Returns
+        -------
+        array (n_columns,) or (n_columns, K) of float64
+        """
+        return self.pull_back(w, weighing(self, row_weights, np.ndim(w)), out)
+
+    def row_gram(self) -> NDArray[np.float64]:
+        """Return ``Z @ Z.T``.
+
+        Notes
+        -----
+        n_rows**2 * n_columns / 2 multiplications; 8 bytes a number of the matrix and
+        of the result.
+        """
+        wide = np.empty(self.shape)
+
+        def fill(start: int, stop: int) -> None:
+            wide[start:stop] = self.slab(start, stop)
+
+        gram = np.zeros((self.shape[0], self.shape[0]))
+        with one_blas_thread():
+            map_blocks(fill, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+            _add_gram(wide.T, gram, self.n_jobs)
+        _mirror(gram)
+        return gram
+
+    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
+        of_rows = weights_of_rows(self, weights)
+        return self._sum(lambda rows, piece: (piece**2).T @ of_rows[rows], ())
+
+    def column_gram(
+        self,
+        weights: NDArray[np.float64] | None = None,
+        columns: Columns | None = None,
+        out: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return ``Z.T @ diag(weights) @ Z``, of all columns or some.
+
+        Parameters
+        ----------
+        weights : array (n_rows,), optional
+            Of any sign; all 1 by default. Where signs differ it takes two passes.
+        columns : array of int or slice, optional
+            In any order; all by default.
+        out : array (m, m) of float64, optional
+            Written over and returned; it need not be contiguous.
+
+        Returns
+        -------
+        array (m, m) of float64
+            Exactly symmetric.
+
+        Notes
+        -----
+        n_rows * m**2 / 2 multiplications. Slabs of float32 are multiplied in float32,
+        at most 2,048 rows at a time, and added up in float64: entries are within some
+        1e-7 of the root of the product of their diagonal entries. Beside the result
+        it takes 2,048 rows, or 1 million numbers where these are more, and a second
+        result where the signs of the weights differ.
+        """
+        if weights is not None:
+            weights = weights_of_rows(self, weights)
+            if (weights < 0.0).any():
+                total = self.column_gram(np.maximum(weights, 0.0), columns, out)
+                total -= self.column_gram(np.maximum(-weights, 0.0), columns)
+                return total
+        n_columns = len(np.arange(self.shape[1])[slice(None) if columns is None else columns])
+        total = np.empty((n_columns, n_columns)) if out is None else out
+        check_out(self, total, (n_columns, n_columns))
+        total[...] = 0.0
+        with one_blas_thread():
+            for rows in self._waves(weights):
+                chosen = rows if columns is None else np.ascontiguousarray(rows[:, columns])
+                _add_gram(chosen, total, self.n_jobs)
+        total *= _unit(weights)
+        _mirror(total)
+        return total
+
+    def blocks(self) -> Iterator[ColumnBlock]:
+        """Yield one block, of all columns."""
+        yield ColumnBlock(0, self.shape[1], self)
+
+    def tocsr(self) -> sp.csr_array:
+        """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
+        slabs = row_blocks(self.shape[0], self.slab_rows) or [(0, 0)]
+        with one_blas_thread():
+            parts = [sp.csr_array(self.slab(a, b), dtype=np.float64) for a, b in slabs]
+        return sp.vstack(parts, format="csr")
+
+    def _sum(
+        self, product: Callable[[slice, NDArray[np.float64]], Vector], tail: tuple[int, ...]
+    ) -> Vector:
+        """Add up a product of every piece of rows, (n_columns, *tail)."""
+        shape = (self.shape[1], *tail)
+        slabs, room = row_blocks(self.shape[0], self.slab_rows), self._room()
+        wanted = _TOTALS_NUMBERS // max(1, int(np.prod(shape)))
+        n_totals = min(max(wanted, _FEWEST_TOTALS), _MOST_TOTALS)
+
+        def add_up(first: int, last: int) -> Vector:
+            total = np.zeros(shape)
+            for start, stop in slabs[first:last]:
+                for rows, piece in self._pieces(start, stop, room, tail):
+                    total += product(rows, piece)
+            return total
+
+        runs = row_blocks(len(slabs), max(1, -(-len(slabs) // n_totals)))
+        result = np.zeros(shape)
+        with one_blas_thread():
+            for total in map_blocks(add_up, runs, self.n_jobs):
+                result += total
+        return result
+
+    def _pieces(
+        self, start: int, stop: int, room: _Room, tail: tuple[int, ...]
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield the rows of a slab as float64, as many at a time as a cache holds.
+
+        They are no fewer than the columns of the operand, ``tail``: what is done once a
+        piece takes no longer than what is done once a row.
+        """
+        slab = self.slab(start, stop, room.array)
+        n_rows = max(1, _PIECE_NUMBERS // max(1, self.shape[1]), *tail)
+        for a, b in row_blocks(stop - start, n_rows):
+            yield slice(start + a, start + b), np.asarray(slab[a:b], np.float64)
+
+    def _room(self) -> _Room:
+        return _Room(min(self.slab_rows, self.shape[0]), self.shape[1], self.dtype)
+
+    def _waves(self, weights: NDArray[np.float64] | None) -> Iterator[NDArray[Any]]:
+        """Yield several slabs at once, times the roots of their weights over the unit."""
+        n_rows, n_columns = self.shape
+        tall = _MOST_ROWS * max(1, _WAVE_NUMBERS // (_MOST_ROWS * max(1, n_columns)))
+        room = np.empty((min(tall, n_rows), n_columns), self.dtype)
+        for start, stop in row_blocks(n_rows, tall):
+            if weights is None:
+                yield self.slab(start, stop, room)
+            else:
+                roots = np.sqrt(weights[start:stop] / _unit(weights))
+                yield self._scaled(start, roots.astype(self.dtype), room[: stop - start])
+
+    def _scaled(self, start: int, factors: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows from ``start`` on, each times its factor, in ``out``."""
+
+        def scale(a: int, b: int) -> None:
+            slab = self.slab(start + a, start + b, out[a:b])
+            np.multiply(slab, factors[a:b, None], out=out[a:b])
+
+        map_blocks(scale, row_blocks(len(out), self.slab_rows), self.n_jobs)
+        return out
+
+
+class _Room(threading.local):
+    """Room for one slab in each thread, made when the thread first asks."""
+
+    def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> None:
+        self.array = np.empty((n_rows, n_columns), dtype)
+
+
+def _unit(weights: NDArray[np.float64] | None) -> float:
+    """Return the largest weight, over which the others' roots are safe in float32; 1 for none."""
+    largest = 1.0 if weights is None else float(weights.max(initial=0.0))
+    return largest if largest > 0.0 else 1.0
+
+
+def _add_gram(rows: NDArray[Any], total: NDArray[np.float64], n_jobs: int | None) -> None:
+    """Add ``rows.T @ rows`` to the tiles of ``total`` on and above the diagonal."""
+    width = next((width for width, least in _TILES if len(total) >= least), _LEAST_TILE)
+    tiles = row_blocks(len(total), width)
+    runs = row_blocks(len(rows), _MOST_ROWS)
+
+    def add(i: int, j: int) -> None:
+        left, right = slice(*tiles[i]), slice(*tiles[j])
+        for start, stop in runs:
+            # NumPy computes one triangle where both factors are one array.
+            total[left, right] += rows[start:stop, left].T @ rows[start:stop, right]
+
+    pairs = [(i, j) for j in range(len(tiles)) for i in range(j + 1)]
+    # Tiles on the diagonal take half the time: last, they let threads end together.
+    map_blocks(add, sorted(pairs, key=lambda pair: pair[0] == pair[1]), n_jobs)
+
+
+def _mirror(gram: NDArray[np.float64]) -> None:
+    """Copy what is above the diagonal below it."""
+    for start, stop in row_blocks(len(gram), _TILES[0][0]):
+        gram[stop:, start:stop] = gram[start:stop, stop:].T
+        square = gram[start:stop, start:stop]
+        square[...] = np.triu(square) + np.triu(square, 1).T

@@ -1,0 +1,181 @@
+"""Matrices computed on demand: what is kept, what is computed when, and by whom."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gramless.base.errors import InputError
+from gramless.matrices import computed as module
+from gramless.matrices.computed import ComputedMatrix
+
+SLAB = 2048
+
+
+class Squares:
+    """A function of rows that counts the rows that it computes."""
+
+    def __init__(self, n_rows=3 * SLAB + 100, n_inputs=2):
+        self.rows = np.random.default_rng(0).normal(size=(n_rows, n_inputs)).astype(np.float32)
+        self.blocks = []
+
+    def __call__(self, rows, out):
+        assert out.flags.c_contiguous
+        assert out.shape == (len(rows), self.rows.shape[1])
+        self.blocks.append(len(rows))
+        np.square(rows, out=out)
+
+    @property
+    def expected(self):
+        return np.square(self.rows).astype(np.float64)
+
+    def matrix(self, kept_slabs, n_jobs=1):
+        row_bytes = 4 * self.rows.shape[1]
+        budget = kept_slabs if kept_slabs is None else kept_slabs * SLAB * row_bytes
+        return ComputedMatrix(self.rows, self, self.rows.shape[1], budget=budget, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("kept_slabs", "stored", "again"), [(0, 0, 6244), (1, 1, 4196), (2, 2, 2148), (None, 3, 0)]
+)
+def test_what_fits_is_computed_once_and_the_rest_in_every_pass(kept_slabs, stored, again, n_jobs):
+    squares = Squares()
+    matrix = squares.matrix(kept_slabs, n_jobs)
+    share = 1.0 if kept_slabs is None else stored * SLAB / len(squares.rows)
+    assert matrix.stored == share
+    w = np.array([1.0, -2.0])
+    for computed in (len(squares.rows), again, again):
+        squares.blocks.clear()
+        np.testing.assert_allclose(matrix.matvec(w), squares.expected @ w, rtol=1e-14)
+        assert sum(squares.blocks) == computed
+        assert max(squares.blocks, default=0) <= SLAB
+
+
+def test_nothing_is_computed_before_it_is_asked_for():
+    squares = Squares()
+    matrix = squares.matrix(None)
+    assert matrix.shape == squares.rows.shape
+    assert matrix.nbytes == squares.rows.nbytes
+    matrix.take_rows(slice(10))
+    assert not squares.blocks
+
+
+@pytest.mark.parametrize("kept_slabs", [0, 1, None])
+def test_a_product_in_one_pass_computes_rows_once(kept_slabs):
+    squares = Squares()
+    squares.matrix(kept_slabs).normal_product(np.ones(2), np.ones(len(squares.rows)))
+    assert sum(squares.blocks) == len(squares.rows)
+
+
+@pytest.mark.parametrize("kept_slabs", [0, 1, 2, None])
+def test_the_budget_changes_no_bit(kept_slabs):
+    squares = Squares()
+    v = np.random.default_rng(1).normal(size=len(squares.rows))
+    kept, other = squares.matrix(None), squares.matrix(kept_slabs, 3)
+    assert other.rmatvec(v).tobytes() == kept.rmatvec(v).tobytes()
+    assert other.column_gram().tobytes() == kept.column_gram().tobytes()
+
+
+def test_the_budget_is_that_of_free_memory_by_default(monkeypatch):
+    squares = Squares()
+    monkeypatch.setattr(module, "memory_budget", lambda: 2 * SLAB * 8 + 17)
+    matrix = squares.matrix(None)
+    assert matrix.stored == 2 * SLAB / len(squares.rows)
+    assert matrix.take_rows(slice(SLAB)).stored == 1.0
+
+
+def test_a_budget_is_handed_on_to_some_rows():
+    matrix = Squares().matrix(1)
+    assert matrix.take_rows(slice(None)).stored == matrix.stored
+
+
+def test_any_rows_can_be_asked_for():
+    squares = Squares()
+    matrix = squares.matrix(2)
+    for start, stop in [(0, 5), (SLAB - 3, SLAB + 3), (100, 6000), (6200, 6244), (7, 7)]:
+        slab = matrix.slab(start, stop)
+        assert slab.dtype == np.float32
+        np.testing.assert_array_equal(slab, np.square(squares.rows[start:stop]))
+
+
+def test_threads_that_race_compute_what_is_kept_once():
+    squares = Squares()
+    matrix = squares.matrix(None)
+
+    def slow(rows, out):
+        time.sleep(0.005)
+        squares(rows, out)
+
+    matrix.compute = slow
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: matrix.slab(0, len(squares.rows)).copy(), range(16)))
+    assert sorted(squares.blocks) == [100, SLAB, SLAB, SLAB]
+    for rows in found:
+        np.testing.assert_array_equal(rows, np.square(squares.rows))
+
+
+def test_whole_passes_from_several_threads():
+    squares = Squares()
+    matrix = squares.matrix(1, n_jobs=2)
+    w = np.array([1.0, 3.0])
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: matrix.matvec(w), range(8)))
+    for product in found:
+        np.testing.assert_allclose(product, squares.expected @ w, rtol=1e-14)
+
+
+def test_what_failed_is_computed_again():
+    squares = Squares()
+    matrix = squares.matrix(None)
+
+    def fail(rows, out):
+        raise MemoryError("no room")
+
+    matrix.compute = fail
+    with pytest.raises(MemoryError, match="no room"):
+        matrix.matvec(np.ones(2))
+    matrix.compute = squares
+    np.testing.assert_allclose(matrix.matvec(np.ones(2)), squares.expected.sum(axis=1))
+
+
+def test_sparse_rows():
+    rows = sp.random_array((3000, 5), density=0.3, format="csr", rng=0)
+
+    def double(part, out):
+        out[:] = 2.0 * part.toarray()
+
+    matrix = ComputedMatrix(rows, double, 5, dtype=np.float64)
+    expected, w = 2.0 * rows.toarray(), np.arange(5.0)
+    np.testing.assert_allclose(matrix.matvec(w), expected @ w)
+    chosen = np.array([5, 2999, 0, 5])
+    np.testing.assert_allclose(matrix.take_rows(chosen).matvec(w), expected[chosen] @ w)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_of_any_layout(order):
+    rows = np.asarray(np.random.default_rng(0).integers(0, 9, (50, 3)), order=order)
+    rows.flags.writeable = False
+    matrix = ComputedMatrix(rows[::2], lambda part, out: np.copyto(out, part), 3)
+    np.testing.assert_array_equal(matrix.matvec(np.ones(3)), rows[::2].sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dtype": np.int64}, "dtype must be float32 or float64, got int64"),
+        ({"dtype": np.float16}, "dtype"),
+        ({"n_columns": -1}, "n_columns must be an integer, at least 0; got -1"),
+        ({"n_columns": 2.0}, "n_columns"),
+        ({"n_columns": True}, "n_columns"),
+        ({"budget": -5}, "budget must be an integer, at least 0; got -5"),
+        ({"budget": 1e9}, "budget"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        ComputedMatrix(np.ones((3, 2)), np.copyto, **{"n_columns": 2, **options})

@@ -1,0 +1,232 @@
+"""Matrices of slabs: Gram matrices of columns, products in one pass, how rows are cut."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.base.errors import InputError
+from gramless.matrices import slabs as module
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.slabs import SlabMatrix
+
+SINGLE = 3e-7
+"""How far float32 may be off, in units of the columns' norms."""
+
+
+def draw(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def row_weights(n_rows, kind):
+    weights = np.abs(draw(n_rows, 1))
+    weights[::3] = 0.0
+    scales = {"positive": 1.0, "huge": 1e60, "tiny": 1e-60, "signed": np.sign(draw(n_rows, 2))}
+    return {"none": None, "zero": np.zeros(n_rows)}.get(kind, weights * scales.get(kind, 1.0))
+
+
+def assert_gram(gram, dense, weights):
+    """Check entries in units of the weighted norms of their columns."""
+    weights = np.ones(len(dense)) if weights is None else weights
+    norms = np.sqrt((dense**2).T @ np.abs(weights))
+    expected = (dense.T * weights) @ dense
+    assert gram.dtype == np.float64
+    assert gram.shape == expected.shape
+    np.testing.assert_array_equal(gram, gram.T)
+    assert (np.abs(gram - expected) <= SINGLE * np.outer(norms, norms)).all()
+
+
+@pytest.mark.parametrize("kind", ["none", "positive", "signed", "zero", "huge", "tiny"])
+def test_column_gram(slabs, kind):
+    weights = row_weights(len(slabs.dense), kind)
+    assert_gram(slabs.make(2).column_gram(weights), slabs.dense, weights)
+
+
+@pytest.mark.parametrize("kind", ["none", "signed"])
+def test_column_gram_of_some_columns(slabs, kind):
+    matrix, dense = slabs.make(2), slabs.dense
+    n = dense.shape[1]
+    weights = row_weights(len(dense), kind)
+    shuffled = np.random.default_rng(0).permutation(n)[: n // 2 + 1]
+    for columns in (slice(n // 3, None), slice(None, None, -2), shuffled, np.empty(0, int)):
+        assert_gram(matrix.column_gram(weights, columns), dense[:, columns], weights)
+
+
+def test_column_gram_is_written_where_asked(slabs):
+    matrix, n = slabs.make(2), slabs.dense.shape[1]
+    weights = row_weights(len(slabs.dense), "signed")
+    room = np.full((n + 2, n + 1), np.nan)
+    out = room[1:-1, 1:]
+    assert matrix.column_gram(weights, out=out) is out
+    np.testing.assert_array_equal(out, matrix.column_gram(weights))
+    assert np.isnan(room[[0, -1]]).all()
+    assert np.isnan(room[:, 0]).all()
+    with pytest.raises(InputError, match="out"):
+        matrix.column_gram(out=np.empty((n + 1, n)))
+
+
+def test_double_precision_is_kept():
+    rows = draw((3000, 150))
+    weights = row_weights(3000, "positive")
+    gram = DenseMatrix(rows).column_gram(weights)
+    np.testing.assert_allclose(gram, (rows.T * weights) @ rows, rtol=1e-12, atol=1e-10)
+
+
+def test_single_precision_does_not_lose_more_over_many_rows():
+    rows = (1.0 + draw((100_000, 8))).astype(np.float32)
+    wide = rows.astype(np.float64)
+    expected = wide.T @ wide
+    error = np.abs(DenseMatrix(rows).column_gram() - expected).max() / np.trace(expected)
+    in_one = np.abs(rows.T @ rows - expected).max() / np.trace(expected)
+    assert error < 2e-8
+    assert error < in_one / 3
+
+
+@pytest.mark.parametrize("tail", [(), (1,), (3,), (0,)])
+def test_normal_product(slabs, tail):
+    matrix, dense = slabs.make(2), slabs.dense
+    w = draw((dense.shape[1], *tail))
+    before = w.copy()
+    for weights in (row_weights(len(dense), "signed"), draw((len(dense), *tail), 1)):
+        broadcast = weights[:, None] if weights.ndim < w.ndim else weights
+        expected = dense.T @ (broadcast * (dense @ w))
+        size = np.abs(expected).max(initial=1.0)
+        found = matrix.normal_product(w, weights)
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * size)
+        out = np.full((*w.shape, 2), np.nan)[..., 0]
+        assert matrix.normal_product(w, weights, out) is out
+        np.testing.assert_array_equal(out, found)
+    np.testing.assert_array_equal(w, before)
+
+
+def test_pull_back_of_any_function_of_the_responses(slabs):
+    matrix, dense = slabs.make(2), slabs.dense
+    w, targets = draw((dense.shape[1], 2)), draw((len(dense), 2), 1)
+    found = matrix.pull_back(w, lambda rows, responses: np.tanh(responses - targets[rows]))
+    expected = dense.T @ np.tanh(dense @ w - targets)
+    size = np.abs(expected).max(initial=1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * size)
+
+
+def test_threads_change_no_bit(slabs):
+    one, *others = (slabs.make(n_jobs) for n_jobs in (1, 2, 5))
+    n_rows, n_columns = slabs.dense.shape
+    weights, w = row_weights(n_rows, "signed"), draw((n_columns, 2))
+    for other in others:
+        for asked in (None, weights):
+            assert other.column_gram(asked).tobytes() == one.column_gram(asked).tobytes()
+        found = other.normal_product(w, weights)
+        assert found.tobytes() == one.normal_product(w, weights).tobytes()
+
+
+def test_operands_that_do_not_fit_are_refused(slabs):
+    matrix = slabs.make(1)
+    n_rows, n_columns = slabs.dense.shape
+    w = np.ones(n_columns)
+    for bad in (np.ones(n_rows + 1), np.ones((n_rows, 2))):
+        with pytest.raises(InputError, match="weights"):
+            matrix.column_gram(bad)
+        with pytest.raises(InputError, match="row_weights"):
+            matrix.normal_product(w, bad)
+        with pytest.raises(InputError, match="weights"):
+            matrix.gram_diagonal(bad)
+    with pytest.raises(InputError, match="w must have"):
+        matrix.normal_product(np.ones(n_columns + 1), np.ones(n_rows))
+    with pytest.raises(IndexError):
+        matrix.column_gram(columns=np.array([n_columns]))
+
+
+def test_only_matrices_of_slabs_have_these_products(sample):
+    matrix = sample.make(1)
+    expected = isinstance(matrix, SlabMatrix) or getattr(matrix, "matrix", None) is not None
+    for name in ("column_gram", "normal_product", "pull_back"):
+        assert hasattr(matrix, name) == expected
+
+
+@given(n_columns=st.integers(0, 10**7))
+def test_slabs_are_cut_by_the_columns_alone(n_columns):
+    one, many = np.broadcast_to(0.0, (1, n_columns)), np.broadcast_to(0.0, (10**6, n_columns))
+    rows = DenseMatrix(one, n_jobs=1).slab_rows
+    assert rows == DenseMatrix(many, n_jobs=7).slab_rows
+    assert 256 <= rows <= 2048
+    assert 2048 % rows == 0
+    assert rows in (256, 2048) or rows * n_columns <= 1 << 20 < 2 * rows * n_columns
+
+
+def test_a_gram_matrix_takes_little_beside_itself():
+    rows = DenseMatrix(draw((2048, 1536)).astype(np.float32), n_jobs=2)
+    weights = np.ones(2048)
+    tracemalloc.start()
+    try:
+        gram = rows.column_gram(weights)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * gram.nbytes
+
+
+class Watched(SlabMatrix):
+    """Ones, which notes what was read by which thread."""
+
+    def __init__(self, n_rows, n_columns, n_jobs):
+        self.n_jobs, self.read = n_jobs, []
+        self._shape = n_rows, n_columns
+
+    shape = property(lambda self: self._shape)
+    dtype = np.dtype(np.float32)
+
+    def slab(self, start, stop, scratch=None):
+        self.read.append((start, stop, threading.get_ident()))
+        assert scratch.shape[0] >= stop - start
+        assert scratch.flags.c_contiguous
+        scratch[: stop - start] = 1.0
+        return scratch[: stop - start]
+
+    def take_rows(self, rows):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_every_product_reads_every_row_once(n_jobs):
+    matrix = Watched(10_000, 500, n_jobs)
+    w, v = np.ones(500), np.ones(10_000)
+    for product in (
+        lambda: matrix.matvec(w),
+        lambda: matrix.rmatvec(v),
+        lambda: matrix.normal_product(w, v),
+        matrix.gram_diagonal,
+        matrix.column_gram,
+        lambda: matrix.column_gram(v),
+    ):
+        matrix.read.clear()
+        product()
+        spans = sorted((start, stop) for start, stop, _ in matrix.read)
+        assert [start for start, _ in spans] == [0, *(stop for _, stop in spans[:-1])]
+        assert spans[-1][1] == 10_000
+
+
+def test_rows_in_one_product_are_those_of_ones():
+    matrix = Watched(5_000, 3, None)
+    np.testing.assert_array_equal(matrix.matvec(np.ones(3)), np.full(5_000, 3.0))
+    np.testing.assert_array_equal(matrix.rmatvec(np.ones(5_000)), np.full(3, 5_000.0))
+    np.testing.assert_array_equal(matrix.column_gram(), np.full((3, 3), 5_000.0))
+
+
+def test_totals_are_few_whatever_the_rows(monkeypatch):
+    totals = []
+    original = module.map_blocks
+
+    def watched(function, blocks, n_jobs):
+        results = original(function, blocks, n_jobs)
+        totals.append(len(results))
+        return results
+
+    monkeypatch.setattr(module, "map_blocks", watched)
+    matrix = DenseMatrix(np.ones((200 * 2048, 1), np.float32))
+    assert matrix.rmatvec(np.ones(200 * 2048)) == 200 * 2048
+    assert totals == [50]

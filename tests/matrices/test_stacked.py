@@ -1,0 +1,113 @@
+"""Matrices side by side: parts, scales, blocks and lists of rows; the rest is in the contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless.base.errors import InputError
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.row_lists import RowLists
+from gramless.matrices.stacked import SideBySide, WithIntercept
+
+CODES = np.array([[1, 2, 1, 3], [2, 1, 1, 2]], np.uint8)
+ROWS = np.arange(8.0).reshape(4, 2)
+
+
+def bins(scale=1.0) -> BinnedMatrix:
+    return BinnedMatrix(CODES, np.array([0, 3, 5]), scale=scale)
+
+
+def test_what_is_side_by_side_in_a_part_stands_by_itself():
+    dense = DenseMatrix(ROWS)
+    inner = SideBySide([bins(), dense], [2.0, 3.0])
+    outer = SideBySide([dense, inner], [0.5, 10.0])
+    assert outer.parts[0] is dense
+    assert outer.parts[1] is inner.parts[0]
+    assert outer.parts[2] is dense
+    assert outer.scales == [0.5, 20.0, 30.0]
+    assert inner.scales == [2.0, 3.0]
+
+
+def test_blocks_are_those_of_the_parts():
+    matrix = SideBySide([DenseMatrix(ROWS), bins()], [1.0, 2.0])
+    edges = [(block.start, block.stop) for block in matrix.blocks()]
+    assert edges == [(0, 2), (2, 5), (5, 7)]
+    first, second, _ = matrix.blocks()
+    assert first.matrix is matrix.parts[0]
+    np.testing.assert_array_equal(second.matrix.tocsr().toarray(), 2.0 * np.eye(3)[CODES[0] - 1])
+
+
+def test_bytes_are_those_of_the_parts():
+    parts = [bins(), DenseMatrix(ROWS), ComputedMatrix(ROWS, np.copyto, 2)]
+    assert SideBySide(parts).nbytes == parts[0].nbytes + 64 + 32
+
+
+def dense_of(lists: RowLists, n_rows: int) -> np.ndarray:
+    """Write a matrix out by its lists of rows."""
+    dense = np.zeros((n_rows, lists.offsets[-1]))
+    for g, value in enumerate(lists.values):
+        for j in range(lists.offsets[g], lists.offsets[g + 1]):
+            for p, start in enumerate(lists.parts[:-1]):
+                places = slice(*lists.bounds[p, j + g : j + g + 2])
+                own = lists.rows[g, start : lists.parts[p + 1]]
+                dense[start + own[places].astype(int), j] += value
+    return dense
+
+
+def test_row_lists_are_joined(monkeypatch):
+    monkeypatch.setattr("gramless.matrices.row_lists._PART_ROWS", 2)
+    matrix = SideBySide([bins(), bins(4.0)], [1.0, -0.5])
+    assert matrix.row_lists is matrix.row_lists
+    assert len(matrix.row_lists.parts) == 3
+    np.testing.assert_array_equal(dense_of(matrix.row_lists, 4), matrix.tocsr().toarray())
+    both = WithIntercept(matrix)
+    np.testing.assert_array_equal(dense_of(both.row_lists, 4), both.tocsr().toarray())
+
+
+def test_there_are_row_lists_only_where_all_parts_have_some():
+    mixed = SideBySide([bins(), DenseMatrix(ROWS)])
+    assert getattr(mixed, "row_lists", None) is None
+    assert getattr(WithIntercept(mixed), "row_lists", None) is None
+
+
+@pytest.mark.parametrize("wrap", [SideBySide, lambda parts: WithIntercept(SideBySide(parts))])
+def test_products_of_slabs_are_there_only_where_all_parts_are_of_slabs(wrap):
+    dense = DenseMatrix(ROWS)
+    for parts, expected in [([dense, dense], True), ([dense, bins()], False), ([bins()], False)]:
+        assert hasattr(wrap(parts), "column_gram") == expected
+        assert hasattr(wrap(parts), "normal_product") == expected
+
+
+def test_rows_are_read_once_in_products_of_one_pass():
+    blocks = []
+
+    def copy(rows, out):
+        blocks.append(len(rows))
+        np.copyto(out, rows)
+
+    parts = [ComputedMatrix(ROWS, copy, 2, budget=0) for _ in range(2)]
+    matrix = WithIntercept(SideBySide(parts))
+    matrix.normal_product(np.ones(5), np.ones(4))
+    assert blocks == [4, 4]
+
+
+def test_one_part_keeps_its_scale():
+    matrix = SideBySide([DenseMatrix(ROWS)], [3.0])
+    np.testing.assert_array_equal(matrix.matvec(np.ones(2)), 3.0 * ROWS.sum(axis=1))
+    np.testing.assert_array_equal(matrix.column_gram(), 9.0 * ROWS.T @ ROWS)
+
+
+@pytest.mark.parametrize(
+    ("parts", "scales", "words"),
+    [
+        ([], None, "at least one matrix"),
+        ([bins()], [1.0, 2.0], "1 matrices and 2 scales"),
+        ([bins(), DenseMatrix(np.ones((3, 2)))], None, r"same rows, got \[4, 3\]"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(parts, scales, words):
+    with pytest.raises(InputError, match=words):
+        SideBySide(parts, scales)
