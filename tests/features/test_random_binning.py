@@ -23,6 +23,7 @@ from gramless.kernels import (
     KERNELS,
     BinningKernel,
     ExponentialPower,
+    GammaHats,
     Hat,
     InversePower,
     Laplacian,
@@ -41,6 +42,7 @@ KERNEL_SAMPLES: dict[str, BinningKernel] = {
     "mixture": Mixture([Laplacian(), Hat()], [1.0, 2.0], [0.5, 2.0]),
     "profile": Profile(lambda t: 1.0 / np.sqrt(1.0 + t)),
     "tabulated_profile": TabulatedProfile([0.0, 0.5, 1.5, 4.0], [1.0, 0.6, 0.2, 0.0]),
+    "gamma_hats": GammaHats(shape=8.0),
     "scaled": Scaled(InversePower(2.0), 1.5),
     "sum": Sum([Laplacian(), Scaled(InversePower(2.0), 1.5)], [1.0, 2.0]),
 }

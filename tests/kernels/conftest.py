@@ -9,6 +9,7 @@ from gramless.kernels import (
     BinningKernel,
     Cauchy,
     ExponentialPower,
+    GammaHats,
     Gaussian,
     Hat,
     InversePower,
@@ -23,6 +24,7 @@ from gramless.kernels import (
     SpectralKernel,
     Sum,
     TabulatedProfile,
+    Windowed,
 )
 
 
@@ -52,6 +54,8 @@ ALL_KERNELS: dict[str, Kernel] = {
     "rational_quadratic_1": RationalQuadratic(),
     "rational_quadratic_4": RationalQuadratic(alpha=4.0),
     "cauchy": Cauchy(),
+    "gamma_hats": GammaHats(shape=8.0),
+    "windowed": Windowed(),
     "scaled": Scaled(Matern(), scale=2.5),
     "scaled_grids": Scaled(InversePower(2.0), scale=0.4),
     "sum": Sum([Gaussian(), Scaled(Matern(0.5), 3.0), Cauchy()], [2.0, 1.0, 1.0]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +15,12 @@ from gramless.features.categories import Mask, category_mask, check_categories
 from gramless.features.grids import Grids
 from gramless.features.inputs import Rows, check_rows
 from gramless.features.median import median_distance
+from gramless.features.sized import SizedMap
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel, bandwidth_vector
 from gramless.matrices.binned import BinnedMatrix
 
 
-class RandomBinning(BinningMap):
+class RandomBinning(BinningMap, SizedMap):
     """Random binning features (Rahimi & Recht 2007, section 4; Wu et al. 2016, Algorithm 1).
 
     Each of ``n_grids`` random grids cuts the input space into bins; a row has
@@ -86,6 +87,10 @@ class RandomBinning(BinningMap):
     >>> bool(abs((Z[[0]] @ Z[[1]].T).toarray()[0, 0] - exact) < 0.1)
     True
     """
+
+    size_name: ClassVar[str] = "n_grids"
+    size_unit: ClassVar[str] = "grids"
+    enough_to_search: ClassVar[int] = 96
 
     def __init__(
         self,

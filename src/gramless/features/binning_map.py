@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,7 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     Its attributes are described in :class:`RandomBinning`.
     """
 
+    size_unit: ClassVar[str] = "grids"
     nu_: NDArray[np.float64]
     n_jobs: int | None
 

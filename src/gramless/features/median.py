@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +14,13 @@ from gramless.features.inputs import Rows
 _PAIRS = 2000
 
 
-def median_distance(X: Rows, seed: int, categorical: NDArray[np.bool_] | None = None) -> float:
-    """Return the median L1 distance between random pairs of different rows.
+def median_distance(
+    X: Rows,
+    seed: int,
+    categorical: NDArray[np.bool_] | None = None,
+    metric: Literal["cityblock", "euclidean"] = "cityblock",
+) -> float:
+    """Return the median distance between random pairs of different rows.
 
     Parameters
     ----------
@@ -24,6 +29,8 @@ def median_distance(X: Rows, seed: int, categorical: NDArray[np.bool_] | None = 
         Names the pairs drawn.
     categorical : array (n_features,) of bool, optional
         Inputs where rows that differ are 1 apart.
+    metric : {"cityblock", "euclidean"}, default="cityblock"
+        Sums of differences, or the root of the sum of their squares.
 
     Returns
     -------
@@ -39,6 +46,8 @@ def median_distance(X: Rows, seed: int, categorical: NDArray[np.bool_] | None = 
     >>> import numpy as np
     >>> median_distance(np.array([[0.0], [3.0]]), seed=0)
     3.0
+    >>> median_distance(np.array([[0.0, 0.0], [3.0, 4.0]]), seed=0, metric="euclidean")
+    5.0
     """
     n_rows = X.shape[0]
     if n_rows < 2:
@@ -49,7 +58,9 @@ def median_distance(X: Rows, seed: int, categorical: NDArray[np.bool_] | None = 
     gaps = abs(X[first].astype(float) - X[second].astype(float))
     if categorical is not None:
         _cap(gaps, categorical)
-    distances = np.asarray(gaps.sum(axis=1))
+    distances = np.asarray((gaps if metric == "cityblock" else gaps * gaps).sum(axis=1))
+    if metric == "euclidean":
+        distances = np.sqrt(distances)
     positive = distances[distances > 0]
     if len(positive) == 0 or not np.isfinite(positive).all():
         return 1.0

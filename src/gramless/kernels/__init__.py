@@ -14,12 +14,14 @@ from gramless.kernels.registry import (
     from_config,
 )
 from gramless.kernels.spectral import RadialKernel, SpectralKernel
+from gramless.kernels.windowed import GammaHats, Windowed
 
 __all__ = [
     "KERNELS",
     "BinningKernel",
     "Cauchy",
     "ExponentialPower",
+    "GammaHats",
     "Gaussian",
     "Hat",
     "InversePower",
@@ -36,6 +38,7 @@ __all__ = [
     "SpectralKernel",
     "Sum",
     "TabulatedProfile",
+    "Windowed",
     "as_binning_kernel",
     "as_kernel",
     "as_spectral_kernel",

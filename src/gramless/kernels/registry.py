@@ -13,6 +13,7 @@ from gramless.kernels.families import Cauchy, ExponentialPower, Hat, InversePowe
 from gramless.kernels.profile import Profile, TabulatedProfile
 from gramless.kernels.radial import Gaussian, Matern, RationalQuadratic
 from gramless.kernels.spectral import SpectralKernel
+from gramless.kernels.windowed import GammaHats, Windowed
 
 KernelLike = str | Kernel | Callable[[FloatArray], FloatArray]
 
@@ -31,6 +32,8 @@ _CLASSES: tuple[type[Kernel], ...] = (
     Sum,
     Product,
     Scaled,
+    GammaHats,
+    Windowed,
 )
 KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in _CLASSES}
 

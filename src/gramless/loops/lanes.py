@@ -22,14 +22,14 @@ _DOUBLE, _INTEGER = ir.DoubleType(), ir.IntType(64)
 _DOUBLES, _INTEGERS = ir.VectorType(_DOUBLE, 8), ir.VectorType(_INTEGER, 8)
 
 
-def _check_flat(*arrays: Any) -> None:
+def check_flat(*arrays: Any) -> None:
     """Refuse to compile for arrays whose numbers do not follow each other."""
     for array in arrays:
         if array.ndim != 1 or array.layout != "C":
             raise TypingError(f"needs flat contiguous arrays, got {array}")
 
 
-def _vector(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: int) -> Any:
+def vector_at(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: int) -> Any:
     """Return a pointer to ``lanes`` numbers of a flat array, from ``index`` on."""
     data = context.make_array(kind)(context, builder, array).data
     start = builder.gep(data, [index])
@@ -43,10 +43,10 @@ def _gatherer(lanes: int) -> Any:
     def gather(typing_context, out, at, weights, a, b):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             kinds = signature.args
-            target = _vector(context, builder, kinds[0], arguments[0], arguments[1], lanes)
+            target = vector_at(context, builder, kinds[0], arguments[0], arguments[1], lanes)
             first, second = (
                 builder.load(
-                    _vector(context, builder, kinds[2], arguments[2], index, lanes), align=8
+                    vector_at(context, builder, kinds[2], arguments[2], index, lanes), align=8
                 )
                 for index in arguments[3:]
             )
@@ -54,7 +54,7 @@ def _gatherer(lanes: int) -> Any:
             builder.store(total, target, align=8)
             return context.get_dummy_value()
 
-        _check_flat(out, weights)
+        check_flat(out, weights)
         return types.void(out, at, weights, a, b), generate
 
     return gather
@@ -67,17 +67,17 @@ def _scatterer(lanes: int) -> Any:
     def scatter(typing_context, out, a, b, values, at):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             kinds = signature.args
-            source = _vector(context, builder, kinds[3], arguments[3], arguments[4], lanes)
+            source = vector_at(context, builder, kinds[3], arguments[3], arguments[4], lanes)
             value = builder.load(source, align=8)
             targets = [
-                _vector(context, builder, kinds[0], arguments[0], index, lanes)
+                vector_at(context, builder, kinds[0], arguments[0], index, lanes)
                 for index in arguments[1:3]
             ]
             for target in targets:
                 builder.store(builder.fadd(builder.load(target, align=8), value), target, align=8)
             return context.get_dummy_value()
 
-        _check_flat(out, values)
+        check_flat(out, values)
         return types.void(out, a, b, values, at), generate
 
     return scatter
@@ -90,14 +90,14 @@ def _depositor(lanes: int) -> Any:
     def deposit(typing_context, out, a, values, at):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             kinds = signature.args
-            source = _vector(context, builder, kinds[2], arguments[2], arguments[3], lanes)
-            target = _vector(context, builder, kinds[0], arguments[0], arguments[1], lanes)
+            source = vector_at(context, builder, kinds[2], arguments[2], arguments[3], lanes)
+            target = vector_at(context, builder, kinds[0], arguments[0], arguments[1], lanes)
             value = builder.load(source, align=4)
             total = builder.fadd(builder.load(target, align=4), value)
             builder.store(total, target, align=4)
             return context.get_dummy_value()
 
-        _check_flat(out, values)
+        check_flat(out, values)
         return types.void(out, a, values, at), generate
 
     return deposit
@@ -115,13 +115,13 @@ def _key_step(combine: Any) -> Any:
     def step(typing_context, out, at, keys, a):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             kinds = signature.args
-            target = _vector(context, builder, kinds[0], arguments[0], arguments[1], 8)
-            source = _vector(context, builder, kinds[2], arguments[2], arguments[3], 8)
+            target = vector_at(context, builder, kinds[0], arguments[0], arguments[1], 8)
+            source = vector_at(context, builder, kinds[2], arguments[2], arguments[3], 8)
             result = combine(builder, target, builder.load(source, align=8))
             builder.store(result, target, align=8)
             return context.get_dummy_value()
 
-        _check_flat(out, keys)
+        check_flat(out, keys)
         return types.void(out, at, keys, a), generate
 
     return step
@@ -152,7 +152,7 @@ def add_cells_8(  # type: ignore[no-untyped-def]
         sums = []
         for r in range(CELL_ROWS):
             first = builder.add(a, _INTEGER(8 * r))
-            row = builder.load(_vector(context, builder, kinds[4], begun, first, 8), align=8)
+            row = builder.load(vector_at(context, builder, kinds[4], begun, first, 8), align=8)
             sums.append(cgutils.alloca_once_value(builder, row))
         with cgutils.for_range(builder, n_columns) as columns:
             first = builder.mul(columns.index, _INTEGER(8))
@@ -166,11 +166,11 @@ def add_cells_8(  # type: ignore[no-untyped-def]
         turned = _transposed(builder, [builder.load(total) for total in sums])
         for g, part in enumerate(turned):
             first = builder.add(to, builder.mul(stride, _INTEGER(g)))
-            target = _vector(context, builder, kinds[6], keys, first, 8)
+            target = vector_at(context, builder, kinds[6], keys, first, 8)
             builder.store(part, target, align=8)
         return context.get_dummy_value()
 
-    _check_flat(rows, *grids, begun, keys)
+    check_flat(rows, *grids, begun, keys)
     return types.void(rows, at, n_columns, grids, begun, a, keys, to, stride), generate
 
 
@@ -188,19 +188,19 @@ def add_sparse_cells_8(  # type: ignore[no-untyped-def]
         kinds = signature.args
         columns = context.make_array(kinds[0])(context, builder, indices).data
         numbers = context.make_array(kinds[1])(context, builder, values).data
-        target = _vector(context, builder, kinds[6], keys, to, 8)
+        target = vector_at(context, builder, kinds[6], keys, to, 8)
         total = cgutils.alloca_once_value(builder, builder.load(target, align=8))
         with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (at, _):
             first = builder.mul(builder.load(builder.gep(columns, [at])), _INTEGER(8))
             inverse, shift, multiplier = _column(context, builder, kinds[4], grids, first)
-            zero = builder.load(_vector(context, builder, kinds[5], zero_keys, first, 8), align=8)
+            zero = builder.load(vector_at(context, builder, kinds[5], zero_keys, first, 8), align=8)
             number = builder.load(builder.gep(numbers, [at]))
             added = builder.mul(multiplier, _cells(builder, number, inverse, shift))
             builder.store(builder.add(builder.load(total), builder.sub(added, zero)), total)
         builder.store(builder.load(total), target, align=8)
         return context.get_dummy_value()
 
-    _check_flat(indices, values, *grids, zero_keys, keys)
+    check_flat(indices, values, *grids, zero_keys, keys)
     return types.void(indices, values, start, stop, grids, zero_keys, keys, to), generate
 
 
@@ -208,7 +208,7 @@ def _column(context: Any, builder: Any, kinds: Any, grids: Any, first: Any) -> l
     """Load a column's (inverse widths, shifts, multipliers), from flat index ``first`` on."""
     parts = [builder.extract_value(grids, k) for k in range(3)]
     return [
-        builder.load(_vector(context, builder, kind, part, first, 8), align=8)
+        builder.load(vector_at(context, builder, kind, part, first, 8), align=8)
         for kind, part in zip(kinds, parts, strict=True)
     ]
 

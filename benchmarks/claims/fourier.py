@@ -1,0 +1,143 @@
+"""Random Fourier features of rows: against scikit-learn's, and against the matrix product alone.
+
+scikit-learn's ``RBFSampler`` gets float32 rows, the same bandwidth and as many columns; its product
+runs on all threads of BLAS, all else on one. Both write a new array each time. The errors are the
+root mean squares over pairs of a sample of the rows, against the exact Gaussian kernel.
+
+Blocks are 1,024 rows at a time into one array, in one thread: features beside the product by as
+many frequencies as they have, by BLAS in one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.kernel_approximation import RBFSampler
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, free_memory, interleaved, options, parse, say
+
+from gramless.base.random import stream
+from gramless.base.threads import one_blas_thread, row_blocks, thread_count
+from gramless.features.fourier import RandomFourier
+from gramless.kernels import Gaussian
+
+BLOCK_ROWS = 1024
+BLOCK_INPUTS = (20, 100, 784)
+SAMPLE = 200
+"""Rows whose kernel is compared."""
+_ARRAYS = 4
+"""As large as the features, that there must be room for."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table of normal numbers, and how many columns are made of it."""
+
+    n_rows: int
+    n_inputs: int
+    n_columns: int
+    samplings: tuple[str, ...]
+
+    def rows(self, quick: bool) -> NDArray[np.float32]:
+        """Return as many rows as there is room for."""
+        room = free_memory() // (4 * self.n_columns * _ARRAYS)
+        n_rows = min(500 if quick else self.n_rows, room)
+        return stream(0, "rows").standard_normal((n_rows, self.n_inputs), dtype=np.float32)
+
+
+CASES = (
+    Case(100_000, 20, 1024, ("iid", "orthogonal")),
+    Case(100_000, 784, 1024, ("iid", "structured")),
+    Case(20_000, 784, 16_384, ("iid", "structured")),
+)
+
+
+def compare(case: Case, chosen: argparse.Namespace) -> Iterator[Row]:
+    X, bandwidth = case.rows(chosen.quick), float(np.sqrt(2 * case.n_inputs))
+    n_columns = 64 if chosen.quick else case.n_columns
+    maps: dict[str, Any] = {
+        sampling: RandomFourier(
+            bandwidth=bandwidth,
+            n_components=n_columns,
+            sampling=sampling,
+            random_state=0,
+            n_jobs=chosen.jobs,
+        ).fit(X)
+        for sampling in case.samplings
+    }
+    gamma = 0.5 / bandwidth**2
+    peer = RBFSampler(gamma=gamma, n_components=n_columns, random_state=0).fit(X)
+    runs = {name: (lambda own=own: own.transform(X)) for name, own in maps.items()}
+    seconds = interleaved({**runs, "peer": lambda: peer.transform(X)}, chosen.repeats)
+    for name, own in maps.items():
+        yield {
+            "rows": len(X),
+            "inputs": case.n_inputs,
+            "columns": n_columns,
+            "sampling": name,
+            "ours ms": 1e3 * seconds[name],
+            "RBFSampler ms": 1e3 * seconds["peer"],
+            "ours ns/number": 1e9 * seconds[name] / (len(X) * n_columns),
+            "ratio": seconds["peer"] / seconds[name],
+            "our error": kernel_error(own, X[:SAMPLE], bandwidth),
+            "its error": kernel_error(peer, X[:SAMPLE], bandwidth),
+        }
+
+
+def kernel_error(feature_map: Any, X: NDArray[np.float32], bandwidth: float) -> float:
+    Z = feature_map.transform(X).astype(np.float64)
+    errors = Z @ Z.T - Gaussian().gram(X, bandwidth=bandwidth)
+    return float(np.sqrt(np.mean(errors[np.triu_indices(len(X), 1)] ** 2)))
+
+
+def blocks(n_inputs: int, chosen: argparse.Namespace) -> Row:
+    n_rows, n_columns = (2000, 64) if chosen.quick else (50_000, 1024)
+    X = stream(0, "rows").standard_normal((n_rows, n_inputs), dtype=np.float32)
+    own = RandomFourier(bandwidth=10.0, n_components=n_columns, random_state=0).fit(X)
+    weights = np.ascontiguousarray(own.frequencies_.T, np.float32)
+    features = np.empty((BLOCK_ROWS, n_columns), np.float32)
+    angles = np.empty((BLOCK_ROWS, n_columns // 2), np.float32)
+    parts = row_blocks(n_rows, BLOCK_ROWS)
+
+    def computed() -> None:
+        for a, b in parts:
+            own.compute(X[a:b], features[: b - a])
+
+    def multiplied() -> None:
+        for a, b in parts:
+            np.matmul(X[a:b], weights, out=angles[: b - a])
+
+    with one_blas_thread():
+        seconds = interleaved({"ours": computed, "product": multiplied}, chosen.repeats)
+    return {
+        "rows": n_rows,
+        "inputs": n_inputs,
+        "columns": n_columns,
+        "ours ms": 1e3 * seconds["ours"],
+        "product ms": 1e3 * seconds["product"],
+        "ratio": seconds["ours"] / seconds["product"],
+    }
+
+
+def main() -> None:
+    chosen = parse(options(__doc__, repeats=9))
+    report = Report(chosen)
+    for case in CASES:
+        say(f"{case.n_rows:,} x {case.n_inputs}, {case.n_columns:,} columns")
+        title = f"Features of {case.n_inputs} inputs, {case.n_columns:,} columns, "
+        report.add(title + f"threads of ours: {thread_count(chosen.jobs)}", compare(case, chosen))
+    report.add("Blocks beside the product alone", (blocks(d, chosen) for d in BLOCK_INPUTS))
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""How many grids: ``n_grids="auto"`` beside 1,024 random grids.
+
+Bandwidth, alpha and scaling are found once and given to both, so that seconds are of what depends
+on the number of grids: choosing it, and the fit. Error: the share of wrong classes, or the RMSE
+over the standard deviation of the test targets. Means over the seeds; seconds are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Outcome, Report, Row, fit_and_judge, load_sets, options, parse, say
+
+from gramless import KernelClassifier, KernelRegressor
+from gramless.datasets import Dataset
+
+SETS = ("cadata", "protein_casp", "letter", "ijcnn1", "cod-rna")
+GRIDS, QUICK_GRIDS = 1024, 64
+
+
+def fit_once(data: Dataset, seed: int, jobs: int | None, **settings: Any) -> tuple[Outcome, Any]:
+    kind = KernelRegressor if data.task == "regression" else KernelClassifier
+    model = kind(grids="random", calibrate=False, random_state=seed, n_jobs=jobs, **settings)
+    return fit_and_judge(model, data), model
+
+
+def found_settings(data: Dataset, seed: int, jobs: int | None) -> dict[str, Any]:
+    _, model = fit_once(data, seed, jobs, n_grids=96, relevance="equal")
+    return {
+        "bandwidth": model.bandwidth_,
+        "alpha": model.alpha_,
+        "scaling": model.settings_.scaling,
+    }
+
+
+def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
+    n_grids = QUICK_GRIDS if chosen.quick else GRIDS
+    turns: dict[Any, list[Outcome]] = {"auto": [], n_grids: []}
+    sizes = []
+    for seed in range(chosen.repeats):
+        settings = found_settings(data, seed, chosen.jobs)
+        for size, outcomes in turns.items():
+            outcome, model = fit_once(data, seed, chosen.jobs, n_grids=size, **settings)
+            outcomes.append(outcome)
+            if size == "auto":
+                sizes.append(model.features_.n_grids)
+    auto, fixed = turns.values()
+    errors = [mean(one.error for one in own) for own in (auto, fixed)]
+    times = [median(one.fit_seconds for one in own) for own in (auto, fixed)]
+    return {
+        "data set": data.name,
+        "rows": data.X_train.shape[0],
+        "grids": int(median(sizes)),
+        "error": errors[0],
+        f"error at {n_grids:,}": errors[1],
+        "ratio": errors[0] / errors[1],
+        "s": times[0],
+        f"s at {n_grids:,}": times[1],
+        "time ratio": times[0] / times[1],
+    }
+
+
+def rows(chosen: argparse.Namespace) -> Iterable[Row]:
+    for data in load_sets(chosen.only or SETS, chosen):
+        say(f"{data.name}: fitting")
+        yield compare(data, chosen)
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--only", nargs="+", choices=SETS, help="these data sets alone")
+    chosen = parse(parser)
+    report = Report(chosen)
+    report.add('n_grids="auto" beside a fixed number of random grids', rows(chosen))
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""What all maps to dense features share: bandwidth, categories, blocks of rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from gramless.base.errors import InputError
+from gramless.base.random import seed_from
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.features.categories import Mask, category_mask, check_categories
+from gramless.features.inputs import Rows, check_rows
+from gramless.features.median import median_distance
+from gramless.features.sized import SizedMap
+from gramless.kernels import Kernel, bandwidth_vector
+from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.slabs import SlabMatrix
+
+_ROWS_AT_ONCE = 1024
+
+
+class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
+    """Rows to features without zeros, of a kernel that a subclass approximates.
+
+    A subclass has the parameters ``kernel``, ``bandwidth``, ``categorical``,
+    ``random_state`` and ``n_jobs``, and says how its features are learned and computed.
+    """
+
+    kernel: Any
+    bandwidth: Any
+    categorical: Any
+    random_state: Any
+    n_jobs: int | None
+
+    @abstractmethod
+    def learn(self, X: Rows, kernel: Kernel) -> None:
+        """Learn what :meth:`compute` needs; ``seed_`` and ``bandwidth_`` are known."""
+
+    @abstractmethod
+    def compute(self, X: Rows, out: NDArray[Any]) -> None:
+        """Write the features of a block of validated rows into ``out``, in its precision."""
+
+    @property
+    @abstractmethod
+    def _n_features_out(self) -> int:
+        """The number of features, once fitted."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the features from rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        The map itself.
+
+        Raises
+        ------
+        KernelError, InputError
+            If a parameter cannot be used.
+        """
+        self._fit_checked(self._checked(X))
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the features of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_features_out)
+            float32 for float32 rows, else float64.
+        """
+        self._check_fitted()
+        rows = check_rows(self, X, reset=False)
+        single = rows.dtype == np.float32
+        out = np.empty((rows.shape[0], self._n_features_out), np.float32 if single else np.float64)
+        blocks = row_blocks(rows.shape[0], _ROWS_AT_ONCE)
+        with one_blas_thread():
+            map_blocks(lambda a, b: self.compute(rows[a:b], out[a:b]), blocks, self.n_jobs)
+        return out
+
+    def fit_matrix(self, X: Any, y: Any = None) -> SlabMatrix:
+        """Fit to the rows and return their feature matrix; see :meth:`feature_matrix`."""
+        return self.fit_rows(self._checked(X))
+
+    def feature_matrix(self, X: Any) -> SlabMatrix:
+        """Return the feature matrix of rows, computed as it is needed.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        SlabMatrix (n_samples, n_features_out)
+            Of float32; kept where memory allows.
+        """
+        self._check_fitted()
+        return self.rows_matrix(check_rows(self, X, reset=False))
+
+    def fit_rows(self, X: Rows) -> SlabMatrix:
+        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        self._fit_checked(X)
+        return self.rows_matrix(X)
+
+    def rows_matrix(self, X: Rows) -> SlabMatrix:
+        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
+
+    def _checked(self, X: Any) -> Rows:
+        rows = check_rows(self, X, reset=True)
+        check_categories(rows, category_mask(self.categorical, rows.shape[1]))
+        return rows
+
+    def _fit_checked(self, X: Rows) -> None:
+        kernel = self.check_parameters()
+        self.seed_ = seed_from(self.random_state)
+        self.bandwidth_ = self._bandwidth_of(X, kernel)
+        self.learn(X, kernel)
+
+    def _bandwidth_of(self, X: Rows, kernel: Kernel) -> NDArray[np.float64]:
+        if isinstance(self.bandwidth, str):
+            if self.bandwidth != "median":
+                raise InputError(
+                    f"{type(self).__name__}: bandwidth must be a number, one number an input or "
+                    f"'median', got {self.bandwidth!r}."
+                )
+            median = median_distance(X, self.seed_, self._mask(X), kernel.metric)
+            return np.full(X.shape[1], median)
+        return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))
+
+    def _mask(self, X: Rows) -> Mask:
+        return category_mask(self.categorical, X.shape[1])
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "bandwidth_"):
+            raise NotFittedError(f"{type(self).__name__} knows no features yet; fit it first.")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

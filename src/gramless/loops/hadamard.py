@@ -1,0 +1,192 @@
+"""The fast Walsh-Hadamard transform, and projections by products of it and octonions.
+
+Rows have a power of two numbers, at least ``LANES``, of float32 or float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from gramless.loops.compile import loop
+from gramless.loops.lanes import check_flat, vector_at
+from gramless.loops.trig import multiply_adder
+
+# Of the products of units by Cayley and Dickson: unit i times unit j is so many times unit i ^ j.
+_SIGNS = np.array(
+    [
+        [1, 1, 1, 1, 1, 1, 1, 1],
+        [1, -1, 1, -1, 1, -1, -1, 1],
+        [1, -1, -1, 1, 1, 1, -1, -1],
+        [1, 1, -1, -1, 1, -1, 1, -1],
+        [1, -1, -1, -1, -1, 1, 1, 1],
+        [1, 1, -1, 1, -1, -1, -1, 1],
+        [1, 1, 1, -1, -1, 1, -1, -1],
+        [1, -1, 1, 1, -1, -1, 1, -1],
+    ]
+)
+
+LANES = 16
+"""The shortest row: the first four stages turn so many numbers within registers."""
+
+
+@loop
+def transform(rows):  # type: ignore[no-untyped-def]
+    """Multiply each row (n, p) by the Hadamard matrix of +-1 in Sylvester's order, in place.
+
+    ``p log2 p`` additions a row.
+    """
+    for i in range(rows.shape[0]):
+        transform_row(rows[i])
+
+
+@loop
+def transform_row(row):  # type: ignore[no-untyped-def]
+    """Do as :func:`transform` with one row."""
+    n = len(row)
+    for a in range(0, n, LANES):
+        _transform_lanes(row, a)
+    half = LANES
+    while half < n:
+        for a in range(0, n, 2 * half):
+            first, second = row[a : a + half], row[a + half : a + 2 * half]
+            for j in range(half):
+                x, y = first[j], second[j]
+                first[j] = x + y
+                second[j] = x - y
+        half *= 2
+
+
+@loop
+def multiply_octonions(first, second, product):  # type: ignore[no-untyped-def]
+    """Multiply p / 8 pairs of octonions; number c of octonion b stands at ``c p / 8 + b``.
+
+    An octonion has eight numbers, and the product of two the product of their norms. 16
+    operations a number.
+    """
+    n = len(product) // 8
+    if n >= 16:
+        for b in range(0, n, 16):
+            _multiply_16(first, second, product, n, b)
+    elif n == 8:
+        _multiply_8(first, second, product, n, 0)
+    elif n == 4:
+        _multiply_4(first, second, product, n, 0)
+    else:
+        _multiply_2(first, second, product, n, 0)
+
+
+@loop
+def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):  # type: ignore[no-untyped-def]
+    """Write ``starts`` and ``S H G P H B x`` of some blocks, for each row x.
+
+    Row ``c p / 8 + b`` of ``H G P H B`` is frequency ``8 b + c``: those of one c are correlated,
+    so that a few frequencies had better be of all.
+
+    Parameters
+    ----------
+    rows : array (n_rows, p), C-contiguous
+    signs : array (n_blocks, p)
+        The diagonals of B.
+    orders : array (n_blocks, p) of int
+        ``P x = x[order]``.
+    factors : array (n_blocks, p)
+        The octonions that G multiplies by, as in :func:`multiply_octonions`.
+    scales : array (n,)
+        The diagonals of S, as far as frequencies are asked for.
+    room : array (2, p), C-contiguous
+        For numbers in between.
+    starts : array (at least n,)
+    sums : array (at least n_rows, at least n), C-contiguous
+    """
+    p = rows.shape[1]
+    once, twice = room[0], room[1]
+    for i in range(rows.shape[0]):
+        for k in range(len(signs)):
+            for j in range(p):
+                once[j] = rows[i, j] * signs[k, j]
+            transform_row(once)
+            for j in range(p):
+                twice[j] = once[orders[k, j]]
+            multiply_octonions(factors[k], twice, once)
+            transform_row(once)
+            _spread(once, starts[k * p :], scales[k * p :], sums[i, k * p :])
+
+
+@loop
+def _spread(numbers, starts, scales, sums):  # type: ignore[no-untyped-def]
+    """Write starts and scaled numbers in the order of frequencies, while there are scales."""
+    apart = len(numbers) // 8
+    n = min(len(numbers), len(scales))
+    for b in range(n // 8):
+        for c in range(8):
+            f = 8 * b + c
+            sums[f] = starts[f] + scales[f] * numbers[c * apart + b]
+    for f in range(n // 8 * 8, n):
+        sums[f] = starts[f] + scales[f] * numbers[f % 8 * apart + f // 8]
+
+
+@intrinsic
+def _transform_lanes(typing_context, row, at):  # type: ignore[no-untyped-def]
+    """Transform ``LANES`` numbers of a flat row, from ``at`` on."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        kinds = signature.args
+        place = vector_at(context, builder, kinds[0], arguments[0], arguments[1], LANES)
+        size = kinds[0].dtype.bitwidth // 8
+        numbers = builder.load(place, align=size)
+        for half in (1, 2, 4, 8):
+            numbers = _stage(builder, numbers, half)
+        builder.store(numbers, place, align=size)
+        return context.get_dummy_value()
+
+    check_flat(row)
+    return types.void(row, at), generate
+
+
+def _stage(builder: Any, numbers: Any, half: int) -> Any:
+    """Add to each number the one ``half`` further, or subtract it from the one before."""
+    kind = numbers.type
+    others = ir.VectorType(ir.IntType(32), LANES)([j ^ half for j in range(LANES)])
+    swapped = builder.shuffle_vector(numbers, kind(ir.Undefined), others)
+    signed = builder.fmul(numbers, kind([-1.0 if j & half else 1.0 for j in range(LANES)]))
+    return builder.fadd(signed, swapped)
+
+
+def _multiplier(lanes: int) -> Any:
+    """Make the product of so many octonions, from the one at ``at`` on, of n in all."""
+
+    @intrinsic
+    def multiply(typing_context, first, second, product, n, at):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            first, second, product, n, at = arguments
+            kinds, size = signature.args, signature.args[0].dtype.bitwidth // 8
+
+            def place(kind, array, c):  # type: ignore[no-untyped-def]
+                index = builder.add(builder.mul(n, ir.IntType(64)(c)), at)
+                return vector_at(context, builder, kind, array, index, lanes)
+
+            others = [builder.load(place(kinds[1], second, c), align=size) for c in range(8)]
+            totals = [others[0].type([0.0] * lanes)] * 8
+            adder = multiply_adder(builder, others[0].type)
+            for i in range(8):
+                factor = builder.load(place(kinds[0], first, i), align=size)
+                signed = {1: factor, -1: builder.fneg(factor)}
+                for j in range(8):
+                    terms = [signed[int(_SIGNS[i, j])], others[j], totals[i ^ j]]
+                    totals[i ^ j] = builder.call(adder, terms)
+            for c, total in enumerate(totals):
+                builder.store(total, place(kinds[2], product, c), align=size)
+            return context.get_dummy_value()
+
+        check_flat(first, second, product)
+        return types.void(first, second, product, n, at), generate
+
+    return multiply
+
+
+_multiply_16, _multiply_8, _multiply_4, _multiply_2 = (_multiplier(k) for k in (16, 8, 4, 2))

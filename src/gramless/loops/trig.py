@@ -1,0 +1,330 @@
+"""Rows to scaled rows, to projections, to cosines and sines: the loops of Fourier features.
+
+Frequencies come in panels of 64 bytes, one vector register, so that a projection is summed in
+registers and always in the same order: a row has the same features to the last bit wherever it
+stands. All loops are for float32 and float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload, register_jitable
+
+from gramless.loops.compile import loop
+from gramless.loops.lanes import check_flat, vector_at
+
+PANEL_BYTES = 64
+"""Frequencies a panel, times the bytes of one."""
+GROUP_ROWS = 6
+"""Rows a group: with 256-bit registers, 12 of 16 hold their sums."""
+_INPUTS_AT_ONCE = 256
+"""Inputs a pass: as much of a panel as stays in the first-level cache."""
+
+_INTEGER = ir.IntType(64)
+_LARGEST = float(np.finfo(np.float64).max)
+
+# A quarter turn in parts of few bits: times a whole number below 2^13, or 2^20 in float64, the
+# first two are exact, with or without fused instructions.
+_SINGLE_QUARTER = tuple(
+    np.float32(part) for part in (-1.5703125, -4.837512969970703125e-4, -7.549789948768648e-8)
+)
+_SINGLE_LIMIT, _DOUBLE_LIMIT = np.float32(12_000.0), 1.0e6
+_SINGLE_TURNS, _DOUBLE_TURNS = np.float32(2.0 / np.pi), 2.0 / np.pi
+_SINGLE_HALF = np.float32(0.5)
+_SINGLE_SINE = tuple(np.float32(c) for c in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1))
+_SINGLE_COSINE = tuple(
+    np.float32(c) for c in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+)
+_DOUBLE_QUARTER = (
+    -1.57079632673412561417,
+    -6.07710050630396597660e-11,
+    -2.02226624879595063154e-21,
+)
+_DOUBLE_SINE = (
+    *(1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06),
+    *(-1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01),
+)
+_DOUBLE_COSINE = (
+    *(-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07),
+    *(2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02),
+)
+
+
+@loop
+def scale_rows(rows, center, inverse, limit, scaled):  # type: ignore[no-untyped-def]
+    """Write ``(rows - center) * inverse``, cut off at ``+-limit``, into the first columns.
+
+    Computed in float64, whatever ``rows`` (n, d) and ``scaled`` (at least n, at least d) hold.
+    """
+    n_rows, n_inputs = rows.shape
+    for i in range(n_rows):
+        for j in range(n_inputs):
+            # An infinite difference, times the 0 of an input that is ignored, would be NaN.
+            gap = min(max(np.float64(rows[i, j]) - center[j], -_LARGEST), _LARGEST)
+            scaled[i, j] = min(max(gap * inverse[j], -limit), limit)
+
+
+@loop
+def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
+    """Write ``starts`` and the rows' inner products with the frequencies of the panels.
+
+    Parameters
+    ----------
+    rows : array (n, d), C-contiguous
+        n a multiple of ``GROUP_ROWS``.
+    panels : array (n_panels, d, PANEL_BYTES / itemsize), C-contiguous
+    starts : array (at least the frequencies of the panels,), C-contiguous
+    sums : array (n, at least the frequencies of the panels), C-contiguous
+    """
+    n_rows, n_inputs = rows.shape
+    lanes, width = panels.shape[2], sums.shape[1]
+    flat_rows, flat_panels, flat_sums = rows.reshape(-1), panels.reshape(-1), sums.reshape(-1)
+    before, stride = starts, 0
+    for begin in range(0, n_inputs, _INPUTS_AT_ONCE):
+        length = min(_INPUTS_AT_ONCE, n_inputs - begin)
+        for p in range(len(panels)):
+            panel = (p * n_inputs + begin) * lanes
+            for i in range(0, n_rows, GROUP_ROWS):
+                _add_group(
+                    *(flat_rows, i * n_inputs + begin, n_inputs, length, flat_panels, panel),
+                    *(before, i * stride + p * lanes, stride),
+                    *(flat_sums, i * width + p * lanes, width),
+                )
+        before, stride = flat_sums, width
+
+
+@loop
+def project_sparse(indptr, indices, values, panels, starts, sums):  # type: ignore[no-untyped-def]
+    """Do as :func:`project` with CSR rows, as many as ``indptr`` tells."""
+    n_inputs, lanes, width = panels.shape[1], panels.shape[2], sums.shape[1]
+    flat_panels, flat_sums = panels.reshape(-1), sums.reshape(-1)
+    for p in range(len(panels)):
+        for i in range(len(indptr) - 1):
+            first, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
+            _add_sparse(
+                *(indices, values, first, last, flat_panels, p * n_inputs * lanes),
+                *(starts, p * lanes, flat_sums, i * width + p * lanes),
+            )
+
+
+@loop
+def paired(projections, n_rows, scale, out, row, first):  # type: ignore[no-untyped-def]
+    """Write cosine and sine, side by side, of the first ``n_rows`` rows of projections.
+
+    Parameters
+    ----------
+    projections : array (at least n_rows, at least n), C-contiguous
+    n_rows : int
+    scale : number of the same type
+        What both are multiplied by.
+    out : array (n_out, n_columns), C-contiguous
+        Written from row ``row`` and column ``2 * first`` on, as far as there are columns.
+    row, first : int
+        The first row, and the first frequency.
+    """
+    n = min(projections.shape[1], out.shape[1] // 2 - first)
+    limit = _limit(scale)
+    for i in range(n_rows):
+        angles, pairs = projections[i], out[row + i, 2 * first : 2 * (first + n)]
+        far = False
+        for r in range(n):
+            cosine, sine = _cosine_sine(angles[r])
+            pairs[2 * r] = scale * cosine
+            pairs[2 * r + 1] = scale * sine
+            far |= abs(angles[r]) > limit
+        if far:
+            for r in range(n):
+                if abs(angles[r]) > limit:
+                    pairs[2 * r] = scale * math.cos(np.float64(angles[r]))
+                    pairs[2 * r + 1] = scale * math.sin(np.float64(angles[r]))
+
+
+@loop
+def cosines(projections, n_rows, scale, out, row, first):  # type: ignore[no-untyped-def]
+    """Do as :func:`paired` without the sines, from column ``first`` on."""
+    n = min(projections.shape[1], out.shape[1] - first)
+    limit = _limit(scale)
+    for i in range(n_rows):
+        angles, target = projections[i], out[row + i, first : first + n]
+        far = False
+        for r in range(n):
+            cosine, _ = _cosine_sine(angles[r])
+            target[r] = scale * cosine
+            far |= abs(angles[r]) > limit
+        if far:
+            for r in range(n):
+                if abs(angles[r]) > limit:
+                    target[r] = scale * math.cos(np.float64(angles[r]))
+
+
+def _cosine_sine(angle):  # type: ignore[no-untyped-def]
+    """Return cosine and sine of an angle within :func:`_limit`."""
+    raise NotImplementedError("for compiled code")
+
+
+@overload(_cosine_sine)
+def _choose_cosine_sine(angle):  # type: ignore[no-untyped-def]
+    return _cosine_sine_single if angle == types.float32 else _cosine_sine_double
+
+
+def _limit(number):  # type: ignore[no-untyped-def]
+    """Return up to which angle :func:`_cosine_sine` is right, in the precision of a number."""
+    raise NotImplementedError("for compiled code")
+
+
+@overload(_limit)
+def _choose_limit(number):  # type: ignore[no-untyped-def]
+    if number == types.float32:
+        return lambda number: _SINGLE_LIMIT
+    return lambda number: _DOUBLE_LIMIT
+
+
+def _cosine_sine_single(angle):  # type: ignore[no-untyped-def]
+    """Compute in float32; the polynomials are those of Cephes (Moshier 1989), sinf.c."""
+    quarter = np.floor(multiply_add(angle, _SINGLE_TURNS, _SINGLE_HALF))
+    rest = angle
+    for part in _SINGLE_QUARTER:
+        rest = multiply_add(quarter, part, rest)
+    square = rest * rest
+    s, c = _SINGLE_SINE, _SINGLE_COSINE
+    sine = multiply_add(multiply_add(s[0], square, s[1]), square, s[2])
+    sine = multiply_add(rest * square, sine, rest)
+    cosine = multiply_add(multiply_add(c[0], square, c[1]), square, c[2])
+    start = multiply_add(-_SINGLE_HALF, square, np.float32(1.0))
+    return _turned(multiply_add(square * square, cosine, start), sine, np.int32(quarter))
+
+
+def _cosine_sine_double(angle):  # type: ignore[no-untyped-def]
+    """Compute in float64; the polynomials are those of fdlibm (Sun 1993), k_sin.c and k_cos.c."""
+    quarter = np.floor(multiply_add(angle, _DOUBLE_TURNS, 0.5))
+    rest = angle
+    for part in _DOUBLE_QUARTER:
+        rest = multiply_add(quarter, part, rest)
+    square = rest * rest
+    sine, cosine = _DOUBLE_SINE[0], _DOUBLE_COSINE[0]
+    for k in range(1, 6):
+        sine = multiply_add(sine, square, _DOUBLE_SINE[k])
+        cosine = multiply_add(cosine, square, _DOUBLE_COSINE[k])
+    sine = multiply_add(rest * square, sine, rest)
+    cosine = multiply_add(square * square, cosine, multiply_add(-0.5, square, 1.0))
+    return _turned(cosine, sine, np.int32(quarter))
+
+
+@register_jitable
+def _turned(cosine, sine, quarters):  # type: ignore[no-untyped-def]
+    """Turn a point of the circle by so many quarters of it."""
+    x, y = (sine, cosine) if quarters & 1 else (cosine, sine)
+    return -x if (quarters + 1) & 2 else x, -y if quarters & 2 else y
+
+
+@intrinsic
+def multiply_add(typing_context, a, b, c):  # type: ignore[no-untyped-def]
+    """Return ``a * b + c``, in one instruction where the processor has it."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.call(multiply_adder(builder, arguments[0].type), arguments)
+
+    if not (a == b == c and a in (types.float32, types.float64)):
+        raise TypingError(f"needs three numbers of one precision, got {a}, {b}, {c}")
+    return a(a, a, a), generate
+
+
+@intrinsic
+def _add_group(  # type: ignore[no-untyped-def]
+    typing_context, rows, at, apart, length, panels, panel, before, start, stride, sums, to, width
+):
+    """Write what was before and ``length`` inputs of ``GROUP_ROWS`` rows times a panel to sums.
+
+    ``rows`` from ``at`` on, ``apart`` from each other; ``before`` from ``start`` on, ``stride``
+    apart; ``sums`` from ``to`` on, ``width`` apart; ``panels`` from ``panel`` on. All are flat.
+    """
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        rows, at, apart, length, panels, panel, before, start, stride, sums, to, width = arguments
+        kinds = signature.args
+        numbers = context.make_array(kinds[0])(context, builder, rows).data
+        adder, lanes, align = _panel_kind(builder, kinds[4])
+
+        def place(kind, array, first, step, r):  # type: ignore[no-untyped-def]
+            index = builder.add(first, builder.mul(step, _INTEGER(r)))
+            return vector_at(context, builder, kind, array, index, lanes)
+
+        firsts, totals = [], []
+        for r in range(GROUP_ROWS):
+            firsts.append(builder.gep(numbers, [builder.add(at, builder.mul(apart, _INTEGER(r)))]))
+            begun = builder.load(place(kinds[6], before, start, stride, r), align=align)
+            totals.append(cgutils.alloca_once_value(builder, begun))
+        with cgutils.for_range(builder, length) as inputs:
+            source = place(kinds[4], panels, panel, inputs.index, lanes)
+            weights = builder.load(source, align=align)
+            for first, total in zip(firsts, totals, strict=True):
+                number = builder.load(builder.gep(first, [inputs.index]))
+                added = [_same(builder, number, lanes), weights, builder.load(total)]
+                builder.store(builder.call(adder, added), total)
+        for r, total in enumerate(totals):
+            builder.store(builder.load(total), place(kinds[9], sums, to, width, r), align=align)
+        return context.get_dummy_value()
+
+    check_flat(rows, panels, before, sums)
+    kinds = (rows, at, apart, length, panels, panel, before, start, stride, sums, to, width)
+    return types.void(*kinds), generate
+
+
+@intrinsic
+def _add_sparse(  # type: ignore[no-untyped-def]
+    typing_context, indices, values, a, b, panels, panel, before, start, sums, to
+):
+    """Write what was before, from ``start`` on, and the non-zeros ``a:b`` times a panel to sums."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        indices, values, a, b, panels, panel, before, start, sums, to = arguments
+        kinds = signature.args
+        inputs = context.make_array(kinds[0])(context, builder, indices).data
+        numbers = context.make_array(kinds[1])(context, builder, values).data
+        adder, lanes, align = _panel_kind(builder, kinds[4])
+        begun = vector_at(context, builder, kinds[6], before, start, lanes)
+        total = cgutils.alloca_once_value(builder, builder.load(begun, align=align))
+        with cgutils.for_range_slice(builder, a, b, _INTEGER(1), _INTEGER) as (at, _):
+            column = builder.sext(builder.load(builder.gep(inputs, [at])), _INTEGER)
+            place = builder.add(panel, builder.mul(column, _INTEGER(lanes)))
+            source = vector_at(context, builder, kinds[4], panels, place, lanes)
+            weights = builder.load(source, align=align)
+            number = _same(builder, builder.load(builder.gep(numbers, [at])), lanes)
+            builder.store(builder.call(adder, [number, weights, builder.load(total)]), total)
+        target = vector_at(context, builder, kinds[8], sums, to, lanes)
+        builder.store(builder.load(total), target, align=align)
+        return context.get_dummy_value()
+
+    check_flat(indices, values, panels, before, sums)
+    kinds = (indices, values, a, b, panels, panel, before, start, sums, to)
+    return types.void(*kinds), generate
+
+
+def _panel_kind(builder: Any, array: Any) -> tuple[Any, int, int]:
+    """Return the function that multiplies and adds panels, their lanes, a number's bytes."""
+    size = array.dtype.bitwidth // 8
+    lanes = PANEL_BYTES // size
+    number = ir.FloatType() if size == 4 else ir.DoubleType()
+    return multiply_adder(builder, ir.VectorType(number, lanes)), lanes, size
+
+
+def multiply_adder(builder: Any, kind: Any) -> Any:
+    """Return the function ``a * b + c`` of numbers or vectors of a kind."""
+    number = getattr(kind, "element", kind)
+    lanes = f"v{kind.count}" if hasattr(kind, "count") else ""
+    name = f"llvm.fmuladd.{lanes}f{32 if isinstance(number, ir.FloatType) else 64}"
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
+
+
+def _same(builder: Any, number: Any, lanes: int) -> Any:
+    """Return a vector of one number."""
+    undefined = ir.VectorType(number.type, lanes)(ir.Undefined)
+    one = builder.insert_element(undefined, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes))

@@ -1,0 +1,66 @@
+"""Values of rows inside their cells: a window in each input, multiplied over the inputs.
+
+A window is ``f(u) = sum_k coefficients[k] * u**(2 * k)``, u in [-1/2, 1/2) the place inside the
+cell, from its middle, in widths. There are two coefficients or more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.loops.compile import loop
+
+_WIDTH = 512
+"""Rows at once: their squares, factors and values stay in the first-level cache."""
+
+
+@loop
+def _squares(column, shift, inverse_width, squares):  # type: ignore[no-untyped-def]
+    """Set ``squares`` to those of the places inside the cells."""
+    for i in range(len(column)):
+        # The very numbers whose floor is the cell, or a row at its edge would get the other edge.
+        place = (column[i] - shift) * inverse_width
+        place -= np.floor(place) + 0.5
+        squares[i] = place * place
+
+
+@loop
+def _multiply(squares, coefficients, factors, products):  # type: ignore[no-untyped-def]
+    """Multiply ``products`` with the window, by Horner's rule; ``factors`` is room for it."""
+    last = len(coefficients) - 1
+    factors[:] = coefficients[last]
+    for k in range(last - 1, 0, -1):
+        coefficient = coefficients[k]
+        for i in range(len(squares)):
+            factors[i] = factors[i] * squares[i] + coefficient
+    constant = coefficients[0]
+    for i in range(len(squares)):
+        products[i] *= factors[i] * squares[i] + constant
+
+
+@loop
+def window_values(  # type: ignore[no-untyped-def]
+    columns, inverse_widths, shifts, coefficients, largest, out
+):
+    """Set ``out`` (n_grids, n_rows) to each row's product of windows in each grid.
+
+    ``columns`` (n_columns, n_rows) are the inputs, contiguous; ``inverse_widths`` and ``shifts``
+    (n_grids, n_columns) the grids. An inverse width of 0 is a factor of 1. Values beyond
+    ``largest``, which ``out`` could not hold, become that.
+    """
+    n_columns, n_rows = columns.shape
+    for start in range(0, n_rows, _WIDTH):
+        stop = min(start + _WIDTH, n_rows)
+        squares, factors = np.empty(stop - start), np.empty(stop - start)
+        products = np.empty(stop - start)
+        for r in range(len(out)):
+            products[:] = 1.0
+            for j in range(n_columns):
+                if inverse_widths[r, j] != 0.0:
+                    column = columns[j, start:stop]
+                    _squares(column, shifts[r, j], inverse_widths[r, j], squares)
+                    _multiply(squares, coefficients, factors, products)
+            for i in range(stop - start):
+                value = products[i]
+                # NaN: a row so far away that it has no place in its cell.
+                out[r, start + i] = 1.0 if np.isnan(value) else min(value, largest)

@@ -1,0 +1,326 @@
+"""Weighted bins: one non-zero a grid and row, with a value of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.loops import weighted_gather as loops
+from gramless.matrices.base import ColumnBlock, Vector, into, operand
+
+_TASK_NONZEROS = 1 << 18
+_TASK_ROWS = 1 << 17
+
+
+class WeightedBinnedMatrix:
+    """The sparse matrix of smooth bins: small integers, and a number beside each.
+
+    Row i has ``scale * values[r, i]`` in column ``offsets[r] + codes[r, i] - 1`` of every
+    grid r, and nothing in a grid whose code is 0 (a bin never seen).
+
+    Parameters
+    ----------
+    codes : array (n_grids, n_rows) of uint8, uint16 or uint32
+        Bin numbers from 1; 0 for a bin never seen. Kept without zeros, so that no loop has to
+        look: where there are some, a copy has another number there, and 0 as the value.
+    values : array (n_grids, n_rows) of float32 or float16
+        Finite, also where the code is 0; in half precision not negative.
+    offsets : array (n_grids + 1,) of int
+        Where each grid's columns start; ``offsets[-1]`` is the number of columns.
+    scale : float, default=1/sqrt(n_grids)
+        What all values are multiplied with.
+    has_unseen : bool, optional
+        Whether some code is 0; found by a pass over the codes when not given.
+    n_jobs : int or None
+        Threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    unseen_squares : array (n_rows,)
+        Each row's sum of squares in bins never seen, which the matrix lacks. Matrices of
+        :meth:`blocks` do not know it: 0.
+
+    Raises
+    ------
+    InputError
+        If the types or shapes do not fit, or values cannot be used.
+
+    Notes
+    -----
+    A code and 4 or 2 bytes a non-zero (SciPy's CSR: 12). ``matvec`` is parallel over rows,
+    ``rmatvec`` over grids: no two threads write to the same place, and sums always run in the
+    same order. All sums are float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes = np.array([[1, 2, 1], [1, 1, 0]], np.uint8)
+    >>> values = np.array([[0.5, 1.0, 2.0], [1.0, 3.0, 1.0]], np.float32)
+    >>> Z = WeightedBinnedMatrix(codes, values, np.array([0, 2, 3]), scale=1.0)
+    >>> Z.toarray()
+    array([[0.5, 0. , 1. ],
+           [0. , 1. , 3. ],
+           [2. , 0. , 0. ]])
+    >>> Z.matvec(np.array([1.0, 2.0, 4.0]))
+    array([ 4.5, 14. ,  2. ])
+    """
+
+    def __init__(
+        self,
+        codes: NDArray[np.unsignedinteger],
+        values: NDArray[np.floating],
+        offsets: NDArray[np.int64],
+        *,
+        scale: float | None = None,
+        has_unseen: bool | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.offsets = np.asarray(offsets, np.int64)
+        _check(codes, values, self.offsets)
+        self.scale = float(scale) if scale is not None else 1.0 / np.sqrt(max(1, len(codes)))
+        self.unseen_squares = np.zeros(codes.shape[1])
+        if has_unseen or (has_unseen is None and not codes.all()):
+            lost = np.where(codes == 0, values, values.dtype.type(0))
+            self.unseen_squares += np.einsum("ri,ri->i", lost, lost, dtype=float) * self.scale**2
+            values, codes = values - lost, np.maximum(codes, codes.dtype.type(1))
+        self.codes, self.values = codes, values
+        self.n_jobs = n_jobs
+        # What the loops read: grids that have columns, half precision as its bits.
+        used = np.flatnonzero(np.diff(self.offsets))
+        kept = slice(None) if len(used) == len(codes) else used
+        single = values.dtype == np.float32
+        self._codes = codes[kept]
+        self._values = values[kept] if single else values[kept].view(np.uint16)
+        self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
+        self._bounds = np.append(self.offsets[used], self.offsets[-1])
+        self._starts = self._bounds[:-1].astype(np.uint64) - np.uint64(1)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.codes.shape[1], int(self.offsets[-1])
+
+    @property
+    def n_grids(self) -> int:
+        """Number of grids: non-zeros a row."""
+        return self.codes.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the codes, values and offsets."""
+        return self.codes.nbytes + self.values.nbytes + self.offsets.nbytes
+
+    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z @ w``.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+        out : array (n_rows,) or (n_rows, K), optional
+            Written over and returned.
+
+        Returns
+        -------
+        array (n_rows,) or (n_rows, K) of float64
+
+        Notes
+        -----
+        n_rows * n_grids multiplications a column of ``w``.
+        """
+        w = operand(self, w, self.shape[1], "w")
+        result = np.zeros((self.shape[0], *w.shape[1:]))
+        n_columns = w.shape[1] if w.ndim == 2 else 1
+
+        def gather(a: int, b: int) -> None:
+            codes, values, part = self._codes[:, a:b], self._values[:, a:b], result[a:b].reshape(-1)
+            if w.ndim == 1:
+                loops.gather_sum(codes, values, self._starts, w, part)
+            else:
+                loops.gather_rows(codes, values, self._starts, w.reshape(-1), n_columns, part)
+            part *= self._unit
+
+        map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
+        return into(self, out, result)
+
+    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ v``.
+
+        Parameters
+        ----------
+        v : array (n_rows,) or (n_rows, K)
+        out : array (n_columns,) or (n_columns, K), optional
+            Written over and returned.
+
+        Returns
+        -------
+        array (n_columns,) or (n_columns, K) of float64
+
+        Notes
+        -----
+        n_rows * n_grids multiplications a column of ``v``.
+        """
+        v = operand(self, v, self.shape[0], "v")
+        result = np.zeros((self.shape[1], *v.shape[1:]))
+        self._scatter(v, result)
+        return into(self, out, result)
+
+    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+        """Add ``Z.T @ v`` to ``out``: :meth:`rmatvec` where few columns are touched.
+
+        Parameters
+        ----------
+        v : array (n_rows,) or (n_rows, K)
+        out : array (n_columns,) or (n_columns, K) of float64, C-contiguous
+
+        Raises
+        ------
+        InputError
+            If ``out`` is anything else.
+        """
+        v = operand(self, v, self.shape[0], "v")
+        wanted = (self.shape[1], *v.shape[1:])
+        flags = out.flags
+        usable = out.dtype == np.float64 and flags.c_contiguous and flags.writeable
+        if out.shape != wanted or not usable:
+            raise InputError(
+                f"WeightedBinnedMatrix: add_rmatvec needs a writable C-contiguous float64 array of "
+                f"shape {wanted}, got {out.dtype} of shape {out.shape}."
+            )
+        self._scatter(v, out)
+
+    def row_gram(self) -> NDArray[np.float64]:
+        """Return ``Z @ Z.T``: products of values in the bins that two rows share.
+
+        Notes
+        -----
+        n_rows**2 / 2 * n_grids comparisons and multiplications, some 6 a ns and core;
+        8 * n_rows**2 bytes.
+        """
+        codes, values = (np.ascontiguousarray(part.T) for part in (self._codes, self._values))
+        n_rows = self.shape[0]
+        gram = np.zeros((n_rows, n_rows))
+        parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
+        map_blocks(lambda a, b: loops.sum_shared(codes, values, a, b, gram), parts, self.n_jobs)
+        gram *= self._unit**2
+        return gram
+
+    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the diagonal of ``Z.T @ diag(weights) @ Z``: weighted sums of squared values.
+
+        Within a grid the columns are disjoint, so this is the exact diagonal
+        and each grid's diagonal block at once.
+        """
+        ones = np.ones(self.shape[0]) if weights is None else weights
+        factors = operand(self, ones, self.shape[0], "weights") * self._unit**2
+        result = np.zeros(self.shape[1])
+
+        def scatter(a: int, b: int) -> None:
+            codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
+            loops.scatter_squares(codes, values, starts, factors, result)
+
+        self._over_grids(scatter, 1)
+        return result
+
+    def blocks(self) -> Iterator[ColumnBlock]:
+        """Yield one block a grid."""
+        for r in range(self.n_grids):
+            start, stop = int(self.offsets[r]), int(self.offsets[r + 1])
+            bounds = np.array([0, stop - start])
+            grid = self._like(self.codes[r : r + 1], self.values[r : r + 1], bounds)
+            yield ColumnBlock(start, stop, grid)
+
+    def take_rows(self, rows: NDArray[np.integer] | slice) -> WeightedBinnedMatrix:
+        """Return the matrix of some rows; a slice shares memory with this one."""
+        codes, values = self.codes[:, rows], self.values[:, rows]
+        if not isinstance(rows, slice):
+            codes, values = np.ascontiguousarray(codes), np.ascontiguousarray(values)
+        part = self._like(codes, values, self.offsets)
+        part.unseen_squares = self.unseen_squares[rows]
+        return part
+
+    def tocsr(self) -> sp.csr_array:
+        """Return the matrix as SciPy CSR: 12 bytes a non-zero (16 beyond 2^31)."""
+        seen = (self.values != 0).T
+        columns = self.codes.T.astype(np.int64) + (self.offsets[:-1] - 1)
+        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(seen, axis=1))])
+        small = max(int(indptr[-1]), self.shape[1]) < 2**31
+        index = np.int32 if small else np.int64
+        values = self.values.T[seen].astype(np.float64) * self.scale
+        return sp.csr_array(
+            (values, columns[seen].astype(index), indptr.astype(index)), shape=self.shape
+        )
+
+    def toarray(self) -> NDArray[np.float64]:
+        """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
+        return self.tocsr().toarray()
+
+    def _scatter(self, v: Vector, sums: Vector) -> None:
+        """Add each row's values, times its entries of ``v``, to ``sums``."""
+        factors, flat = v * self._unit, sums.reshape(-1)
+        n_columns = v.shape[1] if v.ndim == 2 else 1
+
+        def scatter(a: int, b: int) -> None:
+            codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
+            if v.ndim == 1:
+                loops.scatter_add(codes, values, starts, factors, flat)
+            else:
+                numbers = factors.reshape(-1)
+                loops.scatter_add_rows(codes, values, starts, numbers, n_columns, flat)
+
+        self._over_grids(scatter, n_columns)
+
+    def _over_grids(self, work: Callable[[int, int], None], n_columns: int) -> None:
+        """Map work over some grids at once, by fours as the loops do."""
+        most = _TASK_NONZEROS // max(1, self.shape[0] * n_columns)
+        blocks = row_blocks(len(self._codes), max(4, most - most % 4))
+        map_blocks(work, blocks, self.n_jobs)
+
+    def _task_rows(self, n_columns: int) -> int:
+        """Rows a thread takes at once: as many as leave no thread idle.
+
+        Each pass over a few grids reads all their weights again, so long runs
+        of rows pay; beyond ``_TASK_ROWS`` their results leave the cache.
+        """
+        n_rows = self.shape[0]
+        if n_rows * self.n_grids * n_columns < _TASK_NONZEROS:
+            return max(1, n_rows)
+        threads = thread_count(self.n_jobs)
+        rounds = -(-n_rows // (threads * _TASK_ROWS))
+        return -(-n_rows // (threads * rounds))
+
+    def _like(
+        self, codes: NDArray[Any], values: NDArray[Any], offsets: NDArray[np.int64]
+    ) -> WeightedBinnedMatrix:
+        """Return a matrix of some rows or grids of this one."""
+        return WeightedBinnedMatrix(
+            codes, values, offsets, scale=self.scale, has_unseen=False, n_jobs=self.n_jobs
+        )
+
+
+def _check(codes: NDArray[Any], values: NDArray[Any], offsets: NDArray[np.int64]) -> None:
+    if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
+        raise InputError(
+            f"WeightedBinnedMatrix: codes must be a 2-D array of uint8, uint16 or uint32, "
+            f"got {codes.ndim}-D {codes.dtype}."
+        )
+    if values.shape != codes.shape or values.dtype not in (np.float32, np.float16):
+        raise InputError(
+            f"WeightedBinnedMatrix: values must be float32 or float16 of the codes' shape "
+            f"{codes.shape}, got {values.dtype} of shape {values.shape}."
+        )
+    if offsets.shape != (len(codes) + 1,):
+        raise InputError(
+            f"WeightedBinnedMatrix: {len(codes)} grids need {len(codes) + 1} offsets, "
+            f"got shape {offsets.shape}."
+        )
+    if values.dtype == np.float16 and (values.view(np.uint16) > loops.LARGEST_HALF).any():
+        raise InputError(
+            "WeightedBinnedMatrix: values in half precision must be finite and not negative; "
+            "give them as float32."
+        )

@@ -1,0 +1,545 @@
+"""Random Fourier features: their kernel, their laws, and what they accept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless.base.errors import InputError, KernelError
+from gramless.features.fourier import RandomFourier
+from gramless.features.frequencies import HadamardBlocks, Panels, draw_frequencies
+from gramless.kernels import (
+    Cauchy,
+    ExponentialPower,
+    Gaussian,
+    InversePower,
+    Kernel,
+    Laplacian,
+    Matern,
+    Mixture,
+    Product,
+    RadialKernel,
+    RationalQuadratic,
+    Scaled,
+    Sum,
+)
+
+SAMPLINGS = ("iid", "orthogonal", "qmc", "structured")
+KERNELS: dict[str, Kernel] = {
+    "gaussian": Gaussian(),
+    "laplacian": Laplacian(),
+    "matern_0.5": Matern(0.5),
+    "matern_1.5": Matern(),
+    "matern_2.5": Matern(2.5),
+    "matern_0.8": Matern(0.8),
+    "cauchy": Cauchy(),
+    "rational_quadratic": RationalQuadratic(2.0),
+    "exponential_power": ExponentialPower(0.7),
+    "inverse_power": InversePower(2.0),
+    "mixture": Mixture([Laplacian(), InversePower()], [1.0, 2.0], [1.0, 3.0]),
+    "scaled": Scaled(Matern(), 2.0),
+    "sum": Sum([Gaussian(), Laplacian()], [1.0, 2.0]),
+    "product": Product([Gaussian(), Scaled(Laplacian(), 2.0)]),
+}
+CASES = [
+    (label, sampling)
+    for label, kernel in KERNELS.items()
+    for sampling in SAMPLINGS
+    if sampling != "structured" or isinstance(kernel, RadialKernel)
+]
+BANDWIDTH = np.array([1.0, 2.0, np.inf, 1.5])
+
+any_sampling = pytest.mark.parametrize("sampling", SAMPLINGS)
+any_map = pytest.mark.parametrize("map_", ["paired", "shifted"])
+
+
+def some_rows(n_rows: int = 5, n_inputs: int = 4, seed: int = 0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(size=(n_rows, n_inputs))
+
+
+def estimates(template: RandomFourier, X: Any, n_seeds: int) -> NDArray[np.float64]:
+    """Return the inner products of all pairs of rows, by seed."""
+    features, found = clone(template), []
+    Z = np.empty((len(X), template.n_components))
+    for seed in range(n_seeds):
+        features.random_state = seed
+        features.fit_rows(X)
+        features.compute(X, Z)
+        found.append((Z @ Z.T)[np.triu_indices(len(Z), 1)])
+    return np.array(found)
+
+
+def largest_z(
+    template: RandomFourier, X: Any, exact: NDArray[np.float64], n_seeds: int = 24
+) -> float:
+    """Return the largest distance of a pair's mean from the kernel, in standard errors."""
+    values = estimates(template, X, n_seeds)
+    errors = np.maximum(values.std(axis=0, ddof=1) / np.sqrt(n_seeds), 1e-7)
+    wanted = exact[np.triu_indices(len(exact), 1)]
+    return float(np.abs((values.mean(axis=0) - wanted) / errors).max())
+
+
+# The kernel.
+
+
+@pytest.mark.parametrize(("label", "sampling"), CASES)
+def test_the_kernel_is_met_on_average(label: str, sampling: str) -> None:
+    X, kernel = some_rows(), KERNELS[label]
+    template = RandomFourier(kernel, bandwidth=BANDWIDTH, n_components=1200, sampling=sampling)
+    assert largest_z(template, X, kernel.gram(X, bandwidth=BANDWIDTH)) < 4.0
+
+
+@any_sampling
+def test_the_shifted_map_meets_it_too(sampling: str) -> None:
+    X, kernel = some_rows(), Gaussian()
+    template = RandomFourier(
+        kernel, bandwidth=BANDWIDTH, n_components=1200, sampling=sampling, map="shifted"
+    )
+    assert largest_z(template, X, kernel.gram(X, bandwidth=BANDWIDTH)) < 4.0
+
+
+@any_sampling
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(0.5)])
+def test_five_percent_would_be_noticed(sampling: str, kernel: Kernel) -> None:
+    X = some_rows()
+    template = RandomFourier(kernel, bandwidth=1.5, n_components=1200, sampling=sampling)
+    assert largest_z(template, X, 1.05 * kernel.gram(X, bandwidth=1.5), n_seeds=40) > 4.0
+    assert largest_z(template, X, kernel.gram(X, bandwidth=1.05 * 1.5), n_seeds=40) > 4.0
+
+
+def test_the_error_falls_as_the_root() -> None:
+    X = some_rows(20)
+    exact = Gaussian().gram(X, bandwidth=2.0)[np.triu_indices(20, 1)]
+    rms = [
+        np.sqrt(
+            np.mean((estimates(RandomFourier(bandwidth=2.0, n_components=n), X, 40) - exact) ** 2)
+        )
+        for n in (64, 1024)
+    ]
+    assert 3.5 < rms[0] / rms[1] < 4.6
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(2.5), Cauchy()])
+def test_other_samplings_err_less_than_independent_frequencies(kernel: Kernel) -> None:
+    X = some_rows(20, 8)
+    exact = kernel.gram(X, bandwidth=4.0)[np.triu_indices(20, 1)]
+    template = RandomFourier(kernel, bandwidth=4.0, n_components=512)
+    squares = {
+        sampling: np.mean((estimates(template.set_params(sampling=sampling), X, 15) - exact) ** 2)
+        for sampling in SAMPLINGS
+        if sampling != "structured" or isinstance(kernel, RadialKernel)
+    }
+    assert squares["orthogonal"] < 0.8 * squares["iid"]
+    assert squares["qmc"] < 0.5 * squares["iid"]
+    assert squares.get("structured", 0.0) < 0.8 * squares["iid"]
+
+
+def test_structured_frequencies_err_less_where_inputs_are_many() -> None:
+    X = some_rows(15, 200) / 10.0
+    exact = Gaussian().gram(X)[np.triu_indices(15, 1)]
+    template = RandomFourier(bandwidth=1.0, n_components=512)
+    squares = {
+        sampling: np.mean((estimates(template.set_params(sampling=sampling), X, 15) - exact) ** 2)
+        for sampling in ("iid", "structured")
+    }
+    assert squares["structured"] < 0.75 * squares["iid"]
+
+
+@any_sampling
+def test_a_row_has_kernel_1_with_itself(sampling: str) -> None:
+    X = 10.0 * some_rows(50)
+    features = RandomFourier(sampling=sampling, n_components=600, random_state=0).fit(X)
+    assert np.abs((features.transform(X) ** 2).sum(axis=1) - 1.0).max() < 1e-14
+    single = features.transform(X.astype(np.float32)).astype(np.float64)
+    assert np.abs((single**2).sum(axis=1) - 1.0).max() < 3e-7
+
+
+@any_map
+@any_sampling
+@pytest.mark.parametrize("n_inputs", [1, 4, 40])
+def test_features_are_cosines_of_the_frequencies(map_: str, sampling: str, n_inputs: int) -> None:
+    X = some_rows(30, n_inputs)
+    features = RandomFourier(
+        "matern", bandwidth=3.0, n_components=1300, map=map_, sampling=sampling, random_state=3
+    ).fit(X)
+    angles = (X - features.center_) @ features.frequencies_.T
+    if map_ == "paired":
+        pairs = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+        expected = np.sqrt(1 / 650) * pairs.reshape(30, 1300)
+    else:
+        expected = np.sqrt(2 / 1300) * np.cos(angles + features.phases_)
+    np.testing.assert_allclose(features.transform(X), expected, atol=1e-11)
+
+
+# Frequencies.
+
+
+@any_sampling
+@any_map
+def test_more_components_keep_the_first(sampling: str, map_: str) -> None:
+    X = some_rows()
+    template = RandomFourier("matern", bandwidth=2.0, sampling=sampling, map=map_, random_state=5)
+    few, many = (clone(template).set_params(n_components=n).fit(X) for n in (90, 1100))
+    n = len(few.frequencies_)
+    np.testing.assert_array_equal(few.frequencies_, many.frequencies_[:n])
+    columns = many.transform(X)[:, :90] * np.sqrt(1100 / 90)
+    np.testing.assert_allclose(few.transform(X), columns, atol=1e-14)
+
+
+@pytest.mark.parametrize("sampling", ["iid", "orthogonal", "qmc", "structured"])
+def test_frequencies_of_the_gaussian_kernel_are_normal(sampling: str) -> None:
+    d = 20
+    if sampling == "structured":
+        drawn = HadamardBlocks.draw(Gaussian(), 1, 32 * 800, d).frequencies(d)[::32]
+    else:
+        step = {"iid": 1, "orthogonal": d, "qmc": 1}[sampling]
+        drawn = draw_frequencies(Gaussian(), sampling, 1, 800 * step, d)[::step]
+    for numbers, law in (
+        (drawn[:, 0], stats.norm()),
+        (drawn[:, 7], stats.norm()),
+        ((drawn**2).sum(axis=1), stats.chi2(d)),
+        (drawn @ np.ones(d) / np.sqrt(d), stats.norm()),
+    ):
+        assert stats.kstest(numbers, law.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("d", [1, 7, 1100])
+def test_orthogonal_directions(d: int) -> None:
+    size = min(d, 1024)
+    drawn = draw_frequencies(Gaussian(), "orthogonal", 0, 2 * size if d < 1000 else 40, d)
+    block = drawn[:size] / np.linalg.norm(drawn[:size], axis=1, keepdims=True)
+    np.testing.assert_allclose(block @ block.T, np.eye(len(block)), atol=1e-12)
+
+
+def test_rows_of_a_hadamard_block_have_lengths_of_their_own() -> None:
+    lengths = np.linalg.norm(HadamardBlocks.draw(Gaussian(), 0, 128, 128).frequencies(128), axis=1)
+    assert 0.4 < lengths.std() < 1.0
+    assert 10.5 < lengths.mean() < 12.0
+
+
+def test_blocks_must_fit_each_other() -> None:
+    good = HadamardBlocks.draw(Gaussian(), 0, 40, 20)
+    parts = vars(good)
+    bad = [
+        {"orders": good.orders + 1},
+        {"orders": np.zeros_like(good.orders)},
+        {"orders": good.orders[:, :20], "signs": good.signs[:, :20]},
+        {"signs": good.signs[:1]},
+        {"factors": good.factors[:, :16]},
+        {"scales": good.scales[:30]},
+        {"scales": np.ones(65)},
+    ]
+    for change in bad:
+        with pytest.raises(InputError, match="do not fit each other"):
+            HadamardBlocks(**{**parts, **change})
+
+
+def test_inputs_with_an_infinite_bandwidth_are_ignored() -> None:
+    X = some_rows(10)
+    features = RandomFourier(bandwidth=BANDWIDTH, n_components=100, random_state=0).fit(X)
+    other = X.copy()
+    other[:, 2] = 1e6 * np.arange(10)
+    np.testing.assert_array_equal(features.transform(other), features.transform(X))
+    assert not features.frequencies_[:, 2].any()
+
+
+# Rows.
+
+
+@any_sampling
+@any_map
+@pytest.mark.parametrize("given_as", [np.float32, np.float64, "csr"])
+def test_parts_are_the_whole_to_the_last_bit(sampling: str, map_: str, given_as: Any) -> None:
+    X = some_rows(2100, 5)
+    rows = sp.csr_array(np.maximum(X, 0.0)) if given_as == "csr" else X.astype(given_as)
+    features = RandomFourier(n_components=44, sampling=sampling, map=map_, random_state=0, n_jobs=1)
+    whole = features.fit(rows).transform(rows)
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(features.set_params(n_jobs=n_jobs).transform(rows), whole)
+    for a, b in ((0, 1), (1, 7), (95, 1130), (2099, 2100)):
+        np.testing.assert_array_equal(features.transform(rows[a:b]), whole[a:b])
+
+
+def test_many_inputs_in_parts() -> None:
+    X = some_rows(200, 600).astype(np.float32)
+    features = RandomFourier(n_components=1100, random_state=0).fit(X)
+    whole = features.transform(X)
+    for row in (0, 17, 199):
+        np.testing.assert_array_equal(features.transform(X[[row]])[0], whole[row])
+
+
+@any_sampling
+def test_any_layout_gives_the_same(sampling: str) -> None:
+    X = np.random.default_rng(0).integers(-3, 4, (60, 6))
+    features = RandomFourier(n_components=20, bandwidth=2.0, sampling=sampling, random_state=0)
+    whole = features.fit(X).transform(X)
+    assert whole.dtype == np.float64
+    wide = np.zeros((120, 12))
+    wide[::2, 1::2] = X
+    frozen = X.astype(np.float64)
+    frozen.flags.writeable = False
+    large = sp.csr_array(X)
+    large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
+    for rows in (np.asfortranarray(X), wide[::2, 1::2], frozen, X.astype(np.int8), X.tolist()):
+        np.testing.assert_array_equal(features.transform(rows), whole)
+        np.testing.assert_array_equal(clone(features).fit(rows).transform(rows), whole)
+    for rows in (large, sp.csc_array(X), sp.coo_array(X.astype(np.float64))):
+        np.testing.assert_allclose(features.transform(rows), whole, atol=1e-14)
+    single = features.transform(X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, whole, atol=2e-6)
+
+
+@any_sampling
+def test_sparse_rows(sampling: str) -> None:
+    X = some_rows(100, 30) * (np.random.default_rng(1).random((100, 30)) < 0.2)
+    features = RandomFourier(n_components=60, bandwidth=3.0, sampling=sampling, random_state=0)
+    sparse = features.fit_transform(sp.csr_array(X))
+    assert not features.center_.any()
+    np.testing.assert_allclose(sparse, features.transform(X), atol=1e-14)
+    single = features.transform(sp.csr_array(X.astype(np.float32)))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, sparse, atol=1e-6)
+
+
+def test_wide_sparse_rows_stay_sparse() -> None:
+    X = sp.random_array((50, 10**6), density=1e-6, rng=np.random.default_rng(0), format="csr")
+    Z = RandomFourier(n_components=4, bandwidth=1.0, random_state=0).fit_transform(X)
+    np.testing.assert_allclose((Z**2).sum(axis=1), 1.0)
+
+
+@any_sampling
+def test_huge_offsets_cost_no_digits(sampling: str) -> None:
+    X = np.round(some_rows(40) * 1024) / 1024
+    features = RandomFourier(n_components=200, bandwidth=1.0, sampling=sampling, random_state=0)
+    near = clone(features).fit(X).feature_matrix(X)
+    far = clone(features).fit(X + 1e9).feature_matrix(X + 1e9)
+    np.testing.assert_array_equal(far.row_gram(), near.row_gram())
+    np.testing.assert_array_equal(
+        clone(features).fit_transform(X + 1e9), clone(features).fit_transform(X)
+    )
+
+
+@any_sampling
+@pytest.mark.parametrize("kernel", ["gaussian", Matern(0.5)])
+def test_the_largest_numbers_stay_defined(sampling: str, kernel: Any) -> None:
+    X = np.array([[0.0, 1.0], [1.7e308, 1.0], [-1.7e308, 0.0], [1e20, 1e-300]])
+    for bandwidth in (1e-320, 1.0, 1e300):
+        features = RandomFourier(
+            kernel, bandwidth=bandwidth, n_components=100, sampling=sampling, random_state=0
+        ).fit(X)
+        assert np.isfinite(features.transform(X)).all()
+        assert np.isfinite(features.feature_matrix(X).row_gram()).all()
+
+
+@any_sampling
+def test_one_row_one_input_and_constants(sampling: str) -> None:
+    for X in (np.array([[3.0]]), np.ones((4, 2)), np.zeros((1, 3), np.float32)):
+        Z = RandomFourier(n_components=8, sampling=sampling, random_state=0).fit_transform(X)
+        np.testing.assert_allclose(Z @ Z.T, np.ones((len(X), len(X))), atol=1e-6)
+
+
+def test_the_matrix_holds_the_features() -> None:
+    X = some_rows(3000)
+    features = RandomFourier(n_components=50, random_state=0)
+    matrix = features.fit_matrix(X)
+    assert matrix.shape == (3000, 50)
+    w = np.random.default_rng(0).normal(size=50)
+    np.testing.assert_allclose(matrix.matvec(w), features.transform(X) @ w, atol=1e-6)
+    assert features.get_feature_names_out()[:2].tolist() == ["randomfourier0", "randomfourier1"]
+
+
+def test_the_state_is_enough() -> None:
+    X = np.column_stack([some_rows(30, 3), np.arange(30) % 4])
+    for sampling in SAMPLINGS:
+        features = RandomFourier(
+            n_components=30, sampling=sampling, categorical=[3], map="shifted", random_state=0
+        ).fit(X)
+        restored = clone(features)
+        for name, value in vars(features).items():
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(restored, name, value)
+        np.testing.assert_array_equal(restored.transform(X), features.transform(X))
+
+
+def test_arrays_that_do_not_fit_are_refused_before_a_loop_sees_them() -> None:
+    X = some_rows(5, 20)
+    for sampling, changes in {
+        "iid": {"center_": np.zeros(19), "unit_frequencies_": np.ones((9, 21))},
+        "structured": {"blocks_": HadamardBlocks.draw(Gaussian(), 0, 9, 9), "spreads_": np.ones(3)},
+        "qmc": {"phases_": np.ones(8), "bandwidth_": np.ones(21)},
+    }.items():
+        for name, value in changes.items():
+            features = RandomFourier(n_components=9, map="shifted", sampling=sampling).fit(X)
+            setattr(features, name, value)
+            with pytest.raises(InputError, match="do not fit each other|needs 19 inputs"):
+                features.compute(X, np.empty((5, 9)))
+
+
+# Categories.
+
+
+def mixed_rows(n_rows: int = 6) -> NDArray[np.float64]:
+    rng = np.random.default_rng(0)
+    numbers = 0.5 * rng.normal(size=(n_rows, 2))
+    return np.column_stack([numbers, np.arange(n_rows) % 3, -np.arange(n_rows) // 2])
+
+
+@any_sampling
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(0.5), Laplacian(), Scaled(Cauchy(), 0.7)])
+def test_categories_meet_the_kernel_on_average(sampling: str, kernel: Kernel) -> None:
+    if sampling == "structured" and not isinstance(kernel, RadialKernel):
+        return
+    X, mask = mixed_rows(), np.array([False, False, True, True])
+    bandwidth = np.array([1.0, 2.0, 1.2, 2.5])
+    exact = kernel.gram(X, bandwidth=bandwidth, categorical=mask)
+    template = RandomFourier(
+        kernel, bandwidth=bandwidth, categorical=mask, n_components=1200, sampling=sampling
+    )
+    assert largest_z(template, X, exact) < 4.0
+    assert largest_z(template, X, kernel.gram(X, bandwidth=bandwidth)) > 5.0
+
+
+def test_categories_never_seen_are_others_like_any() -> None:
+    X = np.repeat(np.arange(4.0), 10)[:, None]
+    features = RandomFourier(bandwidth=1.0, categorical=[0], n_components=4000, random_state=0)
+    gram = features.fit(X).feature_matrix(np.array([[0.0], [7.0], [2.0**45], [-7.0]])).row_gram()
+    expected = np.full((4, 4), np.exp(-0.5))
+    np.fill_diagonal(expected, 1.0)
+    np.testing.assert_allclose(gram, expected, atol=0.06)
+    near = features.transform(np.array([[7.3], [6.8], [7.0]]))
+    np.testing.assert_array_equal(near[[0, 1]], near[[2, 2]])
+
+
+@any_sampling
+def test_categories_of_any_type(sampling: str) -> None:
+    X = mixed_rows(40)
+    features = RandomFourier(
+        bandwidth=2.0, categorical=[2, 3], n_components=80, sampling=sampling, random_state=0
+    )
+    whole = features.fit(X).transform(X)
+    np.testing.assert_allclose(features.transform(sp.csr_array(X)), whole, atol=1e-14)
+    np.testing.assert_allclose(features.transform(X.astype(np.float32)), whole, atol=1e-6)
+    np.testing.assert_array_equal(features.transform(X[5:9]), whole[5:9])
+    assert features.spreads_[:2].tolist() == [0.0, 0.0]
+    assert not features.frequencies_[:, 2:].any()
+
+
+def test_categories_that_are_ignored() -> None:
+    X = mixed_rows()
+    bandwidth = np.array([1.0, 1.0, np.inf, 1e300])
+    mask = [False, False, True, True]
+    features = RandomFourier(bandwidth=bandwidth, categorical=mask, n_components=20).fit(X)
+    other = X.copy()
+    other[:, 2:] = 5.0
+    np.testing.assert_array_equal(features.transform(other), features.transform(X))
+
+
+def test_a_sum_has_no_phases_for_categories() -> None:
+    kernel = Product([Laplacian(), Sum([Gaussian(), Laplacian()], [1.0, 1.0])])
+    with pytest.raises(KernelError, match="Sum.*'categorical'"):
+        RandomFourier(kernel, categorical=[0]).fit(np.ones((3, 2)))
+
+
+# Parameters.
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"n_components": 7}, InputError, "n_components is 7.*use 8, or map='shifted'"),
+        ({"n_components": 0}, InputError, "n_components must be an integer, at least 1; got 0"),
+        ({"n_components": 2.0}, InputError, "n_components must be an integer"),
+        ({"n_components": True}, InputError, "n_components must be an integer"),
+        ({"map": "cosine"}, InputError, "map must be one of 'paired', 'shifted'; got 'cosine'"),
+        ({"sampling": "sobol"}, InputError, "sampling must be one of 'iid'.*got 'sobol'"),
+        ({"kernel": "hat"}, KernelError, "hat|Hat"),
+        (
+            {"kernel": "laplacian", "sampling": "structured"},
+            KernelError,
+            "Laplacian.*sampling='orthogonal'",
+        ),
+        ({"bandwidth": "mean"}, InputError, "RandomFourier: bandwidth must be"),
+        ({"bandwidth": -1.0}, InputError, "bandwidth must be positive"),
+        ({"bandwidth": [1.0, 2.0, 3.0]}, InputError, "one per input"),
+        ({"categorical": [5]}, InputError, "no input 5"),
+        ({"n_jobs": 0}, InputError, "n_jobs"),
+    ],
+)
+def test_parameters_that_cannot_be_used(
+    parameters: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        RandomFourier(**parameters).fit(np.ones((3, 2))).transform(np.ones((3, 2)))
+
+
+def test_too_many_inputs_for_a_sobol_sequence() -> None:
+    X = sp.csr_array((3, 21_202))
+    with pytest.raises(InputError, match="21202 dimensions.*21201.*'orthogonal'"):
+        RandomFourier(bandwidth=1.0, sampling="qmc", n_components=2).fit(X)
+
+
+def test_rows_that_cannot_be_used() -> None:
+    features = RandomFourier(n_components=2)
+    with pytest.raises(NotFittedError):
+        features.transform(np.ones((3, 2)))
+    with pytest.raises(ValueError, match="NaN"):
+        features.fit(np.array([[np.nan]]))
+    with pytest.raises(ValueError, match="2 features"):
+        features.fit(np.ones((3, 2))).transform(np.ones((3, 3)))
+    with pytest.raises(InputError, match="category"):
+        RandomFourier(categorical=[0]).fit(np.array([[0.5]]))
+
+
+def test_sizes_that_a_search_asks_for() -> None:
+    assert RandomFourier(n_components=100).sketch(33).n_components == 32
+    assert RandomFourier(n_components=100).resized(1).n_components == 2
+    assert RandomFourier(n_components=100, map="shifted").sketch(33).n_components == 33
+    assert RandomFourier("matern").metric == "euclidean"
+    assert RandomFourier("laplacian").metric == "cityblock"
+
+
+def test_no_warning_is_given() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for sampling in SAMPLINGS:
+            RandomFourier(n_components=30, sampling=sampling).fit_transform(some_rows(300))
+
+
+def test_panels_are_filled_up_with_zeros() -> None:
+    panels = Panels.of(np.ones((19, 3)), np.float64).panels
+    assert panels.shape == (3, 3, 8)
+    assert panels.sum() == 19 * 3
+
+
+def fail_with_one_column(estimator: RandomFourier) -> dict[str, str]:
+    """Return the checks that ask for one column, of which the paired map has two a frequency."""
+    checks = (
+        *("check_dont_overwrite_attributes", "check_methods_sample_order_invariance"),
+        *("check_methods_subset_invariance", "check_fit2d_1sample", "check_fit2d_1feature"),
+        *("check_fit2d_predict1d", "check_dont_overwrite_parameters"),
+    )
+    return dict.fromkeys(checks, "one column") if estimator.map == "paired" else {}
+
+
+@parametrize_with_checks(
+    [
+        RandomFourier(n_components=8),
+        RandomFourier(
+            "matern", n_components=9, map="shifted", sampling="structured", bandwidth=1.0
+        ),
+    ],
+    expected_failed_checks=fail_with_one_column,
+)
+def test_what_scikit_learn_asks_for(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)

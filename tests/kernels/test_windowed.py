@@ -1,0 +1,223 @@
+"""The kernel of weighted bins: exact values, windows, and the plain bins of the same widths."""
+
+from __future__ import annotations
+
+import pickle
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from gramless import RandomBinning
+from gramless.base.errors import InputError, KernelError
+from gramless.base.random import stream
+from gramless.kernels import Laplacian
+from gramless.kernels.windowed import GammaHats, Windowed
+
+KERNELS = {
+    "default": Windowed(),
+    "flat": Windowed(depth=0.0, shape=2.0),
+    "deep": Windowed(depth=1.0, shape=2.0),
+    "prototype": Windowed("cosine", depth=2 / 3, shape=8.0),
+    "hann": Windowed("cosine", depth=1.0, shape=3.5),
+    "one_width": Windowed(depth=0.6, shape=1000.0),
+}
+DISTANCES = np.array([1e-6, 1e-3, 0.02, 0.1, 0.3, 0.7, 1.3, 1.77, 1.93, 2.01, 2.3, 3.1, 6.0])
+
+
+@pytest.fixture(params=KERNELS.values(), ids=KERNELS.keys())
+def kernel(request: pytest.FixtureRequest) -> Windowed:
+    return request.param
+
+
+def window(kernel, u):
+    """Write the windows of the docstring out."""
+    if kernel.window == "parabola":
+        return 1 - kernel.depth * (2 * u) ** 2
+    return 1 - kernel.depth * (1 - np.cos(2 * np.pi * u)) / 2
+
+
+@cache
+def nodes():
+    return np.polynomial.legendre.leggauss(64)
+
+
+def correlation(kernel, s):
+    """Integrate ``f(u) f(u + s)`` over the places where both points are inside the cell."""
+    x, weights = nodes()
+    u = -0.5 + (x + 1) / 2 * (1 - s)
+    return weights @ (window(kernel, u) * window(kernel, u + s)) / 2 * (1 - s)
+
+
+def slow_profile(kernel, distance):
+    """Integrate over the widths by an adaptive rule."""
+    law = stats.gamma(kernel.shape, scale=2 / kernel.shape)
+    norm = correlation(kernel, 0.0)
+    top = law.isf(1e-18)
+    if distance >= top:
+        return 0.0
+    cuts = [distance, *(law.ppf([1e-12, 1e-4, 0.1, 0.5, 0.9, 0.9999])), 2 * distance, top]
+    cuts = sorted({min(max(cut, distance), top) for cut in cuts})
+    parts = [
+        integrate.quad(
+            lambda width: law.pdf(width) * correlation(kernel, distance / width) / norm,
+            *(a, b),
+            epsabs=1e-12,
+            epsrel=1e-10,
+        )[0]
+        for a, b in pairwise(cuts)
+    ]
+    return sum(parts)
+
+
+def test_profile_is_the_mean_overlap(kernel):
+    slow = [slow_profile(kernel, distance) for distance in DISTANCES]
+    np.testing.assert_allclose(kernel.profile(DISTANCES), slow, rtol=0, atol=1e-9)
+
+
+def test_profile_falls_from_one_to_zero(kernel):
+    distance = np.append(0.0, np.geomspace(1e-9, 1e11, 3000))
+    found = kernel.profile(distance)
+    assert found[0] == 1.0
+    assert (np.diff(found) <= 1e-15).all()
+    assert 0.0 <= found[-1] < 1e-30
+    assert 0.0 <= kernel.profile(np.array(np.inf)) < 1e-30
+    for shape in ((), (2, 3), (0,)):
+        assert kernel.profile(np.ones(shape)).shape == shape
+
+
+def test_slope_at_zero_is_that_of_plain_bins_times_the_edge(kernel):
+    step = np.array([1e-6])
+    edge = window(kernel, 0.5) ** 2 / correlation(kernel, 0.0)
+    slope, plain = (1 - of.profile(step)[0] for of in (kernel, kernel.grids))
+    assert slope == pytest.approx(edge * plain, rel=1e-3, abs=1e-10)
+
+
+def test_without_depth_it_is_that_of_plain_bins():
+    distance = np.linspace(0, 40, 4001)
+    for shape in (2.0, 7.5, 30.0, 1000.0):
+        for name in ("parabola", "cosine"):
+            flat = Windowed(name, depth=0.0, shape=shape).profile(distance)
+            np.testing.assert_allclose(flat, GammaHats(shape).profile(distance), atol=1e-11)
+
+
+def test_plain_bins_of_shape_two_are_laplacian():
+    distance = np.linspace(0, 40, 4001)
+    np.testing.assert_allclose(GammaHats(2.0).profile(distance), np.exp(-distance), atol=1e-15)
+    np.testing.assert_allclose(
+        Windowed(depth=0, shape=2).profile(distance), np.exp(-distance), atol=1e-11
+    )
+    widths = GammaHats(2.0).sample_widths(stream(0, "grids"), (20_000,))
+    assert stats.kstest(widths, stats.gamma(2).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("shape", [2.0, 5.0, 30.0, 1000.0])
+def test_hats_of_gamma_widths(shape):
+    kernel, distance = GammaHats(shape), np.linspace(0.0, 10.0, 4001)
+    found = kernel.profile(distance)
+    assert (np.diff(found, 2) > -1e-14).all()
+    widths = kernel.sample_widths(stream(1, "grids"), (200_000,))
+    assert stats.kstest(widths[:20_000], stats.gamma(shape, scale=2 / shape).cdf).pvalue > 1e-3
+    for t in (0.3, 1.0, 1.9):
+        hats = np.maximum(0.0, 1.0 - t / widths)
+        assert abs(hats.mean() - kernel.profile(np.array(t))) < 4 * hats.std() / np.sqrt(len(hats))
+    assert kernel.profile(np.array([0.0, np.inf, 1e300])).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_plain_bins_of_these_widths_are_random_bins():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    Z = RandomBinning(GammaHats(), bandwidth=2.0, n_grids=2048, random_state=0).fit_transform(X)
+    exact = GammaHats().gram(X, bandwidth=2.0)
+    assert (
+        np.abs((Z @ Z.T).toarray() - exact) <= 4 * np.sqrt(exact * (1 - exact) / 2048) + 1e-9
+    ).all()
+
+
+def test_random_binning_refuses_weights():
+    with pytest.raises(KernelError, match=r"Windowed kernel has no random binning.*SmoothBinning"):
+        RandomBinning(Windowed()).fit(np.ones((3, 2)))
+
+
+def test_coefficients_are_the_window_over_its_root_mean_square(kernel):
+    u = np.linspace(-0.5, 0.5, 101)
+    found = np.polynomial.polynomial.polyval(u**2, kernel.coefficients)
+    expected = window(kernel, u) / np.sqrt(correlation(kernel, 0.0))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+    fourth = integrate.quad(lambda v: window(kernel, v) ** 4, -0.5, 0.5)[0]
+    assert kernel.fourth_moment == pytest.approx(fourth / correlation(kernel, 0.0) ** 2, rel=1e-10)
+
+
+def test_names_of_the_windows():
+    u = np.linspace(-0.5, 0.5, 11)
+    hann = Windowed("cosine", depth=1.0)
+    np.testing.assert_allclose(window(hann, u), (1 + np.cos(2 * np.pi * u)) / 2, atol=1e-15)
+    prototype = window(KERNELS["prototype"], u) * 1.5
+    np.testing.assert_allclose(prototype, 1 + np.cos(2 * np.pi * u) / 2, atol=1e-15)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3))
+def test_gram_is_positive_semidefinite(seed, n_inputs):
+    X = np.random.default_rng(seed).normal(size=(9, n_inputs))
+    for kernel in KERNELS.values():
+        gram = kernel.gram(X, bandwidth=0.7)
+        np.testing.assert_array_equal(gram, gram.T)
+        np.testing.assert_array_equal(np.diag(gram), 1.0)
+        assert np.linalg.eigvalsh(gram).min() > -1e-10
+
+
+def test_gram_multiplies_profiles():
+    kernel, bandwidth = Windowed(), np.array([0.5, np.inf, 2.0])
+    X = np.random.default_rng(1).normal(size=(6, 3))
+    gaps = np.abs(X[:, None] - X)
+    expected = kernel.profile(gaps[..., 0] / 0.5) * kernel.profile(gaps[..., 2] / 2.0)
+    np.testing.assert_allclose(kernel.gram(X, bandwidth=bandwidth), expected, rtol=1e-12)
+
+
+def test_depth_for_some_inputs():
+    assert Windowed.for_inputs(0) == Windowed.for_inputs(1) == Windowed(depth=0.8)
+    depths = [Windowed.for_inputs(d).depth for d in (8, 10, 21, 100, 784, 10**6)]
+    assert (np.diff(depths) < 0).all()
+    assert depths[-1] > 0
+    for n_inputs in (21, 784):
+        moment = Windowed.for_inputs(n_inputs).fourth_moment
+        assert moment**n_inputs == pytest.approx(8.0, rel=1e-6)
+    with pytest.raises(InputError, match="number of inputs"):
+        Windowed.for_inputs(-1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": "hann"}, "'parabola', 'cosine'"),
+        ({"window": None}, "'parabola', 'cosine'"),
+        ({"depth": -0.1}, "depth"),
+        ({"depth": 1.01}, r"\[0, 1\]"),
+        ({"depth": None}, "depth"),
+        ({"depth": np.nan}, "depth"),
+        ({"shape": 1.9}, r"\[2, 1000\]"),
+        ({"shape": 1001}, r"\[2, 1000\]"),
+        ({"shape": "many"}, "shape"),
+    ],
+)
+def test_parameters_that_cannot_be_used(options, message):
+    with pytest.raises(KernelError, match=message):
+        Windowed(**options)
+    if "shape" in options:
+        with pytest.raises(KernelError, match=message):
+            GammaHats(**options)
+
+
+def test_plain_data_and_copies():
+    kernel = Windowed("cosine", 0.5, np.float32(8.0))
+    config = kernel.to_config()
+    assert config == {"name": "windowed", "window": "cosine", "depth": 0.5, "shape": 8.0}
+    config.pop("name")
+    assert Windowed(**config) == kernel == pickle.loads(pickle.dumps(kernel))
+    assert GammaHats(3).to_config() == {"name": "gamma_hats", "shape": 3.0}
+    assert kernel.grids == GammaHats(8.0)
+    assert Windowed() != Laplacian()

@@ -1,0 +1,195 @@
+"""Loops of Fourier features against NumPy in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gramless.loops import trig
+
+PRECISIONS = {np.float32: 1.2e-7, np.float64: 2.3e-16}
+"""By the type, the largest error of a cosine or sine."""
+
+any_precision = pytest.mark.parametrize(("dtype", "error"), PRECISIONS.items())
+any_type = pytest.mark.parametrize("dtype", PRECISIONS)
+
+
+def paired_twin(angles: NDArray[Any]) -> NDArray[np.float64]:
+    wide = angles.astype(np.float64)
+    return np.stack([np.cos(wide), np.sin(wide)], axis=-1).reshape(len(angles), -1)
+
+
+def paired(angles: NDArray[Any], scale: float = 1.0) -> NDArray[Any]:
+    out = np.full((len(angles), 2 * angles.shape[1]), 77, angles.dtype)
+    trig.paired(angles, len(angles), angles.dtype.type(scale), out, 0, 0)
+    return out
+
+
+def cosines(angles: NDArray[Any], scale: float = 1.0) -> NDArray[Any]:
+    out = np.full(angles.shape, 77, angles.dtype)
+    trig.cosines(angles, len(angles), angles.dtype.type(scale), out, 0, 0)
+    return out
+
+
+def panels_of(weights: NDArray[Any]) -> NDArray[Any]:
+    """Cut weights (d, n) into panels, n a multiple of their width."""
+    lanes = trig.PANEL_BYTES // weights.itemsize
+    return np.ascontiguousarray(weights.T.reshape(-1, lanes, len(weights)).swapaxes(1, 2))
+
+
+# Cosines and sines.
+
+
+@any_precision
+@pytest.mark.parametrize("reach", [1e-30, 0.7, 4.0, 100.0, 1e4, 11_999.0])
+def test_cosine_and_sine(dtype: type, error: float, reach: float) -> None:
+    angles = np.linspace(-reach, reach, 40_001).astype(dtype).reshape(1, -1)
+    expected = paired_twin(angles)
+    assert np.abs(paired(angles) - expected).max() <= error
+    assert np.abs(cosines(angles) - expected[:, ::2]).max() <= error
+
+
+@any_precision
+@pytest.mark.parametrize("reach", [12_001.0, 1e5, 1e6, 1.1e6, 1e9, 1e15, 1e30])
+def test_far_angles_are_right_too(dtype: type, error: float, reach: float) -> None:
+    angles = np.random.default_rng(0).uniform(-reach, reach, (20, 101)).astype(dtype)
+    angles[3:6] = 0.5
+    expected = paired_twin(angles)
+    assert np.abs(paired(angles) - expected).max() <= error
+    assert np.abs(cosines(angles) - expected[:, ::2]).max() <= error
+
+
+@any_precision
+def test_near_whole_quarters(dtype: type, error: float) -> None:
+    quarters = (np.arange(-7000, 7000) * (np.pi / 2)).astype(dtype)
+    angles = np.stack([np.nextafter(quarters, dtype(-9e9)), quarters])
+    np.testing.assert_allclose(paired(angles), paired_twin(angles), rtol=0, atol=error)
+
+
+@any_type
+def test_a_zero_angle_is_exact_and_an_undefined_one_stays_so(dtype: type) -> None:
+    assert paired(np.zeros((1, 40), dtype)).tolist() == [[1.0, 0.0] * 40]
+    with np.errstate(invalid="ignore"):
+        undefined = paired(np.array([[np.nan, np.inf, -np.inf, 1.0]], dtype))[0]
+    assert np.isnan(undefined).tolist() == [True] * 6 + [False] * 2
+
+
+@given(st.lists(st.floats(-1e7, 1e7, width=32), min_size=1, max_size=40), st.floats(0.125, 2.0))
+def test_any_angles(values: list[float], scale: float) -> None:
+    for dtype, error in PRECISIONS.items():
+        angles = np.array([values], dtype)
+        tolerance = 2.0 * scale * error
+        scaled = float(dtype(scale))
+        expected = scaled * paired_twin(angles)
+        np.testing.assert_allclose(paired(angles, scale), expected, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(cosines(angles, scale), expected[:, ::2], rtol=0, atol=tolerance)
+
+
+@any_type
+@pytest.mark.parametrize("n", [1, 7, 16, 33])
+def test_only_what_is_asked_for_is_written(dtype: type, n: int) -> None:
+    angles = np.random.default_rng(n).normal(size=(5, 40)).astype(dtype)
+    for loop, columns in ((trig.paired, 2), (trig.cosines, 1)):
+        whole = paired(angles) if columns == 2 else cosines(angles)
+        out = np.full((9, columns * (3 + n)), 77, dtype)
+        loop(angles, 4, dtype(1.0), out, 2, 3)
+        np.testing.assert_array_equal(out[2:6, columns * 3 :], whole[:4, : columns * n])
+        out[2:6, columns * 3 :] = 77
+        assert (out == 77).all()
+
+
+@any_type
+def test_a_feature_does_not_depend_on_its_place(dtype: type) -> None:
+    angles = np.random.default_rng(1).uniform(-2e4, 2e4, 67).astype(dtype)
+    whole = paired(angles.reshape(1, -1))[0].reshape(-1, 2)
+    for a, b in ((0, 1), (1, 18), (18, 67)):
+        np.testing.assert_array_equal(paired(angles[None, a:b])[0].reshape(-1, 2), whole[a:b])
+
+
+# Projections.
+
+
+@any_type
+@pytest.mark.parametrize("n_rows", [6, 24])
+@pytest.mark.parametrize("n_inputs", [1, 3, 256, 257, 700])
+@pytest.mark.parametrize("n_panels", [1, 5])
+def test_projection(dtype: type, n_rows: int, n_inputs: int, n_panels: int) -> None:
+    rng, lanes = np.random.default_rng(n_inputs), trig.PANEL_BYTES // np.dtype(dtype).itemsize
+    rows = rng.normal(size=(n_rows, n_inputs)).astype(dtype)
+    weights = rng.normal(size=(n_inputs, n_panels * lanes)).astype(dtype)
+    starts = rng.normal(size=n_panels * lanes + 3).astype(dtype)
+    sums = np.full((n_rows, n_panels * lanes + 5), 77, dtype)
+    trig.project(rows, panels_of(weights), starts, sums)
+    expected = rows.astype(np.float64) @ weights.astype(np.float64) + starts[:-3]
+    error = 2.0 * np.finfo(dtype).eps * np.sqrt(n_inputs) * np.abs(expected).max()
+    np.testing.assert_allclose(sums[:, :-5], expected, rtol=0, atol=error)
+    assert (sums[:, -5:] == 77).all()
+
+
+@any_type
+def test_a_projection_does_not_depend_on_the_rows_beside_it(dtype: type) -> None:
+    rng, lanes = np.random.default_rng(0), trig.PANEL_BYTES // np.dtype(dtype).itemsize
+    rows = rng.normal(size=(30, 300)).astype(dtype)
+    panels = panels_of(rng.normal(size=(300, 3 * lanes)).astype(dtype))
+    starts, whole = np.ones(3 * lanes, dtype), np.empty((30, 3 * lanes), dtype)
+    trig.project(rows, panels, starts, whole)
+    for a in (1, 5, 11):
+        part = np.empty((12, 3 * lanes), dtype)
+        trig.project(rows[a : a + 12].copy(), panels, starts, part)
+        np.testing.assert_array_equal(part, whole[a : a + 12])
+
+
+@any_type
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_sparse_projection(dtype: type, index: type) -> None:
+    rng, lanes = np.random.default_rng(3), trig.PANEL_BYTES // np.dtype(dtype).itemsize
+    rows = rng.normal(size=(13, 40)) * (rng.random((13, 40)) < 0.3)
+    rows[4] = 0.0
+    weights = rng.normal(size=(40, 2 * lanes)).astype(dtype)
+    sparse = sp.csr_array(rows.astype(dtype))
+    indptr, indices = sparse.indptr.astype(index), sparse.indices.astype(index)
+    starts, sums = rng.random(2 * lanes).astype(dtype), np.full((14, 2 * lanes + 3), 77, dtype)
+    trig.project_sparse(indptr, indices, sparse.data, panels_of(weights), starts, sums)
+    expected = np.full(sums.shape, 77.0)
+    expected[:13, :-3] = rows @ weights + starts
+    np.testing.assert_allclose(sums, expected, rtol=0, atol=20 * np.finfo(dtype).eps)
+
+
+# Rows in units of the bandwidth.
+
+
+@pytest.mark.parametrize("given_as", [np.float32, np.float64])
+@any_type
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_scaled_rows(given_as: type, dtype: type, order: str) -> None:
+    rng = np.random.default_rng(4)
+    rows = np.asarray(rng.normal(size=(20, 7)).astype(given_as), order="F" if order == "F" else "C")
+    rows = rows[::2, 1:] if order == "strided" else rows
+    rows.flags.writeable = False
+    center, inverse = rng.normal(size=(2, rows.shape[1]))
+    scaled = np.full((len(rows) + 2, rows.shape[1] + 1), 77, dtype)
+    trig.scale_rows(rows, center, inverse, 1.5, scaled)
+    expected = np.clip((rows.astype(np.float64) - center) * inverse, -1.5, 1.5).astype(dtype)
+    np.testing.assert_array_equal(scaled[:-2, :-1], expected)
+    assert (scaled[-2:] == 77).all()
+    assert (scaled[:, -1] == 77).all()
+
+
+def test_large_offsets_cost_no_digits() -> None:
+    rows = 1e9 + np.arange(6.0).reshape(-1, 1) / 8
+    scaled = np.zeros((6, 1), np.float32)
+    trig.scale_rows(rows, np.array([1e9]), np.array([8.0]), 1e3, scaled)
+    assert scaled[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("inverse", [0.0, 1e-300, 1.0, 1e300])
+def test_the_largest_numbers_stay_finite(inverse: float) -> None:
+    rows, scaled = np.array([[-1.7e308], [1.7e308]]), np.zeros((2, 1), np.float32)
+    trig.scale_rows(rows, np.array([1.7e308]), np.array([inverse]), 2.0**36, scaled)
+    assert np.isfinite(scaled).all()
