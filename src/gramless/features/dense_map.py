@@ -128,7 +128,12 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
         kernel = self.check_parameters()
         self.seed_ = seed_from(self.random_state)
         self.bandwidth_ = self._bandwidth_of(X, kernel)
-        self.learn(X, kernel)
+        try:
+            self.learn(X, kernel)
+        except Exception:
+            # What was refused must not look fitted.
+            del self.bandwidth_
+            raise
 
     def _bandwidth_of(self, X: Rows, kernel: Kernel) -> NDArray[np.float64]:
         if isinstance(self.bandwidth, str):

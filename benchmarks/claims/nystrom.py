@@ -1,0 +1,198 @@
+"""Nyström features and ridge regression: ours against scikit-learn's, at equal landmarks.
+
+The same Gaussian kernel, bandwidth (half the median distance between standardised rows), number of
+uniform landmarks and alpha, no intercept, labels as numbers. scikit-learn's ``Nystroem`` and
+``Ridge`` get the rows once as float64 and once as float32. Each repeat draws other landmarks; ours
+and theirs take turns. Errors are RMSE over the targets' standard deviation on the test rows, the
+mean over repeats; seconds are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, load_sets, numeric_targets, options, parse, part_of, say
+
+from gramless.base.threads import thread_count
+from gramless.datasets import Dataset
+from gramless.features.median import median_distance
+from gramless.features.nystrom import Nystrom
+from gramless.penalties import L2
+from gramless.solvers.direct import Cholesky
+from gramless.solvers.objective import Problem
+
+SETS = ("ijcnn1",)
+LANDMARKS = (1000, 4000)
+ALPHA = 1e-6
+BANDWIDTH = 0.5
+"""In median distances between rows."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Standardised rows and numeric targets."""
+
+    X: NDArray[Any]
+    y: NDArray[np.float64]
+    X_test: NDArray[Any]
+    y_test: NDArray[np.float64]
+    bandwidth: float
+
+    @classmethod
+    def of(cls, data: Dataset) -> Table:
+        scaler = StandardScaler().fit(data.X_train.astype(np.float64))
+        X, X_test = (scaler.transform(rows) for rows in (data.X_train, data.X_test))
+        targets = numeric_targets(np.concatenate([data.y_train, data.y_test]))
+        n = len(X)
+        median_gap = median_distance(X, seed=0, metric="euclidean")
+        return cls(X, targets[:n], X_test, targets[n:], BANDWIDTH * median_gap)
+
+    def error(self, predicted: NDArray[Any]) -> float:
+        gaps = predicted.ravel() - self.y_test
+        return float(np.sqrt(np.mean(gaps**2)) / self.y_test.std())
+
+
+@dataclass
+class Contender:
+    """A way to fit and predict, and what it took so far."""
+
+    table: Table
+    n_landmarks: int
+    n_jobs: int | None
+    errors: list[float] = field(default_factory=list)
+    fit_seconds: list[float] = field(default_factory=list)
+    predict_seconds: list[float] = field(default_factory=list)
+    columns: int = 0
+
+    def run(self, seed: int) -> None:
+        started = perf_counter()
+        model = self.fit(seed)
+        fitted = perf_counter()
+        predicted = self.predict(model)
+        done = perf_counter()
+        self.fit_seconds.append(fitted - started)
+        self.predict_seconds.append(done - fitted)
+        self.errors.append(self.table.error(predicted))
+
+    def fit(self, seed: int) -> Any:
+        raise NotImplementedError
+
+    def predict(self, model: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+
+class Ours(Contender):
+    """Our features and the Gram matrix of their columns, factorised."""
+
+    def fit(self, seed: int) -> Any:
+        features = Nystrom(
+            bandwidth=self.table.bandwidth,
+            n_components=self.n_landmarks,
+            random_state=seed,
+            n_jobs=self.n_jobs,
+        )
+        problem = Problem(features.fit_rows(self.table.X), self.table.y, L2(ALPHA))
+        self.columns = problem.matrix.shape[1]
+        return features, Cholesky(n_jobs=self.n_jobs).solve(problem).weights
+
+    def predict(self, model: Any) -> NDArray[Any]:
+        features, weights = model
+        predicted: NDArray[Any] = features.rows_matrix(self.table.X_test).matvec(weights)
+        return predicted
+
+
+class Theirs(Contender):
+    """scikit-learn's features and ridge regression, rows in float64."""
+
+    dtype: type = np.float64
+
+    def fit(self, seed: int) -> Any:
+        gamma = 0.5 / self.table.bandwidth**2
+        features = Nystroem(
+            gamma=gamma, n_components=self.n_landmarks, random_state=seed, n_jobs=self.n_jobs
+        )
+        ridge = Ridge(alpha=ALPHA * len(self.table.y), fit_intercept=False)
+        self.columns = self.n_landmarks
+        X, y = (part.astype(self.dtype) for part in (self.table.X, self.table.y))
+        return make_pipeline(features, ridge).fit(X, y)
+
+    def predict(self, model: Any) -> NDArray[Any]:
+        predicted: NDArray[Any] = model.predict(self.table.X_test.astype(self.dtype))
+        return predicted
+
+
+class TheirsInSingle(Theirs):
+    """The same, rows in float32."""
+
+    dtype = np.float32
+
+
+def compare(data: Dataset, n_landmarks: int, chosen: argparse.Namespace) -> Iterator[Row]:
+    """Run all contenders in turns."""
+    kinds = {
+        "ours": Ours,
+        "scikit-learn, float64": Theirs,
+        "scikit-learn, float32": TheirsInSingle,
+    }
+    small = Table.of(part_of(data, 400, 100))
+    table = Table.of(data)
+    for kind in kinds.values():
+        kind(small, 50, chosen.jobs).run(seed=0)
+    found = {name: kind(table, n_landmarks, chosen.jobs) for name, kind in kinds.items()}
+    for repeat in range(chosen.repeats):
+        for name in list(found)[:: -1 if repeat % 2 else 1]:
+            found[name].run(seed=repeat)
+            say(
+                f"{data.name}, {n_landmarks} landmarks, {name}: {found[name].fit_seconds[-1]:.3g} s"
+            )
+    ours = found["ours"]
+    for name, own in found.items():
+        yield {
+            "data set": data.name,
+            "rows": len(table.y),
+            "inputs": table.X.shape[1],
+            "landmarks": n_landmarks,
+            "method": name,
+            "columns": own.columns,
+            "error": fmean(own.errors),
+            "error ratio": fmean(own.errors) / fmean(ours.errors),
+            "fit s": median(own.fit_seconds),
+            "times ours": median(own.fit_seconds) / median(ours.fit_seconds),
+            "predict s": median(own.predict_seconds),
+            "times ours to predict": median(own.predict_seconds) / median(ours.predict_seconds),
+        }
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser.add_argument("--landmarks", nargs="+", type=int, help="default 1000 4000")
+    chosen = parse(parser)
+    report = Report(chosen)
+    rows: list[Row] = []
+    for data in load_sets(chosen.only, chosen):
+        for n_landmarks in chosen.landmarks or ((50, 100) if chosen.quick else LANDMARKS):
+            rows.extend(compare(data, n_landmarks, chosen))
+    threads = thread_count(chosen.jobs)
+    report.add(f"Nyström and ridge, alpha {ALPHA:g}, threads of ours: {threads}", rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""Independent blocks: the exact kernel within blocks of rows, nothing between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState, stream
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.features.categories import Mask
+from gramless.features.dense_map import DenseMap
+from gramless.features.inputs import Rows, dense_columns
+from gramless.features.landmark_kernel import (
+    ROWS_AT_ONCE,
+    InputKernel,
+    Whitening,
+    dense_rows,
+    fill,
+    pivoted_cholesky,
+)
+from gramless.kernels import Kernel, KernelLike, as_kernel
+from gramless.kernels.base import FloatArray
+from gramless.matrices.block_diagonal import BlockDiagonalMatrix
+
+PartitionKind = Literal["random", "kmeans"]
+PARTITIONS: tuple[PartitionKind, ...] = ("random", "kmeans")
+
+Index = NDArray[np.intp]
+
+_CUT = 1e-12
+_MOST_LANDMARKS = 20_000
+_SAMPLE_ROWS = 2000
+_LLOYD_STEPS = 5
+
+
+class IndependentBlocks(DenseMap):
+    """The exact kernel within blocks of near rows, and 0 between blocks (Stein 2014).
+
+    ``k(x, y)`` where x and y lie in one block, else 0: a kernel too, and a linear fit is a kernel
+    machine in each block, with its own rows alone (Stein 2014, *Limitations on Low Rank
+    Approximations for Covariance Matrices of Spatial Data*; RB16's comparison, section 5.2).
+    The blocks are the leaves of a tree: rows nearer to one of two centres than to the other go one
+    way, where "nearer" is set so that both halves are of equal size. New rows go down the tree and
+    are predicted by the block where they arrive.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        Any but ``"precomputed"``.
+    bandwidth : float, array-like (n_features,) or "median", default="median"
+        In units of the inputs, one number or one an input (infinity ignores an input);
+        ``"median"`` takes the median distance between rows, in the metric of the kernel.
+    categorical : list of int or array (n_features,) of bool, default=None
+        Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
+    block_rows : int, default=1000
+        The most rows in a block, which is at least half as large; more where rows are so alike
+        that no centres part them.
+    partition : {"random", "kmeans"}, default="random"
+        The two centres of a node: random rows, or the means of 2-means clusters (Lloyd's steps on
+        at most 2,000 rows; categories of means are those of the row that they began with).
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    centres_ : array (n_nodes, 2, n_features) of float64
+        Of the tree, a complete one: node k has the children ``2 k + 1`` and ``2 k + 2``.
+    thresholds_ : array (n_nodes,)
+        Rows go left where ``|x - second|^2 - |x - first|^2``, in units of the bandwidth, is
+        at most this, less what does not depend on x.
+    landmarks_ : array (n, n_features) of float64
+        The rows of all blocks, block by block, without those that others of the block represent to
+        1e-12: equal rows are there once.
+    offsets_ : array (n_blocks + 1,) of int
+        Where each block's landmarks, and columns, begin.
+    factors_ : array (n_numbers,) of float64
+        The lower triangular Cholesky factors of the blocks' kernel matrices, row by row, one after
+        the other.
+    bandwidth_ : array (n_features,)
+    seed_ : int
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    ``fit`` takes some ``n_samples block_rows (n_features + block_rows)`` operations; it keeps ``8
+    n_samples block_rows`` bytes, the feature matrix half as much. A new row takes ``block_rows
+    (n_features + block_rows)`` operations. :meth:`transform` writes all the zeros as well:
+    prefer :meth:`feature_matrix`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> blocks = IndependentBlocks(block_rows=100, random_state=0)
+    >>> Z = blocks.fit_matrix(X)
+    >>> Z.shape, [len(rows) for rows, _, _ in Z.diagonal_blocks()]
+    ((500, 284), [63, 62, 63, 62, 63, 62, 63, 62])
+    """
+
+    size_name: ClassVar[str] = "block_rows"
+    size_unit: ClassVar[str] = "rows a block"
+
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        bandwidth: float | ArrayLike | str = "median",
+        categorical: ArrayLike | None = None,
+        block_rows: int = 1000,
+        partition: PartitionKind = "random",
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.categorical = categorical
+        self.block_rows = block_rows
+        self.partition = partition
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def check_parameters(self) -> Kernel:
+        """Return the kernel, or say which parameter cannot be used.
+
+        Raises
+        ------
+        KernelError, InputError
+        """
+        n = self.block_rows
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise InputError(
+                f"IndependentBlocks: block_rows must be an integer, at least 1; got {n!r}."
+            )
+        if self.partition not in PARTITIONS:
+            raise InputError(
+                f"IndependentBlocks: partition must be one of "
+                f"{', '.join(map(repr, PARTITIONS))}; got {self.partition!r}."
+            )
+        return as_kernel(self.kernel)
+
+    def learn(self, X: Rows, kernel: Kernel) -> None:
+        """Grow the tree and factorise each block; ``seed_`` and ``bandwidth_`` are known."""
+        n_leaves = -(-X.shape[0] // int(self.block_rows))
+        depth = int(np.ceil(np.log2(n_leaves)))
+        tree, leaves = Tree.grow(X, depth, self._metric(), self.partition, self.seed_)
+        self.centres_, self.thresholds_ = tree.centres, tree.thresholds
+        source = InputKernel(kernel, self.bandwidth_, self._metric().categorical)
+
+        def factorise(rows: Index) -> tuple[FloatArray, FloatArray]:
+            landmarks = np.unique(dense_rows(X[rows]), axis=0)
+            _check_size(len(landmarks), int(self.block_rows))
+            if len(rows) == 0:
+                return landmarks, np.empty((0, 0))
+            factor, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), _CUT)
+            return landmarks[kept], factor
+
+        with one_blas_thread():
+            learned = map_blocks(factorise, [(rows,) for rows in leaves], self.n_jobs)
+        self.landmarks_ = np.concatenate([landmarks for landmarks, _ in learned])
+        self.offsets_ = np.cumsum([0, *(len(landmarks) for landmarks, _ in learned)])
+        self.factors_ = np.concatenate([factor.ravel() for _, factor in learned])
+
+    def compute(self, X: Rows, out: NDArray[Any]) -> None:
+        """Write the features of a block of validated rows into ``out``, zeros and all."""
+        out[...] = 0.0
+        for rows, columns, block in self._matrix(X, out.dtype, 1).diagonal_blocks():
+            out[rows, columns] = block
+
+    def rows_matrix(self, X: Rows) -> BlockDiagonalMatrix:  # type: ignore[override]
+        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        with one_blas_thread():
+            return self._matrix(X, np.dtype(np.float32), self.n_jobs)
+
+    def _matrix(self, X: Rows, dtype: np.dtype[Any], n_jobs: int | None) -> BlockDiagonalMatrix:
+        tree = Tree(self.centres_, self.thresholds_, self._metric())
+        kernel = self.check_parameters()
+        source = InputKernel(kernel, self.bandwidth_, tree.metric.categorical)
+        sizes = np.diff(self.offsets_)
+        ends = np.cumsum(sizes**2)
+
+        def represent(k: int, rows: Index) -> tuple[Index, NDArray[Any]]:
+            size = int(sizes[k])
+            block = np.empty((len(rows), size))
+            if len(rows):
+                landmarks = self.landmarks_[self.offsets_[k] : self.offsets_[k + 1]]
+                factor = self.factors_[ends[k] - size**2 : ends[k]].reshape(size, size)
+                fill(source.by_differences(landmarks), X[rows], block)
+                Whitening(factor, np.float64)(block)
+            return rows, block.astype(dtype, copy=False)
+
+        parts = map_blocks(represent, list(enumerate(tree.leaves(X))), n_jobs)
+        return BlockDiagonalMatrix(parts, X.shape[0], self.n_jobs)
+
+    def _metric(self) -> Metric:
+        return Metric(self.bandwidth_, self._mask(self.bandwidth_[None, :]))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.offsets_[-1])
+
+
+def _check_size(n_landmarks: int, block_rows: int) -> None:
+    if n_landmarks > max(_MOST_LANDMARKS, 2 * block_rows):
+        raise InputError(
+            f"IndependentBlocks: {n_landmarks:,} different rows lie in one block, since they are "
+            "equally near to any two centres. Use Nystrom, or RandomBinning."
+        )
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Squared Euclidean distance over the bandwidth, up to a factor; categories are 1 apart."""
+
+    bandwidth: FloatArray
+    categorical: Mask
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Of squared differences in each input; 1 for the smallest bandwidth, 0 for infinite."""
+        finite = np.isfinite(self.bandwidth)
+        smallest = self.bandwidth.min(where=finite, initial=np.finfo(np.float64).max)
+        return np.square(np.where(finite, smallest / self.bandwidth, 0.0))
+
+    def leaning(self, X: Rows, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Return by how much rows are nearer to the first point than to the second.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features) or CSR
+        first, second : array (n_features,)
+
+        Returns
+        -------
+        array (n_samples,)
+            ``|x - first|^2 - |x - second|^2``, less what does not depend on x: the lower,
+            the nearer. The same for a row whatever rows are beside it.
+        """
+        slope = np.where(self.categorical, 0.0, 2.0 * (second - first) * self.weights)
+        sparse: Any = X
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(sparse):
+                leaning = np.asarray(sparse @ slope, np.float64)
+            else:
+                leaning = ((dense_rows(X) - 0.5 * (first + second)) * slope).sum(axis=1)
+        for j, column in dense_columns(X, self.categorical):
+            apart = (column != first[j]).astype(np.float64) - (column != second[j])
+            leaning += apart * self.weights[j]
+        return leaning
+
+    def squares(self, X: FloatArray, point: FloatArray) -> FloatArray:
+        """Return the squared distances of dense rows from a point."""
+        gaps = X - point
+        gaps[:, self.categorical] = gaps[:, self.categorical] != 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.square(gaps) @ self.weights
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A complete binary tree that parts rows by the nearer of two centres, node by node."""
+
+    centres: FloatArray
+    thresholds: FloatArray
+    metric: Metric
+
+    @classmethod
+    def grow(
+        cls, X: Rows, depth: int, metric: Metric, kind: PartitionKind, seed: int
+    ) -> tuple[Tree, list[Index]]:
+        """Choose centres and thresholds such that leaves are of equal size.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features) or CSR
+        depth : int
+        metric : Metric
+        kind : {"random", "kmeans"}
+        seed : int
+
+        Returns
+        -------
+        tree : Tree
+        leaves : list of array of int
+            The rows of each.
+
+        Examples
+        --------
+        >>> metric = Metric(np.ones(1), np.zeros(1, bool))
+        >>> X = np.array([[0.0], [7.0], [1.0], [8.0]])
+        >>> tree, leaves = Tree.grow(X, 1, metric, "kmeans", seed=0)
+        >>> sorted(leaf.tolist() for leaf in leaves)
+        [[0, 2], [1, 3]]
+        """
+        n_nodes = 2**depth - 1
+        tree = cls(np.zeros((n_nodes, 2, X.shape[1])), np.full(n_nodes, np.inf), metric)
+        leaves = [np.arange(X.shape[0])]
+        for level in range(depth):
+            for k, rows in enumerate(leaves):
+                node = 2**level - 1 + k
+                if len(rows) > 1:
+                    generator = stream(seed, "partition", node)
+                    tree.centres[node] = _two_centres(X, rows, metric, kind, generator)
+                    tree.thresholds[node] = _halving(tree._leaning(X, rows, node))
+            leaves = tree._parted(X, leaves, level)
+        return tree, leaves
+
+    def leaves(self, X: Rows) -> list[Index]:
+        """Return which rows arrive at each leaf, in order."""
+        leaves = [np.arange(X.shape[0])]
+        for level in range(len(self.thresholds).bit_length()):
+            leaves = self._parted(X, leaves, level)
+        return leaves
+
+    def _parted(self, X: Rows, groups: list[Index], level: int) -> list[Index]:
+        children = []
+        for k, rows in enumerate(groups):
+            node = 2**level - 1 + k
+            left = self._leaning(X, rows, node) <= self.thresholds[node]
+            children += [rows[left], rows[~left]]
+        return children
+
+    def _leaning(self, X: Rows, rows: Index, node: int) -> FloatArray:
+        first, second = self.centres[node]
+        leaning = np.empty(len(rows))
+        for a, b in row_blocks(len(rows), ROWS_AT_ONCE):
+            leaning[a:b] = self.metric.leaning(X[rows[a:b]], first, second)
+        return leaning
+
+
+def _two_centres(
+    X: Rows, rows: Index, metric: Metric, kind: PartitionKind, generator: np.random.Generator
+) -> FloatArray:
+    """Return two different rows of some, or the means of two clusters of them."""
+    sample = dense_rows(X[generator.permutation(rows)[:_SAMPLE_ROWS]])
+    squares = metric.squares(sample, sample[0])
+    different = squares > 0.0
+    if not different.any():
+        return sample[[0, 0]]
+    if kind == "random":
+        return sample[[0, int(np.argmax(different))]]
+    drawn = generator.random() * squares.sum()
+    second = min(int(np.searchsorted(np.cumsum(squares), drawn)), len(sample) - 1)
+    centres = sample[[0, second]]
+    for _ in range(_LLOYD_STEPS):
+        nearer = metric.squares(sample, centres[0]) <= metric.squares(sample, centres[1])
+        for centre, members in zip(centres, (nearer, ~nearer), strict=True):
+            if members.any():
+                mean = sample[members].mean(axis=0)
+                centre[~metric.categorical] = mean[~metric.categorical]
+    return centres
+
+
+def _halving(leaning: FloatArray) -> float:
+    """Return the threshold that parts numbers into halves as equal as ties allow."""
+    ordered = np.sort(leaning)
+    n = len(ordered)
+    middle = ordered[n // 2]
+    below, upto = (int(np.searchsorted(ordered, middle, side)) for side in ("left", "right"))
+    cut = min((below, upto), key=lambda place: abs(place - (n + 1) // 2) if 0 < place < n else n)
+    if not 0 < cut < n:
+        return float(np.inf)
+    low, high = ordered[cut - 1], ordered[cut]
+    between = low + 0.5 * (high - low)
+    return float(between if low <= between < high else low)

@@ -1,0 +1,186 @@
+"""Features whose inner products are the kernel itself."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.features.inputs import Rows
+from gramless.features.landmark_kernel import ROWS_AT_ONCE, InputKernel, Values
+from gramless.features.nystrom import LandmarkMap, LandmarkMatrix, Nystrom
+from gramless.kernels import Kernel, KernelLike
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.slabs import SlabMatrix
+
+_CUT = 1e-12
+
+
+class ExactKernel(LandmarkMap):
+    """Features whose inner products are the kernel matrix of the training rows, exactly.
+
+    ``Z Z' = K``: the rows of the Cholesky factor of the kernel matrix. A linear fit on them is
+    the fit of the kernel machine itself, the reference that all approximations are
+    measured by. New rows get the features that give their kernel values with every
+    training row.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        Any; ``"precomputed"`` for rows of kernel values with the training rows.
+    bandwidth : float, array-like (n_features,) or "median", default="median"
+        In units of the inputs, one number or one an input (infinity ignores an input);
+        ``"median"`` takes the median distance between rows, in the metric of the kernel.
+    categorical : list of int or array (n_features,) of bool, default=None
+        Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
+    max_rows : int, default=20_000
+        More are refused. 20,000 take 7 GB and some minutes.
+    random_state : int, RandomState or None, default=None
+        Of the pairs of rows whose distances make the median.
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    landmarks_ : array (n, n_features) of float64
+        The training rows, each the one that those before represent worst, without those
+        that the others represent to 1e-12: equal rows are there once. For a precomputed kernel the
+        numbers (n,) of the columns.
+    indices_ : array (n,) of int
+        Which rows they are.
+    factor_ : array (n, n) of float64
+        Lower triangular ``C`` with ``C C'`` their kernel matrix.
+    whitening_ : array (n, n)
+        The inverse of ``factor_.T``, written down anew each time it is asked for.
+    single_ : bool
+        False: everything is computed in float64.
+    bandwidth_ : array (n_features,)
+    seed_ : int
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Raises
+    ------
+    InputError
+        In ``fit``, if there are more than ``max_rows`` rows.
+
+    Notes
+    -----
+    ``fit`` takes ``n_samples**2 n_features + n_samples**3 / 3`` operations and ``16
+    n_samples**2`` bytes, :meth:`fit_matrix` no more (it holds the factor's rows); the
+    features of a new row take ``n_samples (n_features + n_samples)`` operations, its prediction
+    only ``n_samples n_features``. Source: any text on Gaussian processes, such as Rasmussen &
+    Williams 2006, Algorithm 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless.kernels import Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> Z = ExactKernel(bandwidth=2.0).fit_transform(X)
+    >>> bool(np.abs(Z @ Z.T - Gaussian().gram(X, bandwidth=2.0)).max() < 1e-10)
+    True
+    """
+
+    size_name: ClassVar[str] = "max_rows"
+    size_unit: ClassVar[str] = "rows"
+
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        bandwidth: float | ArrayLike | str = "median",
+        categorical: ArrayLike | None = None,
+        max_rows: int = 20_000,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.categorical = categorical
+        self.max_rows = max_rows
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def check_parameters(self) -> Kernel:
+        """Return the kernel, or say which parameter cannot be used.
+
+        Raises
+        ------
+        KernelError, InputError
+        """
+        n = self.max_rows
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise InputError(f"ExactKernel: max_rows must be an integer, at least 1; got {n!r}.")
+        return super().check_parameters()
+
+    def learn(self, X: Rows, kernel: Kernel) -> None:
+        """Factorise the kernel matrix; ``seed_`` and ``bandwidth_`` are known."""
+        if X.shape[0] > self.max_rows:
+            raise InputError(
+                f"ExactKernel: {X.shape[0]:,} rows, and max_rows is {self.max_rows:,}: the kernel "
+                "matrix grows with their square. Use Nystrom, RandomFourier or RandomBinning, "
+                "or raise max_rows."
+            )
+        source = self._source(kernel)
+        landmarks = source.landmarks(X, np.arange(X.shape[0]))
+        with one_blas_thread():
+            self.indices_ = self._whiten(X, source, landmarks, _CUT)
+            self._ready()
+
+    def fit_rows(self, X: Rows) -> SlabMatrix:
+        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        self._fit_checked(X)
+        features = np.empty((X.shape[0], self._n_features_out))
+        features[self.indices_] = self.factor_
+        others = np.setdiff1d(np.arange(X.shape[0]), self.indices_)
+
+        def represent(a: int, b: int) -> None:
+            block = np.empty((b - a, features.shape[1]))
+            self.compute(X[others[a:b]], block)
+            features[others[a:b]] = block
+
+        with one_blas_thread():
+            map_blocks(represent, row_blocks(len(others), ROWS_AT_ONCE), self.n_jobs)
+        return DenseMatrix(features, self.n_jobs)
+
+    def rows_matrix(self, X: Rows) -> SlabMatrix:
+        """Do as :meth:`feature_matrix` on rows that are validated already, in float64."""
+        return LandmarkMatrix(X, self, np.float64)
+
+    def sketch(self, most: int) -> Any:
+        """Return unfitted Nyström features of the same kernel, to search on samples with.
+
+        Parameters
+        ----------
+        most : int
+            Landmarks.
+
+        Returns
+        -------
+        Nystrom
+
+        Examples
+        --------
+        >>> ExactKernel("laplacian", bandwidth=3.0).sketch(500)
+        Nystrom(bandwidth=3.0, kernel='laplacian', n_components=500)
+        """
+        return Nystrom(
+            self.kernel,
+            bandwidth=self.bandwidth,
+            categorical=self.categorical,
+            n_components=min(most, self.max_rows),
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
+
+    def _values(self) -> Values:
+        source = self._source(self.check_parameters())
+        if isinstance(source, InputKernel):
+            return source.by_differences(self.landmarks_)
+        return source.towards(self.landmarks_)

@@ -1,0 +1,293 @@
+"""The kernel between rows and landmarks, and the features that whitening makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+from scipy.linalg import lapack, solve_triangular
+from scipy.spatial.distance import cdist
+
+from gramless.base.errors import InputError, KernelError
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.features.categories import Mask
+from gramless.features.inputs import Rows
+from gramless.kernels import Kernel, RadialKernel
+from gramless.kernels.base import FloatArray
+
+Values = Callable[[Rows], FloatArray]
+"""Kernel values between a few rows and fixed landmarks, (m, n_landmarks)."""
+
+ROWS_AT_ONCE = 1024
+_STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
+_NEAR = 2.0**-16
+_PANEL = 128
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """A kernel that is known by its values alone: rows hold them, with every training row."""
+
+    name: ClassVar[str] = "precomputed"
+    no_binning_because: ClassVar[str] = "only its values between rows are known"
+    no_fourier_because: ClassVar[str] = "only its values between rows are known"
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Raise ``KernelError``: there is no distance."""
+        raise KernelError("a precomputed kernel has no profile: only its values are known.")
+
+
+class RowKernel(Protocol):
+    """A kernel between rows, at its bandwidth."""
+
+    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return some of the training rows, as if there were no others."""
+
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Return some of the training rows as landmarks."""
+
+    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
+        """Return the landmarks' kernel matrix, a new array, with no rounding that is avoidable."""
+
+    def towards(self, landmarks: NDArray[Any]) -> Values:
+        """Return the function from rows to their kernel values with landmarks."""
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return the kernel of each training row with itself."""
+
+
+@dataclass(frozen=True)
+class InputKernel:
+    """A kernel of the inputs; landmarks are rows (n, n_inputs) of float64."""
+
+    kernel: Kernel
+    bandwidth: FloatArray
+    categorical: Mask
+
+    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return some rows."""
+        return X[index]
+
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Return some rows."""
+        return dense_rows(X[index])
+
+    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
+        """Return the values that ``Kernel.gram`` has."""
+        values, gram = self.by_differences(landmarks), np.empty((len(landmarks), len(landmarks)))
+        blocks = row_blocks(len(landmarks), ROWS_AT_ONCE)
+        map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
+        return gram
+
+    def towards(self, landmarks: NDArray[Any]) -> Values:
+        """Return values from matrix products where the kernel is one of the distance."""
+        if isinstance(self.kernel, RadialKernel) and not self.categorical.any():
+            return RadialValues(self.kernel, landmarks, self.bandwidth)
+        return self.by_differences(landmarks)
+
+    def by_differences(self, landmarks: NDArray[Any]) -> Values:
+        """Return the values that ``Kernel.gram`` has."""
+        return lambda X: self.kernel.gram(
+            dense_rows(X), landmarks, bandwidth=self.bandwidth, categorical=self.categorical
+        )
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return ones."""
+        return np.ones(X.shape[0])
+
+
+@dataclass(frozen=True)
+class GivenKernel:
+    """A precomputed kernel; landmarks are numbers (n,) of columns."""
+
+    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return some rows and the same columns."""
+        return X[index][:, index]
+
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Return the numbers."""
+        return np.asarray(index)
+
+    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
+        """Return some rows and columns."""
+        if sp.issparse(X):
+            return dense_rows(X[landmarks][:, landmarks])
+        return X[np.ix_(landmarks, landmarks)].astype(np.float64, copy=False)
+
+    def towards(self, landmarks: NDArray[Any]) -> Values:
+        """Return the function that takes some columns."""
+        return lambda X: dense_rows(X[:, landmarks])
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return the diagonal."""
+        return np.asarray(X.diagonal(), np.float64)
+
+
+class RadialValues:
+    """Values of a kernel of the Euclidean distance, by matrix products.
+
+    ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses the digits that ``|x|`` is larger by. Rows are
+    measured from the landmarks' mean, and those with a landmark so near that more than about six
+    digits would go are measured by their differences: squared distances are right to 1e-10 of
+    themselves.
+
+    Parameters
+    ----------
+    kernel : RadialKernel
+    landmarks : array (n, n_inputs)
+    bandwidth : array (n_inputs,)
+        Infinite ones ignore an input.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Matern
+    >>> values = RadialValues(Matern(nu=0.5), np.array([[0.0, 0.0]]), np.array([5.0, 5.0]))
+    >>> values(np.array([[3.0, 4.0], [0.0, 0.0]])).round(4)
+    array([[0.3679],
+           [1.    ]])
+    """
+
+    def __init__(
+        self, kernel: RadialKernel, landmarks: NDArray[Any], bandwidth: FloatArray
+    ) -> None:
+        self.kernel = kernel
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.inverse = 1.0 / bandwidth
+            self.centre = landmarks.mean(axis=0) if len(landmarks) else np.zeros(len(bandwidth))
+            self.landmarks = (landmarks - self.centre) * self.inverse
+            self.squares = np.einsum("ij,ij->i", self.landmarks, self.landmarks)
+        self.factors = np.ascontiguousarray(-2.0 * self.landmarks.T)
+
+    def __call__(self, X: Rows) -> FloatArray:
+        """Return the kernel values of rows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values, own = self._products(X)
+            for a, b in row_blocks(len(own), _strip(values.shape[1])):
+                self._finish(X[a:b], own[a:b], values[a:b])
+        return values
+
+    def _finish(self, X: Rows, own: FloatArray, squares: FloatArray) -> None:
+        """Turn products of a few rows into kernel values, in place."""
+        squares += own[:, None]
+        squares += self.squares
+        doubtful = ~(squares.min(axis=1, initial=np.inf) >= _NEAR * own)
+        if doubtful.any():
+            rows = (dense_rows(X[doubtful]) - self.centre) * self.inverse
+            squares[doubtful] = cdist(rows, self.landmarks, "sqeuclidean")
+        squares[...] = self.kernel.profile(np.sqrt(squares, out=squares))
+
+    def _products(self, X: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return ``-2 x'l`` and ``|x|^2``."""
+        sparse: Any = X
+        if not sp.issparse(sparse):
+            rows = (X - self.centre) * self.inverse
+            return rows @ self.factors, np.einsum("ij,ij->i", rows, rows)
+        scaled = sp.csr_array(sparse.multiply(self.inverse[None, :]))
+        centre = self.centre * self.inverse
+        own = scaled.power(2).sum(axis=1) - 2.0 * (scaled @ centre) + centre @ centre
+        return scaled @ self.factors - centre @ self.factors, own
+
+
+class Whitening:
+    """``z = L^-1 k`` in place, for a lower triangular ``L``: whitened kernel values of rows.
+
+    Forward substitution in panels of 128 columns, which is matrix products but for the
+    inverses of the diagonal blocks: n**2 operations a row.
+
+    Parameters
+    ----------
+    factor : array (n, n)
+        Lower triangular, its diagonal not 0.
+    dtype : float32 or float64
+        Of the blocks that it is called with.
+
+    Examples
+    --------
+    >>> k = np.array([[1.0, 0.5]])
+    >>> Whitening(np.array([[1.0, 0.0], [0.5, 0.5]]), np.float64)(k)
+    >>> k
+    array([[1., 0.]])
+    """
+
+    def __init__(self, factor: FloatArray, dtype: DTypeLike) -> None:
+        self.panels = row_blocks(len(factor), _PANEL)
+        self.inverses = [
+            solve_triangular(factor[a:b, a:b], np.eye(b - a), lower=True).T.astype(dtype)
+            for a, b in self.panels
+        ]
+        self.factor = np.ascontiguousarray(factor, dtype)
+
+    def __call__(self, block: NDArray[Any]) -> None:
+        """Write features over the kernel values (m, n) of some rows."""
+        for (a, b), inverse in zip(self.panels, self.inverses, strict=True):
+            if a:
+                block[:, a:b] -= block[:, :a] @ self.factor[a:b, :a].T
+            block[:, a:b] = block[:, a:b] @ inverse
+
+
+def fill(values: Values, X: Rows, out: NDArray[Any]) -> None:
+    """Write the kernel values of rows into ``out``, in its precision, some rows at a time."""
+    # Products of few rows are slow; all else is quicker where what it touches stays in a cache.
+    numbers = _TILE_NUMBERS if isinstance(values, RadialValues) else _STRIP_NUMBERS
+    for a, b in row_blocks(X.shape[0], _strip(out.shape[1], numbers)):
+        out[a:b] = values(X[a:b])
+
+
+def _strip(n_columns: int, numbers: int = _STRIP_NUMBERS) -> int:
+    return max(1, numbers // max(1, n_columns))
+
+
+def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return a factor of a kernel matrix of as few of its rows as represent all.
+
+    Rows are taken one by one, each time the one that those before represent worst, until no
+    kernel value of a row with itself is short of ``cut``: LAPACK's ``pstrf`` (Higham 2002,
+    *Accuracy and Stability of Numerical Algorithms*, section 10.3).
+
+    Parameters
+    ----------
+    gram : array (n, n), C-contiguous
+        Written over.
+    cut : float
+        In units of the largest number on the diagonal.
+
+    Returns
+    -------
+    factor : array (rank, rank)
+        Lower triangular; ``factor @ factor.T`` is the kernel matrix of the rows kept.
+    kept : array (rank,) of int
+        Their numbers. What they leave of the kernel matrix has no entry above ``cut``.
+
+    Raises
+    ------
+    InputError
+        If no number on the diagonal is above 0.
+
+    Notes
+    -----
+    n * rank**2 operations at most; n**2 numbers over those given.
+
+    Examples
+    --------
+    >>> factor, kept = pivoted_cholesky(np.array([[1.0, 1.0], [1.0, 1.0]]), 1e-9)
+    >>> factor, kept
+    (array([[1.]]), array([0]))
+    """
+    largest = float(gram.diagonal().max(initial=0.0))
+    if not largest > 0.0:
+        raise InputError(
+            "the kernel matrix has nothing above 0 on its diagonal: it is no kernel matrix of "
+            "rows that differ from zero."
+        )
+    factor, order, rank, _ = lapack.dpstrf(gram.T, tol=cut * largest, lower=1, overwrite_a=1)
+    return np.tril(factor[:rank, :rank]), order[:rank].astype(np.intp) - 1
+
+
+def dense_rows(X: Rows) -> FloatArray:
+    """Return rows as a C-contiguous array of float64, itself where it is one."""
+    dense: Any = X
+    return np.ascontiguousarray(dense.toarray() if sp.issparse(dense) else dense, np.float64)

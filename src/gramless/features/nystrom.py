@@ -1,0 +1,343 @@
+"""Nyström features: the kernel with some landmarks, whitened."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.linalg import solve_triangular
+
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.features.dense_map import DenseMap
+from gramless.features.inputs import Rows
+from gramless.features.landmark_kernel import (
+    GivenKernel,
+    InputKernel,
+    Precomputed,
+    RowKernel,
+    Values,
+    Whitening,
+    fill,
+    pivoted_cholesky,
+)
+from gramless.features.landmarks import LANDMARKS, LandmarkKind, choose_landmarks
+from gramless.kernels import Kernel, KernelLike, as_kernel
+from gramless.matrices.base import Vector, into, operand
+from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.slabs import SlabMatrix
+
+_CUT = 2.0**-21
+_MOST_NOISE = 1e-3
+_ROWS_MEASURED = 256
+_VALUES_KEPT = 1 << 25
+
+
+class LandmarkMap(DenseMap):
+    """What maps to whitened kernel values share: ``z(x) = L^-1 k(landmarks, x)``.
+
+    Attributes
+    ----------
+    landmarks_ : array (n, n_features) of float64
+        Numbers (n,) of columns for a precomputed kernel.
+    factor_ : array (n, n) of float64
+        The lower triangular ``L`` with ``L L'`` the kernel matrix of the landmarks.
+    single_ : bool
+        Whether features of float32 are computed in float32 throughout.
+    """
+
+    landmarks_: NDArray[Any]
+    factor_: NDArray[np.float64]
+    single_: bool
+
+    def check_parameters(self) -> Kernel:
+        """Return the kernel, or say which parameter cannot be used."""
+        if not (isinstance(self.kernel, str) and self.kernel == Precomputed.name):
+            return as_kernel(self.kernel)
+        if self.categorical is not None or not isinstance(self.bandwidth, str):
+            raise InputError(
+                f"{type(self).__name__}: kernel='precomputed' takes kernel values for rows: leave "
+                "out 'bandwidth' and 'categorical'."
+            )
+        return Precomputed()
+
+    def compute(self, X: Rows, out: NDArray[Any]) -> None:
+        """Write the features of a block of validated rows into ``out``, in its precision."""
+        narrow = out.dtype == np.float32
+        values, whitenings = self._ready()
+        block = np.empty(out.shape) if narrow and not self.single_ else out
+        fill(values, X, block)
+        whitenings[block.dtype.char](block)
+        if block is not out:
+            out[...] = block
+
+    @property
+    def whitening_(self) -> NDArray[np.float64]:
+        """The inverse of ``factor_.T``: ``k(X, landmarks) @ whitening_`` are the features."""
+        return solve_triangular(self.factor_, np.eye(len(self.factor_)), lower=True).T
+
+    def at_landmarks(self, weights: Vector) -> Vector:
+        """Return weights of landmarks that predict as weights of features do.
+
+        Parameters
+        ----------
+        weights : array (n,) or (n, K)
+            Of the features.
+
+        Returns
+        -------
+        array (n,) or (n, K)
+            ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``.
+        """
+        return solve_triangular(self.factor_, weights, lower=True, trans="T")
+
+    def _source(self, kernel: Kernel) -> RowKernel:
+        if isinstance(kernel, Precomputed):
+            return GivenKernel()
+        mask = self._mask(self.bandwidth_[None, :])
+        return InputKernel(kernel, self.bandwidth_, mask)
+
+    def _values(self) -> Values:
+        return self._source(self.check_parameters()).towards(self.landmarks_)
+
+    def _ready(self) -> tuple[Values, dict[Any, Whitening]]:
+        # No part of the state: models read from a file make it when they need it.
+        if "_made" not in self.__dict__:
+            kinds = ("d", "f") if self.single_ else ("d",)
+            whitenings = {kind: Whitening(self.factor_, kind) for kind in kinds}
+            self._made = self._values(), whitenings
+        return self._made
+
+    def _whiten(
+        self, X: Rows, source: RowKernel, landmarks: NDArray[Any], cut: float
+    ) -> NDArray[np.intp]:
+        """Learn from landmarks, dropping those that others represent; return which are kept."""
+        self.__dict__.pop("_made", None)
+        self.factor_, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), cut)
+        self.landmarks_, self.single_ = landmarks[kept], False
+        return kept
+
+    def _bandwidth_of(self, X: Rows, kernel: Kernel) -> NDArray[np.float64]:
+        if not isinstance(kernel, Precomputed):
+            return super()._bandwidth_of(X, kernel)
+        if X.shape[0] != X.shape[1]:
+            raise InputError(
+                f"{type(self).__name__}: kernel='precomputed' is fitted to the kernel matrix of "
+                f"the training rows, which is square; got shape {X.shape}."
+            )
+        return np.ones(X.shape[1])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.factor_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in super().__getstate__().items() if key != "_made"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == Precomputed.name
+        return tags
+
+
+class Nystrom(LandmarkMap):
+    """Nyström features: inner products ``k(x, L) k(L, L)^+ k(L, y)`` for landmarks L.
+
+    The kernel seen through some rows, the landmarks (Williams & Seeger 2001, *Using the Nyström
+    Method to Speed Up Kernel Machines*). The inner product of two rows is never further from
+    their kernel value than rows in between allow: for a row x it is short of ``k(x, x)`` by the
+    squared distance of x from the span of the landmarks, and exact for landmarks.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        Any; ``"precomputed"`` for rows of kernel values: ``fit`` takes the square matrix
+        of the training rows, whose columns are the landmarks to choose from, and new rows have
+        their values with all training rows.
+    bandwidth : float, array-like (n_features,) or "median", default="median"
+        In units of the inputs, one number or one an input (infinity ignores an input);
+        ``"median"`` takes the median distance between rows, in the metric of the kernel.
+    categorical : list of int or array (n_features,) of bool, default=None
+        Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
+    n_components : int, default=1000
+        Landmarks; all rows where there are fewer. Those that the others represent, to 5e-7
+        of the kernel, are dropped: there are fewer columns then.
+    landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
+        Random rows; the means of clusters of rows, in units of the bandwidth, found from rows far
+        apart (with categories or a precomputed kernel these rows themselves; at most 10,000
+        rows or 4 a landmark are looked at); or rows drawn by approximate ridge leverage
+        scores, likely ones that the others do not represent.
+    random_state : int, RandomState or None, default=None
+        With ``"uniform"``, raising ``n_components`` keeps the earlier landmarks.
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    landmarks_ : array (n, n_features) of float64
+        Those kept, each the one that those before represent worst. For a precomputed kernel the
+        numbers (n,) of the columns.
+    indices_ : array (n,) of int or None
+        The rows that they are; None for means.
+    factor_ : array (n, n) of float64
+        Lower triangular ``C`` with ``C C'`` the kernel matrix of the landmarks.
+    whitening_ : array (n, n)
+        ``W``, the inverse of ``factor_.T``, written down anew each time it is asked for: the
+        features are ``k(X, landmarks_) W``.
+    single_ : bool
+        Whether features of float32 are computed in float32 throughout: where rounding is less
+        than a thousandth of them, the mean over features of its share in their squares, as
+        256 rows show. Otherwise they are computed in float64 and rounded once.
+    bandwidth_ : array (n_features,)
+    seed_ : int
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    ``fit`` takes ``n**2 (n_features + n)`` operations and ``24 n**2`` bytes (``32 n**2``
+    where ``single_``), and what the choice of landmarks takes: by clusters 3, by leverage up to 512
+    kernel values a row and landmark, or row. A row's features take n kernel values and ``n**2``
+    operations, and ``matvec`` of :meth:`feature_matrix` only the former. Their inner
+    products are short of the kernel, never above: ``Z Z' <= K`` in the order of positive
+    matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> nystrom = Nystrom(bandwidth=2.0, n_components=100, random_state=0)
+    >>> Z = nystrom.fit_transform(X)
+    >>> exact = np.exp(-np.sum((X[0] - X[1]) ** 2) / (2 * 2.0**2))
+    >>> bool(abs(Z[0] @ Z[1] - exact) < 1e-3), Z.shape[1] <= 100
+    (True, True)
+    """
+
+    size_unit: ClassVar[str] = "landmarks"
+
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        bandwidth: float | ArrayLike | str = "median",
+        categorical: ArrayLike | None = None,
+        n_components: int = 1000,
+        landmarks: LandmarkKind = "uniform",
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.categorical = categorical
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def check_parameters(self) -> Kernel:
+        """Return the kernel, or say which parameter cannot be used.
+
+        Raises
+        ------
+        KernelError, InputError
+        """
+        n = self.n_components
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise InputError(f"Nystrom: n_components must be an integer, at least 1; got {n!r}.")
+        if self.landmarks not in LANDMARKS:
+            raise InputError(
+                f"Nystrom: landmarks must be one of {', '.join(map(repr, LANDMARKS))}; got "
+                f"{self.landmarks!r}."
+            )
+        return super().check_parameters()
+
+    def learn(self, X: Rows, kernel: Kernel) -> None:
+        """Choose landmarks and whiten; ``seed_`` and ``bandwidth_`` are known."""
+        source, n = self._source(kernel), int(self.n_components)
+        with one_blas_thread():
+            chosen = choose_landmarks(self.landmarks, X, source, n, self.seed_, self.n_jobs)
+            kept = self._whiten(X, source, chosen.points, _CUT)
+            self.indices_ = None if chosen.index is None else chosen.index[kept]
+            self.single_ = self._single_is_enough(X)
+            self._ready()
+
+    def fit_rows(self, X: Rows) -> SlabMatrix:
+        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        self._fit_checked(X)
+        return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
+
+    def rows_matrix(self, X: Rows) -> SlabMatrix:
+        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        return LandmarkMatrix(X, self)
+
+    def _single_is_enough(self, X: Rows) -> bool:
+        """Tell whether features computed in float32 are hardly made of rounding."""
+        sample = X[:: max(1, X.shape[0] // _ROWS_MEASURED)][:_ROWS_MEASURED]
+        wide = np.empty((sample.shape[0], len(self.factor_)))
+        fill(self._values(), sample, wide)
+        narrow = wide.astype(np.float32)
+        for block in (wide, narrow):
+            Whitening(self.factor_, block.dtype)(block)
+        noise = np.square(narrow - wide).sum(axis=0)
+        all_of_it = np.maximum(noise + np.square(wide).sum(axis=0), np.finfo(np.float64).tiny)
+        return bool(np.mean(noise / all_of_it) <= _MOST_NOISE)
+
+
+class LandmarkMatrix(ComputedMatrix):
+    """Nyström features of rows to predict for: ``Z @ w`` needs kernel values alone.
+
+    Parameters
+    ----------
+    rows : array (n_rows, n_inputs) or CSR
+    nystrom : LandmarkMap
+    dtype : float32 or float64, default=float32
+        Of the features.
+
+    Notes
+    -----
+    ``matvec`` is ``k(rows, landmarks) @ nystrom.at_landmarks(w)`` in float64, where features would
+    take n_columns**2 operations a row more; kernel values are kept for the next one where there
+    are at most 32 million. All else is as in :class:`ComputedMatrix`.
+    """
+
+    def __init__(self, rows: Rows, nystrom: LandmarkMap, dtype: DTypeLike = np.float32) -> None:
+        n_columns, n_jobs = nystrom._n_features_out, nystrom.n_jobs
+        super().__init__(rows, nystrom.compute, n_columns, dtype=dtype, n_jobs=n_jobs)
+        self.nystrom = nystrom
+        self._values: NDArray[np.float64] | None = None
+
+    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z @ w``: (D,) or (D, K) to (N,) or (N, K)."""
+        w = operand(self, w, self.shape[1], "w")
+        result = np.empty((self.shape[0], *w.shape[1:]))
+        with one_blas_thread():
+            at_landmarks = self.nystrom.at_landmarks(w)
+            known = self._known()
+
+            def respond(a: int, b: int) -> None:
+                block = self._computed_values(a, b) if known is None else known[a:b]
+                np.matmul(block, at_landmarks, out=result[a:b])
+
+            map_blocks(respond, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+        return into(self, out, result)
+
+    def _known(self) -> NDArray[np.float64] | None:
+        """Return the kernel values if they are few enough to keep."""
+        if self._values is None and self.shape[0] * self.shape[1] <= _VALUES_KEPT:
+            values = np.empty(self.shape)
+
+            def keep(a: int, b: int) -> None:
+                values[a:b] = self._computed_values(a, b)
+
+            map_blocks(keep, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+            self._values = values
+        return self._values
+
+    def _computed_values(self, start: int, stop: int) -> NDArray[np.float64]:
+        values, _ = self.nystrom._ready()
+        block = np.empty((stop - start, self.shape[1]))
+        fill(values, self.rows[start:stop], block)
+        return block

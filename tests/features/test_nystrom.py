@@ -1,0 +1,552 @@
+"""Nyström features: their kernel, their landmarks, and what they accept."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless.base.errors import InputError, KernelError
+from gramless.base.random import stream
+from gramless.features import nystrom as module
+from gramless.features.landmark_kernel import (
+    GivenKernel,
+    InputKernel,
+    Precomputed,
+    RadialValues,
+    Whitening,
+    fill,
+    pivoted_cholesky,
+)
+from gramless.features.landmarks import (
+    LANDMARKS,
+    _ridge,
+    choose_landmarks,
+    cluster_means,
+    ridge_leverage,
+    spread_rows,
+)
+from gramless.features.nystrom import LandmarkMatrix, Nystrom
+from gramless.kernels import (
+    Gaussian,
+    InversePower,
+    Kernel,
+    Laplacian,
+    Matern,
+    RationalQuadratic,
+    Scaled,
+    Sum,
+)
+
+KERNELS: dict[str, Kernel] = {
+    "gaussian": Gaussian(),
+    "laplacian": Laplacian(),
+    "matern_0.5": Matern(0.5),
+    "matern_2.5": Matern(2.5),
+    "rational_quadratic": RationalQuadratic(2.0),
+    "inverse_power": InversePower(2.0),
+    "sum": Sum([Gaussian(), Scaled(Laplacian(), 2.0)], [1.0, 2.0]),
+}
+BANDWIDTH = np.array([1.0, 2.0, np.inf, 1.5])
+CUT = 5e-7
+
+any_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+any_landmarks = pytest.mark.parametrize("landmarks", LANDMARKS)
+
+
+def some_rows(n_rows: int = 150, n_inputs: int = 4, seed: int = 0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(size=(n_rows, n_inputs))
+
+
+def clustered() -> NDArray[np.float64]:
+    """Return one crowd, and some rows in far places that a few uniform landmarks miss."""
+    rng = np.random.default_rng(0)
+    crowd = 0.1 * rng.normal(size=(1900, 3))
+    places = 10.0 * rng.normal(size=(20, 3))
+    few = np.repeat(places, 5, axis=0) + 0.1 * rng.normal(size=(100, 3))
+    return rng.permutation(np.concatenate([crowd, few]))
+
+
+def lost(features: Nystrom, X: NDArray[Any]) -> float:
+    """Return the share of the kernel of rows with themselves that is missing."""
+    Z = features.transform(X)
+    return float(1.0 - np.mean(np.sum(Z * Z, axis=1)))
+
+
+def source_of(kernel: Kernel, n_inputs: int) -> InputKernel:
+    return InputKernel(kernel, np.ones(n_inputs), np.zeros(n_inputs, bool))
+
+
+# The kernel
+
+
+@any_kernel
+@any_landmarks
+def test_all_rows_as_landmarks_give_the_exact_kernel(kernel: Kernel, landmarks: Any) -> None:
+    X = some_rows()
+    X[100:] = X[:50]
+    features = Nystrom(kernel, bandwidth=BANDWIDTH, n_components=150, landmarks=landmarks)
+    Z = features.fit(X).transform(X)
+    np.testing.assert_allclose(Z @ Z.T, kernel.gram(X, bandwidth=BANDWIDTH), atol=1e-6)
+    assert Z.shape[1] == features._n_features_out <= 100
+
+
+@any_kernel
+def test_features_are_whitened_kernel_values(kernel: Kernel) -> None:
+    X, new = some_rows(), some_rows(20, seed=1)
+    features = Nystrom(kernel, bandwidth=BANDWIDTH, n_components=30, random_state=0).fit(X)
+    values = kernel.gram(new, features.landmarks_, bandwidth=BANDWIDTH)
+    np.testing.assert_array_equal(features.landmarks_, X[features.indices_])
+    np.testing.assert_allclose(features.transform(new), values @ features.whitening_, atol=1e-7)
+    among = kernel.gram(features.landmarks_, bandwidth=BANDWIDTH)
+    np.testing.assert_allclose(
+        values @ np.linalg.solve(among, values.T),
+        features.transform(new) @ features.transform(new).T,
+        atol=1e-7,
+    )
+
+
+@any_landmarks
+def test_it_is_never_above_the_kernel_and_exact_at_landmarks(landmarks: Any) -> None:
+    X = some_rows()
+    features = Nystrom(bandwidth=2.0, n_components=40, landmarks=landmarks, random_state=0).fit(X)
+    both = np.concatenate([features.landmarks_, X])
+    Z = features.transform(both)
+    short = Gaussian().gram(both, bandwidth=2.0) - Z @ Z.T
+    assert np.linalg.eigvalsh(short)[0] > -1e-9
+    np.testing.assert_allclose(short[: len(features.landmarks_)], 0.0, atol=CUT)
+    assert short.diagonal().max() > 1e-3
+
+
+def test_more_landmarks_lose_less() -> None:
+    X = some_rows(600)
+    losses = [lost(Nystrom(n_components=n, random_state=0).fit(X), X) for n in (10, 40, 160, 600)]
+    assert losses[0] > 2 * losses[1] > 4 * losses[2]
+    assert losses[3] < CUT
+
+
+@pytest.mark.parametrize("landmarks", ["kmeans", "leverage"])
+def test_chosen_landmarks_find_small_clusters(landmarks: Any) -> None:
+    X = clustered()
+    templates = [Nystrom(bandwidth=1.0, n_components=40, landmarks=how) for how in LANDMARKS]
+    losses = {
+        template.landmarks: np.mean(
+            [lost(clone(template).set_params(random_state=k).fit(X), X) for k in range(5)]
+        )
+        for template in templates
+    }
+    assert losses[landmarks] < 0.5 * losses["uniform"]
+
+
+@any_landmarks
+def test_chosen_landmarks_are_no_worse_on_rows_without_structure(landmarks: Any) -> None:
+    X = some_rows(1000)
+    losses = [
+        np.mean(
+            [
+                lost(Nystrom(n_components=50, landmarks=how, random_state=k).fit(X), X)
+                for k in range(4)
+            ]
+        )
+        for how in ("uniform", landmarks)
+    ]
+    assert losses[1] < 1.05 * losses[0]
+
+
+# Values, factors and features
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(0.5)], ids=["smooth", "rough"])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
+@pytest.mark.parametrize("n_inputs", [1, 3, 50])
+def test_values_by_products_are_those_by_differences(
+    kernel: Any, offset: float, n_inputs: int
+) -> None:
+    rng = np.random.default_rng(0)
+    landmarks = rng.normal(size=(60, n_inputs)) + offset
+    landmarks[::3] -= 2 * offset
+    rows = np.concatenate(
+        [landmarks[:20], landmarks[20:40] + 1e-9, rng.normal(size=(60, n_inputs))]
+    )
+    bandwidth = np.full(n_inputs, np.sqrt(n_inputs))
+    expected = kernel.profile(cdist(rows, landmarks) / np.sqrt(n_inputs))
+    values = RadialValues(kernel, landmarks, bandwidth)
+    # Numbers this far from the mean have no more digits.
+    np.testing.assert_allclose(values(rows), expected, rtol=0.0, atol=1e-9 + 1e-15 * offset)
+    if offset == 0.0:
+        np.testing.assert_allclose(values(sp.csr_array(rows)), expected, rtol=0.0, atol=1e-9)
+
+
+def test_values_of_enormous_rows_are_zero() -> None:
+    values = RadialValues(Gaussian(), some_rows(5), np.ones(4))
+    rows = np.array([[1e200, 0.0, 0.0, 0.0], [-1e308, 1e308, 1e308, 1e308]])
+    np.testing.assert_array_equal(values(rows), 0.0)
+
+
+def test_values_are_the_same_however_rows_are_cut() -> None:
+    landmarks, rows = some_rows(300, 7), some_rows(1000, 7, seed=1)
+    values = source_of(Matern(), 7).towards(landmarks)
+    whole = np.empty((1000, 300))
+    fill(values, rows, whole)
+    np.testing.assert_allclose(whole, Matern().gram(rows, landmarks), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 400])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_whitening_solves(n: int, dtype: Any) -> None:
+    rng = np.random.default_rng(n)
+    factor = np.tril(rng.normal(size=(n, n))) / np.sqrt(n) + 2.0 * np.eye(n)
+    block = rng.normal(size=(30, n))
+    solved = block.astype(dtype)
+    Whitening(factor, dtype)(solved)
+    expected = solve_triangular(factor, block.T, lower=True).T
+    np.testing.assert_allclose(solved, expected, atol=2e3 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("rank", [1, 5, 30])
+def test_pivoted_cholesky_keeps_what_represents_all(rank: int) -> None:
+    root = np.random.default_rng(rank).normal(size=(30, rank))
+    gram = root @ root.T
+    factor, kept = pivoted_cholesky(gram.copy(), 1e-10)
+    assert factor.shape == (rank, rank) == (len(set(kept.tolist())),) * 2
+    np.testing.assert_array_equal(factor, np.tril(factor))
+    np.testing.assert_allclose(factor @ factor.T, gram[np.ix_(kept, kept)], atol=1e-9)
+    cross = gram[:, kept]
+    np.testing.assert_allclose(cross @ np.linalg.solve(factor @ factor.T, cross.T), gram, atol=1e-6)
+
+
+def test_a_matrix_without_a_positive_diagonal_is_refused() -> None:
+    with pytest.raises(InputError, match="diagonal"):
+        Nystrom("precomputed").fit(np.zeros((4, 4)))
+
+
+def test_single_precision_where_rounding_is_no_part_of_the_features() -> None:
+    X = some_rows(500, 8).astype(np.float32)
+    rough = Nystrom("laplacian", n_components=200, random_state=0).fit(X)
+    smooth = Nystrom("gaussian", bandwidth=8.0, n_components=400, random_state=0).fit(X)
+    assert (rough.single_, smooth.single_) == (True, False)
+    for features in (rough, smooth):
+        Z, wide = features.transform(X), features.transform(X.astype(np.float64))
+        assert (Z.dtype, wide.dtype) == (np.float32, np.float64)
+        noise = np.square(Z - wide).sum(axis=0) / np.square(wide).sum(axis=0)
+        assert noise.mean() < 1e-3
+    smooth.single_ = True
+    vars(smooth).pop("_made")
+    noisy = smooth.transform(X)
+    assert np.mean(np.square(noisy - wide).sum(axis=0) / np.square(wide).sum(axis=0)) > 2e-3
+
+
+# Landmarks
+
+
+def test_more_uniform_landmarks_begin_with_the_same_rows() -> None:
+    X = some_rows(400)
+    few, many = (
+        choose_landmarks("uniform", X, source_of(Gaussian(), 4), n, 0, None).index for n in (30, 90)
+    )
+    np.testing.assert_array_equal(few, many[:30])
+    assert len(set(many.tolist())) == 90
+
+
+@any_landmarks
+def test_landmarks_are_different_rows(landmarks: Any) -> None:
+    X = some_rows(300)
+    categorical = np.array([True, False, False, False])
+    X[:, 0] = np.round(X[:, 0])
+    source = InputKernel(Gaussian(), np.ones(4), categorical)
+    index = choose_landmarks(landmarks, X, source, 100, 0, None).index
+    assert len(set(index.tolist())) == 100
+
+
+def test_means_of_clusters_are_no_rows() -> None:
+    features = Nystrom(n_components=20, landmarks="kmeans").fit(some_rows())
+    assert features.indices_ is None
+    assert features.landmarks_.shape == (20, 4)
+
+
+def obvious_means(X: NDArray[Any], centres: NDArray[Any], bandwidth: NDArray[Any]) -> NDArray[Any]:
+    for _ in range(3):
+        labels = np.array([np.argmin(np.sum(((x - centres) / bandwidth) ** 2, 1)) for x in X])
+        centres = np.array(
+            [
+                X[labels == k].mean(axis=0) if (labels == k).any() else c
+                for k, c in enumerate(centres)
+            ]
+        )
+    return centres
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_cluster_means_against_the_obvious(kind: Callable[..., Any]) -> None:
+    X = np.round(2.0 * some_rows(200))
+    centres = np.concatenate([X[:15] + 0.25, np.full((1, 4), 1e3)])
+    bandwidth = np.array([1.0, 2.0, np.inf, 0.3])
+    found = cluster_means(kind(X), centres, bandwidth, 2)
+    np.testing.assert_allclose(found, obvious_means(X, centres, bandwidth), atol=1e-12)
+    np.testing.assert_array_equal(found[-1], 1e3)
+
+
+def test_seeds_are_drawn_in_proportion_to_squared_distance() -> None:
+    X = np.array([[0.0], [1.0], [2.0]])
+    gram, counts = Gaussian().gram(X), np.zeros((3, 3))
+    for k in range(3000):
+        drawn = stream(k, "test")
+        first, second = spread_rows(X, source_of(Gaussian(), 1), 2, drawn, 1)
+        counts[first, second] += 1
+    squares = 2.0 - 2.0 * gram
+    expected = 1000.0 * squares / squares.sum(axis=1, keepdims=True)
+    assert (counts.diagonal() == 0.0).all()
+    assert np.abs(counts - expected).max() < 4.0 * np.sqrt(1000.0 * 0.25)
+
+
+def test_seeds_take_every_place_before_any_twice() -> None:
+    places = 10.0 * np.arange(8.0)[:, None]
+    X = np.repeat(places, 20, axis=0)
+    seeds = spread_rows(X, source_of(Gaussian(), 1), 12, stream(0, "test"), 1)
+    assert sorted(X[seeds[:8], 0].tolist()) == places[:, 0].tolist()
+    assert len(set(seeds.tolist())) == 12
+
+
+def exact_leverage(gram: NDArray[Any], ridge: float) -> NDArray[Any]:
+    return np.diag(np.linalg.solve(gram + ridge * np.eye(len(gram)), gram))
+
+
+def test_leverage_is_exact_from_all_rows_and_never_too_low_from_some() -> None:
+    X = clustered()[:200]
+    gram, everyone = Gaussian().gram(X), np.arange(200)
+    for sample in (everyone, everyone[::3]):
+        chances = np.ones(len(sample))
+        found = ridge_leverage(X, source_of(Gaussian(), 3), everyone, sample, chances, 2)
+        exact = exact_leverage(gram, _ridge(gram[np.ix_(sample, sample)], chances))
+        if len(sample) == 200:
+            np.testing.assert_allclose(found, exact, atol=1e-9)
+        assert (found >= exact - 1e-9).all()
+
+
+def test_leverage_is_near_from_a_weighted_sample() -> None:
+    X = clustered()[::3]
+    gram, everyone, rng = Gaussian().gram(X), np.arange(len(X)), np.random.default_rng(0)
+    chances = np.where(np.linalg.norm(X, axis=1) > 1.0, 0.9, 0.1)
+    sample = np.flatnonzero(rng.random(len(X)) < chances)
+    source = source_of(Gaussian(), 3)
+    found = ridge_leverage(X, source, everyone, sample, chances[sample], 2)
+    exact = exact_leverage(gram, _ridge(gram[np.ix_(sample, sample)], chances[sample]))
+    assert 0.7 < found.sum() / exact.sum() < 1.4
+    assert np.corrcoef(found, exact)[0, 1] > 0.95
+
+
+# Matrices
+
+
+@any_landmarks
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
+def test_feature_matrix_is_transform(kernel: str, landmarks: Any) -> None:
+    X, new = some_rows(700), some_rows(90, seed=1)
+    features = Nystrom(kernel, bandwidth=1.0, n_components=150, landmarks=landmarks)
+    features.set_params(random_state=0)
+    trained = features.fit_matrix(X)
+    rng = np.random.default_rng(0)
+    for rows, matrix in ((X, trained), (new, features.feature_matrix(new))):
+        Z = features.transform(rows)
+        np.testing.assert_allclose(matrix.tocsr().toarray(), Z, atol=1e-4)
+        assert matrix.shape == Z.shape
+        v = rng.normal(size=(len(rows), 2))
+        np.testing.assert_allclose(matrix.rmatvec(v), Z.T @ v, atol=1e-3)
+    assert features.feature_matrix(new).dtype == np.float32
+
+
+@pytest.mark.parametrize("tail", [(), (1,), (3,), (0,)])
+def test_predictions_take_kernel_values_alone(
+    tail: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, new = some_rows(300), some_rows(700, seed=1)
+    features = Nystrom(n_components=100, random_state=0).fit(X)
+    matrix, Z = features.feature_matrix(new), features.transform(new)
+    assert isinstance(matrix, LandmarkMatrix)
+    w = np.random.default_rng(0).normal(size=(Z.shape[1], *tail))
+    out = np.empty((700, *tail))
+    assert matrix.matvec(w, out=out) is out
+    np.testing.assert_allclose(out, Z @ w, atol=1e-9)
+    monkeypatch.setattr(module, "_VALUES_KEPT", 10)
+    assert features.feature_matrix(new).matvec(w).tobytes() == matrix.matvec(w).tobytes()
+    with pytest.raises(InputError, match="rows"):
+        matrix.matvec(np.ones(3))
+
+
+@any_landmarks
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
+def test_threads_change_no_bit(kernel: str, landmarks: Any) -> None:
+    X = some_rows(2500)
+    w = np.random.default_rng(0).normal(size=(120, 2))
+    seen = set()
+    for n_jobs in (1, 2, 3):
+        features = Nystrom(kernel, n_components=120, landmarks=landmarks, random_state=0)
+        matrix = features.set_params(n_jobs=n_jobs).fit_matrix(X)
+        w = w[: matrix.shape[1]]
+        arrays = (
+            features.landmarks_,
+            features.factor_,
+            features.transform(X),
+            matrix.matvec(w),
+            features.feature_matrix(X).matvec(w),
+        )
+        seen.add(tuple(array.tobytes() for array in arrays))
+    assert len(seen) == 1
+
+
+# What it accepts
+
+
+CHECKED = [Nystrom(n_components=8, landmarks=how) for how in LANDMARKS]
+
+
+@parametrize_with_checks([*CHECKED, Nystrom("matern", n_components=5)])
+def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@any_landmarks
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_precomputed(landmarks: Any, kind: Callable[..., Any]) -> None:
+    X, new = some_rows(), some_rows(20, seed=1)
+    gram, cross = Matern().gram(X), Matern().gram(new, X)
+    given = Nystrom("precomputed", n_components=30, landmarks=landmarks, random_state=0)
+    Z = given.fit(kind(gram)).transform(kind(cross))
+    np.testing.assert_array_equal(given.landmarks_, given.indices_)
+    among = gram[np.ix_(given.indices_, given.indices_)]
+    taken = cross[:, given.indices_]
+    np.testing.assert_allclose(Z @ Z.T, taken @ np.linalg.solve(among, taken.T), atol=1e-8)
+    assert given.__sklearn_tags__().input_tags.pairwise
+    if landmarks != "kmeans":
+        known = Nystrom("matern", bandwidth=1.0, n_components=30, landmarks=landmarks)
+        known.set_params(random_state=0).fit(X)
+        np.testing.assert_array_equal(known.indices_, given.indices_)
+        np.testing.assert_allclose(known.transform(new), Z, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_a_precomputed_kernel_may_have_any_scale(scale: float) -> None:
+    gram = Gaussian().gram(some_rows())
+    Z = Nystrom("precomputed", n_components=150).fit_transform(scale * gram)
+    np.testing.assert_allclose(Z @ Z.T / scale, gram, atol=1e-6)
+
+
+def test_precomputed_says_what_it_cannot_use() -> None:
+    gram = np.eye(4)
+    with pytest.raises(InputError, match="square"):
+        Nystrom("precomputed").fit(gram[:3])
+    for wrong in ({"bandwidth": 2.0}, {"categorical": [0]}):
+        with pytest.raises(InputError, match="leave out"):
+            Nystrom("precomputed", **wrong).fit(gram)
+    with pytest.raises(KernelError, match="only its values"):
+        Precomputed().profile(np.zeros(1))
+    assert GivenKernel().diagonal(sp.csr_array(gram)).tolist() == [1.0] * 4
+
+
+@any_landmarks
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
+def test_sparse_rows_are_dense_rows(kernel: str, landmarks: Any) -> None:
+    X = np.maximum(some_rows(200, 6), 0.0)
+    new = np.maximum(some_rows(30, 6, seed=1), 0.0)
+    features = Nystrom(kernel, bandwidth=2.0, n_components=40, landmarks=landmarks, random_state=0)
+    expected = features.fit(X).transform(new)
+    for fitted_to in (sp.csr_array(X), sp.csr_matrix(X)):
+        features.fit(fitted_to)
+        np.testing.assert_allclose(features.transform(sp.csr_array(new)), expected, atol=1e-6)
+        np.testing.assert_allclose(features.transform(new), expected, atol=1e-6)
+
+
+@any_landmarks
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_categories(landmarks: Any, kind: Callable[..., Any]) -> None:
+    X = some_rows(120, 3)
+    X[:, 1] = np.random.default_rng(0).integers(0, 4, 120)
+    features = Nystrom("laplacian", bandwidth=2.0, categorical=[1], landmarks=landmarks)
+    Z = features.set_params(n_components=120).fit(kind(X)).transform(kind(X))
+    mask = np.array([False, True, False])
+    exact = Laplacian().gram(X, bandwidth=2.0, categorical=mask)
+    np.testing.assert_allclose(Z @ Z.T, exact, atol=1e-6)
+    features.set_params(n_components=30).fit(kind(X))
+    assert set(features.landmarks_[:, 1]) <= {0.0, 1.0, 2.0, 3.0}
+    assert features.indices_ is not None
+
+
+@any_landmarks
+def test_few_rows_and_equal_rows(landmarks: Any) -> None:
+    features = Nystrom(n_components=30, landmarks=landmarks, random_state=0)
+    for X in (np.ones((1, 2)), np.ones((30, 2)), np.repeat(some_rows(3, 2), 20, axis=0)):
+        Z = features.fit(X).transform(X)
+        expected = Gaussian().gram(X, bandwidth=features.bandwidth_)
+        np.testing.assert_allclose(Z @ Z.T, expected, atol=1e-6)
+        assert Z.shape[1] == len(np.unique(X, axis=0))
+
+
+def test_other_layouts_and_types() -> None:
+    X = np.round(4.0 * some_rows())
+    X[:, 2] = 7.0
+    features = Nystrom(bandwidth=3.0, n_components=40, random_state=0)
+    expected = features.fit(X).transform(X)
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    twice = np.repeat(X, 2, axis=0)[::2]
+    for rows in (fixed, twice, np.asfortranarray(X), X.astype(np.int16), X.astype(np.int64)):
+        np.testing.assert_allclose(features.fit(rows).transform(rows), expected, atol=1e-9)
+    same = sp.csr_array(X)
+    same.indices, same.indptr = same.indices.astype(np.int64), same.indptr.astype(np.int64)
+    np.testing.assert_allclose(features.fit(same).transform(same), expected, atol=1e-9)
+
+
+def test_state_is_plain_arrays() -> None:
+    X = some_rows()
+    for landmarks in LANDMARKS:
+        features = Nystrom(n_components=30, landmarks=landmarks, random_state=0).fit(X)
+        expected = features.transform(X)
+        state = {name: own for name, own in vars(features).items() if name.endswith("_")}
+        assert all(isinstance(own, np.ndarray | bool | int | None) for own in state.values())
+        restored = clone(features)
+        vars(restored).update(state)
+        assert restored.transform(X).tobytes() == expected.tobytes()
+        read = pickle.loads(pickle.dumps(features))
+        assert "_made" not in vars(read)
+        assert read.transform(X).tobytes() == expected.tobytes()
+
+
+def test_fitting_again_forgets() -> None:
+    X = some_rows()
+    features = Nystrom(n_components=20, random_state=0).fit(X)
+    features.transform(X)
+    again = features.fit(X[:70]).transform(X)
+    assert again.tobytes() == clone(features).fit(X[:70]).transform(X).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 2.5}, "n_components"),
+        ({"n_components": True}, "n_components"),
+        ({"landmarks": "corners"}, "landmarks"),
+        ({"bandwidth": "mean"}, "bandwidth"),
+        ({"bandwidth": -1.0}, "bandwidth"),
+        ({"kernel": "no such"}, "kernel"),
+        ({"categorical": [9]}, "categorical"),
+    ],
+)
+def test_parameters_that_cannot_be_used(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises((InputError, KernelError), match=named):
+        Nystrom(**wrong).fit(some_rows())
+
+
+def test_not_fitted() -> None:
+    with pytest.raises(NotFittedError):
+        Nystrom().transform(some_rows())
