@@ -16,7 +16,7 @@ demo: $(VENV)/.demo ## Fit a first model and show what it does
 	$(BIN)/gramless demo
 
 test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 # Exit code 5 says that no test was collected: no fault where none is marked.
 test-data: $(VENV)/.dev ## Run the slow tests and those on real data

@@ -281,13 +281,13 @@ def test_softmax_curvature_is_the_whole_hessian(seed: int, n_classes: int) -> No
     p = loss.gradient(z, y) + (y > 0)
     row_weights, way = rng.random(len(z)), rng.normal(size=z.shape)
     curvature, product = SoftmaxCurvature(row_weights, p), way.copy()
-    curvature.apply(product, np.arange(n_classes))
+    curvature.apply(slice(None), product, np.arange(n_classes))
     slope = (loss.gradient(z + step * way, y) - loss.gradient(z - step * way, y)) / (2 * step)
     np.testing.assert_allclose(product, row_weights[:, None] * slope, rtol=1e-5, atol=1e-8)
     for k in range(n_classes):
         unit = np.zeros_like(z)
         unit[:, k] = 1.0
-        curvature.apply(unit, np.arange(n_classes))
+        curvature.apply(slice(None), unit, np.arange(n_classes))
         diagonal = row_weights * loss.curvature(z, y)[:, k]
         np.testing.assert_allclose(unit[:, k], diagonal, rtol=1e-9, atol=1e-14)
         np.testing.assert_allclose(unit.sum(axis=1), 0.0, atol=1e-14)

@@ -11,19 +11,31 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ExactKernel": "gramless.features.exact",
     "GrownBinning": "gramless.estimators.grown",
+    "Hybrid": "gramless.features.hybrid",
+    "IndependentBlocks": "gramless.features.blocks",
     "KernelClassifier": "gramless.estimators.classifier",
     "KernelRegressor": "gramless.estimators.regressor",
+    "Nystrom": "gramless.features.nystrom",
     "RandomBinning": "gramless.features.binning",
+    "RandomFourier": "gramless.features.fourier",
+    "SmoothBinning": "gramless.features.smooth",
     "load": "gramless.estimators.persistence",
     "save": "gramless.estimators.persistence",
 }
 
 __all__ = [
+    "ExactKernel",
     "GrownBinning",
+    "Hybrid",
+    "IndependentBlocks",
     "KernelClassifier",
     "KernelRegressor",
+    "Nystrom",
     "RandomBinning",
+    "RandomFourier",
+    "SmoothBinning",
     "__version__",
     "load",
     "save",
@@ -35,6 +47,12 @@ if TYPE_CHECKING:
     from gramless.estimators.persistence import load, save
     from gramless.estimators.regressor import KernelRegressor
     from gramless.features.binning import RandomBinning
+    from gramless.features.blocks import IndependentBlocks
+    from gramless.features.exact import ExactKernel
+    from gramless.features.fourier import RandomFourier
+    from gramless.features.hybrid import Hybrid
+    from gramless.features.nystrom import Nystrom
+    from gramless.features.smooth import SmoothBinning
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,15 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
 
 
 @pytest.mark.parametrize(
-    ("script", "n_cases"), [("gather.py", 10), ("conjugate.py", 10), ("scoring.py", 8)]
+    ("script", "n_cases"),
+    [
+        ("gather.py", 10),
+        ("conjugate.py", 10),
+        ("scoring.py", 8),
+        ("slabs.py", 24),
+        ("trig.py", 20),
+        ("hadamard.py", 8),
+    ],
 )
 def test_loops(script: str, n_cases: int) -> None:
     report = json.loads(run(f"micro/{script}", "--json"))
@@ -244,3 +252,25 @@ def test_versus(folder: Path, tmp_path: Path) -> None:
     for method in ("gramless", "svc", "kernel ridge", "rbf sampler", "nystroem"):
         assert text.count(f"  {method} ") == 1, text
     assert picture.stat().st_size > 1000
+
+
+def test_approximations(folder: Path) -> None:
+    only = ("--only", "ijcnn1", "--methods", "binning", "nystrom")
+    rows, means = tables("claims/approximations.py", folder, *only).values()
+    assert [row["method"] for row in rows] == ["fourier", "binning", "nystrom"]
+    for row in rows:
+        assert row["reached"] == (row["error"] <= rows[0]["error"])
+        saved = row["times less bytes"]
+        assert saved == (pytest.approx(rows[0]["MB"] / row["MB"]) if row["reached"] else None)
+    assert [row["method"] for row in means] == ["binning", "nystrom"]
+
+
+def test_sizes(folder: Path) -> None:
+    (rows,) = tables("claims/size.py", folder, "--only", "ijcnn1", "cadata").values()
+    assert [row["data set"] for row in rows] == ["ijcnn1", "cadata"]
+    assert all(row["ratio"] > 0 and row["time ratio"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("script", ["fourier.py", "nystrom.py", "smooth_bins.py"])
+def test_other_features(script: str, folder: Path) -> None:
+    assert all(len(rows) > 0 for rows in tables(f"claims/{script}", folder).values())

@@ -238,7 +238,7 @@ def test_the_curve_of_the_best_trial_comes_before_the_objective(shell, tmp_path,
     assert "The objective on the training rows" in (tmp_path / "p.html").read_text()
     model = load(tmp_path / "m")
     trial = {"scaling": "standard", "bandwidth": None, "alpha": 1e-3, "relevance": "equal"}
-    trial |= {"score": 0.3, "n_iter": 10, "n_rows": 90, "n_grids": 8, "seconds": 0.1}
+    trial |= {"score": 0.3, "n_iter": 10, "n_rows": 90, "size": 8, "seconds": 0.1}
     model.search_ = [trial | {"curve": [0.5, 0.4, 0.3]}]
     save(model, tmp_path / "m")
     shell(*command)
@@ -274,7 +274,7 @@ def test_grids_that_choose_are_told(most, shell, tmp_path, columns, monkeypatch)
     document = shell.json(*command)
     root = ET.parse(tmp_path / "p.html").getroot()
     check_page((tmp_path / "p.html").read_text(), root)
-    assert "each divides 1.4 inputs on average" in words(root)
+    assert "each of 1.4 inputs on average" in words(root)
     assert "weight of its grids" in texts(pictures(root)["input"])
     if most == 1:
         assert "No small grid divides two inputs" in words(root)

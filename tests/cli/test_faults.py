@@ -34,7 +34,7 @@ FIT_FAULTS = {
     "unknown kernel": (["a.csv", "--kernel", "cosine"], "unknown kernel 'cosine'"),
     "gaussian": (["a.csv", "--kernel", "gaussian"], "no random binning"),
     "bad power": (["a.csv", "--kernel", "exponential_power:3"], "above 1"),
-    "power of none": (["a.csv", "--kernel", "hat:3"], "no parameter power"),
+    "power of none": (["a.csv", "--kernel", "hat:3"], "no parameter number"),
     "no number": (["a.csv", "--kernel", "hat:x"], "hat:x"),
     "negative bandwidth": (["a.csv", "--bandwidth", "-1"], "bandwidth must be positive"),
     "regression of text": (["text.csv", "--task", "regression"], "regression needs numbers"),

@@ -105,7 +105,8 @@ def test_inspect_draws_the_bins_of_rows(name, fitted, shell, tmp_path):
     images = [element for element in root.iter() if element.tag.endswith("image")]
     # Z Z', the exact kernel, and the colours between 0 and 1.
     assert len(images) == 3
-    assert "120 of 120 rows" in shell("inspect", model, "--data", data, "--picture", out).stdout
+    told = shell("inspect", model, "--data", data, "--picture", out).stdout
+    assert "120of120rows" in "".join(told.split())
 
 
 def test_inspect_draws_text_columns_and_ranks(write, shell, tmp_path):
@@ -152,9 +153,9 @@ def test_evaluate_draws_numbers(fitted, shell, tmp_path):
     out = tmp_path / "a.pdf"
     assert shell.json("evaluate", model, data, "--picture", out)["picture"] == str(out)
     assert out.read_bytes().startswith(b"%PDF")
-    assert str(out.name) in shell("evaluate", model, data, "--picture", out).stdout.replace(
-        "\n", ""
-    )
+    told = shell("evaluate", model, data, "--picture", out).stdout
+    # Long paths are broken where a column ends.
+    assert out.name in "".join(told.split())
 
 
 def test_evaluate_draws_probabilities(fitted, shell, tmp_path):

@@ -177,6 +177,27 @@ def test_kernels(kernel, fitted, shell):
     assert name == kernel.partition(":")[0]
 
 
+GIVEN = ["--bandwidth", "2", "--alpha", "1e-3", "--scaling", "standard"]
+
+
+@pytest.mark.parametrize("name", ["smooth", "fourier", "nystrom", "blocks", "exact"])
+def test_approximations(name, shell, write, tmp_path):
+    data, model = write("a.csv"), tmp_path / "m"
+    shell("fit", data, "-m", model, "--approximation", name, *GIVEN)
+    assert shell.json("inspect", model)["params"]["features"] == name
+    assert shell.json("evaluate", model, data)["r2"] > 0.5
+    assert "parameter features" in shell("inspect", model).stdout
+
+
+def test_a_smooth_kernel_and_a_size(shell, write, tmp_path):
+    data, model = write("a.csv"), tmp_path / "m"
+    kernel = ["--approximation", "fourier", "--kernel", "matern:2.5", "--size", 64]
+    assert shell.json("fit", data, "-m", model, *kernel, *GIVEN)["columns"] == 64
+    features = shell.json("inspect", model)["params"]["features"]
+    assert features["class"] == "RandomFourier"
+    assert features["params"]["kernel"] == {"name": "matern", "nu": 2.5}
+
+
 def test_the_seed_decides(write, shell, tmp_path):
     data = write("a.csv")
     files = []
@@ -296,7 +317,7 @@ def test_fit_says_how_many_bins_are_left_out(write, shell, tmp_path):
     text = shell(*arguments, "--l1-ratio", 1).stdout
     sparsity = load(tmp_path / "m").sparsity_
     assert 0 < sparsity < 1
-    assert f"; {sparsity:.1%} of the bins left out" in " ".join(text.split())
+    assert f"; {sparsity:.1%} of the columns left out" in " ".join(text.split())
     assert "left out" not in shell(*arguments).stdout
     assert "left out" not in shell(*arguments, "--l1-ratio", 0).stdout
 

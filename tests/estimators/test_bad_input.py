@@ -188,7 +188,7 @@ BAD_PARAMETERS: list[tuple[str, Any]] = [
     *(("tol", value) for value in (-1.0, np.nan, "small", None)),
     *(("max_iter", value) for value in (0, -5, 1.5, "many", None)),
     *(("n_jobs", value) for value in (0, 1.5, "all", True)),
-    *(("features", value) for value in ("fourier", None, 3, RandomBinning)),
+    *(("features", value) for value in ("cosine", None, 3, RandomBinning)),
     *(("features", RandomBinning(n_grids=n)) for n in (0, -2, 1.5, "many", None)),
 ]
 

@@ -103,7 +103,7 @@ def test_classifier(kind, there):
         {"n_jobs": 2, "verbose": 0, "max_iter": 5},
         {"alpha": np.float32(0.25)},
     ],
-    ids=str,
+    ids=lambda options: str(options).partition(" at 0x")[0],
 )
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_regressor(options, outputs, there):

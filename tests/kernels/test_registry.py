@@ -84,8 +84,8 @@ def test_the_gaussian_is_refused_with_what_to_use_instead():
     assert str(refusal.value) == (
         "the Gaussian kernel has no random binning: its profile exp(-t^2/2) is not convex at 0, "
         "so delta*k''(delta) is not a probability law. Use one of: laplacian, exponential_power, "
-        "inverse_power, hat, a Mixture of these or your own convex Profile; Gaussian needs random "
-        "Fourier features."
+        "inverse_power, hat, gamma_hats, a Mixture of these or your own convex Profile; "
+        "Gaussian needs random Fourier features."
     )
     assert not isinstance(Gaussian(), BinningKernel)
 

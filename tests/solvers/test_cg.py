@@ -11,12 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.losses import Squared
+from gramless.losses import Logistic, Loss, Multinomial, Squared
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import (
     Identity,
@@ -30,6 +33,7 @@ from gramless.solvers.preconditioners import (
 ALL: dict[str, Preconditioner] = {
     "pcg": SampledRows(),
     "seven rows": SampledRows(n_rows=7),
+    "nystrom": RandomisedNystrom(rank=20),
     "root": RootJacobi(),
     "jacobi": Jacobi(),
     "cg": Identity(),
@@ -348,3 +352,58 @@ class Quartic(Squared):
 def test_another_loss_is_refused() -> None:
     with pytest.raises(InputError, match=r"ConjugateGradient solves the squared loss.*'quartic'"):
         ConjugateGradient().solve(replace(skewed(), loss=Quartic()))
+
+
+# One pass over the matrix an iteration, where it can be.
+
+
+class Passes(DenseMatrix):
+    """A matrix that notes its products."""
+
+    def __init__(self, array: NDArray) -> None:
+        super().__init__(array)
+        self.made: list[str] = []
+
+    def matvec(self, *args: Any) -> NDArray:
+        self.made.append("matvec")
+        return super().matvec(*args)
+
+    def rmatvec(self, *args: Any) -> NDArray:
+        self.made.append("rmatvec")
+        return super().rmatvec(*args)
+
+    def pull_back(self, *args: Any) -> NDArray:
+        self.made.append("pull_back")
+        return super().pull_back(*args)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 3])
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Multinomial()])
+def test_an_iteration_is_one_pass(loss: Loss, n_outputs: int | None) -> None:
+    """And gives what two passes give."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(90, 6))
+    scores = Z[:, :3] if n_outputs or loss.coupled else Z[:, 0]
+    y = np.where(scores > 0.2, 1.0, -1.0)
+    if loss.coupled:
+        y = np.where(scores.argmax(axis=1)[:, None] == np.arange(3), 1.0, -1.0)
+    problem = Problem(WithIntercept(Passes(Z)), y, L2(0.1, n_free=1), loss)
+    make = ConjugateGradient if loss.name == "squared" else NewtonCG
+    solver = make(Jacobi(), tol=1e-8)
+    solution = solver.solve(problem)
+    made = problem.matrix.matrix.made  # type: ignore[attr-defined]
+    products = solution.history[-1].get("products", solution.n_iter)
+    assert made.count("pull_back") == products
+    steps = solution.n_iter if loss.name != "squared" else 0
+    assert made.count("matvec") == steps
+    assert made.count("rmatvec") == 1 + steps
+    csc = Problem(Plain(problem.matrix), y, problem.penalty, loss)  # type: ignore[arg-type]
+    np.testing.assert_allclose(solver.solve(csc).weights, solution.weights, rtol=1e-6, atol=1e-9)
+
+
+class Plain:
+    """What every matrix has, of another matrix."""
+
+    def __init__(self, matrix: FeatureMatrix) -> None:
+        self.shape, self.matvec, self.rmatvec = matrix.shape, matrix.matvec, matrix.rmatvec
+        self.gram_diagonal = matrix.gram_diagonal

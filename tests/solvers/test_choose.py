@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +12,17 @@ import pytest
 from gramless.base.errors import InputError
 from gramless.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import SideBySide, WithIntercept
 from gramless.penalties import L2
+from gramless.solvers import costs
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.choose import SOLVERS, choose_solver
+from gramless.solvers.choose import SOLVERS, choose_solver, path_solver
+from gramless.solvers.costs import Costs
+from gramless.solvers.direct import PreparedCholesky
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import RandomDescent
@@ -24,7 +32,9 @@ from gramless.solvers.random_descent import RandomDescent
 def test_options_reach_the_solver(name: str) -> None:
     solver, reason = choose_solver(name, tol=1e-7, max_iter=17, n_jobs=2)
     assert type(solver) is type(SOLVERS["pcg" if name == "auto" else name])
-    assert (solver.tol, solver.max_iter, solver.n_jobs) == (1e-7, 17, 2)
+    assert solver.n_jobs == 2
+    if name != "cholesky":
+        assert (solver.tol, solver.max_iter) == (1e-7, 17)
     assert reason
 
 
@@ -36,6 +46,7 @@ def test_names() -> None:
         "root": RootJacobi(),
         "jacobi": Jacobi(),
         "cg": Identity(),
+        "nystrom": RandomisedNystrom(),
     }
     assert choose_solver("auto", tol=1, max_iter=1)[0].preconditioner == SampledRows()
     assert ConjugateGradient().preconditioner == SampledRows()
@@ -121,6 +132,135 @@ def test_what_is_offered_works_for_loss_and_penalty_together(solver: str) -> Non
 def test_an_object_is_used_as_given_with_any_penalty() -> None:
     mine = GridDescent(tol=1e-9)
     assert choose_solver(mine, tol=1.0, max_iter=1, l1_ratio=1.0)[0] is mine
+
+
+# With a matrix: direct or iterative.
+
+
+class Shape:
+    """A matrix of any size that is never looked into."""
+
+    column_gram = pull_back = None
+
+    def __init__(
+        self, n_rows: int, n_columns: int, dtype: type = np.float32, stored: float = 1.0
+    ) -> None:
+        self.shape, self.dtype, self.stored = (n_rows, n_columns), np.dtype(dtype), stored
+
+
+def auto(matrix: Any, **options: Any) -> tuple[str, str]:
+    """Return the name of what is chosen, and why."""
+    solver, reason = choose_solver("auto", tol=1e-2, max_iter=99, matrix=matrix, **options)
+    name = next(name for name, one in SOLVERS.items() if type(one) is type(solver))
+    assert reason.startswith(f"{name}: ")
+    return name, reason.removeprefix(f"{name}: ")
+
+
+@pytest.fixture
+def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "memory_budget", lambda: 10**12)
+
+
+def test_few_columns_are_solved_directly(plenty: None) -> None:
+    name, reason = auto(Shape(100_000, 1024))
+    assert name == "cholesky"
+    assert "1,024 columns" in reason
+    assert "30 iterations" in reason
+    direct, iterative = (float(number) for number in re.findall(r"some ([\d.e+]+) s", reason))
+    assert direct < iterative
+
+
+def test_many_columns_are_solved_by_iterations(plenty: None) -> None:
+    name, reason = auto(Shape(100_000, 20_000))
+    assert name == "pcg"
+    assert "20,000 columns" in reason
+    direct, iterative = (float(number) for number in re.findall(r"some ([\d.e+]+) s", reason))
+    assert iterative < direct
+
+
+def test_few_rows_are_solved_directly(plenty: None) -> None:
+    name, reason = auto(Shape(400, 20_000))
+    assert name == "cholesky"
+    assert "400 rows" in reason
+
+
+def test_what_costs_more_in_a_pass_favours_the_direct_solution(plenty: None) -> None:
+    """Break-even is at some 1,700 columns that are stored, for one output."""
+    assert auto(Shape(100_000, 2500))[0] == "pcg"
+    assert auto(Shape(100_000, 2500, stored=0.0))[0] == "cholesky"
+    assert auto(Shape(100_000, 2500), n_outputs=10)[0] == "cholesky"
+    assert auto(Shape(100_000, 1300))[0] == "cholesky"
+    assert auto(Shape(100_000, 1300, dtype=np.float64))[0] == "pcg"
+
+
+def test_parts_are_looked_into(plenty: None) -> None:
+    """What a column of ones or other columns hide is seen."""
+    one = Shape(100_000, 2500, stored=0.0)
+    assert auto(WithIntercept(one))[0] == "cholesky"  # type: ignore[arg-type]
+    small = Shape(100_000, 10)
+    assert auto(SideBySide([one, small]))[0] == "pcg"  # no slabs: nothing to multiply at once
+    costs_of = Costs.of(SideBySide([one, small]), 1)  # type: ignore[list-item]
+    assert costs_of.iteration_seconds == pytest.approx(
+        Costs.of(one, 1).iteration_seconds + Costs.of(small, 1).iteration_seconds  # type: ignore[arg-type]
+    )
+
+
+def test_memory_forbids_the_direct_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "memory_budget", lambda: 10_000_000)
+    name, reason = auto(Shape(100_000, 1024))
+    assert name == "pcg"
+    assert "would need 0.017 GB of the 0.01 GB" in reason
+
+
+def test_diagonal_blocks_are_solved_directly() -> None:
+    matrix = Shape(10**6, 10**6)
+    matrix.diagonal_blocks = None  # type: ignore[attr-defined]
+    for own in (matrix, WithIntercept(matrix)):  # type: ignore[arg-type]
+        assert auto(own) == ("cholesky", "diagonal blocks, each solved on its own")
+
+
+def test_matrices_of_bins_are_chosen_for_as_before() -> None:
+    binned = BinnedMatrix(np.ones((3, 50), np.uint8), np.arange(4))
+    for loss in (Squared(), Logistic()):
+        for l1_ratio in (0.0, 1.0):
+            options = {"tol": 1e-2, "max_iter": 9, "loss": loss, "l1_ratio": l1_ratio}
+            assert choose_solver("auto", matrix=binned, **options) == choose_solver(
+                "auto", **options
+            )
+
+
+def test_other_losses_and_penalties_are_chosen_for_as_before() -> None:
+    matrix = Shape(1000, 10)
+    assert auto(matrix, loss=Logistic())[0] == "newton"
+    name, reason = auto(matrix, l1_ratio=0.5)
+    assert name == "grid"
+    assert reason.endswith("descent over columns")
+
+
+def test_a_name_is_kept_whatever_the_matrix() -> None:
+    solver, reason = choose_solver("pcg", tol=1, max_iter=1, matrix=Shape(1000, 10))  # type: ignore[arg-type]
+    assert isinstance(solver, ConjugateGradient)
+    assert reason == "pcg, as asked"
+
+
+@pytest.mark.parametrize("bytes_free", [10**9, 100])
+def test_solver_of_a_path(bytes_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it chooses solves each problem as a fresh solver does."""
+    monkeypatch.setattr(costs, "memory_budget", lambda: bytes_free)
+    rng = np.random.default_rng(0)
+    matrix, y = DenseMatrix(rng.normal(size=(300, 20))), rng.normal(size=300)
+    weights = np.full(300, 1.0 / 300)
+    solver = path_solver(matrix, weights, tol=1e-8, max_iter=50, n_alphas=3)
+    assert isinstance(solver, PreparedCholesky if bytes_free > 100 else ConjugateGradient)
+    for alpha in (1.0, 0.1):
+        problem = Problem(matrix, y, L2(alpha))
+        assert problem.kkt_residual(solver.solve(problem).weights) < 1e-6
+
+
+def test_solver_of_a_path_over_bins(plenty: None) -> None:
+    binned = BinnedMatrix(np.ones((3, 50), np.uint8), np.arange(4))
+    solver = path_solver(binned, np.ones(50), tol=1e-2, max_iter=16, n_alphas=7)
+    assert isinstance(solver, ConjugateGradient)
 
 
 def test_identity_is_ones(case) -> None:  # type: ignore[no-untyped-def]

@@ -61,8 +61,9 @@ def test_the_problem_is_that_of_the_goal(loss: Loss, intercept: bool) -> None:
 
 
 def test_solvers_and_sparsity() -> None:
-    assert isinstance(Goal(Squared(), 0.1, score).solver(2), GridDescent)
-    assert isinstance(Goal(Logistic(), 0.0, score).solver(2), NewtonCG)
+    sparse, smooth = Goal(Squared(), 0.1, score), Goal(Logistic(), 0.0, score)
+    assert isinstance(sparse.solver(problem_of(sparse, 0.1), 2), GridDescent)
+    assert isinstance(smooth.solver(problem_of(smooth, 0.1), 2), NewtonCG)
     assert Goal(Squared(), 1e-9, score).sparse
     assert not Goal(Squared(), 0.0, score).sparse
 
@@ -134,7 +135,7 @@ def unscaled(found: Settings, search: Search, root: bool) -> float:
     trial = search.trials[0]
     ratio = len(X) / trial.n_rows
     return found.alpha * float(
-        np.sqrt(ratio * search.feature_map.n_grids / trial.n_grids) if root else ratio
+        np.sqrt(ratio * search.feature_map.size / trial.size) if root else ratio
     )
 
 
@@ -182,7 +183,7 @@ def test_alpha_is_scaled_to_all_rows_and_grids(
     options = {"n_grids": n_grids, "report": lines.append}
     found, search = with_scores(monkeypatch, goal, [2.0, 1.0, 2.0], **options)
     trial = search.trials[1]
-    assert trial.n_grids == most
+    assert trial.size == most
     assert trial.n_rows < len(X)
     rows, grids = len(X) / trial.n_rows, n_grids / most
     scale = np.sqrt(rows * grids) if goal.sparse else rows
@@ -247,7 +248,7 @@ def test_trials_of_a_fit(
     least = min(trial.score for trial in trials)
     near = least * (1.01 if l1_ratio > 0 else 1.0)
     best = max((t for t in trials if t.score <= near), key=lambda t: t.settings.alpha)
-    rows, grids = len(X) / best.n_rows, n_grids / best.n_grids
+    rows, grids = len(X) / best.n_rows, n_grids / best.size
     assert grids == (300 / 256 if l1_ratio == 1.0 else 1)
     scale = np.sqrt(rows * grids) if l1_ratio > 0 else rows
     assert model.alpha_ == pytest.approx(best.settings.alpha / scale, rel=1e-12)

@@ -166,7 +166,7 @@ def test_trials_are_plain_data_and_the_choice_is_one_of_them(small: Table) -> No
         for trial in model.search_:
             assert trial["score"] >= 0
             assert 0 < trial["n_rows"] < 120
-            assert trial["n_grids"] <= 16
+            assert trial["size"] <= 16
             assert trial["curve"]
 
 

@@ -9,7 +9,7 @@ import typer
 
 from gramless.cli.options import AsJson, Debug, Jobs
 from gramless.cli.report import Report, facts, listing, number, reporting, sized
-from gramless.cli.told import bandwidth_of, kind_of_grids, relevance_of
+from gramless.cli.told import bandwidth_of, features_of, relevance_of
 
 if TYPE_CHECKING:
     from gramless.cli.contest import Entry
@@ -89,8 +89,7 @@ def _tell(
         "chosen": f"{fitted.scaler_.kind} scaling, bandwidth {bandwidth_of(fitted)}, "
         f"{relevance_of(fitted)} relevance of pixels, alpha {number(fitted.alpha_)}; "
         f"{len(fitted.search_)} trials",
-        "features": f"{len(fitted.features_.n_bins_):,} {kind_of_grids(fitted)}, "
-        f"{len(fitted.coef_):,} bins",
+        "features": features_of(fitted),
         "solver": f"{fitted.status_} after {fitted.n_iter_} iterations",
         "compiling": f"{compiling:.1f} s; only the first run of an installation compiles",
         "rivals": "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:]),

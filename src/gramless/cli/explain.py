@@ -201,12 +201,12 @@ def _findings(model: Any, X: Any, y: Any, places: dict[str, Any]) -> Findings:
 
 def _stages(model: Any) -> list[Stage]:
     """Return the stages of a model's search, in order."""
-    trials = model.search_
+    trials, unit = model.search_, model.features_.size_unit
     least_squares = len(trials) - _trials_of_alpha(model)
     stages: dict[str, list[dict[str, Any]]] = {}
     for k, trial in enumerate(trials):
         what = "least squares" if k < least_squares else f"{model.loss_.name} loss"
-        name = f"{trial['n_rows']:,} rows, {trial['n_grids']} grids, {what}"
+        name = f"{trial['n_rows']:,} rows, {trial['size']} {unit}, {what}"
         stages.setdefault(name, []).append(trial)
     return list(stages.items())
 

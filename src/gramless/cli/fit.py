@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from gramless.base.errors import InputError
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, auto_or_number, names
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import Report, facts, number, reporting, sized
-from gramless.cli.told import bandwidth_of, kind_of_grids, relevance_of
+from gramless.cli.told import bandwidth_of, features_of, relevance_of
 
 Scaling = Literal["auto", "standard", "quantile", "none"]
 
@@ -32,12 +33,21 @@ Categorical = Annotated[
     str | None, typer.Option(metavar="A,B,...", help="Numbers to take as categories.")
 ]
 Weight = Annotated[str | None, typer.Option(metavar="NAME", help="Column of row weights.")]
-KernelName = Annotated[
+Approximation = Annotated[
     str,
     typer.Option(
+        metavar="NAME",
+        help="What stands for the kernel: binning, smooth, fourier, nystrom, blocks or exact.",
+    ),
+]
+KernelName = Annotated[
+    str | None,
+    typer.Option(
         "--kernel",
-        metavar="NAME[:POWER]",
-        help="laplacian, hat, exponential_power:0.5 or inverse_power:1.",
+        metavar="NAME[:NUMBER]",
+        help="laplacian, exponential_power:0.5, inverse_power:1, hat; but for bins also gaussian, "
+        "matern:1.5, rational_quadratic:1, cauchy.",
+        show_default="that of the approximation",
     ),
 ]
 Grids = Annotated[
@@ -50,6 +60,13 @@ Grids = Annotated[
 NumberOfGrids = Annotated[
     int | None,
     typer.Option("--n-grids", min=1, help="By default as many as are worth their time."),
+]
+Size = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Of features that are no bins: columns, or rows a block. By default by the rows.",
+    ),
 ]
 TimeBudget = Annotated[
     float | None,
@@ -88,9 +105,11 @@ def fit(
     features: Features = None,
     categorical: Categorical = None,
     weight: Weight = None,
-    kernel: KernelName = "laplacian",
+    approximation: Approximation = "binning",
+    kernel: KernelName = None,
     grids: Grids = "auto",
     n_grids: NumberOfGrids = None,
+    size: Size = None,
     time_budget: TimeBudget = None,
     loss: LossName = "squared",
     bandwidth: Bandwidth = "auto",
@@ -127,7 +146,7 @@ def fit(
         with report.stage("read", f"reading {data}"):
             rows = training_rows(read_data(data, categorical=text), target, chosen, weight)
         kind, reason = decide_task(rows.y, task)
-        estimator = _estimator(kind, kernel, options)
+        estimator = _estimator(kind, approximation, kernel, size, options)
         with report.stage("fit", "fitting") as say, _lines(report, say, verbose):
             estimator.fit(rows.X, labels_of(rows.y, kind), sample_weight=rows.weight)
         with report.stage("save", f"saving {model}"):
@@ -145,26 +164,34 @@ def _check_place(model: Path, data: Path) -> None:
         raise InputError(f"--model {model} is a folder or the data; name another file.")
 
 
-def _estimator(task: str, kernel: str, options: dict[str, Any]) -> Any:
-    from gramless import KernelClassifier, KernelRegressor, RandomBinning
-    from gramless.estimators.base import LEAST_GRIDS
+def _estimator(
+    task: str, approximation: str, kernel: str | None, size: int | None, options: dict[str, Any]
+) -> Any:
+    from gramless import KernelClassifier, KernelRegressor
+    from gramless.estimators.features import LEAST_GRIDS, map_class
 
-    features: Any = "binning"
-    if kernel != "laplacian":
-        features = RandomBinning(_kernel(kernel), n_grids=LEAST_GRIDS)
+    features: Any = approximation
+    if kernel is not None or size is not None:
+        kind = map_class(approximation)
+        features = kind() if kernel is None else kind(_kernel(kernel))
+        if size is None and features.size_name == "n_grids":
+            size = LEAST_GRIDS
+        features = features if size is None else features.resized(size)
     made = KernelClassifier if task == "classification" else KernelRegressor
     return made(features, verbose=1, **options)
 
 
 def _kernel(text: str) -> Any:
-    """Turn ``name`` or ``name:power`` into a kernel."""
-    from gramless.kernels import as_binning_kernel, from_config
+    """Turn ``name`` or ``name:number`` into a kernel; the number is its first parameter."""
+    from gramless.kernels import KERNELS, as_kernel, from_config
 
-    name, colon, power = text.partition(":")
+    name, colon, number_text = text.partition(":")
     if not colon:
-        return as_binning_kernel(name)
+        return as_kernel(name)
+    fields = [field.name for field in dataclasses.fields(KERNELS[name])] if name in KERNELS else []
     try:
-        return as_binning_kernel(from_config({"name": name, "power": float(power)}))
+        parameter = fields[0] if fields else "number"
+        return from_config({"name": name, parameter: float(number_text)})
     except ValueError as fault:
         raise InputError(f"--kernel {text}: {fault}") from fault
 
@@ -191,7 +218,7 @@ def _lines(report: Report, say: Callable[[str], None], verbose: bool) -> Iterato
 def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> None:
     import numpy as np
 
-    n_rows, n_columns = len(rows.y), int(model.features_.offsets_[-1])
+    features, n_rows = model.features_, len(rows.y)
     document = {
         "model": path,
         "bytes": path.stat().st_size,
@@ -205,8 +232,9 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "bandwidth": None if model.bandwidth_ is None else np.asarray(model.bandwidth_),
         "relevance": model.relevance_,
         "alpha": model.alpha_,
-        "grids": len(model.features_.n_bins_),
-        "columns": n_columns,
+        "features": type(features).__name__,
+        "grids": len(features.n_bins_) if hasattr(features, "n_bins_") else None,
+        "columns": features._n_features_out,
         "sparsity": model.sparsity_,
         "trials": len(model.search_),
         "iterations": model.n_iter_,
@@ -224,8 +252,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "bandwidth": bandwidth_of(model),
         "relevance": relevance_of(model),
         "alpha": number(model.alpha_),
-        "features": f"{document['grids']:,} {kind_of_grids(model)}, {n_columns:,} bins"
-        f"{_left_out(model)}",
+        "features": f"{features_of(model)}{_left_out(model)}",
         "loss": model.loss_.name,
         "solver": f"{model.status_} after {model.n_iter_} iterations",
         "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
@@ -236,7 +263,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
 
 
 def _left_out(model: Any) -> str:
-    return f"; {model.sparsity_:.1%} of the bins left out" if model.sparsity_ > 0 else ""
+    return f"; {model.sparsity_:.1%} of the columns left out" if model.sparsity_ > 0 else ""
 
 
 def _classes(classes: Any) -> str | None:

@@ -180,19 +180,26 @@ def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:
     names = fitted.get("feature_names_in_")
     settings = fitted.get("settings_", {})
     alpha = fitted.get("alpha_")
+    has_bins = "keys" in bins
     return {
-        "inputs": _brief(names) if names else bins["widths_"]["shape"][1],
+        "inputs": _brief(names) if names else _n_inputs(bins),
         "classes": _brief(fitted.get("classes_")),
         "scaling": settings.get("scaling"),
         "bandwidth": _brief(fitted.get("bandwidth_")),
         "relevance": _relevance(settings),
         "kind of grids": settings.get("grids"),
         "alpha": None if alpha is None else number(alpha),
-        "grids": f"{bins['widths_']['shape'][0]:,}",
-        "bins": f"{bins['keys']['shape'][0]:,}",
+        "grids": f"{bins['widths_']['shape'][0]:,}" if has_bins else None,
+        "bins": f"{bins['keys']['shape'][0]:,}" if has_bins else None,
         "trials": len(fitted["search_"]) if "search_" in fitted else None,
         "solver": _solver(fitted),
     }
+
+
+def _n_inputs(features: dict[str, Any]) -> int:
+    """Return the number of inputs of a feature map's fitted state."""
+    arrays = (features[name]["shape"] for name in ("widths_", "bandwidth_") if name in features)
+    return int(next(arrays)[-1])
 
 
 def _relevance(settings: dict[str, Any]) -> str | None:

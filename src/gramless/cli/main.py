@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import gramless
+from gramless.cli.compare import compare
 from gramless.cli.datasets import datasets
 from gramless.cli.demo import demo
 from gramless.cli.evaluate import evaluate
@@ -23,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (demo, fit, predict, evaluate, inspect, explain, datasets):
+for _verb in (demo, fit, predict, evaluate, inspect, explain, compare, datasets):
     app.command()(_verb)
 
 

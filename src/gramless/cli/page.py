@@ -23,7 +23,7 @@ from gramless.cli.svg import (
     lines,
     log_axis,
 )
-from gramless.cli.told import bandwidth_of, kind_of_grids
+from gramless.cli.told import bandwidth_of, features_of
 
 if TYPE_CHECKING:
     from gramless.cli.explain import Findings, Stage
@@ -125,7 +125,7 @@ def _choices(found: Findings) -> str:
         ("inputs", "all alike", _GIVEN if model.relevance == "equal" else equal)
         if settings.relevance is None
         else ("inputs", "weighed by relevance", best),
-        ("grids", f"{len(counts):,} {kind_of_grids(model)}", f"each divides {each}"),
+        ("features", features_of(model), f"each of {each}"),
         ("loss", model.loss_.name, f"{_GIVEN}; squared by default"),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
     ]
@@ -142,9 +142,9 @@ def _search(model: Any, stages: Sequence[Stage]) -> str:
     )
     told = (
         f"{len(model.search_)} trials were judged on held-back rows. The score is {score}; smaller "
-        "is better. Trials have fewer grids than the final fit, which does better. Bandwidths are "
-        "in mean distances between rows here. A ring is around the best trial of what was chosen; "
-        "where there are more rows in the end, alpha is made smaller in proportion."
+        "is better. Trials have fewer features than the final fit, which does better. Bandwidths "
+        "are in mean distances between rows here. A ring is around the best trial of what was "
+        "chosen; where there are more rows in the end, alpha is made smaller in proportion."
     )
     if stages[-1][0].endswith(" loss"):
         told += f" The last stage is about alpha alone: its score is the {model.loss_.name} loss."
@@ -158,11 +158,11 @@ def _best_trials(trials: Sequence[dict[str, Any]]) -> str:
             trial["scaling"],
             "as given" if trial["bandwidth"] is None else number(trial["bandwidth"]),
             *(number(trial["alpha"]), trial["relevance"], number(trial["score"])),
-            *(f"{trial['n_rows']:,}", trial["n_grids"], f"{trial['seconds']:.2f}"),
+            *(f"{trial['n_rows']:,}", trial["size"], f"{trial['seconds']:.2f}"),
         )
         for trial in sorted(trials, key=lambda trial: trial["score"])[:_BEST]
     ]
-    names = ("scaling", "bandwidth", "alpha", "relevance", "score", "rows", "grids", "seconds")
+    names = ("scaling", "bandwidth", "alpha", "relevance", "score", "rows", "size", "seconds")
     return _table(names, cells)
 
 
@@ -336,12 +336,10 @@ def _dependence(one: Dependence, y: Axis, outputs: Sequence[str]) -> str:
 
 def _error_and_size(found: Findings) -> str:
     model, metrics = found.model, found.metrics
-    n_bins = int(model.features_.offsets_[-1])
     size = {
-        "grids": f"{len(found.use.counts):,}",
-        "bins": f"{n_bins:,}, {n_bins / len(found.use.counts):,.1f} a grid",
+        "features": features_of(model),
         "weights": f"{model.coef_.size:,}",
-        "left out": f"{model.sparsity_:.1%} of the bins" if model.sparsity_ > 0 else None,
+        "left out": f"{model.sparsity_:.1%} of the columns" if model.sparsity_ > 0 else None,
         "model file": sized(found.places["model"].stat().st_size),
     }
     shown = [(name, number(metrics[key])) for key, name in _METRICS.items() if key in metrics]

@@ -1,12 +1,15 @@
-"""Pictures of predictions: the demonstration, probabilities, numbers."""
+"""Pictures of predictions: the demonstration, probabilities, numbers, approximations."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from gramless.features.pictures import sampled_rows
 
@@ -14,10 +17,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gramless.cli.contest import Digits, Entry
+    from gramless.estimators.outcomes import Comparison, Outcome
+    from gramless.features.quality import KernelErrors
 
 _ROWS, _COLUMNS = 3, 5
 _OWN, _RIVAL, _WRONG = "#1b6ca8", "#b8b8b8", "#b3261e"
 _POINTS = 5000
+_COLOURS = {
+    "binning": _OWN,
+    "smooth": "#5fa8d3",
+    "fourier": "#d1495b",
+    "nystrom": "#e9a13b",
+    "blocks": "#6a994e",
+    "exact": "#222222",
+}
+_ERROR_LINES: dict[str, dict[str, Any]] = {
+    "sup": {"ls": "-", "marker": "o", "ms": 3.5},
+    "mean": {"ls": "-", "lw": 0.8},
+    "hoeffding": {"ls": "--", "lw": 1.0},
+    "claim": {"ls": ":", "lw": 1.4},
+}
+_ERROR_NAMES = ("largest of the pairs", "mean", "Hoeffding's bound on the largest", "Claim 1 or 2")
+_VOID, _HIGHEST = 1.0, 10.0
+"""A bound above the one says nothing of a kernel between 0 and 1; above the other none is drawn."""
 
 
 def draw(path: Path, digits: Digits, entries: list[Entry]) -> None:
@@ -142,3 +164,75 @@ def draw_predictions(y: NDArray[Any], predicted: NDArray[Any], found: dict[str, 
     axes.set_title(f"RMSE {found['rmse']:.4g}, R2 {found['r2']:.4g}", size=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def draw_comparison(found: Comparison, kernels: Mapping[str, Sequence[KernelErrors]]) -> Any:
+    """Draw errors of approximations against size, seconds and bytes, as RB16's Figure 5.
+
+    Parameters
+    ----------
+    found : Comparison
+    kernels : mapping of str to sequence of KernelErrors
+        Of each method by rising size; methods without any are left out.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The fourth panel has the errors of the kernel itself, with the bounds of RR07.
+    """
+    figure: Any = Figure(figsize=(11.0, 8.0), layout="constrained")
+    panels = figure.subplots(2, 2).flat
+    budget = {"time": "seconds", "memory": "n_bytes"}[found.by]
+    axes_of = {
+        "size": "grids, columns, landmarks or rows a block",
+        "seconds": "seconds to fit",
+        "n_bytes": "bytes of features",
+    }
+    for axes, (quantity, label) in zip(panels, axes_of.items(), strict=False):
+        for one in found.chosen:
+            _draw_outcomes(axes, one.method, found.of(one.method), quantity)
+        if quantity == budget:
+            axes.axvline(found.budget, color="0.6", lw=0.9, ls="--", zorder=0)
+        axes.set(xscale="log", xlabel=label, ylabel="error on held-back rows")
+        axes.grid(color="0.92", which="both", lw=0.6)
+        if any(outcome.error > 0.0 for outcome in found.outcomes):
+            _log_errors(axes, (1.0, 2.0, 5.0))
+    if any(kernels.values()):
+        _draw_kernel_errors(panels[3], kernels)
+    else:
+        panels[3].set_axis_off()
+    names = [one.method for one in found.chosen]
+    marks = [Line2D([], [], color=_COLOURS[name], marker="o", ms=4, label=name) for name in names]
+    figure.legend(handles=marks, loc="outside upper center", ncols=len(marks), frameon=False)
+    return figure
+
+
+def _log_errors(axes: Any, labelled: Sequence[float]) -> None:
+    """Give errors a logarithmic axis, with some multiples of powers of ten as people write them."""
+    axes.set(yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=labelled))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _draw_outcomes(axes: Any, method: str, outcomes: Sequence[Outcome], quantity: str) -> None:
+    x = [getattr(outcome, quantity) for outcome in outcomes]
+    y = [outcome.error for outcome in outcomes]
+    axes.plot(x, y, "o-", color=_COLOURS[method], ms=4, lw=1.3)
+
+
+def _draw_kernel_errors(axes: Any, kernels: Mapping[str, Sequence[KernelErrors]]) -> None:
+    for method, errors in kernels.items():
+        sizes = [one.size for one in errors]
+        for name, style in _ERROR_LINES.items():
+            values = [getattr(one, name) for one in errors]
+            shown = [np.nan if value is None or value > _HIGHEST else value for value in values]
+            axes.plot(sizes, shown, color=_COLOURS[method], **style)
+    axes.axhline(_VOID, color="0.6", lw=0.9, zorder=0)
+    axes.set(xscale="log", xlabel="grids, columns, landmarks or rows a block")
+    axes.set(ylabel="inner products of features less the kernel")
+    axes.grid(color="0.92", which="both", lw=0.6)
+    _log_errors(axes, (1.0,))
+    kinds = zip(_ERROR_LINES.values(), _ERROR_NAMES, strict=True)
+    lines = [Line2D([], [], color="0.35", label=name, **style) for style, name in kinds]
+    axes.legend(handles=lines, frameon=False, fontsize=8, loc="lower left")

@@ -26,6 +26,10 @@ def relevance_of(model: Any) -> str:
     return "equal" if model.settings_.relevance is None else "learned"
 
 
-def kind_of_grids(model: Any) -> str:
-    """Return what a model's grids are."""
-    return _KINDS[model.settings_.grids]
+def features_of(model: Any) -> str:
+    """Return what a model's features are, and how many."""
+    features = model.features_
+    n_columns = features._n_features_out
+    if not hasattr(features, "n_bins_"):
+        return f"{type(features).__name__}, {n_columns:,} columns"
+    return f"{len(features.n_bins_):,} {_KINDS[model.settings_.grids]}, {n_columns:,} bins"

@@ -10,24 +10,25 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import row_blocks, thread_count
+from gramless.estimators.features import given_map, named_map
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
 from gramless.features.binning import RandomBinning
 from gramless.features.binning_map import BinningMap
 from gramless.features.inputs import Rows
 from gramless.features.scaling import SCALINGS, ScalingKind
+from gramless.features.sized import FittedMap, SizedMap
 from gramless.features.table import TableEncoder
 from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.binned import BinnedMatrix
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Solver
 from gramless.tuning.alpha import Goal, mean_loss
@@ -37,14 +38,9 @@ from gramless.tuning.judging import Judged
 from gramless.tuning.planning import LEAST_TO_GROW, Plan, Planner, can_grow
 from gramless.tuning.search import RELEVANCES, Choices, Search
 
-FEATURE_MAPS = {"binning": RandomBinning}
-"""Feature maps by name."""
-
-LEAST_GRIDS, MOST_GRIDS = 512, 2048
-_DEFAULT_NONZEROS = 1 << 24
-"""A feature map given by name has as many grids as this allows, between the two bounds."""
-
 _PREDICT_ROWS = 65_536
+_PREDICT_NUMBERS = 1 << 25
+"""Of features without zeros at a time."""
 _SOLVE_SHARE = 0.95
 """Of a time budget, after which the final solve stops."""
 
@@ -59,7 +55,7 @@ class KernelMachine(BaseEstimator, ABC):
 
     def __init__(
         self,
-        features: str | RandomBinning = "binning",
+        features: str | SizedMap = "binning",
         *,
         loss: str | Loss = "squared",
         bandwidth: float | Any | str = "auto",
@@ -144,12 +140,12 @@ class KernelMachine(BaseEstimator, ABC):
             self.inputs_.categorical,
         )
         self.loss_ = self._loss_of(data.n_outputs)
-        solver, self.solver_reason_ = self._solver(self.loss_)
+        self._solver(self.loss_)
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
         search = self._search(data, feature_map, seed, deadline)
         plan = self._plan(search)
-        self._final_fit(data, plan, solver, deadline)
+        self._final_fit(data, plan, deadline)
         return self
 
     def _deadline(self) -> Deadline:
@@ -163,8 +159,10 @@ class KernelMachine(BaseEstimator, ABC):
         """What turns data frames into numbers; None where the model was fitted on an array."""
         return self.inputs_.encoder
 
-    def _solver(self, loss: Loss) -> tuple[Solver, str]:
-        """Check what a solve needs; return the solver and the reason."""
+    def _solver(
+        self, loss: Loss, matrix: FeatureMatrix | None = None, n_outputs: int = 1
+    ) -> tuple[Solver, str]:
+        """Check what a solve needs; return the solver for a matrix, and the reason."""
         thread_count(self.n_jobs)
         tol, max_iter = check_number(self, "tol"), check_count(self, "max_iter")
         return choose_solver(
@@ -174,6 +172,8 @@ class KernelMachine(BaseEstimator, ABC):
             loss=loss,
             l1_ratio=check_number(self, "l1_ratio", high=1.0),
             n_jobs=self.n_jobs,
+            matrix=matrix,
+            n_outputs=n_outputs,
         )
 
     def _named_loss(self) -> Loss:
@@ -195,44 +195,14 @@ class KernelMachine(BaseEstimator, ABC):
         """Return the weights of the rows, with those that the targets ask for."""
         return weight
 
-    def _feature_map(self, data: Data, seed: int) -> RandomBinning:
+    def _feature_map(self, data: Data, seed: int) -> SizedMap:
+        n_grids = self._given_grids()
         if isinstance(self.features, str):
-            if self.features not in FEATURE_MAPS:
-                raise InputError(
-                    f"unknown features {self.features!r}; use one of "
-                    f"{', '.join(map(repr, FEATURE_MAPS))} or a feature map such as "
-                    f"RandomBinning(n_grids=1024)."
-                )
-            affordable = _DEFAULT_NONZEROS // (data.rows.shape[0] * data.n_outputs)
-            by_rule = int(np.clip(affordable, LEAST_GRIDS, MOST_GRIDS))
-            return FEATURE_MAPS[self.features](
-                n_grids=self._given_grids() or by_rule,
-                random_state=seed,
-                n_jobs=self.n_jobs,
-            )
-        if not hasattr(self.features, "fit_rows") or isinstance(self.features, type):
-            raise InputError(
-                f"features must be a name or a feature map such as RandomBinning(), "
-                f"got {self.features!r}."
-            )
-        chosen: RandomBinning = clone(self.features)
-        chosen.check_parameters()
-        if chosen.categorical is not None:
-            raise InputError(
-                f"{type(self).__name__}: name categories in categorical_features, not in the "
-                f"feature map."
-            )
-        if self._given_grids() is not None:
-            chosen.set_params(n_grids=self._given_grids())
-        if chosen.random_state is None:
-            chosen.set_params(random_state=seed)
-        if chosen.n_jobs is None:
-            chosen.set_params(n_jobs=self.n_jobs)
-        return chosen
+            shape = data.rows.shape
+            return named_map(self.features, shape, data.n_outputs, n_grids, seed, self.n_jobs)
+        return given_map(self.features, type(self).__name__, n_grids, seed, self.n_jobs)
 
-    def _search(
-        self, data: Data, feature_map: RandomBinning, seed: int, deadline: Deadline
-    ) -> Search:
+    def _search(self, data: Data, feature_map: SizedMap, seed: int, deadline: Deadline) -> Search:
         if self.relevance not in RELEVANCES:
             raise InputError(
                 f"relevance must be one of {', '.join(map(repr, RELEVANCES))}, "
@@ -243,7 +213,7 @@ class KernelMachine(BaseEstimator, ABC):
             self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
             self.relevance,
-            self._given_grids() if isinstance(self.features, str) else feature_map.n_grids,
+            self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
         return Search(data, feature_map, choices, seed, self.n_jobs, self._say, deadline)
 
@@ -269,6 +239,11 @@ class KernelMachine(BaseEstimator, ABC):
                 f"got {self.grids!r}."
             )
         rows = search.data.rows
+        if self.grids == "grown" and not isinstance(search.feature_map, RandomBinning):
+            raise InputError(
+                f"{type(self).__name__}: grids='grown' chooses bins; use features='binning', "
+                f"or grids='auto' with other features."
+            )
         if self.grids == "grown" and (sp.issparse(rows) or rows.shape[0] < LEAST_TO_GROW):
             raise InputError(
                 f"{type(self).__name__}: grids='grown' needs dense rows, not sparse ones, "
@@ -277,10 +252,11 @@ class KernelMachine(BaseEstimator, ABC):
         if self.grids != "auto":
             return self.grids
         free = search.choices.bandwidth is None and search.choices.alpha is None
-        left = isinstance(self.features, str) and self.scaling == "auto" and self.l1_ratio == 0
+        by_name = isinstance(self.features, str) and self.features == "binning"
+        left = by_name and self.scaling == "auto" and self.l1_ratio == 0
         return "auto" if free and left and can_grow(search.data) else "random"
 
-    def _final_fit(self, data: Data, plan: Plan, solver: Solver, deadline: Deadline) -> None:
+    def _final_fit(self, data: Data, plan: Plan, deadline: Deadline) -> None:
         self.settings_, self.search_, self.limits_ = plan.settings, plan.trials, plan.limits
         self.growth_, self.relevance_ = plan.growth, plan.relevance
         self.alpha_, self.bandwidth_ = plan.alpha, plan.bandwidth
@@ -289,6 +265,7 @@ class KernelMachine(BaseEstimator, ABC):
         Z = data.matrix(features)
         penalty = data.penalty(self.alpha_, float(self.l1_ratio))
         problem = replace(data.problem(Z, self.alpha_), loss=self.loss_, penalty=penalty)
+        solver, self.solver_reason_ = self._solver(self.loss_, Z, data.n_outputs)
         solution = solver.solve(problem, callback=deadline.watch(_SOLVE_SHARE))
         if solution.status == "stopped":
             self.limits_ = [*plan.limits, "time: the final solve was cut short"]
@@ -302,16 +279,18 @@ class KernelMachine(BaseEstimator, ABC):
             f"{self.status_} after {self.n_iter_} iterations"
         )
 
-    def _without_zeros(self, weights: Vector, feature_map: BinningMap) -> Vector:
-        """Forget the bins that an L1 penalty has left without weight, and say how many."""
-        n_bins = int(feature_map.offsets_[-1])
-        used = np.ones(n_bins, bool)
+    def _without_zeros(self, weights: Vector, feature_map: FittedMap) -> Vector:
+        """Say how many columns an L1 penalty has left without weight, and forget such bins."""
+        n_columns = feature_map._n_features_out
+        used = np.ones(n_columns, bool)
         if self.l1_ratio > 0:
-            used[:] = weights[:n_bins].reshape(n_bins, -1).any(axis=1)
+            used[:] = weights[:n_columns].reshape(n_columns, -1).any(axis=1)
             used[0] |= not used.any()
-            feature_map.keep_bins(used)
-        self.sparsity_ = 1.0 - np.count_nonzero(used) / n_bins
-        return weights[np.append(used, np.ones(len(weights) - n_bins, bool))]
+        self.sparsity_ = 1.0 - np.count_nonzero(used) / n_columns
+        if used.all() or not isinstance(feature_map, BinningMap):
+            return weights
+        feature_map.keep_bins(used)
+        return weights[np.append(used, np.ones(len(weights) - n_columns, bool))]
 
     def _responses(self, X: Any) -> Vector:
         """Return ``Z w + intercept`` for new rows, a block at a time."""
@@ -319,10 +298,12 @@ class KernelMachine(BaseEstimator, ABC):
         parts = [Z.matvec(self.coef_) for Z in self._feature_blocks(X)]
         return np.concatenate(parts) + self.intercept_
 
-    def _feature_blocks(self, X: Any) -> Iterator[BinnedMatrix]:
+    def _feature_blocks(self, X: Any) -> Iterator[FeatureMatrix]:
         """Yield the features of new rows, a block at a time."""
         rows = self.inputs_.transform(self, X)
-        for a, b in row_blocks(rows.shape[0], _PREDICT_ROWS):
+        dense = not isinstance(self.features_, BinningMap)
+        most = _PREDICT_NUMBERS // self.features_._n_features_out if dense else _PREDICT_ROWS
+        for a, b in row_blocks(rows.shape[0], max(1, min(most, _PREDICT_ROWS))):
             yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
 
     def _scalings(self, rows: Rows) -> tuple[ScalingKind, ...]:
@@ -339,7 +320,7 @@ class KernelMachine(BaseEstimator, ABC):
     def _given_bandwidth(self, n_features: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")
         given = self.bandwidth if not is_auto(self.bandwidth) else own
-        if isinstance(given, str) and given in ("auto", "median"):
+        if isinstance(given, str) and given in ("auto", "median", "own"):
             return None
         bandwidth_vector(given, n_features)
         return np.asarray(given, np.float64)

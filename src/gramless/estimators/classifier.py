@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.estimators.base import KernelMachine
-from gramless.features.binning import RandomBinning
+from gramless.features.sized import SizedMap
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.objective import Solver
@@ -169,7 +169,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self,
-        features: str | RandomBinning = "binning",
+        features: str | SizedMap = "binning",
         *,
         loss: str | Loss = "squared",
         class_weight: dict[Any, float] | str | None = None,

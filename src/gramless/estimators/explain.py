@@ -387,11 +387,14 @@ def model_grid_use(model: Any, X: Any) -> GridUse:
     False
     """
     rows = model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
-    blocks = model.features_.rows_matrix(rows).blocks()
+    features, inputs = model.features_, list(input_columns(model).values())
+    blocks = features.rows_matrix(rows).blocks()
     parts = (block.matrix.matvec(model.coef_[block.start : block.stop]) for block in blocks)
     weights = np.array([float(np.sum(part.var(axis=0))) for part in parts])
-    inputs = list(input_columns(model).values())
+    # Features that are no bins use the same inputs in all blocks.
+    shared = None if hasattr(features, "widths_") else features.bandwidth_
+    widths = features.widths_ if shared is None else np.tile(shared, (len(weights), 1))
     # An input and, where both are given to the grids, its rank.
-    used = np.isfinite(model.features_.widths_).reshape(len(weights), -1, sum(map(len, inputs)))
+    used = np.isfinite(widths).reshape(len(weights), -1, sum(map(len, inputs)))
     columns = [used[:, :, own].any(axis=(1, 2)) for own in inputs]
     return grid_use(np.column_stack(columns), weights)

@@ -12,7 +12,9 @@ from gramless.estimators.inputs import RowInputs
 from gramless.features.binning_map import BinningMap
 from gramless.features.gaps import GapFiller
 from gramless.features.scaling import SCALINGS, Scaler
+from gramless.features.sized import SizedMap
 from gramless.features.table import TableEncoder
+from gramless.kernels import Windowed
 from gramless.tuning.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -34,7 +36,43 @@ def require(condition: bool, complaint: str) -> None:
 
 
 def check_binning(state: Mapping[str, Any]) -> None:
-    """Check that the arrays of a map to bins fit each other.
+    """Check what a map to plain bins knows besides, after :func:`check_grids`.
+
+    Parameters
+    ----------
+    state : mapping
+        Fitted attributes by name.
+
+    Raises
+    ------
+    ValueError
+        With what does not fit.
+    """
+    _array(state, "nu_", np.float64, (len(state["widths_"]),))
+    _number(state.get("kappa_"), "kappa_", float)
+    _number(state.get("kappa_bar_"), "kappa_bar_", float)
+
+
+def check_smooth(state: Mapping[str, Any]) -> None:
+    """Check what a map to smooth bins knows besides, after :func:`check_grids`.
+
+    Parameters
+    ----------
+    state : mapping
+        Fitted attributes by name.
+
+    Raises
+    ------
+    ValueError
+        With what does not fit.
+    """
+    require(isinstance(state.get("kernel_"), Windowed), "kernel_ is no kernel of smooth bins")
+    _array(state, "categorical_", np.bool_, state["widths_"].shape[1:])
+    check_drawn(state)
+
+
+def check_grids(state: Mapping[str, Any]) -> None:
+    """Check that the arrays of grids and of tables of their bins fit each other.
 
     Parameters
     ----------
@@ -59,19 +97,16 @@ def check_binning(state: Mapping[str, Any]) -> None:
     require(rising and offsets[-1] <= n_grids * _MAX_BINS, "offsets_ do not rise from 0")
     require(int(np.diff(offsets).max()) <= _MAX_BINS, "a grid has too many bins")
     _array(state, "keys", np.int64, (int(offsets[-1]),))
-    _array(state, "nu_", np.float64, (n_grids,))
     scale = state.get("scale_", 1.0)
     _number(scale, "scale_", float)
     require(0.0 < scale < _MOST_SCALE, "scale_ is not positive and finite")
-    _number(state.get("kappa_"), "kappa_", float)
-    _number(state.get("kappa_bar_"), "kappa_bar_", float)
     if "n_features_in_" in state:
         require(state["n_features_in_"] == n_features, "n_features_in_ is not that of the grids")
     _check_names(state.get("feature_names_in_"), n_features)
 
 
 def check_drawn(state: Mapping[str, Any]) -> None:
-    """Check what a random binning map knows besides, after :func:`check_binning`.
+    """Check what a random binning map knows besides, after :func:`check_grids`.
 
     Parameters
     ----------
@@ -100,12 +135,8 @@ def check_machine(model: KernelMachine) -> None:
         With what does not fit.
     """
     state = vars(model)
-    features = state.get("features_")
-    require(isinstance(features, BinningMap), "features_ is not a fitted feature map")
-    assert isinstance(features, BinningMap)
-    require(hasattr(features, "offsets_"), "features_ is not fitted")
-    n_columns = int(features.offsets_[-1])
-    n_inputs = _check_scaler(state.get("scaler_"), features.widths_.shape[1])
+    n_columns, n_scaled = _check_features(state.get("features_"))
+    n_inputs = _check_scaler(state.get("scaler_"), n_scaled)
     n_outputs = _check_coefficients(state, n_columns)
     n_features = _check_inputs(state.get("inputs_"), n_inputs)
     require(state.get("n_features_in_") == n_features, "n_features_in_ does not fit")
@@ -115,6 +146,22 @@ def check_machine(model: KernelMachine) -> None:
         _check_classes(state.get("classes_"), 2 if n_outputs is None else n_outputs)
     elif state.get("posterior_") is not None:
         _check_posterior(state["posterior_"], n_columns, n_outputs)
+
+
+def _check_features(features: Any) -> tuple[int, int]:
+    """Return the number of columns of a feature map, and of the inputs that it takes."""
+    require(isinstance(features, (BinningMap, SizedMap)), "features_ is no feature map")
+    if isinstance(features, BinningMap):
+        require(hasattr(features, "offsets_"), "features_ is not fitted")
+        return int(features.offsets_[-1]), int(features.widths_.shape[1])
+    bandwidth = _array(vars(features), "bandwidth_", np.float64, None)
+    require(bandwidth.ndim == 1 and bool((bandwidth > 0).all()), "bandwidth_ is no bandwidth")
+    # A row says more about how the arrays fit each other than their shapes one by one.
+    row = features.rows_matrix(np.zeros((1, len(bandwidth))))
+    n_columns = features._n_features_out
+    require(row.shape == (1, n_columns), "features_ has arrays that do not fit each other")
+    require(bool(np.isfinite(row.matvec(np.ones(n_columns))).all()), "features_ is not finite")
+    return n_columns, len(bandwidth)
 
 
 def _check_inputs(inputs: Any, n_inputs: int) -> int:

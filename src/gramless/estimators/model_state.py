@@ -17,16 +17,26 @@ from gramless.estimators.inputs import RowInputs
 from gramless.estimators.model_checks import (
     check_binning,
     check_drawn,
+    check_grids,
     check_machine,
+    check_smooth,
     require,
 )
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.binning import RandomBinning
 from gramless.features.binning_map import BinningMap
+from gramless.features.blocks import IndependentBlocks
+from gramless.features.exact import ExactKernel
+from gramless.features.fourier import RandomFourier
+from gramless.features.frequencies import HadamardBlocks
 from gramless.features.gaps import GapFiller
 from gramless.features.given import GivenBinning
 from gramless.features.grids import Grids, KnownBins
+from gramless.features.hybrid import Hybrid
+from gramless.features.nystrom import Nystrom
 from gramless.features.scaling import Scaler
+from gramless.features.sized import SizedMap
+from gramless.features.smooth import SmoothBinning
 from gramless.features.table import TableEncoder
 from gramless.kernels import Kernel, as_kernel, from_config
 from gramless.losses import (
@@ -38,9 +48,11 @@ from gramless.losses import (
     SquaredHinge,
 )
 from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.direct import Cholesky
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
 from gramless.tuning.calibration import Calibration
@@ -49,18 +61,24 @@ from gramless.tuning.posterior import Posterior
 from gramless.tuning.search import Settings
 
 Tensors = dict[str, NDArray[Any]]
-Model = KernelMachine | RandomBinning | GivenBinning
+Model = KernelMachine | SizedMap | GivenBinning
 
 MODELS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (KernelClassifier, KernelRegressor, RandomBinning, GivenBinning)
+    kind.__name__: kind
+    for kind in (
+        *(KernelClassifier, KernelRegressor),
+        *(RandomBinning, GivenBinning, SmoothBinning),
+        *(RandomFourier, Nystrom, ExactKernel, IndependentBlocks, Hybrid),
+    )
 }
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         *(RowInputs, GapFiller, Scaler, Settings, Calibration, Conformal, Posterior),
-        *(ConjugateGradient, Gmres, NewtonCG, GridDescent),
+        HadamardBlocks,
+        *(ConjugateGradient, Cholesky, Gmres, NewtonCG, GridDescent),
         *(RandomDescent, ParallelRandomDescent),
-        *(SampledRows, RootJacobi, Jacobi, Identity),
+        *(SampledRows, RandomisedNystrom, RootJacobi, Jacobi, Identity),
         *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball),
     )
 }
@@ -148,7 +166,7 @@ class _Packer:
             return None
         if where.split(".")[-1] == "kernel":
             return self.value(where, value if isinstance(value, str) else as_kernel(value))
-        if isinstance(value, RandomBinning):
+        if isinstance(value, SizedMap):
             return {"model": self.model(f"{where}.", value, fitted=False)}
         return self.value(where, value)
 
@@ -188,8 +206,8 @@ class _Packer:
             return {"kernel": self.value(where, value.to_config())}
         if isinstance(value, TableEncoder):
             return {"encoder": self.value(where, value.to_config())}
-        if isinstance(value, (RandomBinning, GivenBinning)):
-            return {"model": self.model(f"{where}.", value, fitted=True)}
+        if isinstance(value, (SizedMap, GivenBinning)):
+            return {"model": self.model(f"{where}.", value, fitted=bool(_state(value)))}
         if RECORDS.get(type(value).__name__) is type(value):
             fields = [field.name for field in dataclasses.fields(value) if field.init]
             plain = {name: self.value(f"{where}.{name}", getattr(value, name)) for name in fields}
@@ -218,8 +236,9 @@ class _Unpacker:
 
     def restore(self, model: Model, content: Mapping[str, Any]) -> None:
         state = {name: self.value(value) for name, value in content.items()}
-        if isinstance(model, BinningMap):
-            check_binning(state)
+        if isinstance(model, (BinningMap, SmoothBinning)):
+            check_grids(state)
+            (check_smooth if isinstance(model, SmoothBinning) else check_binning)(state)
             if isinstance(model, RandomBinning):
                 check_drawn(state)
             _restore_bins(model, state)
@@ -289,14 +308,14 @@ def _state(model: Model) -> dict[str, Any]:
         for name, value in vars(model).items()
         if _FITTED_NAME.fullmatch(name) and name not in parameters and name not in _REBUILT
     }
-    if isinstance(model, BinningMap):
+    if hasattr(model, "_known"):
         grids = model._grids
         state |= {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
         state["keys"] = model._known.keys()
     return state
 
 
-def _restore_bins(model: BinningMap, state: dict[str, Any]) -> None:
+def _restore_bins(model: BinningMap | SmoothBinning, state: dict[str, Any]) -> None:
     """Build the tables of bins from checked state, taking out what no attribute holds."""
     multipliers, offsets = state.pop("multipliers"), state.pop("cell_offsets")
     model._grids = Grids(state["widths_"], state["shifts_"], multipliers, offsets)

@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
-from gramless.features.binning import RandomBinning
+from gramless.features.sized import SizedMap
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
@@ -155,7 +155,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def __init__(
         self,
-        features: str | RandomBinning = "binning",
+        features: str | SizedMap = "binning",
         *,
         loss: str | Loss = "squared",
         bandwidth: float | Any | str = "auto",
@@ -306,8 +306,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         parts = [find(WithIntercept(Z), unseen_squares(Z)) for Z in self._feature_blocks(X)]
         return np.concatenate(parts)
 
-    def _solver(self, loss: Loss) -> tuple[Solver, str]:
-        chosen = super()._solver(loss)
+    def _solver(
+        self, loss: Loss, matrix: FeatureMatrix | None = None, n_outputs: int = 1
+    ) -> tuple[Solver, str]:
+        chosen = super()._solver(loss, matrix, n_outputs)
         gaussian = loss.name == "squared" and self.l1_ratio == 0
         if check_count(self, "n_posterior", low=0) and not gaussian:
             raise InputError(

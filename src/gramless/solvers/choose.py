@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.losses import Loss, Squared
+from gramless.matrices.base import FeatureMatrix
 from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.costs import Costs, direct_is_possible
+from gramless.solvers.direct import Cholesky
 from gramless.solvers.gmres import Gmres
+from gramless.solvers.gram import has_diagonal_blocks
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Solver
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import RandomDescent
 
-SOLVERS: dict[str, ConjugateGradient | Gmres | NewtonCG | GridDescent | RandomDescent] = {
+SOLVERS: dict[
+    str, Cholesky | ConjugateGradient | Gmres | NewtonCG | GridDescent | RandomDescent
+] = {
     "pcg": ConjugateGradient(SampledRows()),
     "root": ConjugateGradient(RootJacobi()),
     "jacobi": ConjugateGradient(Jacobi()),
     "cg": ConjugateGradient(Identity()),
+    "nystrom": ConjugateGradient(RandomisedNystrom()),
+    "cholesky": Cholesky(),
     "gmres": Gmres(),
     "newton": NewtonCG(),
     "grid": GridDescent(),
@@ -37,8 +50,13 @@ def choose_solver(
     loss: Loss | None = None,
     l1_ratio: float = 0.0,
     n_jobs: int | None = None,
+    matrix: FeatureMatrix | None = None,
+    n_outputs: int = 1,
 ) -> tuple[Solver, str]:
     """Turn a name into a solver.
+
+    ``"auto"`` minimises squared losses with a smooth penalty directly where the matrix
+    has no zeros and that costs less than conjugate gradients, in time and memory.
 
     Parameters
     ----------
@@ -46,12 +64,15 @@ def choose_solver(
         ``"auto"``, a name in ``SOLVERS``, or an object with a ``solve`` method,
         which is returned as it is.
     tol, max_iter : float, int
-        Options of a solver given by name.
+        Options of a solver given by name, if it has them.
     loss : Loss, default=Squared()
         What is to be minimised.
     l1_ratio : float, default=0.0
         Share of the penalty that is on absolute values.
     n_jobs : int or None
+    matrix : FeatureMatrix, optional
+        Over which it will be; without it a direct solution is not considered.
+    n_outputs : int, default=1
 
     Returns
     -------
@@ -76,7 +97,8 @@ def choose_solver(
         raise InputError(f"solver must be a name or an object with a solve method, got {solver!r}.")
     if not isinstance(solver, str):
         return solver, f"{type(solver).__name__}, as given"
-    name, reason = (solver, "as asked") if solver != "auto" else _best(loss, l1_ratio)
+    best = _best(loss, l1_ratio, matrix, n_outputs)
+    name, reason = (solver, "as asked") if solver != "auto" else best
     if name not in SOLVERS:
         raise InputError(
             f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or an object "
@@ -88,7 +110,9 @@ def choose_solver(
             f"solver {name!r} {_hindrance(name, loss, l1_ratio)} use 'auto' or "
             f"{', '.join(map(repr, able))}."
         )
-    chosen = replace(SOLVERS[name], tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs}
+    known = {field.name for field in fields(SOLVERS[name])}
+    chosen = replace(SOLVERS[name], **{k: v for k, v in options.items() if k in known})
     return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
 
 
@@ -103,9 +127,54 @@ def _hindrance(name: str, loss: Loss, l1_ratio: float) -> str | None:
     return None
 
 
-def _best(loss: Loss, l1_ratio: float) -> tuple[str, str]:
+def path_solver(
+    matrix: FeatureMatrix,
+    row_weights: NDArray[np.float64],
+    *,
+    tol: float,
+    max_iter: int,
+    n_alphas: int,
+    n_outputs: int = 1,
+    n_jobs: int | None = None,
+) -> Solver:
+    """Return a solver of ridge problems over one matrix for a path of alphas.
+
+    Parameters
+    ----------
+    matrix : FeatureMatrix (n_rows, n_columns)
+    row_weights : array (n_rows,)
+    tol, max_iter : float, int
+        Of conjugate gradients.
+    n_alphas : int
+        How many there will be, for the estimate.
+    n_outputs : int, default=1
+    n_jobs : int or None, default=None
+
+    Returns
+    -------
+    Solver
+        Direct, with the Gram matrix computed once, or conjugate gradients with one
+        sample of the rows for all.
+    """
+    if direct_is_possible(matrix):
+        direct, _ = Costs.of(matrix, n_outputs).compared(n_alphas, max_iter)
+        if direct or has_diagonal_blocks(matrix):
+            return Cholesky(n_jobs).prepared(matrix, row_weights)
+    sample = SampledRows().draw(matrix, row_weights)
+    return ConjugateGradient(sample, tol, max_iter, n_jobs)
+
+
+def _best(
+    loss: Loss, l1_ratio: float, matrix: FeatureMatrix | None, n_outputs: int
+) -> tuple[str, str]:
     if l1_ratio > 0:
-        return "grid", f"{loss.name} loss with absolute values, descent over grids"
-    if loss.name == "squared":
+        parts = "grids" if matrix is None or hasattr(matrix, "row_lists") else "columns"
+        return "grid", f"{loss.name} loss with absolute values, descent over {parts}"
+    if loss.name != "squared":
+        return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"
+    if matrix is None or not direct_is_possible(matrix):
         return "pcg", "squared loss, preconditioned with a sample of the rows"
-    return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"
+    if has_diagonal_blocks(matrix):
+        return "cholesky", "diagonal blocks, each solved on its own"
+    direct, why = Costs.of(matrix, n_outputs).compared()
+    return "cholesky" if direct else "pcg", why

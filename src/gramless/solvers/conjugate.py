@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import conjugate as loops
-from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 from gramless.solvers.preconditioners import Inverse, energy
 
 _BLOCK_NUMBERS = 1 << 15
@@ -28,8 +28,8 @@ class Curvature(Protocol):
 
     coupled: ClassVar[bool]
 
-    def apply(self, responses: Vector, active: NDArray[np.intp]) -> None:
-        """Multiply responses (n_rows, len(active)) of some outputs in place."""
+    def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
+        """Multiply responses (m, len(active)) of some rows and outputs in place."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class RowCurvature:
     weights: NDArray[np.float64]
     coupled: ClassVar[bool] = False
 
-    def apply(self, responses: Vector, active: NDArray[np.intp]) -> None:
+    def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
         """Multiply by the outputs' weights."""
-        shared = self.weights.shape[1] == 1
-        responses *= self.weights if shared else self.weights[:, active]
+        weights = self.weights[rows]
+        responses *= weights if weights.shape[1] == 1 else weights[:, active]
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class SoftmaxCurvature:
     probabilities: NDArray[np.float64]
     coupled: ClassVar[bool] = True
 
-    def apply(self, responses: Vector, active: NDArray[np.intp]) -> None:
+    def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
         """Multiply by each row's block."""
-        p = self.probabilities
+        p = self.probabilities[rows]
         responses -= np.einsum("nk,nk->n", p, responses)[:, None]
         responses *= p
-        responses *= self.row_weights[:, None]
+        responses *= self.row_weights[rows, None]
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,12 @@ class System:
 
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
         """Return ``Z' C Z w`` of some outputs, without the ridge."""
-        responses = matvec(self.matrix, w)
-        self.curvature.apply(responses, active)
-        return rmatvec(self.matrix, responses, out)
+
+        def curve(rows: slice, responses: Vector) -> Vector:
+            self.curvature.apply(rows, responses, active)
+            return responses
+
+        return pull_back(self.matrix, w, curve, out)
 
 
 class ConjugateRuns:
@@ -181,6 +184,24 @@ class ConjugateRuns:
     def _relative(energy: Vector, scale: Vector) -> Vector:
         norm = np.sqrt(np.maximum(energy, 0.0))
         return np.divide(norm, scale, out=norm, where=scale > 0)
+
+
+def pull_back(
+    matrix: FeatureMatrix, w: Vector, function: RowFunction, out: Vector | None = None
+) -> Vector:
+    """Return ``Z.T @ function(rows, Z @ w)`` for ``w`` (n_columns, K), in one pass if it can be.
+
+    Where features are computed as they are needed, one pass costs half of two.
+    ``function`` gets responses (m, K) of a slice of the rows, which it may write over.
+    """
+    in_one_pass = getattr(matrix, "pull_back", None)
+    if in_one_pass is None:
+        return rmatvec(matrix, function(slice(None), matvec(matrix, w)), out)
+    if w.shape[1] > 1:
+        return np.asarray(in_one_pass(w, function, out))
+    narrow = None if out is None else out[:, 0]
+    product = in_one_pass(w[:, 0], lambda rows, v: function(rows, v[:, None])[:, 0], narrow)
+    return np.asarray(product)[:, None]
 
 
 def matvec(matrix: FeatureMatrix, w: Vector) -> Vector:

@@ -1,8 +1,9 @@
-"""Descent over grids: the bins of a grid share no row, and are minimised at once, exactly."""
+"""Descent by working sets: over grids, whose bins are minimised at once, or over columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,11 @@ from gramless.loops import descent as loops
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
+from gramless.solvers.column_descent import GramDescent
 from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.steps import run
-from gramless.solvers.working_set import Model, WorkingSet
+from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
 
 _PATH_FACTOR = 3.0
 _PATH_TOL = 0.3
@@ -35,7 +37,7 @@ _HALVINGS = 30
 
 @dataclass(frozen=True)
 class GridDescent:
-    """Descent over grids with working sets, for L1, elastic net and L2 penalties.
+    """Descent over grids, or columns, with working sets, for L1, elastic net and L2 penalties.
 
     RB16's Algorithm 2 draws one bin at a time. Here all bins of a grid move at
     once, each to the minimum of its own quadratic model: they share no row, so this
@@ -44,6 +46,10 @@ class GridDescent:
     of them join, until none is left: then the solution is that of the whole problem.
     Losses other than the squared one are modelled anew after each round
     (proximal Newton with a line search; Lee, Sun & Saunders 2014).
+
+    Where columns have no zeros, the model of a working set is its Gram matrix. Columns
+    take turns on it, as in glmnet's covariance updates (Friedman, Hastie & Tibshirani
+    2010), and between sweeps all weights whose signs stay jump to their minimum at once.
 
     Parameters
     ----------
@@ -56,7 +62,7 @@ class GridDescent:
     max_sweeps : int, default=400
         Sweeps over the working set in a round.
     seed : int, default=0
-        Of the orders of the grids.
+        Of the orders of the grids, or columns.
     n_jobs : int or None, default=None
         Threads. Results do not depend on it.
 
@@ -64,7 +70,9 @@ class GridDescent:
     -----
     A round is two or three products with all rows and grids. A sweep costs some
     2 ns and core for each row of each bin in the working set. Memory: the rows of
-    all bins in lists, 2 or 4 bytes a non-zero beside the codes.
+    all bins in lists, 2 or 4 bytes a non-zero beside the codes. Without bins: the Gram
+    matrix of the working set, n_rows times the square of its size in operations, once for
+    squared losses and once a round and output for others; 16 bytes times that square.
 
     Examples
     --------
@@ -91,7 +99,8 @@ class GridDescent:
         Parameters
         ----------
         problem : Problem
-            On a matrix of bins, with any smooth loss and any penalty.
+            On a matrix of bins or one with ``column_gram``, with any smooth loss and any
+            penalty.
         start : array (n_columns,) or (n_columns, K), optional
             Weights to start from, such as those of a larger alpha.
         callback : callable, optional
@@ -109,7 +118,7 @@ class GridDescent:
         Raises
         ------
         InputError
-            If the matrix is not of bins.
+            If the matrix has neither bins nor ``column_gram``.
         """
         state = _State(problem, start, self)
         if start is None:
@@ -123,7 +132,7 @@ class _State:
 
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
-        self.lists = _row_lists(problem.matrix)
+        self.descent = _descent_over(problem.matrix, options.n_jobs)
         self.targets, self.row_weights = columns(problem.targets), problem.row_weights
         n_columns, n_outputs = problem.matrix.shape[1], self.targets.shape[1]
         self.n_penalised = n_columns - problem.penalty.n_free
@@ -171,11 +180,12 @@ class _State:
 
     def _respond(self) -> None:
         """Set the responses, from the columns that have weight."""
+        sets = []
         for k, weights in enumerate(self.weights.T):
             used = np.flatnonzero(weights)
-            chosen = WorkingSet.of(self.lists, k, used, np.zeros(len(used)))
-            chosen.after = weights[used]
-            chosen.add_responses(self.responses[k], self.options.n_jobs)
+            sets.append(self.descent.chosen(k, used, np.zeros(len(used))))
+            sets[k].after = weights[used]
+        self.descent.add_responses(sets, self.responses)
 
     def converged(self) -> bool:
         """Tell whether no weight is far from optimal."""
@@ -193,11 +203,10 @@ class _State:
     def step(self) -> bool:
         """Minimise the models over the working sets; False when no step lowers the objective."""
         active = np.flatnonzero(self.relative > self.options.tol)
-        sets = map_blocks(self._minimise, [(int(k),) for k in active], self.options.n_jobs)
+        sets = self.descent.minimise([int(k) for k in active], self._task)
         shifts = np.zeros_like(self.responses)
-        for chosen in sets:
-            chosen.add_responses(shifts[chosen.output], self.options.n_jobs)
-            self.sweeps += chosen.sweeps
+        self.descent.add_responses(sets, shifts)
+        self.sweeps += sum(chosen.sweeps for chosen in sets)
         self.rounds += 1
         lengths = self._search(sets, shifts)
         for chosen in sets:
@@ -209,17 +218,19 @@ class _State:
         self._compare()
         return bool(lengths.any())
 
-    def _minimise(self, k: int) -> WorkingSet:
-        """Return the working set of an output, its model minimised well enough."""
+    def _task(self, k: int) -> Task:
+        """Return the working set of an output, its model, and how well to minimise it."""
         options, columns = self.options, self._choose(k)
-        chosen = WorkingSet.of(self.lists, k, columns, self.weights[columns, k])
-        model = Model(self.slopes[k], self.curvatures[k], self.penalty, self.n_penalised)
         worst = float(self.relative[k] * self.scale[k])
         last = _LAST_SHARE * options.tol * float(self.scale[k])
-        tols = max(_INNER_SHARE * worst, last), last
-        orders = stream(options.seed, f"order of grids, output {k}", self.rounds)
-        chosen.descend(model, tols, options.max_sweeps, orders, options.n_jobs)
-        return chosen
+        return Task(
+            self.descent.chosen(k, columns, self.weights[columns, k]),
+            Model(self.slopes[k], self.curvatures[k], self.penalty, self.n_penalised),
+            self.gradient[:, k],
+            (max(_INNER_SHARE * worst, last), last),
+            options.max_sweeps,
+            stream(options.seed, f"order of grids, output {k}", self.rounds),
+        )
 
     def _choose(self, k: int) -> NDArray[np.int64]:
         """Return the weights that are not zero, and as many of those that should not be."""
@@ -233,7 +244,7 @@ class _State:
         inside[outside] = True
         return np.flatnonzero(inside)
 
-    def _search(self, sets: list[WorkingSet], shifts: Vector) -> NDArray[np.float64]:
+    def _search(self, sets: list[Chosen], shifts: Vector) -> NDArray[np.float64]:
         """Halve each run's step until its objective falls by enough; 0 where it never does.
 
         Returns a length for each output; coupled outputs have the same.
@@ -254,7 +265,7 @@ class _State:
         return np.where(short, 0.0, lengths) * ones
 
     def _penalty_change(
-        self, sets: list[WorkingSet], lengths: NDArray[np.float64]
+        self, sets: list[Chosen], lengths: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the change of each run's penalty at a share of its step."""
         penalty, changes = self.penalty, np.zeros(len(lengths))
@@ -306,11 +317,14 @@ class _State:
         return sums.sum(keepdims=True) if self.problem.loss.coupled else sums
 
 
-def _row_lists(matrix: FeatureMatrix) -> RowLists:
+def _descent_over(matrix: FeatureMatrix, n_jobs: int | None) -> Descent[Any]:
+    """Return the descent that suits a matrix: over bins, or else over columns."""
     lists: RowLists | None = getattr(matrix, "row_lists", None)
-    if lists is None:
-        raise InputError(
-            f"GridDescent needs a matrix of bins, whose columns are disjoint within a grid; "
-            f"got {type(matrix).__name__}. RandomDescent takes any matrix."
-        )
-    return lists
+    if lists is not None:
+        return BinDescent(lists, n_jobs)
+    if hasattr(matrix, "column_gram"):
+        return GramDescent(matrix, n_jobs)
+    raise InputError(
+        f"GridDescent needs a matrix of bins, whose columns are disjoint within a grid, or one "
+        f"with a column_gram; got {type(matrix).__name__}. RandomDescent takes any matrix."
+    )

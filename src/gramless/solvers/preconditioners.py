@@ -114,7 +114,7 @@ class SampledInverse:
             self.rows.add_rmatvec(shares, direction)
 
 
-class _NothingShared:
+class NothingShared:
     """Preconditioners whose problems share nothing more."""
 
     def drawn(self, matrix: FeatureMatrix) -> Self:
@@ -123,7 +123,7 @@ class _NothingShared:
 
 
 @dataclass(frozen=True)
-class Identity(_NothingShared):
+class Identity(NothingShared):
     """No preconditioning: plain conjugate gradients, as in RB16."""
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -132,7 +132,7 @@ class Identity(_NothingShared):
 
 
 @dataclass(frozen=True)
-class Jacobi(_NothingShared):
+class Jacobi(NothingShared):
     """The exact diagonal of the Hessian.
 
     Within a grid the columns of a binned matrix are disjoint, so the weighted
@@ -149,7 +149,7 @@ class Jacobi(_NothingShared):
 
 
 @dataclass(frozen=True)
-class RootJacobi(_NothingShared):
+class RootJacobi(NothingShared):
     """The square root of the exact diagonal, halfway between plain and Jacobi.
 
     Full bins are slowed down as far as they must be, and the cluster of
@@ -201,10 +201,7 @@ class SampledRows:
     def draw(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> RowSample:
         """Return the preconditioner of all problems with these rows and weights."""
         candidates = np.flatnonzero(row_weights)
-        wanted = self.n_rows
-        if wanted is None:
-            by_size = _ROWS_A_ROOT * np.sqrt(len(candidates))
-            wanted = int(np.clip(by_size, _FEWEST_ROWS, _MOST_ROWS))
+        wanted = default_rows(len(candidates)) if self.n_rows is None else self.n_rows
         chosen = candidates
         if wanted < len(candidates):
             generator = stream(0, "sampled rows")
@@ -215,7 +212,7 @@ class SampledRows:
 
 
 @dataclass(frozen=True)
-class RowSample(_NothingShared):
+class RowSample(NothingShared):
     """Rows drawn once, for a path of penalties: see :class:`SampledRows`."""
 
     chosen: NDArray[np.intp] = field(repr=False)
@@ -263,7 +260,7 @@ class RowSample(_NothingShared):
 
 
 @dataclass(frozen=True)
-class DrawnRows(_NothingShared):
+class DrawnRows(NothingShared):
     """Rows drawn once, for problems of any row weights: see :meth:`SampledRows.drawn`.
 
     Their products with each other, half of the work, are kept. Where some rows of
@@ -278,6 +275,11 @@ class DrawnRows(_NothingShared):
         if not problem.row_weights.all():
             return self.otherwise.inverse(problem)
         return self.sample.with_weights(problem.row_weights).inverse(problem)
+
+
+def default_rows(n_rows: int) -> int:
+    """Return how many rows of so many :class:`SampledRows` takes where nothing is said."""
+    return int(np.clip(_ROWS_A_ROOT * np.sqrt(n_rows), _FEWEST_ROWS, _MOST_ROWS))
 
 
 def _factorised(mu: float, gram: NDArray[np.float64]) -> NDArray[np.float64]:

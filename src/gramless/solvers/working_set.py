@@ -1,8 +1,10 @@
-"""A few columns, by grids, and descent over them on a quadratic model."""
+"""A few columns, and descent over them on a quadratic model; by grids where there are bins."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,61 @@ class Model:
     curvatures: NDArray[np.float64]
     penalty: Penalty
     n_penalised: int
+
+
+class Chosen(Protocol):
+    """Columns of one output, ascending, with their weights before and after the descent."""
+
+    output: int
+    columns: NDArray[np.int64]
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    sweeps: int
+
+    @property
+    def step(self) -> NDArray[np.float64]:
+        """Change of the weights."""
+
+
+Set = TypeVar("Set", bound=Chosen)
+
+
+@dataclass(frozen=True)
+class Task(Generic[Set]):
+    """A working set and what is to be minimised over it, and how well.
+
+    Attributes
+    ----------
+    chosen : Chosen
+    model : Model
+    gradient : array (n_columns,)
+        Of the loss at the present weights.
+    tols : (float, float)
+        See :meth:`WorkingSet.descend`.
+    max_sweeps : int
+    orders : numpy.random.Generator
+        Draws the order of each sweep.
+    """
+
+    chosen: Set
+    model: Model
+    gradient: NDArray[np.float64]
+    tols: tuple[float, float]
+    max_sweeps: int
+    orders: np.random.Generator
+
+
+class Descent(Protocol[Set]):
+    """What descent over working sets needs of a matrix."""
+
+    def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> Set:
+        """Return ascending columns of an output, with their weights, as a working set."""
+
+    def minimise(self, outputs: list[int], task: Callable[[int], Task[Set]]) -> list[Set]:
+        """Minimise the models of some outputs over their working sets."""
+
+    def add_responses(self, sets: list[Set], out: Vector) -> None:
+        """Add the changes of the responses to ``out`` (K, n_rows)."""
 
 
 @dataclass
@@ -137,3 +194,32 @@ class WorkingSet:
         if int(sizes.sum()) < _WORTH_THREADS:
             return 1
         return min(thread_count(n_jobs), len(self.lists.parts) - 1)
+
+
+@dataclass(frozen=True)
+class BinDescent:
+    """Descent over the bins of a matrix, grid by grid."""
+
+    lists: RowLists
+    n_jobs: int | None
+
+    def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> WorkingSet:
+        """Return ascending columns of an output as a working set."""
+        return WorkingSet.of(self.lists, output, columns, weights)
+
+    def minimise(
+        self, outputs: list[int], task: Callable[[int], Task[WorkingSet]]
+    ) -> list[WorkingSet]:
+        """Minimise the models of some outputs over their working sets, side by side."""
+
+        def descend(output: int) -> WorkingSet:
+            own = task(output)
+            own.chosen.descend(own.model, own.tols, own.max_sweeps, own.orders, self.n_jobs)
+            return own.chosen
+
+        return map_blocks(descend, [(k,) for k in outputs], self.n_jobs)
+
+    def add_responses(self, sets: list[WorkingSet], out: Vector) -> None:
+        """Add the changes of the responses to ``out`` (K, n_rows)."""
+        for chosen in sets:
+            chosen.add_responses(out[chosen.output], self.n_jobs)

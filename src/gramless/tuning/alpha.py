@@ -11,18 +11,21 @@ from numpy.typing import NDArray
 
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix
-from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.choose import path_solver
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.objective import Problem, Solver, columns
 from gramless.tuning.data import Data, Score
 from gramless.tuning.search import ALPHAS, Sample, Search, Settings, Trial, worse_twice
 
 _ROWS = 20_000
-_GRIDS, _SPARSE_GRIDS = 96, 256
+_SPARSE_SHARE = 8 / 3
+"""L1 is searched with so many times the grids that other penalties are."""
 _TOL, _SPARSE_TOL = 3e-2, 1e-1
 _STEPS = 12
 _SQUARED_TOL, _ITERATIONS = 1e-2, 24
+_ALPHAS_JUDGED = 3
+"""Of a path, on average."""
 _FIRST_SHARE, _LAST_SHARE, _A_DECADE = 10.0**-0.5, 1e-4, 4
 """The path's ends, relative to the l1 from which on all weights are zero, and its density."""
 _MOST_ALPHA = 1.0
@@ -59,12 +62,20 @@ class Goal:
         penalty = data.penalty(alpha, self.l1_ratio)
         return replace(data.problem(matrix, alpha, rows), loss=self.loss, penalty=penalty)
 
-    def solver(self, n_jobs: int | None) -> Solver:
-        """Return a solver that is good enough to compare alphas."""
+    def solver(self, problem: Problem, n_jobs: int | None) -> Solver:
+        """Return a solver that is good enough to compare alphas, for a problem's matrix."""
         if self.sparse:
             return GridDescent(tol=_SPARSE_TOL, n_jobs=n_jobs)
         if self.loss.name == "squared":
-            return ConjugateGradient(tol=_SQUARED_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs)
+            return path_solver(
+                problem.matrix,
+                problem.row_weights,
+                tol=_SQUARED_TOL,
+                max_iter=_ITERATIONS,
+                n_alphas=_ALPHAS_JUDGED,
+                n_outputs=columns(problem.targets).shape[1],
+                n_jobs=n_jobs,
+            )
         return NewtonCG(tol=_TOL, max_iter=_STEPS, n_jobs=n_jobs)
 
     def alphas(self, problem: Problem) -> Sequence[float]:
@@ -99,22 +110,23 @@ def search_alpha(search: Search, settings: Settings, goal: Goal) -> Settings:
     Notes
     -----
     A path of solutions on at most 20,000 rows and 96 grids (256 where weights become
-    zero), from strong penalties to weak ones, each from the last, until two in a row
-    are worse. Of sparse fits that are as good as the best to 1 %, the sparsest.
+    zero; of other features as many as the search takes), from strong penalties to weak
+    ones, each from the last, until two in a row are worse. Of sparse fits that are as good
+    as the best to 1 %, the sparsest.
     """
-    most = _SPARSE_GRIDS if goal.sparse else _GRIDS
-    sample = Sample(search, _ROWS, min(search.feature_map.n_grids, most), 0.0)
+    most = search.feature_map.enough_to_search * (_SPARSE_SHARE if goal.sparse else 1)
+    sample = Sample(search, _ROWS, int(most), 0.0)
     paths = [_path(search, sample, settings, goal, k) for k in range(len(sample.splits))]
-    n_rows = len(sample.splits[0][0])
+    n_rows, own = len(sample.splits[0][0]), sample.feature_map
     trials = []
     for at in range(min(len(path) for path in paths)):
         alphas, scores, counts, seconds = zip(*(path[at] for path in paths), strict=True)
         alpha, mean = float(np.mean(alphas)), float(np.mean(scores))
         chosen = replace(settings, alpha=alpha)
-        trials.append(Trial(chosen, mean, counts[0], n_rows, sample.n_grids, sum(seconds), [mean]))
+        trials.append(Trial(chosen, mean, counts[0], n_rows, own.size, sum(seconds), [mean]))
         search.report(
-            f"{n_rows:>7} rows, {sample.n_grids} grids: {goal.loss.name} loss, alpha {alpha:.1e} "
-            f"-> {mean:.5f}"
+            f"{n_rows:>7} rows, {own.size} {own.size_unit}: {goal.loss.name} loss, "
+            f"alpha {alpha:.1e} -> {mean:.5f}"
         )
     search.trials.extend(trials)
     least = min(trial.score for trial in trials)
@@ -123,7 +135,7 @@ def search_alpha(search: Search, settings: Settings, goal: Goal) -> Settings:
     if not goal.sparse:
         return replace(settings, alpha=best.settings.alpha / more)
     # What noise adds to a bin's gradient falls as 1/sqrt(rows), its value as 1/sqrt(grids).
-    finer = search.feature_map.n_grids / sample.n_grids
+    finer = search.feature_map.size / own.size
     return replace(settings, alpha=best.settings.alpha / float(np.sqrt(more * finer)))
 
 
@@ -134,8 +146,9 @@ def _path(
     data, (training, validation) = search.data, sample.splits[k]
     _, Z, held_back = sample.matrices(settings, k)
     truth, weight = data.targets[validation], data.weights_of(validation)
-    solver, path, weights = goal.solver(search.n_jobs), [], None
-    for alpha in goal.alphas(goal.problem(data, Z, 0.0, training)):
+    path, weights, free = [], None, goal.problem(data, Z, 0.0, training)
+    solver = goal.solver(free, search.n_jobs)
+    for alpha in goal.alphas(free):
         started = time.perf_counter()
         solution = solver.solve(goal.problem(data, Z, alpha, training), weights)
         weights = solution.weights

@@ -102,7 +102,7 @@ def _path(
         feature_map.rows_matrix(recipe.scaler.rows(data.rows[held_back], n_jobs))
     )
     truth, weight = data.targets[held_back], data.weights_of(held_back)
-    solver, weights = goal.solver(n_jobs), None
+    solver, weights = goal.solver(goal.problem(data, Z, alphas[0], training), n_jobs), None
     responses: list[Vector] = []
     scores: list[float] = []
     for alpha in alphas:

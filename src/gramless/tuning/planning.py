@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
+from gramless.features.binning import RandomBinning
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.tuning.alpha import Goal, search_alpha
 from gramless.tuning.data import Data
@@ -134,7 +135,8 @@ class Planner:
     def random(self) -> Plan:
         """Return random grids, their settings as given, searched, or by rule for few rows."""
         plan = self._random_plan(self._random_settings())
-        sized = self.search.choices.n_grids is None and not self.goal.sparse
+        sized = isinstance(self.search.feature_map, RandomBinning) and not self.goal.sparse
+        sized &= self.search.choices.n_grids is None
         if sized and self.n_rows >= LEAST_ROWS_TO_SIZE:
             plan = self._sized(plan)
         return self._finished(plan)
@@ -169,7 +171,7 @@ class Planner:
     def _random_settings(self) -> Settings:
         search, choices = self.search, self.search.choices
         if not self.searches:
-            return choices.settings(_DEFAULT_ALPHA if choices.alpha is None else choices.alpha)
+            return search.first_settings(_DEFAULT_ALPHA if choices.alpha is None else choices.alpha)
         self.last_search = len(search.trials)
         settings = search.run()
         if choices.alpha is None and (self.goal.loss.name != "squared" or self.goal.sparse):
@@ -181,12 +183,12 @@ class Planner:
     def _random_plan(self, settings: Settings) -> Plan:
         scaler = self._scaler(settings.scaling).weighted(settings.relevance)
         bandwidth = self.search.bandwidth(settings, scaler)
-        most = self._affordable(self.search.feature_map.n_grids)
         template = clone(self.search.feature_map).set_params(
             bandwidth=np.array(bandwidth * scaler.unit),
             categorical=scaler.categorical,
-            n_grids=most,
         )
+        if isinstance(template, RandomBinning):
+            template = template.resized(self._affordable(template.size))
         relevance = settings.relevance
         weights = np.ones(len(scaler.unit)) if relevance is None else relevance
         recipe = RandomRecipe(scaler, template)
@@ -237,12 +239,10 @@ class Planner:
         assert old is not None
         assert isinstance(recipe, GridRecipe)
         assert isinstance(few, RandomRecipe)
-        most = self._affordable(self.search.choices.n_grids or recipe.n_grids + _RANDOM_GRIDS)
-        few = few.sized(max(1, min(_RANDOM_GRIDS, few.n_grids, most // 2)))
+        most = self._affordable(self.search.choices.n_grids or recipe.size + _RANDOM_GRIDS)
+        few = few.sized(max(1, min(_RANDOM_GRIDS, few.size, most // 2)))
         alphas = self._alphas(old.alpha)[:-2]
-        judged = self._judge(
-            recipe.with_random(most - few.n_grids, few), alphas, self._splits()[:1]
-        )
+        judged = self._judge(recipe.with_random(most - few.size, few), alphas, self._splits()[:1])
         settings = replace(grown.settings, bandwidth=random.settings.bandwidth, grids="both")
         plan = self._grown_plan(judged, settings)
         return replace(plan, relevance=grown.relevance, bandwidth=random.bandwidth)
@@ -299,11 +299,12 @@ class Planner:
         judged = plan.judged
         assert judged is not None
         settings = replace(plan.settings, alpha=judged.alpha)
-        n_grids = judged.recipe.n_grids
-        trial = Trial(settings, judged.score, 0, judged.n_rows, n_grids, 0.0, [judged.score])
+        size = judged.recipe.size
+        trial = Trial(settings, judged.score, 0, judged.n_rows, size, 0.0, [judged.score])
         self.search.trials.append(trial)
+        unit = self.search.feature_map.size_unit
         self.search.report(
-            f"{judged.n_rows:>7} rows, {settings.grids} grids, alpha {judged.alpha:.1e} -> "
+            f"{judged.n_rows:>7} rows, {settings.grids} {unit}, alpha {judged.alpha:.1e} -> "
             f"{judged.score:.5f}"
         )
 

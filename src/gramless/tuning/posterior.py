@@ -13,6 +13,9 @@ from gramless.base.sums import weighted_sums
 from gramless.base.threads import row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.slabs import SlabMatrix
+from gramless.matrices.stacked import SideBySide
+from gramless.matrices.weighted import WeightedBinnedMatrix
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, columns, require_smooth, require_squared
 from gramless.solvers.preconditioners import SampledRows
@@ -23,6 +26,8 @@ _TOL = 1e-4
 _RESIDUAL_TOL = 1e-6
 """Where the fit nearly interpolates, residuals are small differences of large numbers."""
 _MOST_ITERATIONS = 1000
+_SINGLE = 1e-6
+"""Sums of squares of float32 are no more exact."""
 
 
 @dataclass(frozen=True)
@@ -153,15 +158,32 @@ class Posterior:
         return np.multiply.outer(np.sqrt(variances), self.noise)
 
 
-def unseen_squares(matrix: BinnedMatrix) -> NDArray[np.float64]:
-    """Return each row's sum of squares of features in bins never seen.
+def unseen_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
+    """Return each row's sum of squares of features in bins never seen, or else left out.
+
+    Of features without bins what their squares lack to 1, the kernel's value at distance 0.
 
     Examples
     --------
     >>> unseen_squares(BinnedMatrix(np.array([[1, 0], [0, 0]], np.uint8), np.array([0, 1, 2])))
     array([0.5, 1. ])
     """
-    return np.count_nonzero(matrix.codes == 0, axis=0) * matrix.scale**2
+    if isinstance(matrix, WeightedBinnedMatrix):
+        return matrix.unseen_squares
+    if isinstance(matrix, BinnedMatrix):
+        return np.count_nonzero(matrix.codes == 0, axis=0) * matrix.scale**2
+    if isinstance(matrix, SideBySide):
+        parts = zip(matrix.scales, matrix.parts, strict=True)
+        return np.sum([scale**2 * unseen_squares(part) for scale, part in parts], axis=0)
+    left = 1.0 - _row_squares(matrix)
+    return np.where(left > _SINGLE, left, 0.0)
+
+
+def _row_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
+    if not isinstance(matrix, SlabMatrix):
+        return np.asarray(matrix.tocsr().power(2).sum(axis=1)).ravel()
+    parts = [matrix.slab(a, b) for a, b in row_blocks(matrix.shape[0], matrix.slab_rows)]
+    return np.concatenate([np.einsum("nd,nd->n", part, part, dtype=float) for part in parts])
 
 
 def _from_prior(problem: Problem, prior: float, seed: int, numbers: range) -> tuple[Vector, Vector]:

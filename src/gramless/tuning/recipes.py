@@ -14,6 +14,8 @@ from gramless.features.given import GivenBinning
 from gramless.features.grids import Grids
 from gramless.features.inputs import Rows
 from gramless.features.scaling import Scaler
+from gramless.features.sized import FittedMap
+from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 
 
@@ -25,21 +27,21 @@ class Recipe(Protocol):
         """Of the inputs."""
 
     @property
-    def n_grids(self) -> int:
-        """How many grids there are."""
+    def size(self) -> int:
+        """How many grids, or other components, there are."""
 
-    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[BinningMap, BinnedMatrix]:
+    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FittedMap, FeatureMatrix]:
         """Return the feature map fitted to rows, and their matrix."""
 
 
 @dataclass(frozen=True)
 class RandomRecipe:
-    """Random grids of one kernel.
+    """Random features of one kernel.
 
     Attributes
     ----------
     scaler : Scaler
-    template : RandomBinning
+    template : SizedMap
         With its bandwidth in units of the rows that the scaler returns.
     """
 
@@ -47,18 +49,18 @@ class RandomRecipe:
     template: Any
 
     @property
-    def n_grids(self) -> int:
-        """How many grids there are."""
-        return int(self.template.n_grids)
+    def size(self) -> int:
+        """How many grids, or other components, there are."""
+        return self.template.size
 
-    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[BinningMap, BinnedMatrix]:
+    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FittedMap, FeatureMatrix]:
         """Return the feature map fitted to rows, and their matrix."""
         feature_map = clone(self.template)
         return feature_map, feature_map.fit_rows(self.scaler.rows(rows, n_jobs))
 
-    def sized(self, n_grids: int) -> RandomRecipe:
-        """Return the recipe with another number of grids."""
-        return replace(self, template=clone(self.template).set_params(n_grids=n_grids))
+    def sized(self, size: int) -> RandomRecipe:
+        """Return the recipe with another number of grids, or other components."""
+        return replace(self, template=self.template.resized(size))
 
     def draw(self) -> Grids:
         """Return the grids."""
@@ -92,7 +94,7 @@ class GridRecipe:
     grids: Grids
 
     @property
-    def n_grids(self) -> int:
+    def size(self) -> int:
         """How many grids there are."""
         return len(self.grids)
 

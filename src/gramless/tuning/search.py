@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from gramless.base.deadline import Deadline
+from gramless.features.median import median_distance
 from gramless.features.scaling import Scaler, ScalingKind
+from gramless.features.sized import SizedMap
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.preconditioners import SampledRows
+from gramless.solvers.choose import path_solver
+from gramless.solvers.objective import Solver
 from gramless.tuning.data import Data
 from gramless.tuning.relevance import learned_relevance
 from gramless.tuning.splits import holdout_splits
@@ -33,6 +35,8 @@ START_BANDWIDTH = 0.25
 """In mean distances between rows."""
 ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
+_SMOOTH_START = 0.7
+"""Radial kernels are smooth, and want to be wider."""
 _STEPS = (2.0, 2.0**0.5)
 _ITERATIONS = 16
 _TOL = 3e-2
@@ -40,6 +44,7 @@ _TIE = 1.01
 """Of alphas whose scores differ by less, the strongest: few iterations hide overfitting."""
 TIME_SHARE = 0.5
 """Of a time budget, after which nothing more is tried."""
+_DISTANCE_ROWS = 5000
 _RELEVANCE_ROUNDS = 3
 _RELEVANCE_GAIN = 0.85
 """Learned weights must lower the score this much: they also fit what drifts."""
@@ -55,8 +60,8 @@ class Settings:
     ----------
     scaling : {"none", "standard", "quantile", "both"}
     bandwidth : float or None
-        Of random grids, in mean L1 distances between two rows, inputs scaled; None when
-        given, or without any.
+        Of random features, in mean L1 distances between two rows, inputs scaled (median
+        Euclidean ones for radial kernels); None when given, or without any.
     alpha : float
     relevance : array (n_features,), optional
         Learned weights of the inputs; None weighs them alike.
@@ -78,7 +83,8 @@ class Trial:
     score: float
     n_iter: int
     n_rows: int
-    n_grids: int
+    size: int
+    """Grids, or columns of other features."""
     seconds: float
     curve: list[float] = field(repr=False)
     """Scores every fourth iteration and at the end."""
@@ -117,8 +123,8 @@ class Search:
     Parameters
     ----------
     data : Data
-    feature_map : feature map
-        A template: ``set_params(bandwidth=...)``, ``fit_rows``, ``rows_matrix``.
+    feature_map : SizedMap
+        A template.
     choices : Choices
     seed : int
     n_jobs : int or None
@@ -129,7 +135,7 @@ class Search:
     """
 
     data: Data
-    feature_map: Any
+    feature_map: SizedMap
     choices: Choices
     seed: int
     n_jobs: int | None = None
@@ -142,20 +148,22 @@ class Search:
 
         Notes
         -----
-        A few dozen solves on at most 10,000 rows and 96 grids, then a few on
-        at most 40,000 rows; fewer for many outputs.
+        A few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense
+        features), then a few on at most 40,000 rows; fewer for many outputs.
         """
         few = self.data.n_outputs <= 4
         n_rows = self.data.rows.shape[0]
         small, large = (10_000, 40_000) if few else (8_000, 24_000)
-        n_grids = min(self.feature_map.n_grids, 96 if few else 64)
-        sample = Sample(self, small, n_grids, 0.0)
-        equal = self._best_bandwidth(sample, self._first_settings(), _STEPS, self.choices.scalings)
+        most = self.feature_map.enough_to_search // (1 if few else 2)
+        sample = Sample(self, small, most, 0.0)
+        equal = self._best_bandwidth(
+            sample, self.first_settings(0.0), _STEPS, self.choices.scalings
+        )
         best = equal
         if self.choices.relevance != "equal" and self.choices.bandwidth is None:
             best = self._best_relevance(sample, equal)
         if n_rows > 1.5 * small and not self.deadline.beyond(TIME_SHARE):
-            sample = Sample(self, large, n_grids, best.settings.alpha)
+            sample = Sample(self, large, most, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
         return self._for_all_rows(best)
 
@@ -170,10 +178,22 @@ class Search:
         """Return the bandwidth in units of the scaled inputs."""
         if settings.bandwidth is None:
             return self.choices.bandwidth
-        return settings.bandwidth * scaler.spread
+        return settings.bandwidth * self._distance(scaler)
 
-    def _first_settings(self) -> Settings:
-        return self.choices.settings(0.0)
+    def _distance(self, scaler: Scaler) -> float:
+        """Return how far apart two rows are, inputs scaled, as the kernel measures it."""
+        if self.feature_map.metric == "cityblock":
+            return scaler.spread
+        step, shares = max(1, self.data.rows.shape[0] // _DISTANCE_ROWS), 1.0 / scaler.unit
+        rows: Any = scaler.rows(self.data.rows[::step])
+        scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
+        return median_distance(scaled, self.seed, scaler.categorical, "euclidean")
+
+    def first_settings(self, alpha: float) -> Settings:
+        """Return where the search starts, and what few rows are fitted with."""
+        first = self.choices.settings(alpha)
+        smooth = first.bandwidth is not None and self.feature_map.metric == "euclidean"
+        return replace(first, bandwidth=_SMOOTH_START) if smooth else first
 
     def _best_bandwidth(
         self,
@@ -242,9 +262,9 @@ class Search:
 class Sample:
     """Rows drawn once for a stage of the search, their scalers fitted once each."""
 
-    def __init__(self, search: Search, size: int, n_grids: int, centre_alpha: float) -> None:
-        self.search, self.n_grids = search, n_grids
-        self.splits = holdout_splits(search.data.rows.shape[0], size, search.seed)
+    def __init__(self, search: Search, n_rows: int, most: int, centre_alpha: float) -> None:
+        self.search, self.feature_map = search, search.feature_map.sketch(most)
+        self.splits = holdout_splits(search.data.rows.shape[0], n_rows, search.seed)
         self.scalers: dict[ScalingKind, list[Scaler]] = {}
         self.done: dict[tuple[Any, ...], Trial] = {}
         self.alphas = _alpha_path(search.choices.alpha, centre_alpha)
@@ -275,7 +295,7 @@ class Sample:
                     score,
                     paths[0][at][1],
                     len(self.splits[0][0]),
-                    self.n_grids,
+                    self.feature_map.size,
                     seconds,
                     curves[0],
                 )
@@ -284,9 +304,10 @@ class Sample:
         least = min(trial.score for trial in trials)
         best = next(trial for trial in trials if trial.score <= _TIE * least)
         self.done[key] = best
+        what = self.feature_map.size_unit
         width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"
         self.search.report(
-            f"{best.n_rows:>7} rows, {best.n_grids} grids: {settings.scaling} scaling, bandwidth "
+            f"{best.n_rows:>7} rows, {best.size} {what}: {settings.scaling} scaling, bandwidth "
             f"{width}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
         )
         return best
@@ -332,20 +353,20 @@ class Sample:
         steps = 0.5 * self.search.bandwidth(settings, scaler) * scaler.unit
         return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
 
-    def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> ConjugateGradient:
+    def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> Solver:
         """Return a solver for one matrix and any alpha."""
-        sample = SampledRows().draw(Z, row_weights)
-        return ConjugateGradient(sample, _TOL, _ITERATIONS, self.search.n_jobs)
+        n_outputs, n_jobs = self.search.data.n_outputs, self.search.n_jobs
+        sizes = {"n_alphas": len(self.alphas), "n_outputs": n_outputs}
+        return path_solver(Z, row_weights, tol=_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs, **sizes)
 
     def matrices(self, settings: Settings, k: int) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
         """Return the fitted feature map, and the training and the held-back matrix."""
         (training, validation), n_jobs = self.splits[k], self.search.n_jobs
         rows = self.search.data.rows
         scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
-        feature_map = clone(self.search.feature_map).set_params(
+        feature_map = clone(self.feature_map).set_params(
             bandwidth=self.search.bandwidth(settings, scaler) * scaler.unit,
             categorical=scaler.categorical,
-            n_grids=self.n_grids,
         )
         matrix = self.search.data.matrix
         Z = matrix(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))

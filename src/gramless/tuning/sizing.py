@@ -88,14 +88,14 @@ def enough_grids(
         scaler.rows(data.rows[training], n_jobs), scaler.rows(data.rows[held_back], n_jobs), n_jobs
     )
     truth, weight = data.targets[held_back], data.weights_of(held_back)
-    solver, start = goal.solver(n_jobs), None
+    start = None
     before, n_grids, score = 0, min(FIRST_GRIDS, most), np.inf
     while True:
         bins.add(grids.take((np.arange(most) >= before) & (np.arange(most) < n_grids)))
         Z, others = (data.matrix(part) for part in bins.matrices())
         start = _lengthened(start, Z, int(data.intercept), n_grids / max(before, 1))
         problem = goal.problem(data, Z, alpha, training)
-        start = solver.solve(problem, start).weights
+        start = goal.solver(problem, n_jobs).solve(problem, start).weights
         responses = others.matvec(start)
         last, score = score, goal.score(responses, truth, weight)
         enough = score > (1.0 - LEAST_GAIN) * last or n_grids == most

@@ -1,0 +1,150 @@
+"""Conjugate gradients on Gaussian Fourier features: what each preconditioner saves.
+
+Ridge regression from zero weights to a relative gap of 1e-4, ``(F - F*) / F*`` with F* from the
+direct solution, which is timed too: Gram matrix and factor. A run that records the objective
+finds the iteration; another, stopped there, is timed, its preconditioner included. Features are
+stored. The bandwidth is half of the median distance between rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import (
+    Report,
+    Row,
+    interleaved,
+    load_sets,
+    made_up,
+    numeric_targets,
+    options,
+    parse,
+    part_of,
+    rows_to_time,
+    say,
+)
+
+from gramless.base.threads import thread_count
+from gramless.datasets import Dataset
+from gramless.features.fourier import RandomFourier
+from gramless.features.median import median_distance
+from gramless.features.scaling import Scaler
+from gramless.matrices.dense import DenseMatrix
+from gramless.penalties import L2
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.direct import Cholesky
+from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
+from gramless.solvers.objective import Problem, Solution
+from gramless.solvers.preconditioners import Identity, Jacobi, Preconditioner, SampledRows
+
+SETS = ("ijcnn1", "nyc_taxi_green_349k")
+MADE_UP = "made up"
+SHARE = 0.5
+ALPHAS = (1e-4, 1e-6, 1e-8)
+MOST_ROWS, QUICK_ROWS = 50_000, 600
+GAP = 1e-4
+FIRST_ITERATIONS, MOST_ITERATIONS = 50, 3200
+
+PRECONDITIONERS: dict[str, Preconditioner] = {
+    "plain": Identity(),
+    "jacobi": Jacobi(),
+    "sampled rows": SampledRows(),
+    "randomised Nyström": RandomisedNystrom(),
+}
+
+
+def data_sets(chosen: argparse.Namespace) -> Iterator[Dataset]:
+    """Load the data sets, and make one up."""
+    for known in load_sets(chosen.only, chosen):
+        yield part_of(known, chosen.rows, 0)
+    X, y = made_up(chosen.rows, 5)
+    yield Dataset(X, y, X[:0], y[:0], "regression", MADE_UP)
+
+
+def problems(data: Dataset, chosen: argparse.Namespace) -> Iterator[Problem]:
+    """Compute the features once, and store them."""
+    X, y = rows_to_time(data) if data.name != MADE_UP else (data.X_train, data.y_train)
+    rows = Scaler.fit("standard", X).rows(np.asarray(X, np.float32))
+    fourier = RandomFourier(
+        bandwidth=SHARE * median_distance(rows, 0, None, "euclidean"),
+        n_components=chosen.columns,
+        random_state=0,
+        n_jobs=chosen.jobs,
+    )
+    matrix = DenseMatrix(fourier.fit_transform(rows), n_jobs=chosen.jobs)
+    for alpha in ALPHAS:
+        yield Problem(matrix, numeric_targets(y), L2(alpha))
+
+
+def iterations(preconditioner: Preconditioner, problem: Problem, best: float) -> int:
+    """Return the iterations to the gap, or as many as are allowed."""
+    n_iter = FIRST_ITERATIONS
+    while True:
+        found = solve(preconditioner, n_iter, problem, None).history
+        near = [k for k, entry in enumerate(found) if entry["objective"] - best <= GAP * best]
+        if near or n_iter == MOST_ITERATIONS:
+            return near[0] if near else n_iter
+        n_iter = min(4 * n_iter, MOST_ITERATIONS)
+
+
+def solve(
+    preconditioner: Preconditioner, n_iter: int, problem: Problem, n_jobs: int | None
+) -> Solution:
+    """Make so many iterations."""
+    return ConjugateGradient(preconditioner, tol=0.0, max_iter=n_iter, n_jobs=n_jobs).solve(problem)
+
+
+def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Iterator[Row]:
+    """Find each preconditioner's iteration, then time them and the direct solution in turns."""
+    direct = Cholesky(n_jobs=chosen.jobs)
+    best = problem.value(direct.solve(problem).weights)
+    counts = {label: iterations(own, problem, best) for label, own in PRECONDITIONERS.items()}
+    runs: dict[str, Callable[[], Solution]] = {"direct": partial(direct.solve, problem)}
+    for label, own in PRECONDITIONERS.items():
+        runs[label] = partial(solve, own, counts[label], problem, chosen.jobs)
+    gaps = {label: (problem.value(run().weights) - best) / best for label, run in runs.items()}
+    seconds = interleaved(runs, chosen.repeats, warm_up=False)
+    for label in runs:
+        count = counts.get(label)
+        yield {
+            "data set": name,
+            "rows": problem.matrix.shape[0],
+            "columns": problem.matrix.shape[1],
+            "alpha": problem.penalty.l2,
+            "solver": label,
+            "iterations": count,
+            "of plain": None if count is None else counts["plain"] / max(count, 1),
+            "gap": gaps[label],
+            "seconds": seconds[label],
+        }
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--only", nargs="*", default=SETS, help="these data sets and no others")
+    parser.add_argument("--rows", type=int, help=f"at most; default {MOST_ROWS}")
+    parser.add_argument("--columns", type=int, help="default 2048")
+    chosen = parse(parser)
+    chosen.rows = chosen.rows or (QUICK_ROWS if chosen.quick else MOST_ROWS)
+    chosen.columns = chosen.columns or (64 if chosen.quick else 2048)
+    report = Report(chosen)
+    rows: list[Row] = []
+    for data in data_sets(chosen):
+        for problem in problems(data, chosen):
+            say(f"{data.name}, alpha {problem.penalty.l2}")
+            rows.extend(compare(data.name, problem, chosen))
+    threads = thread_count(chosen.jobs)
+    report.add(f"Conjugate gradients to a relative gap of {GAP:g}, threads: {threads}", rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

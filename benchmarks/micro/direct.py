@@ -1,0 +1,126 @@
+"""Direct solutions and descent over columns: Gram matrices, their factors, and sweeps over them.
+
+A unit of a Gram matrix or a factor is a multiplication with its addition, of one half of the
+symmetric matrix; the limit is the rate of a large product of two matrices of that precision, in
+BLAS, in as many threads. A unit of a sweep is an entry of the Gram matrix: where all weights move
+each is read once, where none does only the diagonal is. The peer of a Gram matrix is NumPy's
+``Z.T @ Z``, which keeps float32 sums; that of a sweep NumPy's ``G @ w``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+from _timing import Case, memory_bandwidth, options, run
+from threadpoolctl import threadpool_limits
+
+from gramless.base.threads import one_blas_thread
+from gramless.loops import column_descent as loops
+from gramless.matrices.dense import DenseMatrix
+from gramless.solvers.factor import factorised
+
+QUICK = {"rows": 500, "columns": 40, "sweeps": 2}
+_SQUARE, _QUICK_SQUARE = 2048, 128
+NEVER_ZERO, ALWAYS_ZERO = 0.0, 1e9
+
+
+def product_rate(dtype: type, n_threads: int, quick: bool) -> float:
+    """Return the multiplications a second of a large product."""
+    n = _QUICK_SQUARE if quick else _SQUARE
+    left, right = np.random.default_rng(0).random((2, n, n)).astype(dtype)
+    times = []
+    with threadpool_limits(n_threads, user_api="blas"):
+        for _ in range(4):
+            start = perf_counter()
+            left @ right
+            times.append(perf_counter() - start)
+    return n**3 / min(times)
+
+
+def gram_cases(chosen: argparse.Namespace) -> list[Case]:
+    """Make Gram matrices of float32 and float64, with and without weights of the rows."""
+    n, d, cases = chosen.rows, chosen.columns, []
+    weights = np.full(n, 1.0 / n)
+    for dtype in (np.float32, np.float64):
+        name, size = np.dtype(dtype).name, np.dtype(dtype).itemsize
+        array = np.random.default_rng(0).normal(size=(n, d)).astype(dtype)
+        units, moved = n * d * (d + 1) / 2, size * n * d + 8 * d * d
+        peer = f"numpy Z.T @ Z, {name}"
+
+        def numpy_gram(array: np.ndarray = array) -> None:
+            with one_blas_thread():
+                array.T @ array
+
+        limit = {"limit": f"{name} products, 1 thread", "work": units}
+        cases.append(Case(peer, numpy_gram, "product", units, moved, **limit))
+        for n_threads in sorted({1, chosen.jobs}):
+            matrix = DenseMatrix(array, n_jobs=n_threads)
+            told = f"{n_threads} thread{'s' * (n_threads > 1)}"
+            limit = {"limit": f"{name} products, {told}", "work": units, "peer": peer}
+            cases += [
+                Case(label, call, "product", units, moved, **limit)
+                for label, call in (
+                    (f"column_gram, {name}, {told}", matrix.column_gram),
+                    (
+                        f"column_gram, {name}, weights, {told}",
+                        lambda matrix=matrix: matrix.column_gram(weights),
+                    ),
+                )
+            ]
+    return cases
+
+
+def factor_case(chosen: argparse.Namespace) -> Case:
+    """Make the factorisation of a Gram matrix."""
+    d = chosen.columns
+    rows = np.random.default_rng(1).normal(size=(2 * d, d))
+    gram, ridge = rows.T @ rows, np.ones(d)
+
+    def factor() -> None:
+        with one_blas_thread():
+            factorised(gram, ridge)
+
+    limit = {"limit": "float64 products, 1 thread", "work": d**3 / 6}
+    return Case("factorised", factor, "product", d**3 / 6, 16 * d * d, **limit)
+
+
+def sweep_cases(chosen: argparse.Namespace) -> list[Case]:
+    """Make sweeps that move all weights, and such as move none."""
+    d, rng = chosen.columns, np.random.default_rng(2)
+    rows = rng.normal(size=(2 * d, d))
+    gram = rows.T @ rows / (2 * d)
+    orders = rng.permuted(np.tile(np.arange(d), (chosen.sweeps, 1)), axis=1)
+    gradient, units = rng.normal(size=d), float(chosen.sweeps * d * d)
+    ones = np.ones(d)
+
+    def sweep(l1: float) -> None:
+        loops.sweep(gram, gradient.copy(), np.zeros(d), l1 * ones, ones, orders, -1.0)
+
+    def numpy_products() -> None:
+        with one_blas_thread():
+            for _ in range(chosen.sweeps):
+                gram @ ones
+
+    peer = "numpy G @ w"
+    return [
+        Case(peer, numpy_products, "entry", units, 8 * units),
+        Case("sweep, all move", lambda: sweep(NEVER_ZERO), "entry", units, 8 * units, peer=peer),
+        Case("sweep, none moves", lambda: sweep(ALWAYS_ZERO), "entry", units, 8 * units / d),
+    ]
+
+
+def main() -> None:
+    chosen = options(__doc__, QUICK, rows=50_000, columns=1024, sweeps=5, jobs=2)
+    cases = [*gram_cases(chosen), factor_case(chosen), *sweep_cases(chosen)]
+    limits = {"memory": memory_bandwidth(1, chosen.quick)}
+    for dtype in (np.float32, np.float64):
+        for n_threads in sorted({1, chosen.jobs}):
+            told = f"{np.dtype(dtype).name} products, {n_threads} thread{'s' * (n_threads > 1)}"
+            limits[told] = product_rate(dtype, n_threads, chosen.quick)
+    run(cases, chosen, limits)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,381 @@
+"""``gramless compare``: approximations of kernels on a table, at equal time or equal memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gramless.base.errors import InputError
+from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, names
+from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
+from gramless.cli.report import facts, listing, number, reporting, sized
+
+if TYPE_CHECKING:
+    from gramless.estimators.comparison import Split
+    from gramless.estimators.outcomes import Chosen, Comparison, Outcome, Reached
+    from gramless.features.quality import KernelErrors
+
+SECONDS = 2.0
+TEST_SHARE = 0.2
+_KERNEL_ROWS, _JUDGED_ROWS, _KERNEL_SEEDS = 5000, 300, 3
+"""Of the errors of the kernel: rows of the fit, rows whose pairs are judged."""
+_GRAM_ROWS = 1000
+_KERNEL_BYTES, _KERNEL_SHARE = 1 << 26, 0.25
+"""Sizes are tried whose features take no more, and that no larger part of the rows limits."""
+_EXACT_ROWS, _SEARCH_SECONDS = 10_000, 40.0
+_REFERENCE = "fourier"
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--time",
+        metavar="SECONDS",
+        min=0.001,
+        help=f"Of a fit with settings given; {SECONDS:g} by default.",
+        show_default=False,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BYTES",
+        help="Of the features of all rows, such as 64MB, in place of --time.",
+        show_default=False,
+    ),
+]
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,...",
+        help="Of binning, smooth, fourier, nystrom, blocks and exact; by default all, exact up to "
+        "10,000 rows.",
+        show_default=False,
+    ),
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        "--picture",
+        metavar="OUT.png|svg|pdf",
+        help="Draw error against size, seconds and bytes, and errors of the kernel.",
+        show_default=False,
+    ),
+]
+TaskOption = Annotated[
+    Task, typer.Option(help="auto takes text and few distinct whole numbers for classes.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every method.")]
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What a method's kernel asks for, and how well features stand for it.
+
+    Parameters
+    ----------
+    dimension : float
+        Degrees of freedom of the exact kernel with the penalty chosen.
+    errors : sequence of KernelErrors
+        By rising size.
+    """
+
+    dimension: float
+    errors: Sequence[KernelErrors]
+
+
+def compare(
+    data: DataFile,
+    target: Target = None,
+    task: TaskOption = "auto",
+    time: Seconds = None,
+    memory: Memory = None,
+    methods: Methods = None,
+    picture: Picture = None,
+    seed: Seed = 0,
+    n_jobs: Jobs = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Compare approximations of kernels at equal time or equal memory.
+
+    Each method finds scaling, bandwidth and alpha once, on training rows alone.
+    Its size then doubles with these settings, until the next fit would cost more
+    than the budget. The test part of the file judges, or a fifth of the rows,
+    held back. The last table shows how far inner products of the features
+    are from the kernel itself.
+    """
+    by, budget = _budget(time, memory)
+    chosen = names(methods, "--methods")
+    with reporting(as_json, debug) as report:
+        if picture is not None:
+            from gramless.features.pictures import check_picture
+
+            check_picture(picture)
+        with report.stage("read", f"reading {data}"):
+            split, reason = _split(data, target, task)
+        with report.stage("compare", "comparing") as say:
+            from gramless.estimators import comparison
+
+            tried, left_out = _methods(chosen, len(split.y))
+            found = comparison.compare(
+                split.X,
+                split.y,
+                split.X_test,
+                split.y_test,
+                task=split.task,
+                methods=tried,
+                by=by,
+                budget=budget,
+                search_budget=_SEARCH_SECONDS,
+                random_state=seed,
+                n_jobs=n_jobs,
+                report=say,
+            )
+            found.left_out.update(left_out)
+        with report.stage("kernel", "comparing with the kernel"):
+            kernels = {
+                one.method: _kernel(one, found.of(one.method), split) for one in found.chosen
+            }
+        if picture is not None:
+            with report.stage("draw", "drawing"):
+                _draw(picture, found, kernels)
+        head = {
+            "data": data,
+            "task": split.task,
+            "rows": len(split.y),
+            "test_rows": len(split.y_test),
+            "picture": picture,
+            "seconds": report.seconds,
+        }
+        report.result(_document(head, found, kernels), *_shown(head, reason, found, kernels))
+
+
+def _budget(time: float | None, memory: str | None) -> tuple[Any, float]:
+    """Return what the budget is of, and how much."""
+    if memory is None:
+        return "time", SECONDS if time is None else time
+    if time is not None:
+        raise typer.BadParameter("give --time or --memory, not both.")
+    digits = memory.strip().upper().rstrip("BKMG")
+    unit = memory.strip().upper()[len(digits) :]
+    try:
+        n_bytes = float(digits) * _UNITS[unit]
+    except (ValueError, KeyError):
+        n_bytes = 0.0
+    if not 0 < n_bytes < float("inf"):
+        raise typer.BadParameter(f"--memory needs a size such as 64MB, got {memory!r}.")
+    return "memory", n_bytes
+
+
+def _methods(chosen: list[str] | None, n_rows: int) -> tuple[Sequence[str], dict[str, str]]:
+    """Return what to try, and what is left out because it would take minutes."""
+    from gramless.estimators.features import FEATURE_MAPS
+
+    if chosen is not None:
+        return chosen, {}
+    if n_rows <= _EXACT_ROWS:
+        return tuple(FEATURE_MAPS), {}
+    reason = f"{n_rows:,} rows would take minutes; ask for it with --methods"
+    return [name for name in FEATURE_MAPS if name != "exact"], {"exact": reason}
+
+
+def _split(path: Path, target: str | None, task: str) -> tuple[Split, str]:
+    """Return rows to fit to and rows that judge, and why the task is what it is."""
+    from gramless.datasets import Table, read_npz
+    from gramless.datasets.files import detect_format, plain_path
+    from gramless.estimators.comparison import Split
+
+    parts = read_npz(path) if detect_format(plain_path(path), None) == "npz" else {}
+    if "test" not in parts:
+        return _cut(training_rows(read_data(path), target, None, None), path, task)
+    rows = training_rows(parts["train"], target, None, None)
+    inputs = rows.X.names if isinstance(rows.X, Table) else None
+    judging = training_rows(parts["test"], target, inputs, None)
+    kind, reason = decide_task(rows.y, task)
+    y, y_test = labels_of(rows.y, kind), labels_of(judging.y, kind)
+    return Split(rows.X, y, judging.X, y_test, kind), reason
+
+
+def _cut(rows: Any, path: Path, task: str) -> tuple[Split, str]:
+    """Hold back the fifth of the rows that data sets without a test part hold back."""
+    import numpy as np
+
+    from gramless.estimators.comparison import Split
+    from gramless.estimators.explain import take_rows
+
+    kind, reason = decide_task(rows.y, task)
+    y = labels_of(rows.y, kind)
+    n_test = round(TEST_SHARE * len(y))
+    if not 0 < n_test < len(y) - 1:
+        raise InputError(f"{path} has {len(y)} rows, too few to hold a fifth back.")
+    order = np.random.RandomState(0).permutation(len(y))
+    train, test = order[:-n_test], order[-n_test:]
+    return Split(take_rows(rows.X, train), y[train], take_rows(rows.X, test), y[test], kind), reason
+
+
+def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> KernelFacts:
+    """Measure the kernel on some of the rows, errors at the sizes tried that they allow."""
+    from gramless.estimators.comparison import ends_with_rows, scaled_rows
+    from gramless.estimators.explain import take_rows
+    from gramless.features.quality import kernel_effective_dimension, kernel_errors, sampled
+
+    features = chosen.model.features_
+    few = sampled(len(split.y), _KERNEL_ROWS, 0)
+    rows = scaled_rows(chosen.model, take_rows(split.X, few))
+    dimension = kernel_effective_dimension(features, rows, chosen.alpha, n_rows=_GRAM_ROWS)
+    share = len(few) / len(split.y)
+    sizes = [one.size for one in outcomes if one.n_bytes * share <= _KERNEL_BYTES]
+    if ends_with_rows(chosen.feature_map):
+        sizes = [size for size in sizes if size <= _KERNEL_SHARE * len(few)]
+    options = {"n_rows": _JUDGED_ROWS, "n_seeds": _KERNEL_SEEDS}
+    return KernelFacts(dimension, kernel_errors(features, rows, sizes, **options) if sizes else [])
+
+
+def _draw(path: Path, found: Comparison, kernels: dict[str, KernelFacts]) -> None:
+    from gramless.cli.picture import draw_comparison
+    from gramless.features.pictures import write_picture
+
+    errors = {name: one.errors for name, one in kernels.items()}
+    write_picture(draw_comparison(found, errors), path)
+
+
+def _document(
+    head: dict[str, Any], found: Comparison, kernels: dict[str, KernelFacts]
+) -> dict[str, Any]:
+    reference = _reference(found)
+    return {
+        **head,
+        "by": found.by,
+        "budget": found.budget,
+        "left_out": found.left_out,
+        "chosen": [one.as_dict() for one in found.chosen],
+        "outcomes": [one.as_dict() for one in found.outcomes],
+        "best": [one.as_dict() for one in found.best()],
+        "reference": None if reference is None else reference.as_dict(),
+        "reached": [] if reference is None else [vars(r) for r in found.to_reach(reference.error)],
+        "kernel": {
+            name: {
+                "effective_dimension": one.dimension,
+                "errors": [errors.as_dict() for errors in one.errors],
+            }
+            for name, one in kernels.items()
+        },
+    }
+
+
+def _reference(found: Comparison) -> Outcome | None:
+    """Return what others are measured by: Fourier features of the size that predicts best."""
+    return min(found.of(_REFERENCE), key=lambda outcome: outcome.error, default=None)
+
+
+def _shown(
+    head: dict[str, Any], reason: str, found: Comparison, kernels: dict[str, KernelFacts]
+) -> list[Any]:
+    """Return what people are shown."""
+    rows, test_rows = head["rows"], head["test_rows"]
+    told = {
+        "task": f"{head['task']} ({reason})",
+        "rows": f"{rows:,} to learn from, {test_rows:,} to judge",
+        "picture": head["picture"],
+        **{f"without {name}": why for name, why in found.left_out.items()},
+        "beyond the budget": "; ".join(_beyond(found)) or None,
+        "searches cut short": ", ".join(c.method for c in found.chosen if c.model.limits_) or None,
+    }
+    shown = [facts(told), _choices(found, kernels), _best(found)]
+    reference = _reference(found)
+    if reference is not None:
+        shown.append(_reached(reference, found.to_reach(reference.error)))
+    return [*shown, _kernels(kernels)]
+
+
+def _beyond(found: Comparison) -> Iterator[str]:
+    """Yield what methods came to that have nothing within the budget."""
+    within = {one.method for one in found.best()}
+    for one in found.outcomes:
+        if one.method not in within:
+            error, n_bytes = number(one.error), sized(one.n_bytes)
+            yield f"{one.method}, {one.size:,} {one.unit}: {error}, {one.seconds:.2f} s, {n_bytes}"
+
+
+def _choices(found: Comparison, kernels: dict[str, KernelFacts]) -> Any:
+    rows = [
+        [
+            one.method,
+            one.feature_map.check_parameters().name,
+            one.scaling,
+            number(one.bandwidth),
+            number(one.alpha),
+            f"{kernels[one.method].dimension:.0f}",
+            f"{one.seconds:.1f}",
+        ]
+        for one in found.chosen
+    ]
+    columns = ["method", "kernel", "scaling", "bandwidth", "alpha", "dimension", "seconds"]
+    return listing(
+        f"Chosen once; effective dimension among at most {_GRAM_ROWS:,} rows", columns, rows
+    )
+
+
+def _best(found: Comparison) -> Any:
+    budget = f"{found.budget:g} s" if found.by == "time" else sized(int(found.budget))
+    rows = [
+        [
+            one.method,
+            f"{one.size:,} {one.unit}",
+            number(one.error),
+            f"{one.seconds:.2f}",
+            f"{one.predict_seconds:.2f}",
+            sized(one.n_bytes),
+        ]
+        for one in found.best()
+    ]
+    columns = ["method", "size", "error", "fit s", "predict s", "features"]
+    return listing(f"The best of each within {budget} a fit", columns, rows)
+
+
+def _reached(reference: Outcome, reached: Sequence[Reached]) -> Any:
+    rows = [
+        [
+            one.method,
+            *_beside(one.seconds, reference.seconds, lambda value: f"{value:.2f}"),
+            *_beside(one.n_bytes, reference.n_bytes, sized),
+        ]
+        for one in reached
+    ]
+    title = (
+        f"To reach {number(reference.error)}, the least error of Fourier features: "
+        f"{reference.size:,} {reference.unit}, {reference.seconds:.2f} s, "
+        f"{sized(reference.n_bytes)}"
+    )
+    return listing(title, ["method", "fit s", "of its time", "features", "of its bytes"], rows)
+
+
+def _beside(value: float | None, of: float, told: Callable[[Any], str]) -> list[str]:
+    """Return a cost and its share of another; dashes where an error was not reached."""
+    return ["-", "-"] if value is None else [told(value), f"{value / of:.2g}"]
+
+
+def _kernels(kernels: dict[str, KernelFacts]) -> Any:
+    rows = [
+        [
+            name,
+            f"{one.size:,}",
+            *map(number, (one.rms, one.sup)),
+            *map(_bound, (one.hoeffding, one.claim)),
+        ]
+        for name, kernel in kernels.items()
+        for one in kernel.errors[-1:]
+    ]
+    pairs = {one.n_pairs for kernel in kernels.values() for one in kernel.errors}
+    title = f"Inner products less the kernel, {max(pairs, default=0):,} pairs of rows"
+    return listing(title, ["method", "size", "rms", "largest", "Hoeffding", "Claim 1, 2"], rows)
+
+
+def _bound(value: float | None) -> str:
+    """Return a bound; a dash where none is known, or none below 1."""
+    return "-" if value is None or value > 1.0 else number(value)

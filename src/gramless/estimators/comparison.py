@@ -1,0 +1,364 @@
+"""Approximations of kernels side by side: error against size, seconds and bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gramless.base.errors import GramlessError, InputError
+from gramless.base.memory import memory_budget
+from gramless.estimators.classifier import KernelClassifier
+from gramless.estimators.explain import take_rows
+from gramless.estimators.features import FEATURE_MAPS, named_map
+from gramless.estimators.outcomes import By, Chosen, Comparison, Outcome
+from gramless.estimators.regressor import KernelRegressor
+from gramless.features.exact import ExactKernel
+from gramless.features.fourier import RandomFourier
+from gramless.features.quality import feature_bytes
+from gramless.features.sized import SizedMap
+
+_FIRST_SIZES = {"n_grids": 8, "n_components": 32, "block_rows": 64}
+_GROWTH = 2.0
+"""What the next size costs at least, in times of the last."""
+_FEW_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows to fit to, and rows that judge.
+
+    Parameters
+    ----------
+    X, X_test : array, CSR matrix, data frame or Table (n_samples, n_features)
+    y, y_test : array (n_samples,)
+    task : {"classification", "regression"}
+    """
+
+    X: Any
+    y: NDArray[Any]
+    X_test: Any
+    y_test: NDArray[Any]
+    task: str
+
+    def estimator(self, features: Any, **settings: Any) -> Any:
+        """Return an unfitted estimator of the task that weighs inputs alike.
+
+        Seed and threads are those of the features.
+        """
+        kind = KernelClassifier if self.task == "classification" else KernelRegressor
+        return kind(
+            features,
+            grids="random",
+            relevance="equal",
+            calibrate=False,
+            random_state=features.random_state,
+            n_jobs=features.n_jobs,
+            **settings,
+        )
+
+    def error(self, predicted: NDArray[Any]) -> float:
+        """Return the share of wrong classes, or the RMSE over the targets' standard deviation."""
+        if self.task == "classification":
+            return float(np.mean(predicted != self.y_test))
+        return float(np.sqrt(np.mean((predicted - self.y_test) ** 2)) / self.y_test.std())
+
+
+def compare(
+    X: Any,
+    y: ArrayLike,
+    X_test: Any,
+    y_test: ArrayLike,
+    *,
+    task: str,
+    methods: Sequence[str] = tuple(FEATURE_MAPS),
+    by: By = "time",
+    budget: float = 2.0,
+    search_budget: float | None = None,
+    n_seeds: int = 1,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> Comparison:
+    """Compare approximations of kernels at equal time or equal memory (RB16, Figure 5).
+
+    Each method finds scaling, bandwidth and alpha once, by the search of the estimators at
+    a middle size; relevance is equal and grids are random. Its size then doubles with
+    these settings, until twice the cost of the last fit is more than the budget, or the
+    method ends: landmarks at the number of rows, the exact kernel at once.
+
+    Parameters
+    ----------
+    X, X_test : array, CSR matrix, data frame or Table (n_samples, n_features)
+    y, y_test : array-like (n_samples,)
+        The test rows judge and decide nothing.
+    task : {"classification", "regression"}
+    methods : sequence of str
+        In ``FEATURE_MAPS``; by default all.
+    by : {"time", "memory"}, default="time"
+        Seconds of a fit with settings given, or bytes of the features of all its rows.
+    budget : float, default=2.0
+        Seconds or bytes.
+    search_budget : float, optional
+        Seconds after which a search tries nothing more.
+    n_seeds : int, default=1
+        Fits a size.
+    random_state : int, default=0
+        The first seed, and that of the search.
+    n_jobs : int or None
+    report : callable
+        Called with a line of text after each size.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        If a name or a number cannot be used.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(300, 2))
+    >>> y = np.sin(X[:, 0])
+    >>> found = compare(
+    ...     X[:200],
+    ...     y[:200],
+    ...     X[200:],
+    ...     y[200:],
+    ...     task="regression",
+    ...     methods=["binning"],
+    ...     by="memory",
+    ...     budget=16_000,
+    ... )
+    >>> [outcome.size for outcome in found.outcomes]
+    [8, 16, 32, 64]
+    """
+    _check(task, methods, by, budget, n_seeds)
+    split = Split(X, np.asarray(y), X_test, np.asarray(y_test), task)
+    if task == "regression" and not split.y_test.std() > 0:
+        raise InputError("compare: the test targets are all equal; judge by others.")
+    chosen: list[Chosen] = []
+    outcomes: list[Outcome] = []
+    left_out: dict[str, str] = {}
+    for name in dict.fromkeys(methods):
+        feature_map = template(name, split, random_state, n_jobs)
+        reason = why_left_out(feature_map, len(split.y))
+        if reason is not None:
+            left_out[name] = reason
+            continue
+        report(f"{name}, search")
+        try:
+            found = choose(name, feature_map, split, search_budget)
+        except GramlessError as fault:
+            left_out[name] = str(fault)
+            continue
+        chosen.append(found)
+        for outcome in climb(found, split, n_seeds, by, budget):
+            outcomes.append(outcome)
+            report(f"{name}, {outcome.size:,} {outcome.unit}, error {outcome.error:.4g}")
+    return Comparison(by, budget, chosen, outcomes, left_out)
+
+
+def template(method: str, split: Split, seed: int, n_jobs: int | None) -> SizedMap:
+    """Return the features of a method, of any size, for the inputs of a split.
+
+    Parameters
+    ----------
+    method : str
+        In ``FEATURE_MAPS``.
+    split : Split
+    seed : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    SizedMap
+    """
+    return named_map(method, np.shape(split.X), 1, None, seed, n_jobs)
+
+
+def why_left_out(feature_map: SizedMap, n_rows: int) -> str | None:
+    """Return why a method does not suit so many rows; None where it does.
+
+    Examples
+    --------
+    >>> why_left_out(ExactKernel(max_rows=100), 500)
+    '500 rows; ExactKernel takes at most 100'
+    """
+    if not isinstance(feature_map, ExactKernel) or n_rows <= feature_map.max_rows:
+        return None
+    return f"{n_rows:,} rows; ExactKernel takes at most {feature_map.max_rows:,}"
+
+
+def choose(
+    method: str, feature_map: SizedMap, split: Split, seconds: float | None = None
+) -> Chosen:
+    """Find scaling, bandwidth and alpha by the search of the estimators.
+
+    Parameters
+    ----------
+    method : str
+        Its name.
+    feature_map : SizedMap
+        Of any size, with a seed.
+    split : Split
+    seconds : float, optional
+        The estimator's ``time_budget``.
+
+    Returns
+    -------
+    Chosen
+
+    Raises
+    ------
+    GramlessError
+        If the method cannot be used on these rows.
+    """
+    started = time.perf_counter()
+    middle = feature_map.sketch(feature_map.enough_to_search)
+    model = split.estimator(middle, time_budget=seconds).fit(split.X, split.y)
+    taken = time.perf_counter() - started
+    found = (model.settings_.scaling, model.bandwidth_, model.alpha_)
+    return Chosen(method, feature_map, *found, taken, model)
+
+
+def climb(chosen: Chosen, split: Split, n_seeds: int, by: By, budget: float) -> Iterator[Outcome]:
+    """Yield outcomes of sizes that double, for as long as the next may be within a budget.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    split : Split
+    n_seeds : int
+    by : {"time", "memory"}
+    budget : float
+        At least the first size is tried.
+    """
+    if not ends_with_rows(chosen.feature_map):
+        # Compiled loops are loaded on first use, and this size is cheap.
+        _fit_once(chosen, next(sizes(chosen.feature_map, len(split.y))), split, 0)
+    for size in sizes(chosen.feature_map, len(split.y)):
+        outcome = measure(chosen, size, split, n_seeds)
+        yield outcome
+        if _GROWTH * outcome.cost(by) > budget or _GROWTH * outcome.n_bytes > memory_budget():
+            return
+
+
+def sizes(feature_map: SizedMap, n_rows: int) -> Iterator[int]:
+    """Yield a map's sizes from small to large, to its natural end if it has one.
+
+    Parameters
+    ----------
+    feature_map : SizedMap
+    n_rows : int
+
+    Examples
+    --------
+    >>> from gramless.features.nystrom import Nystrom
+    >>> list(sizes(Nystrom(), 100))
+    [32, 64, 100]
+    """
+    if not isinstance(feature_map, ExactKernel):
+        size = _FIRST_SIZES[feature_map.size_name]
+        while size < n_rows or not ends_with_rows(feature_map):
+            yield size
+            size *= 2
+    yield n_rows
+
+
+def ends_with_rows(feature_map: SizedMap) -> bool:
+    """Tell whether a map can be no larger than there are rows.
+
+    Examples
+    --------
+    >>> from gramless import RandomBinning
+    >>> ends_with_rows(RandomBinning())
+    False
+    """
+    return not (feature_map.size_name == "n_grids" or isinstance(feature_map, RandomFourier))
+
+
+def measure(chosen: Chosen, size: int, split: Split, n_seeds: int) -> Outcome:
+    """Fit one size with settings given, once a seed, and judge it.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    size : int
+    split : Split
+    n_seeds : int
+        Beginning with that of the features.
+
+    Returns
+    -------
+    Outcome
+    """
+    runs = [_fit_once(chosen, size, split, k) for k in range(n_seeds)]
+    return replace(
+        runs[0],
+        seconds=median(run.seconds for run in runs),
+        predict_seconds=median(run.predict_seconds for run in runs),
+        error=mean(run.error for run in runs),
+    )
+
+
+def scaled_rows(model: Any, X: Any) -> Any:
+    """Return rows as the feature map of a fitted estimator takes them."""
+    return model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
+
+
+def _fit_once(chosen: Chosen, size: int, split: Split, k: int) -> Outcome:
+    features: Any = chosen.feature_map
+    if not isinstance(features, ExactKernel):
+        features = features.resized(size).set_params(random_state=features.random_state + k)
+    settings = {name: getattr(chosen, name) for name in ("scaling", "bandwidth", "alpha")}
+    model = split.estimator(features, **settings)
+    started = time.perf_counter()
+    model.fit(split.X, split.y)
+    fitted = time.perf_counter()
+    predicted = model.predict(split.X_test)
+    done = time.perf_counter()
+    return Outcome(
+        chosen.method,
+        size,
+        features.size_unit,
+        model.features_._n_features_out,
+        _bytes(model, split),
+        fitted - started,
+        done - fitted,
+        split.error(predicted),
+    )
+
+
+def _bytes(model: Any, split: Split) -> int:
+    """Return what the features of all rows take, from those of a few."""
+    n_rows, few = len(split.y), min(_FEW_ROWS, len(split.y) // 2)
+    spread = np.linspace(0, n_rows - 1, 2 * few).astype(np.intp)
+    rows = scaled_rows(model, take_rows(split.X, spread))
+    one, two = (feature_bytes(model.features_.rows_matrix(rows[:m])) for m in (few, 2 * few))
+    return two + (two - one) * (n_rows - 2 * few) // few
+
+
+def _check(task: str, methods: Sequence[str], by: str, budget: float, n_seeds: int) -> None:
+    unknown = [name for name in methods if name not in FEATURE_MAPS]
+    if unknown or len(methods) == 0:
+        raise InputError(
+            f"methods must be some of {', '.join(FEATURE_MAPS)}; got {', '.join(methods)}."
+        )
+    for name, value, known in (
+        ("task", task, ("classification", "regression")),
+        ("by", by, ("time", "memory")),
+    ):
+        if value not in known:
+            raise InputError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}.")
+    if not budget > 0 or n_seeds < 1:
+        raise InputError(
+            f"compare needs a budget above 0 and at least one seed, got {budget!r} and {n_seeds!r}."
+        )

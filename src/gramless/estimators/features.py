@@ -1,0 +1,163 @@
+"""Which features an estimator works on: by name, or as they are given."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gramless.base.errors import InputError
+from gramless.features.sized import SizedMap
+from gramless.kernels import Windowed
+
+FEATURE_MAPS = {
+    "binning": "gramless.features.binning.RandomBinning",
+    "smooth": "gramless.features.smooth.SmoothBinning",
+    "fourier": "gramless.features.fourier.RandomFourier",
+    "nystrom": "gramless.features.nystrom.Nystrom",
+    "blocks": "gramless.features.blocks.IndependentBlocks",
+    "exact": "gramless.features.exact.ExactKernel",
+}
+"""Feature maps by name; each loads on first use."""
+
+LEAST_GRIDS, MOST_GRIDS = 512, 2048
+_NONZEROS = 1 << 24
+"""A map to bins given by name has as many grids as this allows, between the two bounds."""
+_COLUMNS = (512, 4096)
+_GRAM_WORK = 1e12
+"""A map to columns has as many as this allows: rows times columns squared."""
+_ROUND = 64
+
+
+def map_class(name: str) -> type[Any]:
+    """Return the class of a feature map by its name.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown.
+
+    Examples
+    --------
+    >>> map_class("nystrom").__name__
+    'Nystrom'
+    """
+    if name not in FEATURE_MAPS:
+        raise InputError(
+            f"unknown features {name!r}; use one of {', '.join(map(repr, FEATURE_MAPS))} or a "
+            f"feature map such as RandomBinning(n_grids=1024)."
+        )
+    home, _, kind = FEATURE_MAPS[name].rpartition(".")
+    found: type[Any] = getattr(import_module(home), kind)
+    return found
+
+
+def named_map(
+    name: str,
+    shape: tuple[int, int],
+    n_outputs: int,
+    n_grids: int | None,
+    seed: int,
+    n_jobs: int | None,
+) -> SizedMap:
+    """Return a feature map of a size that suits so many rows.
+
+    Parameters
+    ----------
+    name : str
+        In ``FEATURE_MAPS``.
+    shape : (n_rows, n_inputs)
+    n_outputs : int
+    n_grids : int or None
+        As given, for bins alone.
+    seed : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    SizedMap
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or ``n_grids`` is given where there are no grids.
+
+    Examples
+    --------
+    >>> named_map("fourier", (10**6, 5), 1, None, seed=0, n_jobs=1).n_components
+    960
+    """
+    feature_map: SizedMap = map_class(name)(random_state=seed, n_jobs=n_jobs)
+    n_rows, n_inputs = shape
+    if name == "smooth":
+        feature_map = feature_map.set_params(kernel=Windowed.for_inputs(n_inputs))
+    if feature_map.size_name == "n_grids":
+        by_rule = int(np.clip(_NONZEROS // (n_rows * n_outputs), LEAST_GRIDS, MOST_GRIDS))
+        return feature_map.resized(n_grids or by_rule)
+    _refuse_grids(feature_map, n_grids)
+    if feature_map.size_name == "n_components":
+        columns = int(np.clip(np.sqrt(_GRAM_WORK / n_rows), *_COLUMNS))
+        return feature_map.resized(columns // _ROUND * _ROUND)
+    return feature_map
+
+
+def given_map(
+    features: Any, owner: str, n_grids: int | None, seed: int, n_jobs: int | None
+) -> SizedMap:
+    """Return a copy of a feature map, what it leaves open as the estimator has it.
+
+    Parameters
+    ----------
+    features : SizedMap
+    owner : str
+        The estimator, for messages.
+    n_grids : int or None
+        As given to the estimator.
+    seed : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    SizedMap
+
+    Raises
+    ------
+    InputError
+        If it is no feature map, or names categories.
+
+    Examples
+    --------
+    >>> from gramless import RandomBinning
+    >>> given_map(RandomBinning(), "KernelRegressor", 64, seed=1, n_jobs=None)
+    RandomBinning(n_grids=64, random_state=1)
+    """
+    if not isinstance(features, SizedMap):
+        raise InputError(
+            f"features must be a name or a feature map such as RandomBinning(), got {features!r}."
+        )
+    chosen: Any = clone(features)
+    chosen.check_parameters()
+    if chosen.categorical is not None:
+        raise InputError(
+            f"{owner}: name categories in categorical_features, not in the feature map."
+        )
+    if n_grids is not None and chosen.size_name == "n_grids":
+        chosen.set_params(n_grids=n_grids)
+    else:
+        _refuse_grids(chosen, n_grids)
+    if chosen.random_state is None:
+        chosen.set_params(random_state=seed)
+    if chosen.n_jobs is None:
+        chosen.set_params(n_jobs=n_jobs)
+    return chosen
+
+
+def _refuse_grids(feature_map: SizedMap, n_grids: int | None) -> None:
+    if n_grids is not None:
+        name = type(feature_map).__name__
+        raise InputError(
+            f"n_grids is for features of bins; {name} has none: pass "
+            f"features={name}({feature_map.size_name}=...)."
+        )

@@ -1,0 +1,300 @@
+"""Feature maps side by side, as one feature map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import _BaseComposition
+
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState, seed_from, stream
+from gramless.features.categories import category_mask, check_categories
+from gramless.features.inputs import Rows, check_rows
+from gramless.features.median import median_distance
+from gramless.features.sized import SizedMap
+from gramless.kernels import Sum, bandwidth_vector
+from gramless.matrices.stacked import SideBySide
+
+
+class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition, SizedMap):
+    """Several feature maps side by side (Rahimi & Recht 2007, section 6).
+
+    Its kernel is the weighted mean of the parts' kernels: the features of part i are
+    multiplied by ``sqrt(weights[i])``, the weights summing to 1.
+
+    Parameters
+    ----------
+    maps : list of feature maps, or of (name, feature map)
+        Such as ``RandomBinning()``; not changed. The parameters of named ones are
+        parameters of the hybrid too, as in scikit-learn: ``name__parameter``.
+    weights : array-like (n_maps,), optional
+        Of the kernels, above 0; only their proportions matter. Equal by default.
+    bandwidth : "own", "median", float or array-like (n_features,), default="own"
+        ``"own"`` leaves each part the bandwidth that it has. Anything else takes the
+        place of all parts' own: ``"median"`` the median distance of each part's metric;
+        a number, or one an input, in the metric of the first part, which is multiplied
+        for parts with another metric by how much larger the median distance between
+        rows is there. For parts of different widths use kernels of different widths,
+        such as ``Scaled(Laplacian(), 10.0)``.
+    categorical : list of int or array (n_features,) of bool, default=None
+        Takes the place of the parts' own where it is given.
+    random_state : int, RandomState or None, default=None
+        Part i depends on the seed and i alone. Parts with a seed of their own keep it.
+    n_jobs : int or None, default=None
+        Threads, for parts that leave it open. Results do not depend on it.
+
+    Attributes
+    ----------
+    maps_ : list of feature maps
+        Fitted.
+    scales_ : array (n_maps,)
+        What each part's features are multiplied by.
+    bandwidth_ : array (n_features,)
+        Of the first part.
+    seed_ : int
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Time and bytes are those of the parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless import RandomBinning
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> parts = [RandomBinning(bandwidth=2.0), RandomBinning("hat", bandwidth=9.0)]
+    >>> Z = Hybrid(parts, weights=[3, 1], random_state=0).fit_transform(X)
+    >>> exact = 0.75 * np.exp(-np.abs(X[0] - X[1]).sum() / 2.0)
+    >>> exact += 0.25 * np.prod(1 - np.abs(X[0] - X[1]) / 9.0)
+    >>> bool(abs((Z[[0]] @ Z[[1]].T).toarray()[0, 0] - exact) < 0.1)
+    True
+    """
+
+    size_name: ClassVar[str] = "maps"
+
+    def __init__(
+        self,
+        maps: Sequence[Any] = (),
+        *,
+        weights: ArrayLike | None = None,
+        bandwidth: float | ArrayLike | str = "own",
+        categorical: ArrayLike | None = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.maps = maps
+        self.weights = weights
+        self.bandwidth = bandwidth
+        self.categorical = categorical
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with ``deep`` those of named parts too."""
+        params: dict[str, Any] = self._get_params("maps", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of named parts by ``name__parameter``."""
+        self._set_params("maps", **params)
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit all parts to rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        Hybrid
+
+        Raises
+        ------
+        KernelError, InputError
+            If a parameter of the hybrid or of a part cannot be used.
+        """
+        self.fit_matrix(X, y)
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any] | sp.csr_array:
+        """Return the features of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array or csr_array (n_samples, n_features_out)
+            CSR where a part's features are.
+        """
+        self._check_fitted()
+        rows = check_rows(self, X, reset=False)
+        fitted = zip(self.maps_, self.scales_.tolist(), strict=True)
+        parts = [scale * part.transform(rows) for part, scale in fitted]
+        if any(sp.issparse(part) for part in parts):
+            return sp.hstack([sp.csr_array(part) for part in parts], format="csr")
+        return np.hstack(parts)
+
+    def fit_matrix(self, X: Any, y: Any = None) -> SideBySide:
+        """Fit to the rows and return their feature matrix, in one pass."""
+        rows = check_rows(self, X, reset=True)
+        for part in [self, *self._parts()]:
+            check_categories(rows, category_mask(part.categorical, rows.shape[1]))
+        return self.fit_rows(rows)
+
+    def feature_matrix(self, X: Any) -> SideBySide:
+        """Return the feature matrix of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        SideBySide (n_samples, n_features_out)
+        """
+        self._check_fitted()
+        return self.rows_matrix(check_rows(self, X, reset=False))
+
+    def fit_rows(self, X: Rows) -> SideBySide:
+        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        self.check_parameters()
+        self.seed_ = seed_from(self.random_state)
+        self.scales_ = np.sqrt(self._shares())
+        self.maps_ = [self._part(i, part, X) for i, part in enumerate(self._parts())]
+        matrices = [part.fit_rows(X) for part in self.maps_]
+        self.bandwidth_ = self.maps_[0].bandwidth_
+        return SideBySide(matrices, self.scales_)
+
+    def rows_matrix(self, X: Rows) -> SideBySide:
+        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        return SideBySide([part.rows_matrix(X) for part in self.maps_], self.scales_)
+
+    def check_parameters(self) -> Sum:
+        """Return the mean of the parts' kernels, or say which parameter cannot be used.
+
+        It is the hybrid's kernel where a bandwidth is given and all metrics are one.
+
+        Raises
+        ------
+        KernelError, InputError
+        """
+        if isinstance(self.bandwidth, str) and self.bandwidth not in ("own", "median"):
+            raise InputError(
+                f"Hybrid: bandwidth must be 'own', 'median', a number or one number an input; "
+                f"got {self.bandwidth!r}."
+            )
+        kernels = [part.check_parameters() for part in self._parts()]
+        return Sum(kernels, self._shares().tolist())
+
+    @property
+    def metric(self) -> Literal["cityblock", "euclidean"]:
+        """That of the first part."""
+        return self._parts()[0].metric
+
+    @property
+    def size(self) -> int:
+        """The sum of the parts' sizes."""
+        return sum(part.size for part in self._parts())
+
+    @property
+    def enough_to_search(self) -> int:  # type: ignore[override]
+        """The sum of what the parts need."""
+        return sum(part.enough_to_search for part in self._parts())
+
+    def sketch(self, most: int) -> Self:
+        """Return an unfitted hybrid of smaller parts, each by its need, ``most`` in all."""
+        share = most / self.enough_to_search
+        parts = self._parts()
+        return self._of([part.sketch(max(1, int(share * part.enough_to_search))) for part in parts])
+
+    def resized(self, size: int) -> Self:
+        """Return an unfitted hybrid of another size, its parts in proportion."""
+        share = size / self.size
+        return self._of([part.resized(max(1, round(share * part.size))) for part in self._parts()])
+
+    def _of(self, parts: list[SizedMap]) -> Self:
+        named = isinstance(self.maps[0], tuple)
+        names = [item[0] for item in self.maps] if named else []
+        changed: Self = clone(self)
+        return changed.set_params(maps=list(zip(names, parts, strict=True)) if named else parts)
+
+    def _parts(self) -> list[Any]:
+        """Return the maps without their names."""
+        items = list(self.maps)
+        named = [isinstance(item, tuple) and len(item) == 2 for item in items]
+        parts = [item[1] if pair else item for item, pair in zip(items, named, strict=True)]
+        odd = [part for part in parts if not isinstance(part, SizedMap)]
+        if odd or not parts or len(set(named)) > 1:
+            raise InputError(
+                f"Hybrid: maps must be a list of feature maps such as RandomBinning(), at least "
+                f"one, all with names or none; got {odd[0] if odd else self.maps!r}."
+            )
+        if named[0]:
+            self._check_names([item[0] for item in items])
+        return parts
+
+    def _check_names(self, names: list[str]) -> None:
+        try:
+            self._validate_names(names)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"Hybrid: names of maps that cannot be used: {error}") from error
+
+    def _shares(self) -> NDArray[np.float64]:
+        """Return the weights, summing to 1."""
+        n_maps = len(self._parts())
+        weights = np.ones(n_maps) if self.weights is None else np.asarray(self.weights, float)
+        usable = weights.shape == (n_maps,) and np.isfinite(weights).all()
+        if not usable or not (weights > 0).all():
+            raise InputError(
+                f"Hybrid: weights must be {n_maps} numbers above 0, one a map; "
+                f"got {self.weights!r}."
+            )
+        return weights / weights.sum()
+
+    def _part(self, i: int, part: Any, X: Rows) -> Any:
+        """Return a copy of a part, what it leaves open as the hybrid has it."""
+        own = clone(part)
+        if own.random_state is None:
+            own.set_params(random_state=int(stream(self.seed_, "hybrid part", i).integers(2**31)))
+        if own.n_jobs is None:
+            own.set_params(n_jobs=self.n_jobs)
+        if self.categorical is not None:
+            own.set_params(categorical=self.categorical)
+        if isinstance(self.bandwidth, str):
+            return own.set_params(bandwidth="median") if self.bandwidth == "median" else own
+        bandwidth = bandwidth_vector(self.bandwidth, X.shape[1])
+        return own.set_params(bandwidth=bandwidth * self._unit(own.metric, X))
+
+    def _unit(self, metric: Literal["cityblock", "euclidean"], X: Rows) -> float:
+        """Return the median distance in a metric, over that in the first part's."""
+        if metric == self.metric:
+            return 1.0
+        mask = category_mask(self.categorical, X.shape[1])
+        own, first = (median_distance(X, self.seed_, mask, kind) for kind in (metric, self.metric))
+        return own / first
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(part._n_features_out for part in self.maps_)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "maps_"):
+            raise NotFittedError("Hybrid knows no features yet; fit it first.")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

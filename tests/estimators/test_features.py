@@ -1,0 +1,175 @@
+"""Estimators on every kind of features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from gramless import KernelClassifier, KernelRegressor, RandomBinning, SmoothBinning, load, save
+from gramless.base.errors import InputError
+from gramless.base.random import stream
+from gramless.estimators.features import FEATURE_MAPS, named_map
+from gramless.features.exact import ExactKernel
+from gramless.features.fourier import RandomFourier
+from gramless.features.hybrid import Hybrid
+from gramless.features.nystrom import Nystrom
+from gramless.features.sized import SizedMap
+from gramless.kernels import Laplacian, Windowed
+from gramless.solvers.direct import Cholesky
+
+NAMES = tuple(FEATURE_MAPS)
+rng = stream(0, "features of estimators")
+X = rng.normal(size=(400, 3))
+Y = np.sin(X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.05 * rng.normal(size=400)
+NEW = rng.normal(size=(200, 3))
+TRUTH = np.sin(NEW[:, 0]) + 0.5 * NEW[:, 1] ** 2
+LABELS = np.where(Y > 0.4, "high", "low")
+SETTINGS = {"bandwidth": 2.0, "alpha": 1e-4, "scaling": "standard", "calibrate": False}
+
+
+def small(name: str) -> SizedMap:
+    """Return a map that is quick to fit."""
+    feature_map = named_map(name, (400, 3), 1, None, seed=0, n_jobs=None)
+    sizes = {"n_grids": 64, "n_components": 128}
+    return feature_map.resized(sizes.get(feature_map.size_name, feature_map.size))
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_regressor_finds_a_smooth_function(name: str):
+    model = KernelRegressor(small(name), grids="random", random_state=0).fit(X, Y)
+    assert np.std(model.predict(NEW) - TRUTH) < 0.45 * np.std(TRUTH)
+    assert model.settings_.grids == "random"
+
+
+def test_a_classifier_finds_a_smooth_boundary(name: str):
+    model = KernelClassifier(small(name), grids="random", random_state=0).fit(X, LABELS)
+    truth = np.where(TRUTH > 0.4, "high", "low")
+    assert np.mean(model.predict(NEW) != truth) < 0.16
+    probabilities = model.predict_proba(NEW)
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+
+
+def test_by_name_with_everything_given(name: str):
+    model = KernelRegressor(name, **SETTINGS, random_state=0).fit(X[:120], Y[:120])
+    assert type(model.features_).__name__ == FEATURE_MAPS[name].rpartition(".")[2]
+    assert np.std(model.predict(NEW) - TRUTH) < 0.7 * np.std(TRUTH)
+
+
+def test_threads_do_not_change_a_bit(name: str):
+    models = [
+        KernelRegressor(small(name), **SETTINGS, random_state=0, n_jobs=n_jobs).fit(X, Y)
+        for n_jobs in (1, 3)
+    ]
+    assert np.array_equal(models[0].predict(NEW), models[1].predict(NEW))
+
+
+def test_a_file_keeps_every_bit(name: str, tmp_path):
+    model = KernelRegressor(small(name), **SETTINGS, random_state=0).fit(X, Y)
+    save(model, tmp_path / "model.gramless")
+    again = load(tmp_path / "model.gramless")
+    assert np.array_equal(again.predict(NEW), model.predict(NEW))
+    assert clone(again).get_params()["features"].get_params() == again.features.get_params()
+
+
+OTHERS = {
+    "structured": RandomFourier(n_components=64, sampling="structured"),
+    "shifted": RandomFourier("laplacian", n_components=63, map="shifted"),
+    "hybrid": Hybrid([("bins", RandomBinning(n_grids=16)), ("waves", RandomFourier("matern"))]),
+    "narrow": SmoothBinning(Windowed(depth=0.25), n_grids=16, precision="float16"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_file_keeps_every_kind_of_features(kind: str, tmp_path):
+    solver = {"structured": "nystrom", "shifted": Cholesky()}.get(kind, "auto")
+    model = KernelRegressor(OTHERS[kind], **SETTINGS, solver=solver, random_state=0).fit(X, Y)
+    save(model, tmp_path / "model.gramless")
+    assert np.array_equal(load(tmp_path / "model.gramless").predict(NEW), model.predict(NEW))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_other_losses(name: str, loss: str):
+    model = KernelClassifier(small(name), loss=loss, **SETTINGS, random_state=0).fit(X, LABELS)
+    assert np.mean(model.predict(NEW) != np.where(TRUTH > 0.4, "high", "low")) < 0.25
+
+
+def test_several_outputs_and_weights(name: str):
+    both, weight = np.column_stack([Y, -2.0 * Y]), np.arange(400) % 3
+    model = KernelRegressor(small(name), **SETTINGS, random_state=0)
+    together = model.fit(X, both, sample_weight=weight).predict(NEW)
+    kept = weight > 0
+    one = clone(model).fit(X[kept], Y[kept], sample_weight=weight[kept]).predict(NEW)
+    assert np.allclose(together[:, 0], one, atol=2e-2 * np.std(Y))
+    assert np.allclose(together[:, 1], -2.0 * together[:, 0], atol=1e-2)
+
+
+def test_standard_deviations(name: str):
+    model = KernelRegressor(small(name), **SETTINGS, n_posterior=50, random_state=0).fit(X, Y)
+    _, std = model.predict(np.array([[0.0, 0.0, 0.0], [50.0, 50.0, 50.0]]), return_std=True)
+    assert np.isfinite(std).all()
+    if not isinstance(model.features_, RandomFourier):
+        assert std[0] < 0.5 * std[1]
+
+
+@pytest.mark.parametrize("kind", ["fourier", "nystrom"])
+def test_absolute_values_make_weights_zero(kind: str):
+    given = SETTINGS | {"alpha": 1e-2}
+    model = KernelRegressor(small(kind), l1_ratio=1.0, **given, random_state=0).fit(X, Y)
+    zeros = np.count_nonzero(model.coef_ == 0)
+    assert zeros > 10
+    assert model.sparsity_ == zeros / model.coef_.size
+
+
+def test_hybrids_are_features_like_any():
+    parts = [small("binning"), small("fourier")]
+    model = KernelRegressor(Hybrid(parts), grids="random", random_state=0).fit(X, Y)
+    assert np.std(model.predict(NEW) - TRUTH) < 0.4 * np.std(TRUTH)
+
+
+def test_exact_and_all_landmarks_agree():
+    given = SETTINGS | {"alpha": 1e-3}
+    exact = KernelRegressor(ExactKernel(Laplacian()), **given, random_state=0, tol=1e-8).fit(X, Y)
+    nystrom = KernelRegressor(Nystrom(Laplacian(), n_components=400), **given, random_state=0)
+    expected = nystrom.set_params(tol=1e-8).fit(X, Y).predict(NEW)
+    assert np.allclose(exact.predict(NEW), expected, atol=1e-3)
+    assert np.allclose(exact.predict(NEW), ridge_by_hand(NEW, 1e-3), atol=1e-4)
+
+
+def ridge_by_hand(new: np.ndarray, alpha: float) -> np.ndarray:
+    """Kernel ridge regression with a free constant, by its bordered system."""
+    unit = X.std(axis=0)
+    K = Laplacian().gram(X / unit, bandwidth=2.0)
+    n = len(X)
+    system = np.block(
+        [[K + n * alpha * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]]
+    )
+    solution = np.linalg.solve(system, np.append(Y, 0.0))
+    return Laplacian().gram(new / unit, X / unit, bandwidth=2.0) @ solution[:n] + solution[n]
+
+
+def test_names_that_are_none():
+    with pytest.raises(InputError, match="unknown features 'cosine'"):
+        KernelRegressor("cosine").fit(X, Y)
+    with pytest.raises(InputError, match="n_grids is for features of bins"):
+        KernelRegressor("fourier", n_grids=10).fit(X, Y)
+    with pytest.raises(InputError, match="grids='grown' chooses bins"):
+        KernelRegressor("fourier", grids="grown").fit(X, Y)
+    with pytest.raises(InputError, match="feature map such as"):
+        KernelRegressor(RandomFourier).fit(X, Y)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_a_handful_of_rows(name: str, rows: int):
+    model = KernelRegressor(name, random_state=0).fit(X[:rows], Y[:rows])
+    assert np.isfinite(model.predict(NEW)).all()
+
+
+def test_sizes_by_rule():
+    assert named_map("fourier", (10_000, 3), 1, None, 0, None).size == 4096
+    assert named_map("nystrom", (10**8, 3), 1, None, 0, None).size == 512
+    assert named_map("binning", (10**8, 3), 1, None, 0, None).size == 512

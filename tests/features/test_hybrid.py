@@ -1,0 +1,287 @@
+"""Hybrids: the sum of kernels, seeds, bandwidths, parameters of parts, layouts of rows."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import RandomBinning
+from gramless.base.errors import InputError, KernelError
+from gramless.features.fourier import RandomFourier
+from gramless.features.hybrid import Hybrid
+from gramless.features.median import median_distance
+from gramless.kernels import Gaussian, Hat, Laplacian, Scaled, Sum
+from gramless.matrices.stacked import SideBySide
+
+X = np.random.default_rng(0).normal(size=(300, 3))
+
+
+def bins(**options: Any) -> RandomBinning:
+    return RandomBinning(**{"n_grids": 32, **options})
+
+
+def waves(**options: Any) -> RandomFourier:
+    return RandomFourier(**{"n_components": 40, **options})
+
+
+def same(a: Any, b: Any) -> bool:
+    return np.array_equal(a.tocsr().toarray(), b.tocsr().toarray())
+
+
+@parametrize_with_checks([Hybrid([("bins", bins(n_grids=4)), ("waves", waves(n_components=4))])])
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+def test_the_kernel_is_the_weighted_mean_of_the_kernels():
+    few = X[:12]
+    exact = [Laplacian().gram(few, bandwidth=4.0), Gaussian().gram(few, bandwidth=0.8)]
+    grams = []
+    for seed in range(30):
+        parts = [bins(bandwidth=4.0, n_grids=128), waves(bandwidth=0.8, n_components=256)]
+        matrix = Hybrid(parts, weights=[3, 1], random_state=seed).fit_matrix(few)
+        grams.append(matrix.row_gram())
+    expected = 0.75 * exact[0] + 0.25 * exact[1]
+    spread = np.std(grams, axis=0) / np.sqrt(len(grams))
+    assert (np.abs(np.mean(grams, axis=0) - expected) <= 4 * spread + 1e-6).all()
+    # A wrong weight would be seen: the kernels are further apart than these errors.
+    assert np.abs(exact[0] - exact[1]).max() > 40 * spread.max()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+def test_only_the_proportions_of_weights_matter(scale):
+    given = Hybrid([bins(), waves()], weights=[3 * scale, scale], random_state=0).fit(X)
+    np.testing.assert_allclose(given.scales_, np.sqrt([0.75, 0.25]))
+    np.testing.assert_allclose(Hybrid([bins(), waves()]).fit(X).scales_, np.sqrt([0.5, 0.5]))
+
+
+def test_features_are_those_of_the_parts_scaled():
+    hybrid = Hybrid([bins(random_state=5), waves(random_state=6)], weights=[4, 1])
+    matrix = hybrid.fit_matrix(X)
+    first, second = bins(random_state=5).fit_matrix(X), waves(random_state=6).fit_matrix(X)
+    expected = SideBySide([first, second], np.sqrt([0.8, 0.2]))
+    assert isinstance(matrix, SideBySide)
+    assert same(matrix, expected)
+    assert matrix.shape[1] == hybrid._n_features_out == len(hybrid.get_feature_names_out())
+    new = np.random.default_rng(1).normal(size=(20, 3))
+    np.testing.assert_allclose(
+        hybrid.transform(new).toarray(), hybrid.feature_matrix(new).tocsr().toarray(), atol=1e-6
+    )
+
+
+def test_what_transform_returns():
+    dense, mixed = Hybrid([waves(), waves()]), Hybrid([waves(), bins()])
+    assert dense.fit_transform(X).dtype == np.float64
+    assert dense.fit_transform(X.astype(np.float32)).dtype == np.float32
+    assert dense.transform(X[:1]).shape == (1, 80)
+    assert mixed.fit_transform(X).format == "csr"
+
+
+def test_all_parts_have_seeds_of_their_own():
+    same_kind = Hybrid([waves(), waves(), bins()], random_state=3).fit_matrix(X)
+    assert not same(same_kind.parts[0], same_kind.parts[1])
+    again = Hybrid([waves(), waves(), bins()], random_state=3).fit_matrix(X)
+    assert same(same_kind, again)
+    fewer = Hybrid([waves(), waves()], random_state=3).fit_matrix(X)
+    assert all(same(a, b) for a, b in zip(fewer.parts, same_kind.parts[:2], strict=True))
+    other = Hybrid([waves(), waves(), bins()], random_state=4).fit_matrix(X)
+    assert not any(same(a, b) for a, b in zip(other.parts, same_kind.parts, strict=True))
+
+
+def test_a_seed_of_a_part_is_kept():
+    matrices = [
+        Hybrid([waves(random_state=9), bins()], random_state=seed).fit_matrix(X) for seed in (0, 1)
+    ]
+    assert same(matrices[0].parts[0], matrices[1].parts[0])
+    assert not same(matrices[0].parts[1], matrices[1].parts[1])
+
+
+def test_threads_change_no_bit():
+    v = np.random.default_rng(2).normal(size=300)
+    products = [
+        Hybrid([waves(), bins()], random_state=0, n_jobs=n_jobs).fit_matrix(X).rmatvec(v).tobytes()
+        for n_jobs in (1, 2, 5)
+    ]
+    assert len(set(products)) == 1
+
+
+def test_parts_keep_their_own_bandwidth():
+    hybrid = Hybrid([bins(bandwidth=0.5), waves(bandwidth=[1.0, 2.0, np.inf]), waves()])
+    hybrid.set_params(random_state=0).fit(X)
+    first, second, third = (part.bandwidth_ for part in hybrid.maps_)
+    np.testing.assert_array_equal(first, 0.5)
+    np.testing.assert_array_equal(second, [1.0, 2.0, np.inf])
+    np.testing.assert_allclose(third, median_distance(X, 1, None, "euclidean"), rtol=0.1)
+    np.testing.assert_array_equal(hybrid.bandwidth_, first)
+
+
+def test_a_given_bandwidth_is_that_of_all_parts_of_one_metric():
+    for given in (2.5, [1.0, 2.0, np.inf]):
+        hybrid = Hybrid([bins(bandwidth=0.5), bins(kernel="hat")], bandwidth=given).fit(X)
+        for part in hybrid.maps_:
+            np.testing.assert_array_equal(part.bandwidth_, np.broadcast_to(given, 3))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_given_bandwidth_is_in_the_metric_of_the_first_part(order):
+    ratio = median_distance(X, 0, None, "euclidean") / median_distance(X, 0)
+    hybrid = Hybrid([bins(), waves()][::order], bandwidth=2.0, random_state=0).fit(X)
+    first, second = hybrid.maps_
+    np.testing.assert_array_equal(first.bandwidth_, 2.0)
+    np.testing.assert_allclose(second.bandwidth_, 2.0 * ratio**order)
+    assert hybrid.metric == first.metric
+
+
+def test_the_median_takes_the_place_of_all_bandwidths():
+    hybrid = Hybrid([bins(bandwidth=99.0), waves(bandwidth=99.0)], bandwidth="median").fit(X)
+    for part, metric in zip(hybrid.maps_, ("cityblock", "euclidean"), strict=True):
+        np.testing.assert_allclose(part.bandwidth_, median_distance(X, 0, None, metric), rtol=0.1)
+
+
+def test_categories_are_those_of_the_parts_unless_given():
+    rows = np.column_stack([X[:, :2], np.arange(300) % 4])
+    own = Hybrid([bins(categorical=[2]), waves()])
+    own.fit(rows)
+    assert own.maps_[0].categorical == [2]
+    assert own.maps_[1].categorical is None
+    given = Hybrid([bins(), waves()], categorical=[2], bandwidth=3.0, random_state=0)
+    matrix = given.fit_matrix(rows)
+    assert all(part.categorical == [2] for part in given.maps_)
+    relabelled = rows.copy()
+    relabelled[:, 2] = np.array([3, 1, 0, 2])[rows[:, 2].astype(int)]
+    twin = clone(given).fit_matrix(relabelled)
+    np.testing.assert_allclose(matrix.parts[0].row_gram(), twin.parts[0].row_gram(), atol=1e-12)
+    for hybrid in (own, given):
+        with pytest.raises(InputError, match="input 2 is a category"):
+            clone(hybrid).fit(rows + 0.5)
+
+
+def test_parameters_of_named_parts():
+    hybrid = Hybrid([("bins", bins()), ("waves", waves())], random_state=0)
+    assert hybrid.get_params()["bins__n_grids"] == 32
+    assert "bins__n_grids" not in hybrid.get_params(deep=False)
+    hybrid.set_params(bins__n_grids=8, waves=waves(n_components=6))
+    assert [part.size for _, part in hybrid.maps] == [8, 6]
+    assert clone(hybrid).fit_matrix(X).shape[1] == hybrid.fit_matrix(X).shape[1]
+    assert set(Hybrid([bins()]).get_params()) == set(Hybrid().get_params(deep=False))
+
+
+def test_parts_are_not_changed():
+    parts = [bins(), waves()]
+    Hybrid(parts, bandwidth=2.0, categorical=[], random_state=0, n_jobs=2).fit(X)
+    assert parts[0].get_params() == bins().get_params()
+    assert not hasattr(parts[1], "bandwidth_")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_other_sizes_keep_the_proportions(named):
+    parts = [bins(n_grids=30), waves(n_components=90)]
+    maps = list(zip("ab", parts, strict=True)) if named else parts
+    hybrid = Hybrid(maps, weights=[1, 2])
+    assert hybrid.size == 120
+    resized = hybrid.resized(40)
+    assert [part.size for part in resized._parts()] == [10, 30]
+    assert resized.weights == [1, 2]
+    assert isinstance(resized.maps[0], tuple) == named
+    assert [part.size for part in hybrid.resized(1)._parts()] == [1, 2]
+
+
+def test_a_sketch_holds_what_each_part_needs():
+    hybrid = Hybrid([bins(n_grids=500), waves(n_components=5000), bins(n_grids=20)])
+    enough = hybrid.enough_to_search
+    assert enough == 96 + 1024 + 96
+    assert [part.size for part in hybrid.sketch(enough)._parts()] == [96, 1024, 20]
+    assert [part.size for part in hybrid.sketch(enough // 2)._parts()] == [48, 512, 20]
+
+
+def test_the_kernel_at_a_bandwidth():
+    parts = [bins(kernel=Scaled(Hat(), 3.0)), bins()]
+    kernel = Hybrid(parts, weights=[1, 3], bandwidth=2.0).check_parameters()
+    assert kernel == Sum((Scaled(Hat(), 3.0), Laplacian()), (0.25, 0.75))
+
+
+def test_hybrids_of_hybrids():
+    inner = Hybrid([bins(), waves()], weights=[1, 3])
+    outer = Hybrid([inner, bins()], random_state=0, bandwidth=3.0)
+    matrix = outer.fit_matrix(X)
+    assert len(matrix.parts) == 3
+    np.testing.assert_allclose(np.square(matrix.scales), [0.125, 0.375, 0.5])
+    assert outer.metric == "cityblock"
+    np.testing.assert_array_equal(outer.maps_[0].maps_[0].bandwidth_, 3.0)
+
+
+@pytest.mark.parametrize(
+    "layout", [np.asfortranarray, sp.csr_array, sp.csc_matrix, np.ndarray.tolist]
+)
+def test_layouts_of_rows(layout):
+    rows = np.round(X, 1)
+    hybrid = Hybrid([bins(), waves()], random_state=0, bandwidth=3.0).fit(rows)
+    found, expected = hybrid.transform(layout(rows)), hybrid.transform(rows)
+    np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-12)
+    # Rows that are sparse are not centred, which turns Fourier features.
+    gram = clone(hybrid).fit_matrix(layout(rows[:50])).row_gram()
+    np.testing.assert_allclose(gram, clone(hybrid).fit_matrix(rows[:50]).row_gram(), atol=1e-5)
+
+
+def test_one_row_and_constant_columns():
+    rows = np.column_stack([X[:5, 0], np.ones(5)])
+    for few in (rows, rows[:1]):
+        assert Hybrid([bins(), waves()], random_state=0).fit_transform(few).shape[0] == len(few)
+
+
+def test_in_a_pipeline_and_pickled():
+    model = make_pipeline(Hybrid([("a", bins()), ("b", waves())], random_state=0), Ridge(0.1))
+    model.fit(X, X[:, 0] ** 2)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "words"),
+    [
+        (Hybrid(), "at least one"),
+        (Hybrid([]), "at least one"),
+        (Hybrid([bins(), Ridge()]), r"feature maps such as RandomBinning.*got Ridge\(\)"),
+        (Hybrid([bins(), ("waves", waves())]), "all with names or none"),
+        (Hybrid([("a", bins()), ("a", waves())]), "names of maps"),
+        (Hybrid([("a__b", bins())]), "names of maps"),
+        (Hybrid([("weights", bins())]), "names of maps"),
+        (Hybrid([bins()], weights=[1, 2]), "weights must be 1 numbers above 0"),
+        (Hybrid([bins()], weights=[0]), "weights"),
+        (Hybrid([bins(), waves()], weights=[1, np.inf]), "weights"),
+        (Hybrid([bins(), waves()], weights=[1, -1]), "weights"),
+        (Hybrid([bins()], bandwidth="auto"), "bandwidth must be 'own', 'median'"),
+        (Hybrid([bins()], bandwidth=-1.0), "bandwidth"),
+        (Hybrid([bins()], bandwidth=[1.0, 2.0]), "bandwidth"),
+        (Hybrid([bins(n_grids=0)]), "n_grids"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(hybrid, words):
+    with pytest.raises(InputError, match=words):
+        hybrid.fit(X)
+
+
+def test_kernels_that_a_part_cannot_have_are_refused():
+    with pytest.raises(KernelError, match="binning"):
+        Hybrid([bins(kernel="gaussian")]).fit(X)
+
+
+def test_nothing_is_known_before_the_fit():
+    for use in ("transform", "feature_matrix"):
+        with pytest.raises(NotFittedError, match="fit it first"):
+            getattr(Hybrid([bins()]), use)(X)
+    hybrid = Hybrid([bins(), waves()]).fit(X)
+    with pytest.raises(ValueError, match="features"):
+        hybrid.transform(X[:, :2])
+    with pytest.raises(ValueError, match="NaN"):
+        hybrid.transform(np.full((2, 3), np.nan))

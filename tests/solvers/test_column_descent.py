@@ -1,0 +1,310 @@
+"""Descent over columns without zeros: optimality, the jump, and how many Gram matrices it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.linear_model import Lasso
+
+from gramless.base.errors import InputError
+from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.penalties import L1, L2, ElasticNet, Penalty
+from gramless.solvers import column_descent, gram
+from gramless.solvers.column_descent import Quadratic
+from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.objective import Problem, Solution
+
+Array = NDArray[np.float64]
+
+LOSSES: dict[str, Loss] = {
+    "squared": Squared(),
+    "squared hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "multinomial": Multinomial(),
+    "huber": Huber(0.7),
+    "quantile": SmoothPinball(0.8, 0.2),
+}
+PENALTIES: dict[str, Penalty] = {"l2": L2(0.02), "l1": L1(0.01), "net": ElasticNet(0.02, 0.5)}
+TALL, WIDE = (150, 30), (40, 70)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and its matrix written out."""
+
+    problem: Problem
+    dense: Array
+
+    def residual(self, w: Array) -> float:
+        """Return the distance from optimal relative to the largest gradient at zero."""
+        problem, zeros = self.problem, np.zeros_like(w)
+        distance = problem.penalty.distance(w, self.gradient(w)).max(axis=0)
+        return float(np.max(distance / np.abs(self.gradient(zeros)).max(axis=0)))
+
+    def gradient(self, w: Array) -> Array:
+        problem = self.problem
+        slopes = problem.loss.gradient(self.dense @ w, problem.targets)
+        return self.dense.T @ (slopes.T * problem.row_weights).T
+
+
+class Counting(DenseMatrix):
+    """A matrix that notes the columns of its Gram matrices."""
+
+    def __init__(self, array: Array) -> None:
+        super().__init__(array)
+        self.asked: list[int] = []
+
+    def column_gram(self, weights: Any = None, columns: Any = None, out: Any = None) -> Array:
+        self.asked.append(len(columns))
+        return super().column_gram(weights, columns, out)
+
+
+def make_case(
+    loss: str = "squared",
+    penalty: str | Penalty = "l1",
+    shape: tuple[int, int] = TALL,
+    *,
+    n_outputs: int | None = None,
+    intercept: bool = False,
+    weighted: bool = False,
+) -> Case:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(shape[0], 3))
+    dense = np.cos(X @ rng.normal(size=(3, shape[1])) + rng.uniform(0, 6, shape[1]))
+    scores = dense @ rng.normal(size=(shape[1], n_outputs or 1)) + 0.3 * rng.normal(
+        size=(len(X), 1)
+    )
+    matrix: FeatureMatrix = Counting(dense)
+    own = PENALTIES[penalty] if isinstance(penalty, str) else penalty
+    if intercept:
+        matrix, dense = WithIntercept(matrix), np.column_stack([dense, np.ones(len(X))])
+        own = replace(own, n_free=1)  # type: ignore[type-var]
+    targets = scores + 0.5
+    if loss == "multinomial":
+        targets = np.where(np.column_stack([-scores[:, 0], scores]).argmax(axis=1)[:, None]
+            == np.arange(1 + scores.shape[1]), 1.0, -1.0)  # fmt: skip
+    elif loss in ("squared hinge", "logistic"):
+        targets = np.where(scores > 0.0, 1.0, -1.0)
+    if n_outputs is None and loss != "multinomial":
+        targets = targets[:, 0]
+    weights = np.where(np.arange(len(X)) % 4, rng.gamma(1.0, size=len(X)), 0.0)
+    sample_weight = weights if weighted else None
+    return Case(Problem(matrix, targets, own, LOSSES[loss], sample_weight), dense)
+
+
+def precise(**options: Any) -> GridDescent:
+    return GridDescent(**{"tol": 1e-5, "max_iter": 1000, **options})
+
+
+def never_rises(solution: Solution) -> bool:
+    objectives = np.array([entry["objective"] for entry in solution.history])
+    return bool((np.diff(objectives) <= 1e-14 * np.abs(objectives).max()).all())
+
+
+# The solution.
+
+
+@pytest.mark.parametrize("loss", LOSSES.keys())
+@pytest.mark.parametrize("penalty", PENALTIES.keys())
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("n_outputs", [None, 3])
+def test_solution_is_optimal(
+    loss: str, penalty: str, intercept: bool, n_outputs: int | None
+) -> None:
+    if loss == "multinomial" and n_outputs is not None:
+        n_outputs = 2
+    options = {"n_outputs": n_outputs, "intercept": intercept, "weighted": intercept}
+    case = make_case(loss, penalty, **options)  # type: ignore[arg-type]
+    tol = 1e-2 if loss == "multinomial" else 1e-5
+    solution = precise(tol=tol).solve(case.problem)
+    assert solution.status == "converged"
+    assert case.residual(solution.weights) <= tol
+    assert never_rises(solution)
+    assert solution.history[-1]["objective"] == pytest.approx(
+        case.problem.value(solution.weights), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("penalty", PENALTIES.keys())
+def test_more_columns_than_rows(loss: str, penalty: str) -> None:
+    case = make_case(loss, penalty, WIDE, intercept=True)
+    solution = precise().solve(case.problem)
+    assert solution.status == "converged"
+    assert case.residual(solution.weights) <= 1e-5
+
+
+def test_lasso_of_scikit_learn() -> None:
+    case = make_case(penalty=L1(0.003))
+    peer = Lasso(alpha=0.003, fit_intercept=False, tol=1e-10, max_iter=10**6)
+    peer.fit(case.dense, case.problem.targets)
+    weights = precise(tol=1e-8).solve(case.problem).weights
+    np.testing.assert_allclose(weights, peer.coef_, atol=1e-6)
+    np.testing.assert_array_equal(weights == 0.0, peer.coef_ == 0.0)
+
+
+@pytest.mark.parametrize("kind", ["single", "computed", "side by side"])
+def test_any_matrix_with_a_gram_matrix(kind: str) -> None:
+    case = make_case("logistic", intercept=True)
+    values = case.dense[:, :-1]
+
+    def copy(rows: Array, out: Array) -> None:
+        out[:] = rows
+
+    inner: dict[str, FeatureMatrix] = {
+        "single": DenseMatrix(values.astype(np.float32)),
+        "computed": ComputedMatrix(values, copy, values.shape[1], budget=0),
+        "side by side": SideBySide([DenseMatrix(values[:, :9]), DenseMatrix(values[:, 9:])]),
+    }
+    problem = replace(case.problem, matrix=WithIntercept(inner[kind]))
+    solution = precise().solve(problem)
+    assert solution.status == "converged"
+    assert case.residual(solution.weights) <= 2e-5
+
+
+def test_no_penalty_and_columns_that_are_alike() -> None:
+    case = make_case(penalty=L2(0.0))
+    dense = case.dense.copy()
+    dense[:, 4], dense[:, 5] = dense[:, 3], 0.0
+    problem = replace(case.problem, matrix=DenseMatrix(dense))
+    solution = precise().solve(problem)
+    assert solution.status == "converged"
+    assert problem.kkt_residual(solution.weights) < 1e-4
+
+
+def test_start_and_callback() -> None:
+    case = make_case("logistic", "net", n_outputs=2, intercept=True)
+    end = precise().solve(case.problem)
+    again = precise().solve(case.problem, start=end.weights)
+    assert again.n_iter == 0
+    np.testing.assert_array_equal(again.weights, end.weights)
+    near = precise().solve(case.problem, start=end.weights * 1.1)
+    np.testing.assert_allclose(near.weights, end.weights, atol=1e-4)
+    assert precise().solve(case.problem, callback=lambda k, w: k == 1).status == "stopped"
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_threads_change_no_bit(loss: str) -> None:
+    case = make_case(loss, "net", (5000, 40), n_outputs=3)
+    found = []
+    for n_jobs in (1, 2, 3):
+        case.problem.matrix.n_jobs = n_jobs  # type: ignore[attr-defined]
+        found.append(GridDescent(n_jobs=n_jobs).solve(case.problem).weights)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+# Gram matrices.
+
+
+def counted(loss: str, shape: tuple[int, int], **options: Any) -> tuple[list[int], Solution]:
+    case = make_case(loss, L1(0.01), shape, **options)
+    solution = precise(tol=1e-3).solve(case.problem)
+    assert isinstance(case.problem.matrix, Counting)
+    return case.problem.matrix.asked, solution
+
+
+@pytest.mark.parametrize("n_outputs", [None, 3])
+def test_squared_losses_share_a_gram_matrix(n_outputs: int | None) -> None:
+    """All rounds, outputs and penalties on the way use it; it grows when it must."""
+    asked, solution = counted("squared", (200, 700), n_outputs=n_outputs)
+    assert solution.n_iter > 1
+    assert asked == sorted(set(asked))
+    assert (np.diff(asked) >= 0.49 * np.array(asked[:-1])).all()
+
+
+def test_other_losses_take_a_gram_matrix_of_the_working_set_each_round() -> None:
+    asked, solution = counted("logistic", (200, 700))
+    assert max(asked) < 700
+    assert len(asked) >= solution.n_iter
+
+
+def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns are not asked for in advance where they do not fit."""
+    needed = max(counted("squared", (200, 700))[0])
+    for module in (gram, column_descent):
+        monkeypatch.setattr(module, "memory_budget", lambda: 16 * (needed - 30) ** 2)
+    assert max(counted("squared", (200, 700))[0]) <= needed - 30
+    monkeypatch.setattr(gram, "memory_budget", lambda: 16 * 100**2)
+    with pytest.raises(InputError, match=r"GridDescent: the Gram matrix of .* RandomDescent"):
+        counted("squared", (200, 700))
+
+
+# The model.
+
+
+def quadratic_of(penalty: Penalty, n: int = 12, seed: int = 0, rank: int = 40) -> Quadratic:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(rank, n))
+    weights = np.where(rng.random(n) < 0.6, rng.normal(size=n), 0.0)
+    penalised = np.arange(n) < n - 1
+    return Quadratic(rows.T @ rows / n, rng.normal(size=n), weights, penalty, penalised)
+
+
+def value(quadratic: Quadratic, before: Quadratic) -> float:
+    """Return the model, written in the change since ``before``."""
+    change, w = quadratic.weights - before.weights, quadratic.weights
+    smooth = before.gradient @ change + 0.5 * change @ before.gram @ change
+    return float(smooth + before.l1 @ np.abs(w) + 0.5 * before.l2 @ w**2)
+
+
+every_penalty = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
+
+
+@every_penalty
+def test_jump_reaches_the_minimum_of_a_smooth_piece(penalty: Penalty) -> None:
+    """Near the minimum no sign changes, so that one jump is enough."""
+    quadratic = quadratic_of(penalty)
+    orders = np.tile(np.arange(12), (3000, 1))
+    quadratic.sweep(orders, 1e-13)
+    minimum, support = quadratic.weights.copy(), quadratic.support()
+    shift = np.zeros(12)
+    shift[support] = 1e-3 * np.random.default_rng(1).normal(size=len(support))
+    shift[np.abs(minimum) < 1e-2] = 0.0
+    quadratic.weights += shift
+    quadratic.gradient += quadratic.gram @ shift
+    assert quadratic.distance() > 1e-4
+    quadratic.jump()
+    np.testing.assert_allclose(quadratic.weights, minimum, atol=1e-10)
+    assert quadratic.distance() < 1e-10
+
+
+@settings(max_examples=50)
+@given(
+    seed=st.integers(0, 1000), penalty=st.sampled_from(sorted(PENALTIES)), rank=st.integers(1, 40)
+)
+def test_jump_never_raises_the_model(seed: int, penalty: str, rank: int) -> None:
+    before, quadratic = (quadratic_of(PENALTIES[penalty], seed=seed, rank=rank) for _ in range(2))
+    quadratic.jump()
+    assert value(quadratic, before) <= value(before, before) + 1e-12
+    change = quadratic.weights - before.weights
+    np.testing.assert_allclose(
+        quadratic.gradient, before.gradient + before.gram @ change, atol=1e-6
+    )
+    crossed = quadratic.weights * before.weights < 0.0
+    assert not (crossed & (before.l1 > 0.0)).any()
+
+
+def test_jump_goes_nowhere_without_a_support() -> None:
+    quadratic = quadratic_of(L1(0.1))
+    quadratic.l1[:] = 0.1
+    quadratic.weights[:] = 0.0
+    quadratic.jump()
+    assert not quadratic.weights.any()
+
+
+@every_penalty
+def test_distance_is_that_of_the_penalty(penalty: Penalty) -> None:
+    quadratic = quadratic_of(replace(penalty, n_free=1))  # type: ignore[type-var]
+    far = replace(penalty, n_free=1).distance(quadratic.weights, quadratic.gradient)  # type: ignore[type-var]
+    assert quadratic.distance() == pytest.approx(far.max())

@@ -1,0 +1,498 @@
+"""Direct solutions against dense normal equations, by every route and with every complication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.losses import Logistic
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.block_diagonal import BlockDiagonalMatrix
+from gramless.matrices.computed import ComputedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.penalties import L1, L2
+from gramless.solvers import gram
+from gramless.solvers.direct import Cholesky
+from gramless.solvers.factor import SpectralFactor, factorised
+from gramless.solvers.objective import Problem, columns
+
+Array = NDArray[np.float64]
+
+TALL, WIDE = (200, 23), (40, 90)
+SHAPES = {"tall": TALL, "wide": WIDE, "square": (50, 50), "one row": (1, 5), "one column": (30, 1)}
+KINDS = ("dense", "single", "computed", "side by side")
+
+every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+both_shapes = pytest.mark.parametrize("shape", [TALL, WIDE], ids=["tall", "wide"])
+with_and_without_intercept = pytest.mark.parametrize("intercept", [False, True])
+one_and_three_outputs = pytest.mark.parametrize("n_outputs", [None, 3])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and its matrix written out."""
+
+    problem: Problem
+    dense: Array
+
+    @property
+    def hessian(self) -> Array:
+        weights, ridge = self.problem.row_weights, np.full(self.dense.shape[1], 0.0)
+        ridge[: len(ridge) - self.problem.penalty.n_free] = self.problem.penalty.l2
+        return self.dense.T @ (weights[:, None] * self.dense) + np.diag(ridge)
+
+    @property
+    def exact(self) -> Array:
+        """The weights by the normal equations, of least norm where there are several."""
+        weights = self.problem.row_weights[:, None]
+        right = self.dense.T @ (weights * columns(self.problem.targets))
+        found = np.linalg.pinv(self.hessian, rcond=1e-10, hermitian=True) @ right
+        return found.reshape(self.dense.shape[1], *self.problem.targets.shape[1:])
+
+    def solve(self, **options: Any) -> Array:
+        solution = Cholesky(**options).solve(self.problem)
+        assert solution.status == "converged"
+        assert solution.n_iter == 1
+        return solution.weights
+
+
+def make_case(
+    shape: tuple[int, int] = TALL,
+    *,
+    kind: str = "dense",
+    alpha: float = 1e-2,
+    intercept: bool = False,
+    n_outputs: int | None = None,
+    weighted: bool = False,
+    repeated: bool = False,
+) -> Case:
+    rng = np.random.default_rng(1)
+    values = 0.5 + rng.normal(size=shape)
+    if repeated:
+        values[:, -1] = values[:, 0]
+        values[:, -2] = 0.0
+    features, dense = matrix_of(values, kind)
+    if intercept:
+        features, dense = WithIntercept(features), np.column_stack([dense, np.ones(len(dense))])
+    targets = rng.normal(3.0, 1.0, size=len(dense) if n_outputs is None else (len(dense), 3))
+    weights = np.where(np.arange(len(dense)) % 4, rng.gamma(1.0, size=len(dense)), 0.0)
+    penalty = L2(alpha, n_free=int(intercept))
+    return Case(
+        Problem(features, targets, penalty, sample_weight=weights if weighted else None), dense
+    )
+
+
+def matrix_of(values: Array, kind: str) -> tuple[FeatureMatrix, Array]:
+    """Return a matrix of these values, and what it holds."""
+    single = values.astype(np.float32)
+    if kind == "single":
+        return DenseMatrix(single), single.astype(float)
+    if kind == "computed":
+
+        def copy(rows: Array, out: Array) -> None:
+            out[:] = rows
+
+        return ComputedMatrix(values, copy, values.shape[1], budget=0), single.astype(float)
+    if kind == "side by side":
+        cut = values.shape[1] // 2
+        parts = [DenseMatrix(values[:, :cut]), DenseMatrix(values[:, cut:])]
+        return SideBySide(parts, [2.0, 0.5]), np.hstack(
+            [2.0 * values[:, :cut], 0.5 * values[:, cut:]]
+        )
+    return DenseMatrix(values), values
+
+
+def close(found: Array, exact: Array, rtol: float = 1e-8) -> None:
+    assert found.shape == exact.shape
+    np.testing.assert_allclose(found, exact, rtol=0.0, atol=rtol * np.abs(exact).max())
+
+
+# The solution.
+
+
+@every_shape
+@with_and_without_intercept
+@one_and_three_outputs
+@pytest.mark.parametrize("alpha", [10.0, 1e-3])
+def test_solution_is_that_of_the_normal_equations(
+    shape: tuple[int, int], intercept: bool, n_outputs: int | None, alpha: float
+) -> None:
+    case = make_case(shape, alpha=alpha, intercept=intercept, n_outputs=n_outputs)
+    close(case.solve(), case.exact)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@both_shapes
+@with_and_without_intercept
+def test_any_matrix_and_rows_without_weight(
+    kind: str, shape: tuple[int, int], intercept: bool
+) -> None:
+    case = make_case(shape, kind=kind, intercept=intercept, n_outputs=3, weighted=True)
+    close(case.solve(), case.exact)
+
+
+def test_no_weight_on_many_rows_leaves_fewer_rows_than_columns() -> None:
+    case = make_case(TALL, alpha=1e-3)
+    weights = np.zeros(TALL[0])
+    weights[:5] = 1.0
+    case = replace(case, problem=replace(case.problem, sample_weight=weights))
+    close(case.solve(), case.exact)
+
+
+@with_and_without_intercept
+def test_rows_and_columns_give_the_same_answer(intercept: bool) -> None:
+    case = make_case(WIDE, intercept=intercept, n_outputs=3, weighted=True)
+    problem = case.problem
+    weights = problem.row_weights
+    grams = gram.RowGram.of(problem.matrix, weights), gram.ColumnGram.of(problem.matrix, weights)
+    prepared = Cholesky().prepared(problem.matrix, weights)
+    assert isinstance(prepared.gram, gram.RowGram)
+    by_rows, by_columns = (replace(prepared, gram=own).solve(problem) for own in grams)
+    close(by_rows.weights, by_columns.weights)
+    assert by_rows.history[-1]["objective"] == pytest.approx(by_columns.history[-1]["objective"])
+
+
+@both_shapes
+@pytest.mark.parametrize("kind", ["dense", "single"])
+@with_and_without_intercept
+def test_without_a_penalty_the_norm_is_least(
+    shape: tuple[int, int], kind: str, intercept: bool
+) -> None:
+    """Two columns are alike and one is empty; the intercept counts like the others."""
+    case = make_case(shape, kind=kind, alpha=0.0, intercept=intercept, n_outputs=3, repeated=True)
+    roots = np.sqrt(case.problem.row_weights)[:, None]
+    exact = np.linalg.lstsq(roots * case.dense, roots * case.problem.targets)[0]
+    close(case.solve(), exact, 1e-7)
+
+
+@both_shapes
+@with_and_without_intercept
+def test_singular_matrices_with_next_to_no_penalty(shape: tuple[int, int], intercept: bool) -> None:
+    """Rounding makes it singular: the answer is the limit of small penalties."""
+    case = make_case(shape, alpha=1e-19, intercept=intercept, repeated=True)
+    roots, n_free = np.sqrt(case.problem.row_weights), int(intercept)
+    ridge = 1e-5 * np.eye(shape[1], shape[1] + n_free)
+    limit = np.linalg.lstsq(
+        np.vstack([roots[:, None] * case.dense, ridge]),
+        np.append(roots * case.problem.targets, np.zeros(shape[1])),
+    )[0]
+    close(case.solve(), limit, 1e-4)
+
+
+@both_shapes
+def test_features_that_are_zero(shape: tuple[int, int]) -> None:
+    matrix = WithIntercept(DenseMatrix(np.zeros(shape)))
+    y = np.arange(float(shape[0]))
+    weights = Cholesky().solve(Problem(matrix, y, L2(0.1, n_free=1))).weights
+    np.testing.assert_allclose(weights, [*np.zeros(shape[1]), y.mean()], atol=1e-12)
+
+
+@both_shapes
+def test_targets_that_are_zero(shape: tuple[int, int]) -> None:
+    case = make_case(shape)
+    solution = Cholesky().solve(replace(case.problem, targets=np.zeros(shape[0])))
+    assert not solution.weights.any()
+    assert solution.history[-1] == {"objective": 0.0, "residual": 0.0}
+
+
+def test_several_free_columns() -> None:
+    for shape in (TALL, WIDE):
+        case = make_case(shape, n_outputs=3)
+        case = replace(case, problem=replace(case.problem, penalty=L2(0.3, n_free=3)))
+        close(case.solve(), case.exact)
+
+
+# Steps by products.
+
+
+class Inexact(DenseMatrix):
+    """A matrix whose Gram matrix is off, symmetrically."""
+
+    noise = 1e-6
+
+    def column_gram(self, *args: Any, **options: Any) -> Array:
+        exact = super().column_gram(*args, **options)
+        noise = np.random.default_rng(2).normal(size=exact.shape)
+        return exact + self.noise * np.abs(exact).max() * (noise + noise.T)
+
+
+def test_steps_make_up_for_an_inexact_gram_matrix() -> None:
+    case = make_case(TALL, alpha=1e-2, intercept=False)
+    problem = replace(case.problem, matrix=Inexact(case.dense))
+    solution = Cholesky().solve(problem)
+    once = np.linalg.solve(
+        problem.matrix.column_gram(problem.row_weights) + 0.01 * np.eye(TALL[1]),  # type: ignore[attr-defined]
+        case.dense.T @ (problem.row_weights * problem.targets),
+    )
+    error = np.abs(case.exact - once).max()
+    assert error > 1e-7 * np.abs(case.exact).max()
+    assert np.abs(case.exact - solution.weights).max() < 1e-3 * error
+    assert solution.history[-1]["residual"] < 1e-9
+
+
+def test_steps_make_up_for_single_precision() -> None:
+    rng = np.random.default_rng(0)
+    values = np.cos(rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 60))).astype(np.float32)
+    problem = Problem(DenseMatrix(values), rng.normal(size=3000), L2(1e-5))
+    assert Cholesky().solve(problem).history[-1]["residual"] < 1e-9
+
+
+def test_steps_make_up_for_a_gram_matrix_that_is_wrong() -> None:
+    """It has negative eigenvalues: what is solved with it is still positive."""
+    case = make_case(TALL, alpha=1e-3)
+    matrix = Inexact(case.dense)
+    matrix.noise = 0.3
+    problem = replace(case.problem, matrix=matrix)
+    assert np.linalg.eigvalsh(matrix.column_gram(problem.row_weights))[0] < 0.0
+    solution = Cholesky().solve(problem)
+    assert solution.status == "converged"
+    close(solution.weights, case.exact, 1e-7)
+
+
+def test_what_no_step_reaches_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gram, "_MOST_STEPS", 1)
+    case = make_case(TALL, alpha=1e-3)
+    matrix = Inexact(case.dense)
+    matrix.noise = 0.3
+    solution = Cholesky().solve(replace(case.problem, matrix=matrix))
+    assert solution.status == "stalled"
+    assert solution.history[-1]["residual"] > 1e-6
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-9])
+def test_alphas_below_the_rounding_of_single_precision(alpha: float) -> None:
+    """The Gram matrix in single precision has eigenvalues of -1e-9."""
+    rng = np.random.default_rng(0)
+    values = np.cos(rng.normal(size=(3000, 3)) @ rng.normal(size=(3, 100))).astype(np.float32) / 10
+    y = values.sum(axis=1) + rng.normal(size=3000)
+    found, exact = (
+        Cholesky().solve(Problem(DenseMatrix(own), y, L2(alpha)))
+        for own in (values, values.astype(float))
+    )
+    assert found.status == exact.status == "converged"
+    best = exact.history[-1]["objective"]
+    assert found.history[-1]["objective"] == pytest.approx(best, rel=1e-9)
+
+
+# What is told.
+
+
+@both_shapes
+def test_history_holds_the_start_and_the_end(shape: tuple[int, int]) -> None:
+    case = make_case(shape, intercept=True, n_outputs=3, weighted=True)
+    solution = Cholesky().solve(case.problem)
+    first, last = solution.history
+    zeros = np.zeros_like(solution.weights)
+    assert first["objective"] == pytest.approx(case.problem.value(zeros), rel=1e-12)
+    assert first["residual"] == 1.0
+    assert last["objective"] == pytest.approx(case.problem.value(solution.weights), rel=1e-12)
+    gradients = [case.problem.gradient(w) for w in (solution.weights, zeros)]
+    last_norms, first_norms = (np.linalg.norm(gradient, axis=0) for gradient in gradients)
+    assert last["residual"] == pytest.approx((last_norms / first_norms).max(), abs=1e-14)
+    assert last["residual"] < 1e-11
+
+
+def test_callback_sees_the_weights_and_may_stop() -> None:
+    case = make_case()
+    seen: list[Any] = []
+    solution = Cholesky().solve(case.problem, callback=lambda k, w: seen.append((k, w)))
+    assert solution.status == "converged"
+    ((iteration, weights),) = seen
+    assert iteration == 1
+    np.testing.assert_array_equal(weights, solution.weights)
+    assert Cholesky().solve(case.problem, callback=lambda k, w: True).status == "stopped"
+
+
+@pytest.mark.parametrize("shape", [(5000, 40), (60, 3000)])
+@pytest.mark.parametrize("kind", ["dense", "single", "computed"])
+def test_threads_change_no_bit(shape: tuple[int, int], kind: str) -> None:
+    found = []
+    for n_jobs in (1, 2, 3):
+        case = make_case(shape, kind=kind, intercept=True, n_outputs=3)
+        case.problem.matrix.matrix.n_jobs = n_jobs  # type: ignore[attr-defined]
+        found.append(case.solve(n_jobs=n_jobs))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+# A path of alphas.
+
+
+class Counting(DenseMatrix):
+    """A matrix that counts its Gram matrices."""
+
+    grams = 0
+
+    def column_gram(self, *args: Any, **options: Any) -> Array:
+        self.grams += 1
+        return super().column_gram(*args, **options)
+
+    def row_gram(self) -> Array:
+        self.grams += 1
+        return super().row_gram()
+
+
+@both_shapes
+@with_and_without_intercept
+def test_a_path_takes_one_gram_matrix(shape: tuple[int, int], intercept: bool) -> None:
+    case = make_case(shape, intercept=intercept, n_outputs=3, weighted=True)
+    own = Counting(case.dense[:, : shape[1]])
+    matrix = WithIntercept(own) if intercept else own
+    prepared = Cholesky().prepared(matrix, case.problem.row_weights)
+    for alpha in (1.0, 1e-2, 0.0, 1e-4):
+        problem = replace(case.problem, matrix=matrix, penalty=L2(alpha, n_free=int(intercept)))
+        found = prepared.solve(problem)
+        np.testing.assert_array_equal(found.weights, Cholesky().solve(problem).weights)
+        assert own.grams == 2
+        own.grams = 1
+    other = replace(problem, targets=problem.targets[:, 0] ** 2)
+    close(prepared.solve(other).weights, Cholesky().solve(other).weights, 1e-6)
+
+
+def test_prepared_for_another_problem() -> None:
+    case = make_case()
+    problem = case.problem
+    prepared = Cholesky().prepared(problem.matrix, np.ones(TALL[0]))
+    close(prepared.solve(problem).weights, case.exact)
+    others = (
+        replace(problem, sample_weight=np.arange(1.0, 1.0 + TALL[0])),
+        replace(problem, matrix=DenseMatrix(case.dense)),
+    )
+    for other in others:
+        with pytest.raises(InputError, match="prepared"):
+            prepared.solve(other)
+
+
+# Diagonal blocks.
+
+
+def blocks_of(
+    sizes: tuple[tuple[int, int], ...], dtype: type = np.float64
+) -> tuple[BlockDiagonalMatrix, Array]:
+    """Draw a block-diagonal matrix whose rows are in no order; return it written out too."""
+    rng = np.random.default_rng(4)
+    order = rng.permutation(sum(height for height, _ in sizes))
+    parts, first = [], 0
+    for height, width in sizes:
+        rows = np.sort(order[first : first + height])
+        parts.append((rows, rng.normal(size=(height, width)).astype(dtype)))
+        first += height
+    matrix = BlockDiagonalMatrix(parts, len(order))
+    return matrix, matrix.tocsr().toarray()
+
+
+SIZES = {
+    "several": ((20, 5), (30, 30), (7, 12), (1, 1)),
+    "one": ((30, 8),),
+    "many": ((6, 3),) * 20,
+    "some empty": ((6, 3), (4, 0), (9, 2), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+@with_and_without_intercept
+@one_and_three_outputs
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_blocks_are_solved_one_by_one(
+    sizes: Any, intercept: bool, n_outputs: int | None, dtype: type
+) -> None:
+    blocks, dense = blocks_of(sizes, dtype)
+    n_rows = len(dense)
+    matrix = WithIntercept(blocks) if intercept else blocks
+    rng = np.random.default_rng(5)
+    y = rng.normal(2.0, 1.0, size=n_rows if n_outputs is None else (n_rows, 3))
+    weights = np.where(np.arange(n_rows) % 5, rng.gamma(1.0, size=n_rows), 0.0)
+    problem = Problem(matrix, y, L2(0.01, n_free=int(intercept)), sample_weight=weights)
+    case = Case(problem, np.hstack([dense, np.ones((n_rows, int(intercept)))]))
+    close(case.solve(), case.exact)
+    prepared = Cholesky().prepared(matrix, weights)
+    for alpha in (1.0, 1e-3):
+        case = replace(case, problem=replace(problem, penalty=L2(alpha, n_free=int(intercept))))
+        close(prepared.solve(case.problem).weights, case.exact)
+    np.testing.assert_array_equal(case.solve(n_jobs=1), case.solve(n_jobs=3))
+
+
+def test_blocks_beside_a_column_that_is_penalised() -> None:
+    blocks, dense = blocks_of(SIZES["several"])
+    matrix, dense = WithIntercept(blocks), np.hstack([dense, np.ones((len(dense), 1))])
+    case = Case(Problem(matrix, np.arange(float(len(dense))), L2(0.1)), dense)
+    close(case.solve(), case.exact)
+
+
+# What it refuses.
+
+
+def test_other_losses_and_penalties() -> None:
+    problem = make_case().problem
+    prepared = Cholesky().prepared(problem.matrix, problem.row_weights)
+    for solver in (Cholesky(), prepared):
+        with pytest.raises(InputError, match="Cholesky solves the squared loss only"):
+            solver.solve(replace(problem, loss=Logistic()))
+        with pytest.raises(InputError, match="smooth penalty; use GridDescent"):
+            solver.solve(replace(problem, penalty=L1(0.1)))
+
+
+def test_bins_are_solved_by_their_rows_alone() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(1, 9, size=(12, 20)).astype(np.uint8)
+    matrix = BinnedMatrix(codes, np.arange(13) * 8)
+    case = Case(Problem(matrix, rng.normal(size=20), L2(0.01)), matrix.toarray())
+    close(case.solve(), case.exact)
+    tall = BinnedMatrix(codes[:1], np.array([0, 8]))
+    with pytest.raises(InputError, match=r"column_gram.*BinnedMatrix.*ConjugateGradient"):
+        Cholesky().solve(Problem(tall, rng.normal(size=20), L2(0.01)))
+
+
+@both_shapes
+def test_more_memory_than_there_is(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gram, "memory_budget", lambda: 16 * 22**2)
+    with pytest.raises(InputError, match="Gram matrix of .* need .* GB.*ConjugateGradient"):
+        make_case(shape).solve()
+
+
+# Factors.
+
+
+def test_factor_is_by_cholesky_where_that_is_stable() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 8))
+    rows[:, 7] = rows[:, 6]
+    singular, right = rows.T @ rows, rng.normal(size=(8, 2))
+    before = singular.copy()
+    ridged = factorised(singular, np.full(8, 1e-3))
+    close(ridged.solve(right), np.linalg.solve(singular + 1e-3 * np.eye(8), right))
+    least = factorised(singular, np.zeros(8))
+    assert isinstance(least, SpectralFactor)
+    close(least.solve(right), np.linalg.pinv(singular, rcond=1e-10) @ right)
+    full = rows[:, :7].T @ rows[:, :7]
+    by_pivots = factorised(full, np.zeros(7))
+    assert not isinstance(by_pivots, SpectralFactor)
+    close(by_pivots.solve(right[:7]), np.linalg.solve(full, right[:7]))
+    np.testing.assert_array_equal(singular, before)
+
+
+@pytest.mark.parametrize("negative", [-1e-9, -1e-5])
+def test_factor_of_a_matrix_with_negative_eigenvalues_is_positive(negative: float) -> None:
+    """What is added is no more than ten times what is needed; free columns may need it too."""
+    vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 9)))[0]
+    values = np.array([negative, *np.linspace(0.1, 1.0, 8)])
+    ridge = np.array([1e-12] * 8 + [0.0])
+    factor = factorised((vectors * values) @ vectors.T, ridge)
+    found = np.linalg.eigvalsh(factor.solve(np.eye(9)))
+    assert found[0] > 0.0
+    assert found[-1] > 0.1 / abs(negative)
+    np.testing.assert_allclose(1.0 / found[:8], values[:0:-1], atol=11 * abs(negative))
+
+
+def test_factor_of_zeros() -> None:
+    """No eigenvalue is told from zero; with a ridge it is the ridge."""
+    zeros, right = np.zeros((3, 3)), np.ones((3, 1))
+    assert not factorised(zeros, np.zeros(3)).solve(right).any()
+    np.testing.assert_allclose(factorised(zeros, np.full(3, 0.1)).solve(right), 10.0)
