@@ -78,6 +78,7 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
         ("slabs.py", 24),
         ("trig.py", 20),
         ("hadamard.py", 8),
+        ("direct.py", 11),
     ],
 )
 def test_loops(script: str, n_cases: int) -> None:
@@ -271,6 +272,9 @@ def test_sizes(folder: Path) -> None:
     assert all(row["ratio"] > 0 and row["time ratio"] > 0 for row in rows)
 
 
-@pytest.mark.parametrize("script", ["fourier.py", "nystrom.py", "smooth_bins.py"])
+OTHERS = ["fourier.py", "nystrom.py", "smooth_bins.py", "preconditioner.py", "budget.py"]
+
+
+@pytest.mark.parametrize("script", OTHERS)
 def test_other_features(script: str, folder: Path) -> None:
     assert all(len(rows) > 0 for rows in tables(f"claims/{script}", folder).values())

@@ -1,0 +1,67 @@
+"""Ridge regression on Fourier features that do not fit into memory.
+
+The features are kept within a budget of 2 GB, the rest is computed anew in every pass; beside it
+the same with all of them kept, where there is memory for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, load_sets, numeric_targets, options, parse, rows_to_time, say
+
+from gramless import RandomFourier
+from gramless.matrices.computed import ComputedMatrix
+from gramless.penalties import L2
+from gramless.solvers.choose import choose_solver
+from gramless.solvers.objective import Problem
+
+SET = "nyc_taxi_green_349k"
+COLUMNS, QUICK_COLUMNS = 8192, 64
+BUDGET, ALL = 2 << 30, 1 << 60
+ALPHA = 1e-6
+
+
+def fit(X: np.ndarray, y: np.ndarray, budget: int, chosen: argparse.Namespace) -> Row:
+    n_columns = QUICK_COLUMNS if chosen.quick else COLUMNS
+    fourier = RandomFourier(n_components=n_columns, random_state=0, n_jobs=chosen.jobs).fit(X)
+    started = perf_counter()
+    Z = ComputedMatrix(X, fourier.compute, n_columns, budget=budget, n_jobs=chosen.jobs)
+    solver, reason = choose_solver("auto", tol=1e-2, max_iter=100, n_jobs=chosen.jobs, matrix=Z)
+    solution = solver.solve(Problem(Z, y, L2(ALPHA)))
+    seconds = perf_counter() - started
+    return {
+        "budget": "2 GB" if budget == BUDGET else "none",
+        "kept": Z.stored,
+        "solver": reason.partition(":")[0],
+        "iterations": solution.n_iter,
+        "objective": solution.history[-1]["objective"],
+        "s": seconds,
+    }
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    chosen = parse(parser)
+    report = Report(chosen)
+    for data in load_sets([SET], chosen):
+        X, y = rows_to_time(data)
+        X = np.asarray((X - X.mean(axis=0)) / X.std(axis=0), np.float32)
+        y = numeric_targets(y)
+        rows = []
+        for budget in (BUDGET, ALL):
+            say(f"{data.name}: budget {budget:,}")
+            rows.append(fit(X, y, budget, chosen))
+        report.add(f"{data.name}, {X.shape[0]:,} x {X.shape[1]}, ridge on Fourier features", rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
