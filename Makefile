@@ -20,7 +20,7 @@ test: $(VENV)/.dev ## Run the tests
 
 # Exit code 5 says that no test was collected: no fault where none is marked.
 test-data: $(VENV)/.dev ## Run the slow tests and those on real data
-	$(BIN)/python -m pytest -q -m "slow or data" || [ $$? -eq 5 ]
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m "slow or data" || [ $$? -eq 5 ]
 
 test-all: $(VENV)/.dev ## Run every test
 	$(BIN)/python -m pytest -q -m ""

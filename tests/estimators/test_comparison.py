@@ -224,3 +224,8 @@ def test_wrong_options(name):
     options, said = WRONG[name]
     with pytest.raises(InputError, match=said):
         run(**options)
+
+
+def test_an_empty_part():
+    with pytest.raises(InputError, match="one part is empty"):
+        compare(X, np.ones(len(X)), X[:0], np.ones(0), task="regression")

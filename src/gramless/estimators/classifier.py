@@ -52,8 +52,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Parameters
     ----------
     features : str or feature map, default="binning"
-        ``"binning"`` is :class:`RandomBinning` with the Laplacian kernel and 512
-        grids, up to 2,048 on small tables.
+        ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
+        ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
+        :class:`RandomFourier` and so on, of a size that suits the rows.
     loss : {"squared", "squared_hinge", "logistic"} or Loss, default="squared"
         "logistic" is the multinomial loss for more than two classes. The others are one
         against the rest.
@@ -98,7 +99,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
         for losses other than the squared one, else "pcg": conjugate gradients,
         preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
-        (bin counts), "cg" (nothing), "gmres", "random" (coordinate descent).
+        (bin counts), "cg" (nothing), "gmres", "random" (coordinate descent). Features
+        without zeros are also solved by "cholesky", which "auto" takes where that costs
+        less, and preconditioned by "nystrom".
     tol : float, default=1e-2
         On the gradient relative to the start, in the preconditioner's norm; the
         objective is then within about 1e-4 of its minimum, relative to the way
@@ -113,7 +116,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Attributes
     ----------
     classes_ : array (n_classes,)
-    features_ : RandomBinning or GivenBinning
+    features_ : feature map
         Fitted, over the rows that the scaler returns.
     coef_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
         One output for two classes. There is no constant beside the bins: a row

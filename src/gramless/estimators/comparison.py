@@ -142,6 +142,8 @@ def compare(
     """
     _check(task, methods, by, budget, n_seeds)
     split = Split(X, np.asarray(y), X_test, np.asarray(y_test), task)
+    if not (len(split.y) and len(split.y_test)):
+        raise InputError("compare: needs rows to learn from and rows to judge; one part is empty.")
     if task == "regression" and not split.y_test.std() > 0:
         raise InputError("compare: the test targets are all equal; judge by others.")
     chosen: list[Chosen] = []

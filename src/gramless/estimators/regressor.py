@@ -34,8 +34,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     Parameters
     ----------
     features : str or feature map, default="binning"
-        ``"binning"`` is :class:`RandomBinning` with the Laplacian kernel and 512
-        grids, up to 2,048 on small tables.
+        ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
+        ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
+        :class:`RandomFourier` and so on, of a size that suits the rows.
     loss : {"squared", "huber", "median"} or Loss, default="squared"
         "huber" is squared to half a standard deviation of the targets and linear
         beyond; "median" predicts the median. ``SmoothPinball(0.9)`` predicts
@@ -85,7 +86,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
         for losses other than the squared one, else "pcg": conjugate gradients,
         preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
-        (bin counts), "cg" (nothing), "gmres", "random" (coordinate descent).
+        (bin counts), "cg" (nothing), "gmres", "random" (coordinate descent). Features
+        without zeros are also solved by "cholesky", which "auto" takes where that costs
+        less, and preconditioned by "nystrom".
     tol : float, default=1e-2
         On the gradient relative to the start, in the preconditioner's norm; the
         objective is then within about 1e-4 of its minimum, relative to the way
@@ -99,7 +102,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Attributes
     ----------
-    features_ : RandomBinning or GivenBinning
+    features_ : feature map
         Fitted, over the rows that the scaler returns.
     coef_, intercept_ : arrays (D,) or (D, n_outputs); float or (n_outputs,)
     bandwidth_, alpha_, settings_ : what was chosen
