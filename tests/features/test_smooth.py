@@ -315,7 +315,7 @@ def test_one_row_and_constant_inputs(n_rows: int) -> None:
     [
         ({"n_grids": 0}, InputError, "SmoothBinning: n_grids"),
         ({"n_grids": 1.5}, InputError, "SmoothBinning: n_grids"),
-        ({"precision": "float64"}, InputError, "'float32' or 'float16'"),
+        ({"precision": "float64"}, InputError, "must be one of 'float32', 'float16'"),
         ({"kernel": "laplacian"}, KernelError, "Windowed.*RandomBinning"),
         ({"kernel": Gaussian()}, KernelError, "Windowed.*RandomFourier"),
         ({"kernel": None}, KernelError, "Windowed"),

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from numpy.typing import ArrayLike
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-
-from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.features.binning_map import BinningMap
-from gramless.features.categories import Mask, category_mask, check_categories
+from gramless.features.drawn import DrawnGrids
 from gramless.features.grids import Grids
-from gramless.features.inputs import Rows, check_rows
-from gramless.features.median import median_distance
-from gramless.features.sized import SizedMap
-from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel, bandwidth_vector
+from gramless.features.inputs import Rows
+from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix
 
 
-class RandomBinning(BinningMap, SizedMap):
+class RandomBinning(BinningMap, DrawnGrids):
     """Random binning features (Rahimi & Recht 2007, section 4; Wu et al. 2016, Algorithm 1).
 
     Each of ``n_grids`` random grids cuts the input space into bins; a row has
@@ -88,10 +81,6 @@ class RandomBinning(BinningMap, SizedMap):
     True
     """
 
-    size_name: ClassVar[str] = "n_grids"
-    size_unit: ClassVar[str] = "grids"
-    enough_to_search: ClassVar[int] = 96
-
     def __init__(
         self,
         kernel: KernelLike = "laplacian",
@@ -109,50 +98,12 @@ class RandomBinning(BinningMap, SizedMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> RandomBinning:
-        """Draw the grids and learn which bins the rows occupy.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        RandomBinning
-
-        Raises
-        ------
-        KernelError
-            If the kernel has no random binning.
-        InputError
-            If the bandwidth, ``categorical`` or ``n_grids`` cannot be used.
-        """
-        self.fit_matrix(X, y)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:
-        """Fit to the rows and return their features, in one pass."""
-        return self.fit_matrix(X, y).tocsr()
-
-    def fit_matrix(self, X: Any, y: Any = None) -> BinnedMatrix:
-        """Fit to the rows and return their compact feature matrix, in one pass.
-
-        Returns
-        -------
-        BinnedMatrix (n_samples, D)
-        """
-        rows = check_rows(self, X, reset=True)
-        check_categories(rows, category_mask(self.categorical, rows.shape[1]))
-        return self.fit_rows(rows)
-
     def fit_rows(self, X: Rows) -> BinnedMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
         kernel = self.check_parameters()
         self.seed_ = seed_from(self.random_state)
-        categorical = category_mask(self.categorical, X.shape[1])
-        self.bandwidth_ = self._bandwidth(X, categorical)
-        grids = Grids.draw(kernel, self.bandwidth_, int(self.n_grids), self.seed_, categorical)
+        self.bandwidth_ = self._bandwidth_of(X, kernel)
+        grids = Grids.draw(kernel, self.bandwidth_, self.size, self.seed_, self._mask(X))
         return self.learn_bins(X, grids)
 
     def check_parameters(self) -> BinningKernel:
@@ -162,19 +113,5 @@ class RandomBinning(BinningMap, SizedMap):
         ------
         KernelError, InputError
         """
-        n_grids = self.n_grids
-        if not isinstance(n_grids, (int, np.integer)) or isinstance(n_grids, bool) or n_grids < 1:
-            raise InputError(
-                f"RandomBinning: n_grids must be an integer, at least 1; got {n_grids!r}."
-            )
+        self._check_size()
         return as_binning_kernel(self.kernel)
-
-    def _bandwidth(self, X: Rows, categorical: Mask) -> NDArray[np.float64]:
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth != "median":
-                raise InputError(
-                    f"RandomBinning: bandwidth must be a number, one number an input or "
-                    f"'median', got {self.bandwidth!r}."
-                )
-            return np.full(X.shape[1], median_distance(X, self.seed_, categorical))
-        return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -135,16 +134,8 @@ class IndependentBlocks(DenseMap):
         ------
         KernelError, InputError
         """
-        n = self.block_rows
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise InputError(
-                f"IndependentBlocks: block_rows must be an integer, at least 1; got {n!r}."
-            )
-        if self.partition not in PARTITIONS:
-            raise InputError(
-                f"IndependentBlocks: partition must be one of "
-                f"{', '.join(map(repr, PARTITIONS))}; got {self.partition!r}."
-            )
+        self._check_size()
+        self._check_choice("partition", PARTITIONS)
         return as_kernel(self.kernel)
 
     def learn(self, X: Rows, kernel: Kernel) -> None:

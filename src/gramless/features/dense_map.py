@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from gramless.base.errors import InputError
 from gramless.base.random import seed_from
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.categories import Mask, category_mask, check_categories
 from gramless.features.inputs import Rows, check_rows
-from gramless.features.median import median_distance
 from gramless.features.sized import SizedMap
-from gramless.kernels import Kernel, bandwidth_vector
+from gramless.kernels import Kernel
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.slabs import SlabMatrix
 
@@ -32,10 +29,6 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
     """
 
     kernel: Any
-    bandwidth: Any
-    categorical: Any
-    random_state: Any
-    n_jobs: int | None
 
     @abstractmethod
     def learn(self, X: Rows, kernel: Kernel) -> None:
@@ -119,11 +112,6 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
         """Do as :meth:`feature_matrix` on rows that are validated already."""
         return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
 
-    def _checked(self, X: Any) -> Rows:
-        rows = check_rows(self, X, reset=True)
-        check_categories(rows, category_mask(self.categorical, rows.shape[1]))
-        return rows
-
     def _fit_checked(self, X: Rows) -> None:
         kernel = self.check_parameters()
         self.seed_ = seed_from(self.random_state)
@@ -134,20 +122,6 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
             # What was refused must not look fitted.
             del self.bandwidth_
             raise
-
-    def _bandwidth_of(self, X: Rows, kernel: Kernel) -> NDArray[np.float64]:
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth != "median":
-                raise InputError(
-                    f"{type(self).__name__}: bandwidth must be a number, one number an input or "
-                    f"'median', got {self.bandwidth!r}."
-                )
-            median = median_distance(X, self.seed_, self._mask(X), kernel.metric)
-            return np.full(X.shape[1], median)
-        return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))
-
-    def _mask(self, X: Rows) -> Mask:
-        return category_mask(self.categorical, X.shape[1])
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "bandwidth_"):

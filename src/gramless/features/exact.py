@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -114,9 +113,7 @@ class ExactKernel(LandmarkMap):
         ------
         KernelError, InputError
         """
-        n = self.max_rows
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise InputError(f"ExactKernel: max_rows must be an integer, at least 1; got {n!r}.")
+        self._check_size()
         return super().check_parameters()
 
     def learn(self, X: Rows, kernel: Kernel) -> None:

@@ -149,17 +149,10 @@ class RandomFourier(DenseMap):
             If the kernel has no law of frequencies, or no structured ones.
         InputError
         """
-        for name, known in (("map", _MAPS), ("sampling", _SAMPLINGS)):
-            if getattr(self, name) not in known:
-                raise InputError(
-                    f"RandomFourier: {name} must be one of {', '.join(map(repr, known))}; "
-                    f"got {getattr(self, name)!r}."
-                )
+        self._check_choice("map", _MAPS)
+        self._check_choice("sampling", _SAMPLINGS)
+        self._check_size()
         n = self.n_components
-        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-            raise InputError(
-                f"RandomFourier: n_components must be an integer, at least 1; got {n!r}."
-            )
         if self.map == "paired" and n % 2:
             raise InputError(
                 f"RandomFourier: n_components is {n}, and the paired map has two columns a "

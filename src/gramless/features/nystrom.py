@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -244,14 +243,8 @@ class Nystrom(LandmarkMap):
         ------
         KernelError, InputError
         """
-        n = self.n_components
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise InputError(f"Nystrom: n_components must be an integer, at least 1; got {n!r}.")
-        if self.landmarks not in LANDMARKS:
-            raise InputError(
-                f"Nystrom: landmarks must be one of {', '.join(map(repr, LANDMARKS))}; got "
-                f"{self.landmarks!r}."
-            )
+        self._check_size()
+        self._check_choice("landmarks", LANDMARKS)
         return super().check_parameters()
 
     def learn(self, X: Rows, kernel: Kernel) -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
+from numbers import Integral
 from typing import Any, ClassVar, Literal, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from gramless.features.inputs import Rows
-from gramless.kernels import Kernel
+from gramless.base.errors import InputError
+from gramless.features.categories import Mask, category_mask, check_categories
+from gramless.features.inputs import Rows, check_rows
+from gramless.features.median import median_distance
+from gramless.kernels import Kernel, bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 
 
@@ -38,6 +45,12 @@ class SizedMap(BaseEstimator, ABC):
     """What the size counts, for people."""
     enough_to_search: ClassVar[int] = 1024
     """The size that tells good bandwidths from bad ones."""
+
+    bandwidth: Any
+    categorical: Any
+    random_state: Any
+    n_jobs: int | None
+    seed_: int
 
     @abstractmethod
     def check_parameters(self) -> Kernel:
@@ -81,3 +94,40 @@ class SizedMap(BaseEstimator, ABC):
         """Return an unfitted map of another size."""
         other: Self = clone(self)
         return other.set_params(**{self.size_name: size})
+
+    def _checked(self, X: Any) -> Rows:
+        """Return the rows of a fit, validated."""
+        rows = check_rows(self, X, reset=True)
+        check_categories(rows, self._mask(rows))
+        return rows
+
+    def _mask(self, X: Rows) -> Mask:
+        return category_mask(self.categorical, X.shape[1])
+
+    def _bandwidth_of(self, X: Rows, kernel: Kernel) -> NDArray[np.float64]:
+        """Return one bandwidth an input, as given or the median distance; ``seed_`` is known."""
+        if not isinstance(self.bandwidth, str):
+            return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))
+        if self.bandwidth != "median":
+            raise InputError(
+                f"{type(self).__name__}: bandwidth must be a number, one number an input or "
+                f"'median', got {self.bandwidth!r}."
+            )
+        median = median_distance(X, self.seed_, self._mask(X), kernel.metric)
+        return np.full(X.shape[1], median)
+
+    def _check_size(self) -> None:
+        size = getattr(self, self.size_name)
+        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+            raise InputError(
+                f"{type(self).__name__}: {self.size_name} must be an integer, at least 1; "
+                f"got {size!r}."
+            )
+
+    def _check_choice(self, name: str, known: Collection[str]) -> None:
+        """Check a parameter that is one of some names."""
+        if getattr(self, name) not in known:
+            raise InputError(
+                f"{type(self).__name__}: {name} must be one of {', '.join(map(repr, known))}; "
+                f"got {getattr(self, name)!r}."
+            )

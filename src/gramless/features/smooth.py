@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.categories import Mask, category_mask, check_categories
+from gramless.features.categories import Mask
+from gramless.features.drawn import DrawnGrids
 from gramless.features.grids import Grids
 from gramless.features.inputs import Rows, check_rows
-from gramless.features.median import median_distance
 from gramless.features.packing import block_rows
-from gramless.features.sized import SizedMap
-from gramless.kernels import bandwidth_vector
 from gramless.kernels.windowed import Windowed
 from gramless.loops.windows import window_values
 from gramless.matrices.weighted import WeightedBinnedMatrix
@@ -30,7 +27,7 @@ _ROWS_AT_ONCE = 4096
 _WORTH_THREADS = 1 << 15
 
 
-class SmoothBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
+class SmoothBinning(DrawnGrids):
     """Weighted random binning features, for functions smoother than plain bins can be.
 
     Each of ``n_grids`` random grids cuts the input space into bins, as in
@@ -102,10 +99,6 @@ class SmoothBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap)
     True
     """
 
-    size_name: ClassVar[str] = "n_grids"
-    size_unit: ClassVar[str] = "grids"
-    enough_to_search: ClassVar[int] = 96
-
     def __init__(
         self,
         kernel: Windowed | Literal["windowed"] = "windowed",
@@ -125,49 +118,12 @@ class SmoothBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap)
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> SmoothBinning:
-        """Draw the grids and learn which bins the rows occupy.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        SmoothBinning
-
-        Raises
-        ------
-        KernelError
-            If the kernel is not :class:`Windowed`.
-        InputError
-            If another parameter cannot be used.
-        """
-        self.fit_matrix(X, y)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:
-        """Fit to the rows and return their features, in one pass."""
-        return self.fit_matrix(X, y).tocsr()
-
-    def fit_matrix(self, X: Any, y: Any = None) -> WeightedBinnedMatrix:
-        """Fit to the rows and return their compact feature matrix, in one pass.
-
-        Returns
-        -------
-        WeightedBinnedMatrix (n_samples, D)
-        """
-        rows = check_rows(self, X, reset=True)
-        check_categories(rows, category_mask(self.categorical, rows.shape[1]))
-        return self.fit_rows(rows)
-
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
         self.kernel_ = self.check_parameters()
         self.seed_ = seed_from(self.random_state)
-        self.categorical_ = category_mask(self.categorical, X.shape[1])
-        self.bandwidth_ = self._bandwidth(X)
+        self.categorical_ = self._mask(X)
+        self.bandwidth_ = self._bandwidth_of(X, self.kernel_)
         self._grids = self._draw()
         codes, self._known = self._grids.learn(X, self.n_jobs)
         self.widths_, self.shifts_ = self._grids.widths, self._grids.shifts
@@ -220,15 +176,8 @@ class SmoothBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap)
         ------
         KernelError, InputError
         """
-        n_grids = self.n_grids
-        if not isinstance(n_grids, (int, np.integer)) or isinstance(n_grids, bool) or n_grids < 1:
-            raise InputError(
-                f"SmoothBinning: n_grids must be an integer, at least 1; got {n_grids!r}."
-            )
-        if self.precision not in _PRECISIONS:
-            raise InputError(
-                f"SmoothBinning: precision must be 'float32' or 'float16', got {self.precision!r}."
-            )
+        self._check_size()
+        self._check_choice("precision", _PRECISIONS)
         kernel = self.kernel
         if isinstance(kernel, Windowed):
             return kernel
@@ -240,19 +189,9 @@ class SmoothBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap)
             )
         return Windowed()
 
-    def _bandwidth(self, X: Rows) -> NDArray[np.float64]:
-        if isinstance(self.bandwidth, str):
-            if self.bandwidth != "median":
-                raise InputError(
-                    f"SmoothBinning: bandwidth must be a number, one number an input or "
-                    f"'median', got {self.bandwidth!r}."
-                )
-            return np.full(X.shape[1], median_distance(X, self.seed_, self.categorical_))
-        return np.array(bandwidth_vector(self.bandwidth, X.shape[1]))
-
     def _draw(self) -> Grids:
         kernel, categorical = self.kernel_, self.categorical_
-        grids = Grids.draw(kernel.grids, self.bandwidth_, int(self.n_grids), self.seed_)
+        grids = Grids.draw(kernel.grids, self.bandwidth_, self.size, self.seed_)
         together = kernel.profile(1.0 / self.bandwidth_[categorical])
         return _tell_apart(grids, categorical, together)
 
@@ -299,11 +238,6 @@ class SmoothBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap)
     @property
     def _n_features_out(self) -> int:
         return int(self.offsets_[-1])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _tell_apart(grids: Grids, categorical: Mask, together: NDArray[np.float64]) -> Grids:

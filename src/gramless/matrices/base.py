@@ -162,3 +162,18 @@ def check_out(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> Non
     """Raise ``InputError`` unless ``out`` has the shape of a product."""
     if out.shape != shape:
         raise InputError(f"{type(matrix).__name__}: out must have shape {shape}, got {out.shape}.")
+
+
+def is_room(out: Vector, shape: tuple[int, ...]) -> bool:
+    """Tell whether the loops can write a result of some shape into ``out``."""
+    usable = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
+    return bool(usable and out.shape == shape)
+
+
+def check_room(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> None:
+    """Raise ``InputError`` unless the loops can add a result of some shape to ``out``."""
+    if not is_room(out, shape):
+        raise InputError(
+            f"{type(matrix).__name__}: add_rmatvec needs a writable C-contiguous float64 array of "
+            f"shape {shape}, got {out.dtype} of shape {out.shape}."
+        )

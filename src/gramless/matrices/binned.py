@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.loops import gather as loops
-from gramless.matrices.base import ColumnBlock, Vector, into, operand
+from gramless.matrices.base import ColumnBlock, Vector, check_room, into, is_room, operand
 from gramless.matrices.row_lists import RowLists, list_bins
 
 _TASK_NONZEROS = 1 << 18
@@ -184,12 +184,7 @@ class BinnedMatrix:
             If ``out`` is anything else.
         """
         v = operand(self, v, self.shape[0], "v")
-        wanted = (self.shape[1], *v.shape[1:])
-        if _target(out, wanted) is not out:
-            raise InputError(
-                f"BinnedMatrix: add_rmatvec needs a writable C-contiguous float64 array of shape "
-                f"{wanted}, got {out.dtype} of shape {out.shape}."
-            )
+        check_room(self, out, (self.shape[1], *v.shape[1:]))
         if self.has_unseen:
             out += self.rmatvec(v)
             return
@@ -264,15 +259,8 @@ class BinnedMatrix:
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR: 12 bytes a non-zero (16 beyond 2^31)."""
         seen = self.codes.T != 0
-        columns = self.codes.T.astype(np.int64) + (self.offsets[:-1] - 1)
-        counts = np.count_nonzero(seen, axis=1)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        small = max(int(indptr[-1]), self.shape[1]) < 2**31
-        index = np.int32 if small else np.int64
-        values = np.full(int(indptr[-1]), self.scale)
-        return sp.csr_array(
-            (values, columns[seen].astype(index), indptr.astype(index)), shape=self.shape
-        )
+        values = np.full(np.count_nonzero(seen), self.scale)
+        return csr_of(self.codes, self.offsets, seen, values)
 
     def toarray(self) -> NDArray[np.float64]:
         """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
@@ -334,14 +322,34 @@ class BinnedMatrix:
         return kept
 
 
+def csr_of(
+    codes: NDArray[np.unsignedinteger],
+    offsets: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+    values: NDArray[np.float64],
+) -> sp.csr_array:
+    """Return codes (n_grids, n_rows) as SciPy CSR.
+
+    Parameters
+    ----------
+    codes : array (n_grids, n_rows) of unsigned integers
+    offsets : array (n_grids + 1,) of int64
+    seen : array (n_rows, n_grids) of bool
+        Which are non-zeros.
+    values : array (n_nonzeros,)
+        Of these, row by row.
+
+    Returns
+    -------
+    csr_array (n_rows, offsets[-1])
+    """
+    columns = codes.T.astype(np.int64) + (offsets[:-1] - 1)
+    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(seen, axis=1))])
+    shape = (codes.shape[1], int(offsets[-1]))
+    index = np.int32 if max(int(indptr[-1]), shape[1]) < 2**31 else np.int64
+    return sp.csr_array((values, columns[seen].astype(index), indptr.astype(index)), shape=shape)
+
+
 def _target(out: Vector | None, shape: tuple[int, ...]) -> Vector:
     """Return ``out`` itself where the loops can write into it, else new room."""
-    if (
-        out is not None
-        and out.shape == shape
-        and out.dtype == np.float64
-        and out.flags.c_contiguous
-        and out.flags.writeable
-    ):
-        return out
-    return np.empty(shape)
+    return out if out is not None and is_room(out, shape) else np.empty(shape)

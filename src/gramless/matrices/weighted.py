@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.loops import weighted_gather as loops
-from gramless.matrices.base import ColumnBlock, Vector, into, operand
+from gramless.matrices.base import ColumnBlock, Vector, check_room, into, operand
+from gramless.matrices.binned import csr_of
 
 _TASK_NONZEROS = 1 << 18
 _TASK_ROWS = 1 << 17
@@ -184,14 +185,7 @@ class WeightedBinnedMatrix:
             If ``out`` is anything else.
         """
         v = operand(self, v, self.shape[0], "v")
-        wanted = (self.shape[1], *v.shape[1:])
-        flags = out.flags
-        usable = out.dtype == np.float64 and flags.c_contiguous and flags.writeable
-        if out.shape != wanted or not usable:
-            raise InputError(
-                f"WeightedBinnedMatrix: add_rmatvec needs a writable C-contiguous float64 array of "
-                f"shape {wanted}, got {out.dtype} of shape {out.shape}."
-            )
+        check_room(self, out, (self.shape[1], *v.shape[1:]))
         self._scatter(v, out)
 
     def row_gram(self) -> NDArray[np.float64]:
@@ -247,14 +241,8 @@ class WeightedBinnedMatrix:
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR: 12 bytes a non-zero (16 beyond 2^31)."""
         seen = (self.values != 0).T
-        columns = self.codes.T.astype(np.int64) + (self.offsets[:-1] - 1)
-        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(seen, axis=1))])
-        small = max(int(indptr[-1]), self.shape[1]) < 2**31
-        index = np.int32 if small else np.int64
         values = self.values.T[seen].astype(np.float64) * self.scale
-        return sp.csr_array(
-            (values, columns[seen].astype(index), indptr.astype(index)), shape=self.shape
-        )
+        return csr_of(self.codes, self.offsets, seen, values)
 
     def toarray(self) -> NDArray[np.float64]:
         """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
