@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 
 from gramless.base.errors import InputError
 from gramless.losses import (
+    Hinge,
     Huber,
     Logistic,
     Loss,
@@ -37,9 +38,15 @@ LOSSES: dict[str, Loss] = {
     "median": SmoothPinball(),
     "quantile": SmoothPinball(0.9, 0.5),
 }
-OF_LABELS = (SquaredHinge, Logistic, Multinomial)
+OF_LABELS = (Hinge, SquaredHinge, Logistic, Multinomial)
+WITH_CORNERS: dict[str, Loss] = {"hinge": Hinge()}
 
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+"""Every smooth one."""
+convex_losses = {**LOSSES, **WITH_CORNERS}
+every_convex_loss = pytest.mark.parametrize(
+    "loss", convex_losses.values(), ids=convex_losses.keys()
+)
 numbers = st.one_of(st.floats(-3, 3), st.floats(-100, 100))
 
 
@@ -109,7 +116,7 @@ def test_curvature_is_the_slope_of_the_gradient(loss: Loss, data: st.DataObject)
         assert curvature[at] == pytest.approx(slope, rel=1e-5, abs=1e-5)
 
 
-@every_loss
+@every_convex_loss
 @given(data=st.data(), share=st.floats(0, 1))
 def test_value_is_convex(loss: Loss, data: st.DataObject, share: float) -> None:
     a, b, y = data.draw(rows(loss, 2))
@@ -139,7 +146,7 @@ def test_smoothness_bounds_the_value(loss: Loss, data: st.DataObject) -> None:
     assert loss.value(b, y) <= bound + 1e-12 * (1 + np.abs(bound) + loss.value(a, y))
 
 
-@every_loss
+@every_convex_loss
 @given(data=st.data())
 def test_value_is_not_negative_and_curvature_is_bounded(loss: Loss, data: st.DataObject) -> None:
     z, y = data.draw(rows(loss, 1))
@@ -177,7 +184,7 @@ def representable(loss: Loss, z: float, y: float) -> bool:
     return not isinstance(loss, Squared) or abs(z - y) < 1e154
 
 
-@every_loss
+@every_convex_loss
 @pytest.mark.parametrize("size", FAR)
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_extreme_values(loss: Loss, size: float, sign: float) -> None:
@@ -204,7 +211,7 @@ def test_extreme_values(loss: Loss, size: float, sign: float) -> None:
                     assert loss.value(at, y)[0] == np.inf
 
 
-@pytest.mark.parametrize("loss", [loss for loss in LOSSES.values() if not loss.coupled])
+@pytest.mark.parametrize("loss", [loss for loss in convex_losses.values() if not loss.coupled])
 @pytest.mark.parametrize("shape", [(0,), (3,), (4, 2), (2, 0), (0, 3), (5, 1)])
 def test_pointwise_in_any_shape(loss: Loss, shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
@@ -236,6 +243,38 @@ def test_squared_hinge_in_numbers(y: float) -> None:
     assert SquaredHinge().value(z, labels).tolist() == [2.0, 0.125, 0.0, 0.0]
     assert (y * SquaredHinge().gradient(z, labels)).tolist() == [-2.0, -0.5, 0.0, 0.0]
     assert SquaredHinge().curvature(z, labels).tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_hinge_in_numbers(y: float) -> None:
+    z, labels = y * vector(-1.0, 0.5, 1.0, 3.0), np.full(4, y)
+    assert Hinge().value(z, labels).tolist() == [2.0, 0.5, 0.0, 0.0]
+    assert (y * Hinge().gradient(z, labels)).tolist() == [-1.0, -1.0, 0.0, 0.0]
+    assert Hinge().curvature(z, labels).tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert Hinge().smoothness == np.inf
+
+
+@given(z=numbers, y=st.sampled_from([-1.0, 1.0]), other=numbers)
+def test_subgradient_of_the_hinge(z: float, y: float, other: float) -> None:
+    """No point of the value is below the line through any other, corner or not."""
+    label = vector(y)
+    for at in (z, y):
+        value, slope = (f(vector(at), label)[0] for f in (Hinge().value, Hinge().gradient))
+        there = Hinge().value(vector(other), label)[0]
+        assert there >= value + slope * (other - at) - 1e-12 * (1 + abs(other) + abs(at))
+
+
+@given(z=numbers, y=st.sampled_from([-1.0, 1.0]))
+def test_slope_of_the_hinge_away_from_its_corner(z: float, y: float) -> None:
+    assume(abs(y * z - 1.0) > 1e-4)
+    slope = slopes(lambda at: Hinge().value(at, vector(y)), vector(z), 1e-5)
+    np.testing.assert_allclose(Hinge().gradient(vector(z), vector(y)), slope, atol=1e-6)
+
+
+@given(z=numbers, y=st.sampled_from([-1.0, 1.0]))
+def test_the_hinge_is_the_root_of_twice_its_square(z: float, y: float) -> None:
+    squared = SquaredHinge().value(vector(z), vector(y))
+    np.testing.assert_allclose(Hinge().value(vector(z), vector(y)) ** 2, 2 * squared, rtol=1e-14)
 
 
 def test_logistic_tails_keep_their_digits() -> None:

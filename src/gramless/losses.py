@@ -27,7 +27,10 @@ class Loss(Protocol):
 
     @property
     def smoothness(self) -> float:
-        """The largest eigenvalue of a row's Hessian: beta in RB16, Theorem 1."""
+        """The largest eigenvalue of a row's Hessian: beta in RB16, Theorem 1.
+
+        Infinite for a loss with corners, whose ``gradient`` is a subgradient.
+        """
 
     def value(self, z: Values, y: Values) -> Values:
         """Return ``L(z, y)``, elementwise; of a row, (n,), if coupled."""
@@ -65,6 +68,39 @@ class Squared:
     def curvature(self, z: Values, y: Values) -> Values:
         """Return ones."""
         return np.ones_like(z)
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """``L(z, y) = max(0, 1 - y z)`` for labels -1 and 1, with a corner where ``y z = 1``.
+
+    For stochastic gradients, which take subgradients; solvers that need a smooth
+    loss refuse it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Hinge().value(np.array([-1.0, 3.0]), np.array([1.0, 1.0]))
+    array([2., 0.])
+    >>> Hinge().gradient(np.array([-1.0, 3.0]), np.array([1.0, 1.0]))
+    array([-1.,  0.])
+    """
+
+    name: ClassVar[str] = "hinge"
+    coupled: ClassVar[bool] = False
+    smoothness: ClassVar[float] = float("inf")
+
+    def value(self, z: Values, y: Values) -> Values:
+        """Return ``max(0, 1 - y z)``."""
+        return np.maximum(0.0, 1.0 - y * z)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        """Return ``-y`` where the margin is below 1, else 0: a subgradient."""
+        return np.where(y * z < 1.0, -y, 0.0)
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        """Return zeros."""
+        return np.zeros_like(z)
 
 
 @dataclass(frozen=True)

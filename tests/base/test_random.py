@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramless.base.random import seed_from, stream
+from gramless.base.random import seed_from, stream, words
 
 seeds = st.integers(0, 2**32 - 1)
 purposes = st.text(max_size=20)
 blocks = st.integers(0, 2**63)
 
 RAW_OF_7_GRIDS_2 = [8876708514014404785, 266711982785369620]
+RAW_OF_LARGE_KEYS = [2742150708575669746, 11775400004865643402, 3205600252121610155]
 
 
 @given(seeds, purposes, blocks)
@@ -27,6 +28,29 @@ def test_stream_is_reproducible(seed: int, purpose: str, block: int) -> None:
 def test_stream_is_the_same_in_every_version() -> None:
     raw = stream(7, "grids", 2).bit_generator.random_raw(2)
     assert raw.tolist() == RAW_OF_7_GRIDS_2
+
+
+def test_words_are_the_same_in_every_version() -> None:
+    found = words(7, "grids", 2, 2)
+    assert found.dtype == np.uint64
+    assert found.tolist() == RAW_OF_7_GRIDS_2
+    assert words(2**32, "features", 10**9, 3).tolist() == RAW_OF_LARGE_KEYS
+
+
+@given(seeds, purposes, blocks, st.integers(0, 9), st.integers(0, 9))
+def test_words_are_those_of_the_stream(
+    seed: int, purpose: str, block: int, n: int, n_more: int
+) -> None:
+    raw = stream(seed, purpose, block).bit_generator.random_raw(n + n_more)
+    np.testing.assert_array_equal(words(seed, purpose, block, n + n_more), raw)
+    np.testing.assert_array_equal(words(seed, purpose, block, n), raw[:n])
+
+
+def test_every_bit_of_the_words_is_as_often_set() -> None:
+    drawn = words(0, "words", 0, 40_000)
+    shares = [((drawn >> np.uint64(bit)) & np.uint64(1)).mean() for bit in range(64)]
+    # Four standard deviations.
+    assert np.abs(np.array(shares) - 0.5).max() < 4 * 0.5 / 200
 
 
 def test_short_draw_is_a_prefix_of_a_long_one() -> None:

@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-SERIAL = ("micro/trig.py", "micro/hadamard.py")
+SERIAL = ("micro/trig.py", "micro/hadamard.py", "micro/normals.py", "micro/warp.py")
 """Loops in one thread, whatever is asked for."""
 
 
@@ -83,6 +83,8 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
         ("slabs.py", 24),
         ("trig.py", 20),
         ("hadamard.py", 8),
+        ("normals.py", 5),
+        ("warp.py", 4),
         ("direct.py", 10),
     ],
 )

@@ -308,13 +308,19 @@ def test_available(tmp_path: Path) -> None:
 
 
 def test_known_sets_are_well_formed() -> None:
-    assert len(KNOWN) == 28
+    assert len(KNOWN) == 29
     for known in KNOWN.values():
         for file in filter(None, (known.train, known.test)):
             assert file.url.startswith("https://")
             assert file.name
             assert file.sha256 is None or len(file.sha256) == 64
         assert known.test is None or known.n_test_rows > 0
+
+
+def test_what_is_larger_than_memory_says_so() -> None:
+    for known in KNOWN.values():
+        large = 4 * known.n_rows * known.n_columns > 8e9
+        assert large == ("open_chunks" in known.description), known.name
 
 
 @pytest.mark.parametrize(

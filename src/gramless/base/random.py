@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
@@ -67,3 +68,34 @@ def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
     key = np.array([seed, zlib.crc32(purpose.encode())], dtype=np.uint64)
     counter = np.array([0, 0, 0, block], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def words(seed: int, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
+    """Return the first ``n`` raw words of block ``block`` of the stream ``(seed, purpose)``.
+
+    The same words in every version of NumPy, on every machine: NumPy keeps the streams of its
+    bit generators, but not what its distributions make of them.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the whole run, as returned by :func:`seed_from`.
+    purpose : str
+        What the words are for.
+    block : int
+        Index of the block.
+    n : int
+        Not negative.
+
+    Returns
+    -------
+    array of uint64 (n,)
+        Of 64 random bits each; about 4 ns a word.
+
+    Examples
+    --------
+    >>> words(7, "grids", 2, 2)
+    array([8876708514014404785,  266711982785369620], dtype=uint64)
+    """
+    raw: NDArray[np.uint64] = stream(seed, purpose, block).bit_generator.random_raw(n)
+    return raw

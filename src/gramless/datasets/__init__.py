@@ -1,6 +1,7 @@
 """Data: readers of table files, known data sets with checksums, made-up tables."""
 
 from gramless.datasets.arff import read_arff
+from gramless.datasets.chunks import ChunkedTable, open_chunks
 from gramless.datasets.csv_reader import read_csv
 from gramless.datasets.dataset import Dataset
 from gramless.datasets.generators import friedman1, make_regression_like
@@ -12,6 +13,7 @@ from gramless.datasets.registry import DatasetInfo, available, data_folder, load
 from gramless.datasets.table import Table
 
 __all__ = [
+    "ChunkedTable",
     "Dataset",
     "DatasetInfo",
     "Table",
@@ -20,6 +22,7 @@ __all__ = [
     "friedman1",
     "load",
     "make_regression_like",
+    "open_chunks",
     "read_arff",
     "read_csv",
     "read_libsvm",

@@ -33,13 +33,14 @@ class RowSource:
     comment: str | None = None
     n_columns: int = 0
 
-    def chunks(self) -> Iterator[list[list[str]]]:
-        """Yield lists of at most CHUNK_ROWS rows, blank ones left out, all of one length."""
+    def chunks(self, most: int | None = None) -> Iterator[list[list[str]]]:
+        """Yield lists of at most ``most`` (CHUNK_ROWS) rows, no blank ones, all of one length."""
         done = 0
+        size = CHUNK_ROWS if most is None else most
         with open_text(self.path, self.encoding, newline="") as text:
             reader = self._reader(text)
             try:
-                while chunk := list(islice(reader, CHUNK_ROWS)):
+                while chunk := list(islice(reader, size)):
                     if self.n_columns == 1 or any(len(row) != self.n_columns for row in chunk):
                         chunk = [row for row in chunk if not _is_blank(row)]
                         self._check_lengths(chunk, done)

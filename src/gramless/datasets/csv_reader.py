@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -74,8 +75,7 @@ def read_csv(
     ...     read_csv(path).column("weight")
     array([4.5, nan])
     """
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
+    check_delimiter(delimiter)
     where = plain_path(path)
     for encoding in text_encodings(where, read_head(where)):
         try:
@@ -85,13 +85,32 @@ def read_csv(
     raise DataFileError(f"{where} is not valid {wrong.encoding}; save it as UTF-8.") from wrong
 
 
-def _read(
-    path: Path,
-    encoding: str,
-    delimiter: str | None,
-    header: bool | None,
-    categorical: Sequence[str],
-) -> Table:
+@dataclass(frozen=True)
+class Layout:
+    """How delimited text is cut into named columns, as its first lines show it."""
+
+    source: RowSource
+    names: list[str]
+    unnamed_end: bool
+    sample: list[list[str]]
+
+
+def check_delimiter(delimiter: str | None) -> None:
+    """Refuse a delimiter that is not one character."""
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
+
+
+def find_layout(path: Path, encoding: str, delimiter: str | None, header: bool | None) -> Layout:
+    """Find delimiter, names and first rows of delimited text.
+
+    Raises
+    ------
+    DataFileError
+        If there is no row, or a name occurs twice.
+    UnicodeDecodeError
+        If the first lines are not in this encoding.
+    """
     lines = _sample_lines(path, encoding)
     delimiter = delimiter or _find_delimiter(lines)
     rows = _sample_rows(lines, delimiter)
@@ -100,14 +119,25 @@ def _read(
     named = _has_header(rows) if header is None else header
     names = _names(path, rows[0]) if named else [f"x{j + 1}" for j in range(len(rows[0]))]
     source = RowSource(path, encoding, delimiter, skip_rows=int(named), n_columns=len(names))
+    return Layout(source, names, not named or not rows[0][-1].strip(), rows[int(named) :])
+
+
+def _read(
+    path: Path,
+    encoding: str,
+    delimiter: str | None,
+    header: bool | None,
+    categorical: Sequence[str],
+) -> Table:
+    layout = find_layout(path, encoding, delimiter, header)
+    names = layout.names
     if absent := [name for name in categorical if name not in names]:
         raise InputError(f"{path} has no column {absent[0]!r} to take as categorical.")
     text = {names.index(name) for name in categorical}
-    columns = ColumnBuilder(source, names, text).build()
-    unnamed = not named or not rows[0][-1].strip()
+    columns = ColumnBuilder(layout.source, names, text).build()
     last = columns[names[-1]]
     # A delimiter at the end of every line is not a column.
-    if len(names) > 1 and unnamed and last.dtype.kind == "f" and np.isnan(last).all():
+    if len(names) > 1 and layout.unnamed_end and last.dtype.kind == "f" and np.isnan(last).all():
         del columns[names[-1]]
     return Table(columns, source=str(path))
 

@@ -170,6 +170,14 @@ _SETS = (
         n_test_rows=10_000,
     ),
     KnownSet(
+        "mnist8m",
+        "multiclass",
+        8_100_000,
+        784,
+        "Handwritten digits, deformed; 25 GB in memory: open_chunks reads the file by parts",
+        train=_at(_LIBSVM, "multiclass/mnist8m.xz"),
+    ),
+    KnownSet(
         "cadata",
         "regression",
         20_640,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,17 +77,13 @@ def read_libsvm(
            [0. , 1. , 0. ]]), array([ 1., -1.]))
     """
     where = plain_path(path)
-    _check_parameters(n_features, zero_based)
-    blocks = list(_blocks(where))
-    least = min((int(X.indices.min()) for X, _ in blocks if X.nnz), default=None)
-    if least is None and n_features is None:
-        raise DataFileError(f"{where} has labels but no index:value pair; is it LIBSVM text?")
-    first = 0 if zero_based is True or (zero_based == "auto" and least == 0) else 1
-    width = max(X.shape[1] for X, _ in blocks) - first if n_features is None else n_features
-    shifted = [_shift(where, X, first, width) for X, _ in blocks]
+    check_parameters(n_features, zero_based)
+    blocks = list(read_blocks(where))
+    first, width, _ = find_columns(where, blocks, n_features, zero_based)
+    parts = [shift_columns(where, X, first, width) for X, _ in blocks]
     y = np.concatenate([labels for _, labels in blocks])
     del blocks
-    return sparse.vstack(shifted, format="csr"), y
+    return sparse.vstack(parts, format="csr"), y
 
 
 def read_dense_libsvm(
@@ -121,15 +117,16 @@ def read_dense_libsvm(
     result, twice for a moment at the end.
     """
     where = plain_path(path)
-    _check_parameters(n_features, False)
+    check_parameters(n_features, False)
     parts = [
-        (_shift(where, X, 1, n_features).toarray().astype(dtype, copy=False), y)
-        for X, y in _blocks(where)
+        (shift_columns(where, X, 1, n_features).toarray().astype(dtype, copy=False), y)
+        for X, y in read_blocks(where)
     ]
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
 
-def _check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
+def check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
+    """Refuse numbers of columns and first indices that cannot be."""
     if zero_based not in (True, False, "auto"):
         raise InputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
     whole = isinstance(n_features, (int, np.integer)) and not isinstance(n_features, bool)
@@ -137,7 +134,33 @@ def _check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
         raise InputError(f"n_features must be a positive integer or None, got {n_features!r}.")
 
 
-def _blocks(path: Path) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+def find_columns(
+    path: Path,
+    blocks: Iterable[tuple[Any, NDArray[np.float64]]],
+    n_features: int | None,
+    zero_based: ZeroBased,
+) -> tuple[int, int, int]:
+    """Return the index of the first column, the number of columns and that of the rows.
+
+    Raises
+    ------
+    DataFileError
+        If ``n_features`` is not given and no row has a column.
+    """
+    least, beyond, n_rows = None, 0, 0
+    for X, y in blocks:
+        n_rows += len(y)
+        beyond = max(beyond, X.shape[1])
+        if X.nnz:
+            lowest = int(X.indices.min())
+            least = lowest if least is None else min(least, lowest)
+    if least is None and n_features is None:
+        raise DataFileError(f"{path} has labels but no index:value pair; is it LIBSVM text?")
+    first = 0 if zero_based is True or (zero_based == "auto" and least == 0) else 1
+    return first, beyond - first if n_features is None else n_features, n_rows
+
+
+def read_blocks(path: Path) -> Iterator[tuple[Any, NDArray[np.float64]]]:
     """Yield CSR blocks with the indices as they are in the file, at least one row in all."""
     text_encodings(path, read_head(path))
     n_lines = n_rows = 0
@@ -191,7 +214,7 @@ def _fault_of(line: bytes) -> str | None:
     return None
 
 
-def _shift(path: Path, X: Any, first: int, width: int) -> Any:
+def shift_columns(path: Path, X: Any, first: int, width: int) -> Any:
     """Return a block with indices from 0 and ``width`` columns."""
     if X.nnz and (X.indices.min() < first or X.indices.max() - first >= width):
         last = width + first - 1

@@ -7,6 +7,8 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +19,8 @@ from scipy import sparse
 from gramless.base.errors import DataFileError
 from gramless.datasets.files import open_bytes, plain_path, without_compression
 from gramless.datasets.table import Table
+
+CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 LAYOUTS = "X, y or X_train, y_train, X_test, y_test"
 
@@ -77,10 +81,8 @@ def read_npz(path: str | Path) -> dict[str, Table]:
     arrays = _load(where)
     if not isinstance(arrays, dict):
         raise DataFileError(f"{where} is one array, not an NPZ file; name it .npy.")
-    roles = {"train": "_train", "test": "_test"} if _has(arrays, "X_train") else {"all": ""}
-    if not _has(arrays, "X" + next(iter(roles.values()))):
-        listing = ", ".join(sorted(arrays)) or "nothing"
-        raise DataFileError(f"{where} holds {listing}; {LAYOUTS} are needed.")
+    first = first_ending(where, arrays)
+    roles = {"train": first, "test": "_test"} if first else {"all": first}
     tables = {
         role: _table(where, arrays, ending)
         for role, ending in roles.items()
@@ -114,7 +116,7 @@ def read_npy(path: str | Path) -> Table:
     if isinstance(array, dict):
         raise DataFileError(f"{where} is an NPZ file; name it .npz.")
     matrix = array[:, None] if array.ndim == 1 else array
-    return Table(matrix=_checked(where, "the array", matrix), source=str(where))
+    return Table(matrix=checked_matrix(where, "the array", matrix), source=str(where))
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]] | NDArray[Any]:
@@ -126,11 +128,18 @@ def _load(path: Path) -> dict[str, NDArray[Any]] | NDArray[Any]:
 
 
 def _load_from(path: Path, file: IO[bytes]) -> dict[str, NDArray[Any]] | NDArray[Any]:
-    try:
+    with numpy_faults(path):
         loaded = np.load(file, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return loaded
         return {name: loaded[name] for name in loaded.files}
+
+
+@contextmanager
+def numpy_faults(path: Path) -> Iterator[None]:
+    """Turn what NumPy and zipfile raise for a damaged or pickled file into DataFileError."""
+    try:
+        yield
     except _FAULTS as fault:
         if "pickle" in str(fault):
             raise DataFileError(
@@ -142,7 +151,22 @@ def _load_from(path: Path, file: IO[bytes]) -> dict[str, NDArray[Any]] | NDArray
         ) from fault
 
 
-def _has(arrays: dict[str, NDArray[Any]], name: str) -> bool:
+def first_ending(path: Path, names: Collection[str]) -> str:
+    """Return what the names of the training rows end in: ``"_train"``, or nothing if unsplit.
+
+    Raises
+    ------
+    DataFileError
+        If there are none.
+    """
+    ending = "_train" if _has(names, "X_train") else ""
+    if not _has(names, "X" + ending):
+        listing = ", ".join(sorted(names)) or "nothing"
+        raise DataFileError(f"{path} holds {listing}; {LAYOUTS} are needed.")
+    return ending
+
+
+def _has(arrays: Collection[str], name: str) -> bool:
     return name in arrays or f"{name}_data" in arrays
 
 
@@ -150,32 +174,42 @@ def _table(path: Path, arrays: dict[str, NDArray[Any]], ending: str) -> Table:
     X = _matrix(path, arrays, "X" + ending)
     y = arrays.get("y" + ending)
     if y is not None:
-        y = _labels(path, "y" + ending, y)
-        if len(y) != X.shape[0]:
-            raise DataFileError(
-                f"{path}: y{ending} has {len(y)} labels for {X.shape[0]} rows of X{ending}."
-            )
+        y = checked_labels(path, "y" + ending, y)
+        check_lengths(path, ending, len(y), X.shape[0])
     return Table(matrix=X, target=y, source=str(path))
+
+
+def check_parts(path: Path, names: Collection[str], name: str) -> None:
+    """Refuse a sparse matrix of which a part is missing."""
+    if any(f"{name}_{part}" not in names for part in CSR_PARTS):
+        raise DataFileError(f"{path}: sparse {name} needs {name}_data, _indices, _indptr, _shape.")
+
+
+def check_lengths(path: Path, ending: str, n_labels: int, n_rows: int) -> None:
+    """Refuse labels that are more or fewer than the rows."""
+    if n_labels != n_rows:
+        raise DataFileError(
+            f"{path}: y{ending} has {n_labels} labels for {n_rows} rows of X{ending}."
+        )
 
 
 def _matrix(path: Path, arrays: dict[str, NDArray[Any]], name: str) -> Any:
     if name in arrays:
-        return _checked(path, name, arrays[name])
-    parts = [arrays.get(f"{name}_{part}") for part in ("data", "indices", "indptr", "shape")]
-    if any(part is None for part in parts):
-        raise DataFileError(f"{path}: sparse {name} needs {name}_data, _indices, _indptr, _shape.")
-    data, indices, indptr, shape = parts
+        return checked_matrix(path, name, arrays[name])
+    check_parts(path, arrays, name)
+    data, indices, indptr, shape = (arrays[f"{name}_{part}"] for part in CSR_PARTS)
     try:
         n_rows, n_columns = (int(size) for size in np.asarray(shape))
         X = sparse.csr_matrix((data, indices, indptr), shape=(n_rows, n_columns))
         X.check_format(full_check=True)
     except (ValueError, TypeError, OverflowError, IndexError) as fault:
         raise DataFileError(f"{path}: {name} is not a CSR matrix ({fault}).") from fault
-    _checked(path, name, X)
+    checked_matrix(path, name, X)
     return X
 
 
-def _checked(path: Path, name: str, matrix: Any) -> Any:
+def checked_matrix(path: Path, name: str, matrix: Any) -> Any:
+    """Return a table of numbers as it is; refuse anything else."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf" or 0 in matrix.shape:
         raise DataFileError(
             f"{path}: {name} must be a table of numbers with rows and columns, got "
@@ -184,7 +218,8 @@ def _checked(path: Path, name: str, matrix: Any) -> Any:
     return matrix
 
 
-def _labels(path: Path, name: str, y: NDArray[Any]) -> NDArray[Any]:
+def checked_labels(path: Path, name: str, y: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as numbers or an object array of str, one column of them as a vector."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim not in (1, 2) or y.dtype.kind not in "biufUS":

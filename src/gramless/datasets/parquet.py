@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import time
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError, MissingDependencyError
+from gramless.base.threads import row_blocks
 from gramless.datasets.files import open_bytes, plain_path
 from gramless.datasets.table import Table
 
@@ -49,43 +52,130 @@ def read_parquet(path: str | Path) -> Table:
     raw = _decode(where, content)
     columns = {name: _plain(where, name, values) for name, values in raw.items()}
     if not columns or not len(next(iter(columns.values()))):
-        raise DataFileError(f"{where} has no rows or no columns; copy or make it again.")
+        raise _no_rows(where)
     return Table(columns, source=str(where))
 
 
+def parquet_batches(path: Path, most_rows: int) -> tuple[int, Iterator[Table]]:
+    """Open a plain Parquet file to be read some rows at a time.
+
+    Parameters
+    ----------
+    path : Path
+    most_rows : int
+        Of one table, at least 1.
+
+    Returns
+    -------
+    n_rows : int
+    tables : iterator of Table
+        As :func:`read_parquet` reads them, in the order of the file. A column that misses all
+        its values in one table is float64 there, whatever it is elsewhere.
+
+    Raises
+    ------
+    DataFileError, MissingDependencyError
+        As :func:`read_parquet`.
+
+    Notes
+    -----
+    pyarrow holds one compressed row group and one table; polars decodes every row group anew
+    for each table cut from it.
+    """
+    package, module = _engine(path)
+    opened = _batches_with_pyarrow if package == "pyarrow" else _batches_with_polars
+    with _faults(path, package, module):
+        n_rows, batches = opened(path, most_rows, module)
+    if n_rows == 0:
+        raise _no_rows(path)
+    return n_rows, _tables(path, batches, package, module)
+
+
+def _tables(
+    path: Path, batches: Iterator[dict[str, NDArray[Any]]], package: str, module: Any
+) -> Iterator[Table]:
+    while True:
+        with _faults(path, package, module):
+            raw = next(batches, None)
+        if raw is None:
+            return
+        columns = {name: _plain(path, name, values) for name, values in raw.items()}
+        yield Table(columns, source=str(path))
+
+
+def _batches_with_pyarrow(
+    path: Path, most_rows: int, pyarrow: Any
+) -> tuple[int, Iterator[dict[str, NDArray[Any]]]]:
+    file = importlib.import_module("pyarrow.parquet").ParquetFile(path)
+
+    def read() -> Iterator[dict[str, NDArray[Any]]]:
+        with file:
+            for batch in file.iter_batches(batch_size=most_rows):
+                yield _arrow_columns(pyarrow.Table.from_batches([batch]))
+
+    return int(file.metadata.num_rows), read()
+
+
+def _batches_with_polars(
+    path: Path, most_rows: int, polars: Any
+) -> tuple[int, Iterator[dict[str, NDArray[Any]]]]:
+    frame = polars.scan_parquet(path)
+    n_rows = int(frame.select(polars.len()).collect().item())
+
+    def read() -> Iterator[dict[str, NDArray[Any]]]:
+        for start, _ in row_blocks(n_rows, most_rows):
+            yield _polars_columns(frame.slice(start, most_rows).collect())
+
+    return n_rows, read()
+
+
 def _decode(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
+    package, module = _engine(path)
+    with _faults(path, package, module):
+        if package == "polars":
+            return _polars_columns(module.read_parquet(io.BytesIO(content)))
+        parquet = importlib.import_module("pyarrow.parquet")
+        return _arrow_columns(parquet.read_table(io.BytesIO(content)))
+
+
+def _engine(path: Path) -> tuple[str, Any]:
+    """Return the name and the module of what is installed to read Parquet."""
     # pyarrow first: a damaged file can make polars end the whole process.
-    for package, decoder in (("pyarrow", _with_pyarrow), ("polars", _with_polars)):
+    for package in ("pyarrow", "polars"):
         try:
-            module = importlib.import_module(package)
+            return package, importlib.import_module(package)
         except ImportError:
             continue
-        return decoder(path, content, module)
     raise MissingDependencyError(
         f"Reading {path} needs polars or pyarrow: pip install gramless[tables]."
     )
 
 
-def _with_polars(path: Path, content: bytes, polars: Any) -> dict[str, NDArray[Any]]:
-    errors = polars.exceptions
+@contextmanager
+def _faults(path: Path, package: str, module: Any) -> Iterator[None]:
+    """Turn what the reader of Parquet raises for a damaged file into DataFileError."""
+    kinds: tuple[type[BaseException], ...]
+    if package == "polars":
+        # Damaged pages end in a panic, which is no Exception.
+        kinds = (module.exceptions.PolarsError, module.exceptions.PanicException)
+    else:
+        kinds = (module.ArrowException, RuntimeError)
     try:
-        frame = polars.read_parquet(io.BytesIO(content))
-        return {column.name: column.to_numpy() for column in frame.iter_columns()}
-    # Damaged pages end in a panic, which is no Exception.
-    except (errors.PolarsError, errors.PanicException, OSError, ValueError) as fault:
-        raise _damaged(path, fault) from fault
+        yield
+    except (*kinds, OSError, ValueError) as fault:
+        what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
+        raise DataFileError(
+            f"{path} is damaged or not a Parquet file ({what}); copy or download it again."
+        ) from fault
 
 
-def _with_pyarrow(path: Path, content: bytes, pyarrow: Any) -> dict[str, NDArray[Any]]:
-    parquet = importlib.import_module("pyarrow.parquet")
-    try:
-        table = parquet.read_table(io.BytesIO(content))
-        return {
-            name: _from_arrow(column)
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        }
-    except (pyarrow.ArrowException, OSError, ValueError, RuntimeError) as fault:
-        raise _damaged(path, fault) from fault
+def _polars_columns(frame: Any) -> dict[str, NDArray[Any]]:
+    return {column.name: column.to_numpy() for column in frame.iter_columns()}
+
+
+def _arrow_columns(table: Any) -> dict[str, NDArray[Any]]:
+    pairs = zip(table.column_names, table.columns, strict=True)
+    return {name: _from_arrow(column) for name, column in pairs}
 
 
 def _from_arrow(column: Any) -> NDArray[Any]:
@@ -93,13 +183,6 @@ def _from_arrow(column: Any) -> NDArray[Any]:
     if str(column.type).startswith("dictionary"):
         return _objects(column.to_pylist())
     return np.asarray(column.to_numpy())
-
-
-def _damaged(path: Path, fault: BaseException) -> DataFileError:
-    what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
-    return DataFileError(
-        f"{path} is damaged or not a Parquet file ({what}); copy or download it again."
-    )
 
 
 def _plain(path: Path, name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -128,6 +211,10 @@ def _number(value: Decimal | time) -> float:
     if isinstance(value, Decimal):
         return float(value)
     return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+
+
+def _no_rows(path: Path) -> DataFileError:
+    return DataFileError(f"{path} has no rows or no columns; copy or make it again.")
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:

@@ -22,9 +22,10 @@ from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Solver
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import RandomDescent
+from gramless.solvers.svrg import SVRG
 
 SOLVERS: dict[
-    str, Cholesky | ConjugateGradient | Gmres | NewtonCG | GridDescent | RandomDescent
+    str, Cholesky | ConjugateGradient | Gmres | NewtonCG | GridDescent | RandomDescent | SVRG
 ] = {
     "pcg": ConjugateGradient(SampledRows()),
     "root": ConjugateGradient(RootJacobi()),
@@ -36,9 +37,10 @@ SOLVERS: dict[
     "newton": NewtonCG(),
     "grid": GridDescent(),
     "random": RandomDescent(),
+    "svrg": SVRG(),
 }
-_ANY_LOSS = ("newton", "grid", "random")
-_COUPLED = ("newton", "grid")
+_ANY_LOSS = ("newton", "grid", "random", "svrg")
+_COUPLED = ("newton", "grid", "svrg")
 _SPARSE = ("grid", "random")
 
 

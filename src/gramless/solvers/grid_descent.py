@@ -18,7 +18,7 @@ from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
 from gramless.solvers.column_descent import GramDescent
 from gramless.solvers.conjugate import rmatvec
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth_loss
 from gramless.solvers.steps import run
 from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
 
@@ -118,8 +118,10 @@ class GridDescent:
         Raises
         ------
         InputError
-            If the matrix has neither bins nor ``column_gram``.
+            If the loss is not smooth, or the matrix has neither bins nor
+            ``column_gram``.
         """
+        require_smooth_loss(problem, "GridDescent")
         state = _State(problem, start, self)
         if start is None:
             state.approach()

@@ -116,8 +116,18 @@ def require_squared(problem: Problem, who: str) -> None:
         raise InputError(f"{who} solves the squared loss only, not {problem.loss.name!r}.")
 
 
+def require_smooth_loss(problem: Problem, who: str) -> None:
+    """Raise ``InputError`` unless the loss has a Lipschitz gradient."""
+    if not problem.loss.smoothness < np.inf:
+        raise InputError(
+            f"{who} needs a smooth loss, and {problem.loss.name!r} has corners; use "
+            f"SquaredHinge, Logistic or another smooth one."
+        )
+
+
 def require_smooth(problem: Problem, who: str) -> None:
-    """Raise ``InputError`` unless the objective has a gradient everywhere."""
+    """Raise ``InputError`` unless the objective has a Lipschitz gradient."""
+    require_smooth_loss(problem, who)
     if problem.penalty.l1 > 0.0:
         raise InputError(f"{who} needs a smooth penalty; use GridDescent for L1 and elastic nets.")
 

@@ -18,7 +18,7 @@ from gramless.base.threads import map_blocks, thread_count
 from gramless.loops import random_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth_loss
 
 _DRAWS = 1 << 16
 _PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
@@ -196,6 +196,7 @@ class StoredColumns:
     @classmethod
     def of(cls, problem: Problem) -> StoredColumns:
         """Store the columns of a problem's matrix."""
+        require_smooth_loss(problem, "random coordinate descent")
         loss, rows = _known(problem.loss), problem.matrix.tocsr()
         most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
         curvatures = problem.loss.smoothness * problem.matrix.gram_diagonal(problem.row_weights)

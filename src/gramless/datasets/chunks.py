@@ -1,0 +1,194 @@
+"""Tables that are larger than memory, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.datasets.chunked_arrays import npy_pieces, npz_pieces, parquet_pieces
+from gramless.datasets.chunked_text import delimited_pieces, libsvm_pieces
+from gramless.datasets.files import detect_format, plain_path, without_compression
+from gramless.datasets.libsvm import ZeroBased
+from gramless.datasets.pieces import Chunk, Pieces, regroup
+from gramless.datasets.table import Table
+
+CHUNK_ROWS = 65_536
+
+
+class ChunkedTable:
+    """The rows of a file, read in their order, a chunk at a time, as often as wanted.
+
+    Made by :func:`open_chunks`. Each iteration reads the file anew.
+
+    Attributes
+    ----------
+    n_features : int
+    names : tuple of str or None
+        Of the features; None for sparse rows.
+    n_rows : int or None
+        None until the file says, or a first iteration has reached its end.
+    chunk_rows : int
+    source : str
+        The file.
+    """
+
+    def __init__(self, pieces: Pieces, target: str | int | None, chunk_rows: int) -> None:
+        X, y, names = pieces.head.split_target(target)
+        _refuse_text(X)
+        self.n_features, self.names = int(X.shape[1]), names
+        self.n_rows = pieces.n_rows
+        self.chunk_rows = chunk_rows
+        self.source = pieces.head.source
+        self._pieces, self._target = pieces, target
+        self._dtype, self._label_dtype = X.dtype, y.dtype
+
+    def __repr__(self) -> str:
+        """Say what it is, never the numbers."""
+        rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
+        return f"ChunkedTable({rows} x {self.n_features:,}, from {self.source})"
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yield inputs and labels of ``chunk_rows`` rows, fewer at the end."""
+        n_rows = 0
+        for X, y in regroup(self._split(), self.chunk_rows):
+            n_rows += len(y)
+            yield X, y
+        self.n_rows = n_rows
+
+    def _split(self) -> Iterator[Chunk]:
+        for table in self._pieces.read():
+            X, y, _ = table.split_target(self._target)
+            _refuse_text(X)
+            yield X.astype(self._dtype, copy=False), self._labels(y)
+
+    def _labels(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return labels in the type of the first ones."""
+        words = self._label_dtype.kind == "O"
+        if words == (y.dtype.kind == "O"):
+            return y if words else y.astype(self._label_dtype, copy=False)
+        if words and y.dtype.kind == "f" and np.isnan(y).all():
+            return np.full(y.shape, "", dtype=object)
+        raise InputError(
+            f"{self.source}: the target holds numbers in some rows and text in others; give "
+            "every label as text, or every one as a number."
+        )
+
+
+def open_chunks(
+    path: str | os.PathLike[str],
+    *,
+    target: str | int | os.PathLike[str] | None = None,
+    format: str | None = None,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    delimiter: str | None = None,
+    header: bool | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> ChunkedTable:
+    r"""Open a file of numbers to read it a chunk of rows at a time.
+
+    The formats are those of :func:`~gramless.datasets.read_table` but ARFF, and so are inputs and
+    labels. NPZ and Parquet files must not be compressed as a whole, as in ``.npz.gz``.
+
+    Parameters
+    ----------
+    path : str or path-like
+    target : str, int, path-like or None, default=None
+        As in :meth:`Table.split_target`: name or position of the column of labels. Beside a
+        ``.npy`` file also the path of another one, which holds its labels.
+    format : str, default=None
+        One of csv, tsv, parquet, libsvm, npz, npy; overrides the ending.
+    n_features : int, default=None
+        LIBSVM: number of columns. Found by reading the file through first, unless this and
+        ``zero_based`` are given.
+    zero_based : bool or "auto", default="auto"
+        LIBSVM: whether the first index is 0.
+    delimiter : str, default=None
+        Delimited text: one character, found by itself by default.
+    header : bool, default=None
+        Delimited text: whether the first row holds names, found by itself by default.
+    chunk_rows : int, default=65536
+        Rows of a chunk; the last one has what is left.
+
+    Returns
+    -------
+    ChunkedTable
+        Iterates over ``(X, y)``: X float32 or float64, an array or a CSR matrix, with NaN for
+        missing numbers; y numbers or an object array of str.
+
+    Raises
+    ------
+    InputError
+        If an input is text, or a parameter cannot be.
+    DataFileError
+        For every fault of the file, with its place: here or while chunks are read.
+    MissingDependencyError
+        Parquet without polars and pyarrow.
+
+    Notes
+    -----
+    Holds about two chunks and one piece of the file: of Parquet files one compressed row group,
+    of LIBSVM text 16 MB of text and its numbers, of delimited text a million cells. As fast as
+    the readers of whole files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
+    ...     _ = path.write_text("weight,age,label\n4.5,3,cat\n30,7,dog\n2,1,cat\n")
+    ...     for X, y in open_chunks(path, chunk_rows=2):
+    ...         print(X.tolist(), y.tolist())
+    [[4.5, 3.0], [30.0, 7.0]] ['cat', 'dog']
+    [[2.0, 1.0]] ['cat']
+    """
+    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, Integral) or chunk_rows < 1:
+        raise InputError(f"chunk_rows must be a positive integer, got {chunk_rows!r}.")
+    where = plain_path(path)
+    kind = detect_format(where, format)
+    if kind == "npy":
+        labels = _label_file(target)
+        pieces = npy_pieces(where, labels)
+        target = None if labels else target
+    elif kind == "libsvm":
+        pieces = libsvm_pieces(where, n_features, zero_based)
+    elif kind in ("csv", "tsv"):
+        cut = "\t" if kind == "tsv" and delimiter is None else delimiter
+        pieces = delimited_pieces(where, cut, header)
+    elif kind == "arff":
+        raise InputError(
+            f"{where}: ARFF files are not read in chunks; read it whole by read_table, or save "
+            "it as CSV."
+        )
+    else:
+        pieces = parquet_pieces(where) if kind == "parquet" else npz_pieces(where)
+    column = os.fspath(target) if isinstance(target, os.PathLike) else target
+    return ChunkedTable(pieces, column, int(chunk_rows))
+
+
+def _label_file(target: str | int | os.PathLike[str] | None) -> Path | None:
+    if isinstance(target, str | os.PathLike):
+        name = without_compression(os.fspath(target))
+        if name.lower().endswith(".npy"):
+            return plain_path(target)
+    return None
+
+
+def _refuse_text(X: Any) -> None:
+    if not isinstance(X, Table):
+        return
+    name = X.categorical[0]
+    seen = next((value for value in X.column(name) if value), "")
+    shown = seen if len(seen) <= 40 else seen[:40] + "..."
+    raise InputError(
+        f"{X.source}: column {name!r} holds text ({shown!r}), but inputs read in chunks must be "
+        "numbers. Encode the column as numbers first; or, if the table fits into memory, give "
+        "it to KernelRegressor or KernelClassifier, which encode text."
+    )

@@ -1,0 +1,1 @@
+"""Learning from streams of rows that need not fit into memory."""

@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse, stats
+
+from gramless.base.errors import InputError
+from gramless.datasets import open_chunks
+from gramless.streaming import array_source
+from gramless.streaming.array_source import ArraySource
+from gramless.streaming.orders import GroupReader, Recent, epoch_parts
+from gramless.streaming.sources import IteratorSource, RowSource, StreamEnded
+
+
+def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and targets that tell their own number."""
+    return np.column_stack([np.arange(n), -np.arange(n)]).astype(np.float64), np.arange(n)
+
+
+@pytest.fixture
+def in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every table read in runs: of 4 rows, mixed 5 at a time."""
+    monkeypatch.setattr(array_source, "MOST_PERMUTED", 0)
+    monkeypatch.setattr(array_source, "RUN_ROWS", 4)
+    monkeypatch.setattr(array_source, "GROUP_RUNS", 5)
+
+
+@pytest.fixture(params=["permuted", "in runs"])
+def either(request: pytest.FixtureRequest) -> str:
+    if request.param == "in runs":
+        request.getfixturevalue("in_runs")
+    return str(request.param)
+
+
+def check_rows(X: Any, y: Any) -> None:
+    X = X.toarray() if sparse.issparse(X) else X
+    assert_array_equal(X[:, 0], y)
+    assert_array_equal(X[:, 1], -y)
+
+
+@pytest.mark.parametrize("n", [1, 2, 19, 20, 21, 103])
+@pytest.mark.parametrize("n_held_out", [0, 1, 7])
+@pytest.mark.usefixtures("either")
+def test_every_row_once_an_epoch(n: int, n_held_out: int) -> None:
+    X, y = numbered(n + n_held_out)
+    source = ArraySource(X, y, seed=3, n_held_out=n_held_out)
+    assert (source.n_features, source.n_rows) == (2, n)
+    kept_X, kept = source.held_out()
+    check_rows(kept_X, kept)
+    assert_array_equal(kept, np.unique(kept))
+    assert len(kept) == n_held_out
+    for epoch in range(3):
+        rows, labels = source.read(epoch * n, (epoch + 1) * n)
+        check_rows(rows, labels)
+        assert_array_equal(np.sort(labels), np.setdiff1d(y, kept))
+    given_X, given = (np.concatenate(part) for part in zip(*source.chunks(), strict=True))
+    check_rows(given_X, given)
+    assert_array_equal(given, np.setdiff1d(y, kept))
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(0, 60), st.booleans())
+def test_how_positions_are_cut_does_not_matter(cuts: list[int], start: int, runs: bool) -> None:
+    X, y = numbered(31)
+    with pytest.MonkeyPatch.context() as patch:
+        if runs:
+            patch.setattr(array_source, "MOST_PERMUTED", 0)
+            patch.setattr(array_source, "RUN_ROWS", 4)
+            patch.setattr(array_source, "GROUP_RUNS", 3)
+        whole = ArraySource(X, y, seed=1, n_held_out=2).read(start, start + sum(cuts))[1]
+        source = ArraySource(X, y, seed=1, n_held_out=2)
+        pieces, position = [], start
+        for cut in cuts:
+            rows, labels = source.read(position, position + cut)
+            check_rows(rows, labels)
+            pieces.append(labels)
+            position += cut
+        assert_array_equal(np.concatenate(pieces), whole)
+        # Any position again, as after a resumed run.
+        assert_array_equal(source.read(start, start + sum(cuts))[1], whole)
+
+
+@pytest.mark.usefixtures("either")
+def test_epochs_and_seeds_differ() -> None:
+    X, y = numbered(200)
+    orders = [ArraySource(X, y, seed=seed).read(0, 400)[1] for seed in (0, 1)]
+    parts = [order[a : a + 200].tolist() for order in orders for a in (0, 200)]
+    assert len({tuple(part) for part in parts}) == 4
+
+
+def position_counts(source: RowSource, n: int, epochs: int) -> np.ndarray:
+    """Count how often each of ``n`` rows is in each tenth of an epoch."""
+    counts = np.zeros((n, 10))
+    for epoch in range(epochs):
+        labels = source.read(epoch * n, (epoch + 1) * n)[1].astype(int)
+        counts[labels, np.arange(n) * 10 // n] += 1
+    return counts
+
+
+def chi_square(counts: np.ndarray) -> float:
+    expected = counts.sum(axis=1, keepdims=True) / counts.shape[1]
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    # Each row occurs once an epoch and each tenth is full, so degrees of freedom are lost.
+    return float(stats.chi2.sf(statistic, (counts.shape[0] - 1) * (counts.shape[1] - 1)))
+
+
+@pytest.mark.usefixtures("either")
+def test_every_row_is_everywhere_equally_often() -> None:
+    counts = position_counts(ArraySource(*numbered(40), seed=5), 40, 1500)
+    assert chi_square(counts) > 1e-3
+
+
+@pytest.mark.usefixtures("either")
+def test_held_out_rows_are_drawn_uniformly() -> None:
+    counts = np.zeros(25)
+    for seed in range(2000):
+        counts[ArraySource(*numbered(25), seed=seed, n_held_out=5).held_out()[1]] += 1
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_runs_mix_neighbours() -> None:
+    # Sorted rows, as in files of one class after the other: every batch must hold all of them.
+    X, y = numbered(100_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(array_source, "MOST_PERMUTED", 0)
+        source = ArraySource(X, y, seed=0)
+        batches = [source.read(a, a + 1000)[1] for a in range(0, 100_000, 1000)]
+    means = np.array([batch.mean() for batch in batches])
+    within = 100_000 / np.sqrt(12)
+    # Runs are drawn whole: of 128 in a group, their mean scatters by within / sqrt(128).
+    assert means.std() < within * np.sqrt(1 / 128 + 1 / 1000)
+    assert abs(np.corrcoef(y[:-1], source.read(0, 99_999)[1])[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8, bool])
+def test_types_are_kept(dtype: Any, either: str) -> None:
+    X = (np.arange(60).reshape(30, 2) % 2).astype(dtype)
+    y = np.array([f"class {k}" for k in range(30)])
+    source = ArraySource(X, y, seed=0, n_held_out=3)
+    for rows, labels in (source.read(5, 40), source.held_out(), *source.chunks()):
+        assert rows.dtype == dtype
+        assert labels.dtype == y.dtype
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(array_source, "MOST_PERMUTED_BYTES", 0 if either == "in runs" else 1 << 30)
+        outputs = ArraySource(X, np.ones((30, 4)), seed=0).read(0, 7)
+    assert outputs[1].shape == (7, 4)
+
+
+@pytest.mark.usefixtures("either")
+def test_csr_and_other_layouts_give_the_same_rows() -> None:
+    X, y = numbered(50)
+    expected = ArraySource(X, y, seed=2, n_held_out=4)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    wide = np.repeat(X, 2, axis=1)[:, ::2]
+    forms = [sparse.csr_matrix(X), sparse.csr_array(X), np.asfortranarray(X), frozen, wide]
+    for form in [*forms, X.tolist()]:
+        source = ArraySource(form, y.tolist(), seed=2, n_held_out=4)
+        for got, wanted in (
+            (source.read(10, 70), expected.read(10, 70)),
+            (source.held_out(), expected.held_out()),
+            (next(source.chunks()), next(expected.chunks())),
+        ):
+            if sparse.issparse(form):
+                assert got[0].format == "csr"
+            check_rows(*got)
+            assert_array_equal(got[1], wanted[1])
+
+
+@pytest.mark.usefixtures("either")
+def test_mapped_files_give_the_same_rows(tmp_path: Path) -> None:
+    X, y = numbered(50)
+    for name, array in (("X.npy", X), ("y.npy", y)):
+        np.save(tmp_path / name, array)
+    mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
+    source, expected = (ArraySource(*rows, seed=0, n_held_out=5) for rows in (mapped, (X, y)))
+    for got, wanted in (
+        (source.read(3, 99), expected.read(3, 99)),
+        (source.held_out(), expected.held_out()),
+        (next(source.chunks()), next(expected.chunks())),
+    ):
+        for part, same in zip(got, wanted, strict=True):
+            assert not isinstance(part, np.memmap)
+            assert_array_equal(part, same)
+
+
+@pytest.mark.usefixtures("in_runs")
+def test_files_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ArraySource(*numbered(400), seed=0, n_held_out=40)
+    pieces = []
+    original = ArraySource._taken
+
+    def spy(self: ArraySource, rows: Any) -> Any:
+        pieces.append(rows)
+        return original(self, rows)
+
+    monkeypatch.setattr(ArraySource, "_taken", spy)
+    for start in range(0, 360, 7):
+        source.read(start, min(start + 7, 360))
+    assert len(pieces) == 90
+    assert all(isinstance(piece, slice) for piece in pieces)
+    for start in range(0, 90, 5):
+        firsts = [piece.start for piece in pieces[start : start + 5]]
+        assert firsts == sorted(firsts)
+
+
+def test_wide_rows_are_read_in_short_runs() -> None:
+    assert ArraySource(np.zeros((2, 1000), np.float32), [0, 1], seed=0)._run_rows == 256
+    assert ArraySource(np.zeros((2, 10_000), np.float32), [0, 1], seed=0)._run_rows == 26
+    assert ArraySource(np.zeros((2, 1 << 20), np.float32), [0, 1], seed=0)._run_rows == 16
+    assert ArraySource(sparse.csr_matrix((2, 10**6)), [0, 1], seed=0)._run_rows == 256
+
+
+@pytest.mark.parametrize("n_held_out", [0, 3])
+def test_no_shuffling(n_held_out: int) -> None:
+    X, y = numbered(10)
+    source = ArraySource(X, y, seed=0, n_held_out=n_held_out, shuffle=False)
+    left = np.setdiff1d(y, source.held_out()[1])
+    assert_array_equal(source.read(0, 2 * len(left))[1], np.tile(left, 2))
+
+
+def test_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_source, "_CHUNK_BYTES", 160)
+    sizes = [len(y) for _, y in ArraySource(*numbered(25), seed=0, n_held_out=2).chunks()]
+    assert sizes == [10, 10, 3]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "n_held_out", "message"),
+    [
+        (np.ones(3), np.ones(3), 0, "X must be a table"),
+        (np.ones((3, 0)), np.ones(3), 0, "X must be a table"),
+        (np.array([["a"]]), [1], 0, "X must be a table"),
+        (sparse.csc_matrix(np.eye(3)), np.ones(3), 0, "tocsr"),
+        (np.ones((3, 1)), np.ones(2), 0, "one target a row"),
+        (np.ones((3, 1)), 1.0, 0, "one target a row"),
+        (np.ones((3, 1)), np.ones(3), 3, "cannot be held out"),
+        (np.ones((3, 1)), np.ones(3), -1, "cannot be held out"),
+        (np.ones((0, 1)), np.ones(0), 0, "cannot be held out"),
+    ],
+)
+def test_wrong_arrays(X: Any, y: Any, n_held_out: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ArraySource(X, y, seed=0, n_held_out=n_held_out)
+
+
+@pytest.mark.usefixtures("either")
+def test_wrong_positions() -> None:
+    source = ArraySource(*numbered(5), seed=0)
+    for start, stop in ((-1, 2), (3, 2)):
+        with pytest.raises(InputError, match="cannot be read"):
+            source.read(start, stop)
+    assert source.read(3, 3)[0].shape == (0, 2)
+    assert source.read(3, 3)[1].shape == (0,)
+
+
+def test_epochs_far_away() -> None:
+    assert epoch_parts(10**18, 10**18 + 3, 2) == [
+        (5 * 10**17, 0, 2),
+        (5 * 10**17 + 1, 0, 1),
+    ]
+
+
+def test_recent_things_are_kept() -> None:
+    made: list[int] = []
+    recent = Recent(lambda epoch: made.append(epoch) or epoch)
+    for epoch in (0, 1, 0, 1, 2, 1, 2, 0):
+        assert recent(epoch) == epoch
+    assert made == [0, 1, 2, 0]
+
+
+def test_groups_are_copied() -> None:
+    rows = np.zeros((4, 1)), np.zeros(4)
+    reader = GroupReader(lambda epoch: np.array([4]), lambda epoch, k: rows)
+    for part in reader.read(0, 0, 4)[0]:
+        part += 1
+    assert not np.any(rows[0])
+    assert not np.any(rows[1])
+
+
+# Iterators of batches.
+
+SIZES = [3, 0, 1, 7, 2]
+
+
+def batches(sizes: list[int] = SIZES) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    X, y = numbered(sum(sizes))
+    stops = np.cumsum(sizes)
+    for stop, size in zip(stops.tolist(), sizes, strict=True):
+        yield X[stop - size : stop], y[stop - size : stop]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 13, 30])
+@pytest.mark.parametrize("n_held_out", [0, 4])
+@pytest.mark.parametrize("again", [batches, list(batches())], ids=["function", "list"])
+def test_batches_are_regrouped(size: int, n_held_out: int, again: Any) -> None:
+    source = IteratorSource(again, n_held_out=n_held_out)
+    assert source.n_features == 2
+    assert_array_equal(source.held_out()[1], np.arange(n_held_out))
+    left = np.arange(n_held_out, 13)
+    endless = np.tile(left, 12)
+    for start in range(0, 90, size):
+        rows, labels = source.read(start, start + size)
+        check_rows(rows, labels)
+        assert_array_equal(labels, endless[start : start + size])
+    assert source.n_rows == len(left)
+    assert_array_equal(np.concatenate([y for _, y in source.chunks()]), left)
+
+
+def test_a_resumed_run_skips_rows() -> None:
+    source = IteratorSource(batches, n_held_out=2)
+    assert_array_equal(source.read(25, 27)[1], [5, 6])
+    assert_array_equal(source.read(30, 31)[1], [10])
+    with pytest.raises(InputError, match="forwards only"):
+        source.read(30, 32)
+
+
+def test_an_iterator_ends() -> None:
+    source = IteratorSource(batches())
+    assert source.n_rows is None
+    assert len(source.read(0, 10)[1]) == 10
+    assert_array_equal(source.read(10, 20)[1], [10, 11, 12])
+    assert source.n_rows == 13
+    for _ in range(2):
+        with pytest.raises(StreamEnded, match="after 13 rows"):
+            source.read(13, 14)
+    with pytest.raises(InputError, match="read only once"):
+        next(source.chunks())
+    with pytest.raises(StreamEnded):
+        IteratorSource(batches()).read(13, 14)
+    with pytest.raises(StreamEnded):
+        IteratorSource(batches(), n_held_out=3).read(20, 24)
+    assert IteratorSource(batches()).read(0, 0)[0].shape == (0, 2)
+
+
+def test_endless_batches() -> None:
+    def endless() -> Iterator[Any]:
+        while True:
+            yield numbered(5)
+
+    source = IteratorSource(endless, n_held_out=7)
+    assert_array_equal(source.read(0, 6)[1], [2, 3, 4, 0, 1, 2])
+    assert source.n_rows is None
+
+
+def test_files_are_batches(tmp_path: Path) -> None:
+    X, y = numbered(20)
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    source = IteratorSource(open_chunks(tmp_path / "a.npz", chunk_rows=3), n_held_out=2)
+    assert source.n_rows == 18
+    check_rows(*source.read(0, 55))
+    assert source.n_rows == 18
+
+
+def test_sparse_batches_and_words() -> None:
+    X, y = numbered(13)
+    rows = sparse.csr_matrix(X)
+    words = np.array(["a", "bb", "ccc"])[y % 3]
+    cuts = [(rows[:5], words[:5]), (rows[5:].tocsc(), words[5:].tolist())]
+    got, labels = IteratorSource(cuts).read(2, 30)
+    assert got.format == "csr"
+    assert_array_equal(got.toarray(), np.tile(X, (3, 1))[2:30])
+    assert_array_equal(labels, np.tile(words, 3)[2:30])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (5, "iterable"),
+        ([], "0 rows and 0 are held out"),
+        ([(np.ones((2, 2)), np.ones(3))], "Chunk 0 of the stream: 2 rows, but targets"),
+        ([(np.ones(2), np.ones(2))], "table of numbers"),
+        ([(np.array([["a"]]), [1])], "table of numbers"),
+        ([(np.eye(2), [1, 2]), (np.eye(3), [1, 2, 3])], "Chunk 1 .* has 3 columns, not the 2"),
+        ([(np.eye(2), [1, 2]), (sparse.eye_array(2), [1, 2])], "some chunks are sparse"),
+        ([(np.eye(2), [1, 2]), (np.eye(2), ["a", "b"])], "Chunk 1.*targets of type"),
+        ([(np.eye(2), [1, 2]), (np.eye(2), np.eye(2))], "Chunk 1.*outputs"),
+        ([np.ones((2, 2))], r"pair \(X, y\)"),
+    ],
+)
+def test_wrong_batches(given: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        IteratorSource(given).read(0, 9)
+
+
+def test_wrong_counts() -> None:
+    with pytest.raises(InputError, match="13 rows and 13 are held out"):
+        IteratorSource(batches, n_held_out=13).held_out()
+    with pytest.raises(InputError, match="n_held_out"):
+        IteratorSource(batches, n_held_out=-1)
+    with pytest.raises(InputError, match="has 2 columns, not the 3"):
+        IteratorSource(batches, n_features=3).read(0, 1)
+    once = batches()
+    with pytest.raises(InputError, match="a new iterator"):
+        IteratorSource(lambda: once).read(0, 14)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, stats
+from sklearn.decomposition import PCA
+
+from gramless.base.errors import InputError
+from gramless.streaming import passes, summary
+from gramless.streaming.summary import Projection, summarise
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(500, 6)) @ RNG.normal(size=(6, 6)) + [0, 1, -2, 3, 100, 1e6]
+Y = RNG.integers(0, 3, size=500)
+SPARSE = sparse.random(300, 8, density=0.3, format="csr", rng=np.random.default_rng(1))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut streams into blocks of at most 64 rows, and columns into panels of 4."""
+    monkeypatch.setattr(passes, "_MOST_ROWS", 64)
+    monkeypatch.setattr(passes, "_SPARSE_ROWS", 64)
+    monkeypatch.setattr(passes, "_DRAWS", 16)
+    monkeypatch.setattr(summary, "_PANEL_COLUMNS", 4)
+
+
+def cut(X: Any, y: Any, sizes: list[int]) -> Iterator[Any]:
+    start = 0
+    for size in [*sizes, len(y)]:
+        yield X[start : start + size], y[start : start + size]
+        start += size
+
+
+@pytest.mark.parametrize("rows", [X, X.astype(np.float32), SPARSE, (10 * X).astype(np.int64)])
+@pytest.mark.usefixtures("small_blocks")
+def test_moments(rows: Any) -> None:
+    dense = (rows.toarray() if sparse.issparse(rows) else rows).astype(np.float64)
+    y = np.column_stack([dense[:, 0], dense.sum(axis=1)])
+    found = summarise([(rows, y)], seed=0, covariance=True)
+    thin = summarise([(rows, y)], seed=0)
+    assert found.n_rows == len(dense)
+    assert thin.covariance is None
+    for one in (found, thin):
+        assert_allclose(one.mean, dense.mean(axis=0), rtol=1e-12)
+        assert_allclose(one.variance, dense.var(axis=0), rtol=1e-11)
+        assert_allclose(one.target_mean, y.mean(axis=0), rtol=1e-12)
+        assert_allclose(one.target_variance, y.var(axis=0), rtol=1e-11)
+        assert one.classes is None
+    expected = np.cov(dense.T, bias=True)
+    assert_allclose(found.covariance, expected, atol=1e-11 * np.abs(expected).max())
+    assert_array_equal(found.covariance, found.covariance.T)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_large_offsets_cost_no_digits() -> None:
+    rows = RNG.normal(size=(1000, 2)) + 1e8
+    found = summarise([(rows, np.zeros(1000))], seed=0, covariance=True)
+    assert_allclose(found.variance, rows.var(axis=0), rtol=1e-8)
+    assert_allclose(found.covariance, np.cov(rows.T, bias=True), atol=1e-8)
+    shifted = SPARSE.copy()
+    shifted.data += 1e8
+    expected = shifted.toarray().var(axis=0)
+    assert_allclose(summarise([(shifted, np.zeros(300))], seed=0).variance, expected, rtol=1e-8)
+
+
+@given(st.lists(st.integers(0, 200), max_size=6), st.booleans(), st.sampled_from([1, 2]))
+def test_chunks_and_threads_do_not_matter(sizes: list[int], is_sparse: bool, n_jobs: int) -> None:
+    rows, y = (SPARSE, np.arange(300) % 5) if is_sparse else (X, Y.astype(float))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_MOST_ROWS", 64), ("_SPARSE_ROWS", 64), ("_DRAWS", 16)):
+            patch.setattr(passes, name, value)
+        patch.setattr(summary, "_PANEL_COLUMNS", 4)
+        options: dict[str, Any] = {"seed": 3, "sample_rows": 40, "covariance": not is_sparse}
+        whole = summarise([(rows, y)], n_jobs=1, **options)
+        again = summarise(cut(rows, y, sizes), n_jobs=n_jobs, **options)
+    for name, value in vars(whole).items():
+        other = getattr(again, name)
+        if sparse.issparse(value):
+            value, other = value.toarray(), other.toarray()
+        assert_array_equal(other, value)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_the_sample_is_of_rows_in_their_order() -> None:
+    y = np.arange(500)
+    for rows in (X, sparse.csr_matrix(X), X.astype(np.float32)):
+        found = summarise([(rows, y)], seed=0, sample_rows=70)
+        dense = found.sample.toarray() if sparse.issparse(found.sample) else found.sample
+        assert dense.dtype == np.float64
+        assert_array_equal(found.sample_targets, np.unique(found.sample_targets))
+        assert dense.shape == (70, 6)
+        expected = rows.toarray() if sparse.issparse(rows) else rows
+        assert_array_equal(dense, expected[found.sample_targets])
+    assert_array_equal(summarise([(X, y)], seed=0, sample_rows=900).sample, X)
+    assert summarise([(X, y)], seed=0, sample_rows=0).sample.shape == (0, 6)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_the_sample_is_uniform() -> None:
+    n, size, draws = 100, 10, 600
+    rows, y = np.zeros((n, 1)), np.arange(n)
+    counts = np.zeros(n)
+    pairs = 0
+    for seed in range(draws):
+        chosen = summarise([(rows, y)], seed=seed, sample_rows=size).sample_targets
+        counts[chosen] += 1
+        pairs += np.isin([0, 99], chosen).all()
+    # Rows drawn without replacement vary less than independent ones.
+    spread = draws * size / n * (1 - size / n)
+    assert stats.chi2.sf(((counts - draws * size / n) ** 2 / spread).sum(), n - 1) > 1e-3
+    chance = size * (size - 1) / (n * (n - 1))
+    assert abs(pairs - draws * chance) < 4 * np.sqrt(draws * chance)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (Y, [0, 1, 2]),
+        (Y - 1.0, [-1.0, 0.0, 1.0]),
+        (np.array(["b", "a"] * 250), ["a", "b"]),
+        (np.array(["b", "a"] * 250, dtype=object), ["a", "b"]),
+        (Y > 0, [False, True]),
+        (Y + 0.5, None),
+        (np.column_stack([Y, Y]), None),
+        (np.where(np.arange(500) < 400, 1.0, 1.5), None),
+    ],
+)
+@pytest.mark.usefixtures("small_blocks")
+def test_classes(y: Any, classes: list[Any] | None) -> None:
+    found = summarise(cut(X, y, [130, 7]), seed=0)
+    if classes is None:
+        assert found.classes is None
+    else:
+        assert found.classes.tolist() == classes
+    words = y.dtype.kind in "OU"
+    assert (found.target_mean is None) == words
+    assert (found.target_variance is None) == words
+    if not words:
+        assert_allclose(found.target_mean, y.reshape(500, -1).mean(axis=0))
+
+
+def test_too_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_MOST_ROWS", 10)
+    monkeypatch.setattr(summary, "MOST_CLASSES", 20)
+    y = np.arange(40)
+    assert summarise([(np.ones((40, 1)), y % 20)], seed=0).classes.tolist() == list(range(20))
+    assert summarise([(np.ones((40, 1)), y % 21)], seed=0).classes is None
+    assert summarise([(np.ones((40, 1)), np.where(y < 30, y, 0))], seed=0).classes is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+@pytest.mark.usefixtures("small_blocks")
+def test_gaps_name_their_row(bad: float, kind: Any) -> None:
+    broken = X.copy()
+    broken[403, 2] = bad
+    for sizes in ([], [100, 303], [404]):
+        with pytest.raises(InputError, match=rf"Row 403 .*\(from 0\) has {bad} in column 2"):
+            summarise(cut(kind(broken), Y, sizes), seed=0)
+    y = np.where(np.arange(500) == 401, bad, Y)
+    with pytest.raises(InputError, match="target of row 401"):
+        summarise([(kind(X), y)], seed=0)
+
+
+def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="no rows"):
+        summarise([], seed=0)
+    with pytest.raises(InputError, match="no rows"):
+        summarise([(X[:0], Y[:0])], seed=0)
+    with pytest.raises(InputError, match="Chunk 1 .* has 5 columns"):
+        summarise([(X, Y), (X[:, :5], Y)], seed=0)
+    with pytest.raises(InputError, match="one type"):
+        summarise([(X[:2], np.array(["a", None], dtype=object))], seed=0)
+    with pytest.raises(InputError, match="Column 1 has numbers .* too large"):
+        summarise([([[1.0, 1e200], [1.0, -1e200]], [0, 0])], seed=0, covariance=True)
+    monkeypatch.setattr(summary, "memory_budget", lambda: 100)
+    with pytest.raises(InputError, match="covariance of 6 inputs"):
+        summarise([(X, Y)], seed=0, covariance=True)
+
+
+def test_one_row_and_constant_columns() -> None:
+    one = summarise([(X[:1], Y[:1])], seed=0, covariance=True)
+    assert_array_equal(one.mean, X[0])
+    assert not one.variance.any()
+    with pytest.raises(InputError, match="All rows of the stream are equal"):
+        Projection.principal(one, 1)
+    same = summarise([(np.ones((9, 2)), np.ones(9))], seed=0)
+    assert not same.variance.any()
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("rows", [X, X.astype(np.float32), SPARSE])
+@pytest.mark.usefixtures("small_blocks")
+def test_principal_components_are_those_of_scikit_learn(rows: Any, whiten: bool) -> None:
+    dense = rows.toarray() if sparse.issparse(rows) else rows.astype(np.float64)
+    found = summarise([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
+    projection = Projection.principal(found, 3, whiten=whiten)
+    pca = PCA(3, whiten=whiten, svd_solver="full").fit(dense)
+    components = pca.components_.T
+    largest = np.abs(components).argmax(axis=0)
+    signs = np.sign(components[largest, range(3)])
+    expected = pca.transform(dense) * signs
+    atol = 1e-6 * np.abs(expected).max()
+    assert_allclose(projection.apply(rows), expected, atol=atol)
+    assert_array_equal(projection.apply(rows, n_jobs=1), projection.apply(rows, n_jobs=2))
+    if not whiten:
+        assert_allclose(projection.components, components * signs, atol=1e-6)
+        assert np.all(projection.components[largest, range(3)] > 0)
+
+
+def test_directions_without_variance_are_left_out() -> None:
+    flat = np.column_stack([X[:, 0], 2 * X[:, 0], np.ones(500)])
+    found = summarise([(flat, Y)], seed=0, covariance=True)
+    projection = Projection.principal(found, 3, whiten=True)
+    assert projection.components.shape == (3, 1)
+    assert_allclose(projection.apply(flat).var(ddof=1), 1, rtol=1e-5)
+    for wrong in (0, 4):
+        with pytest.raises(InputError, match="n_components must be from 1 to the 3 inputs"):
+            Projection.principal(found, wrong)
+    with pytest.raises(InputError, match="summarise with it"):
+        Projection.principal(summarise([(flat, Y)], seed=0), 1)
+    with pytest.raises(InputError, match="has 2 columns, not the 3"):
+        projection.apply(flat[:, :2])
+
+
+def test_many_rows_are_projected_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    projection = Projection(np.arange(6.0), RNG.normal(size=(6, 2)))
+    expected = (X - projection.mean) @ projection.components
+    monkeypatch.setattr(summary, "_APPLY_ROWS", 7)
+    for rows in (X, sparse.csr_array(X)):
+        assert_allclose(projection.apply(rows), expected, rtol=1e-5)
+    assert projection.apply(X[:0]).shape == (0, 2)
