@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DoublyStochasticClassifier": "gramless.estimators.doubly_stochastic",
+    "DoublyStochasticRegressor": "gramless.estimators.doubly_stochastic",
     "ExactKernel": "gramless.features.exact",
     "GrownBinning": "gramless.estimators.grown",
     "Hybrid": "gramless.features.hybrid",
@@ -22,10 +24,13 @@ _HOMES = {
     "RandomFourier": "gramless.features.fourier",
     "SmoothBinning": "gramless.features.smooth",
     "load": "gramless.estimators.persistence",
+    "open_stream": "gramless.streaming.opening",
     "save": "gramless.estimators.persistence",
 }
 
 __all__ = [
+    "DoublyStochasticClassifier",
+    "DoublyStochasticRegressor",
     "ExactKernel",
     "GrownBinning",
     "Hybrid",
@@ -38,11 +43,16 @@ __all__ = [
     "SmoothBinning",
     "__version__",
     "load",
+    "open_stream",
     "save",
 ]
 
 if TYPE_CHECKING:
     from gramless.estimators.classifier import KernelClassifier
+    from gramless.estimators.doubly_stochastic import (
+        DoublyStochasticClassifier,
+        DoublyStochasticRegressor,
+    )
     from gramless.estimators.grown import GrownBinning
     from gramless.estimators.persistence import load, save
     from gramless.estimators.regressor import KernelRegressor
@@ -53,6 +63,7 @@ if TYPE_CHECKING:
     from gramless.features.hybrid import Hybrid
     from gramless.features.nystrom import Nystrom
     from gramless.features.smooth import SmoothBinning
+    from gramless.streaming.opening import open_stream
 
 
 def __getattr__(name: str) -> Any:

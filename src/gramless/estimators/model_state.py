@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
+from gramless.estimators.doubly_stochastic import (
+    DoublyStochasticClassifier,
+    DoublyStochasticRegressor,
+)
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.model_checks import (
     check_binning,
@@ -23,6 +27,7 @@ from gramless.estimators.model_checks import (
     require,
 )
 from gramless.estimators.regressor import KernelRegressor
+from gramless.estimators.streamed import StreamedMachine
 from gramless.features.binning import RandomBinning
 from gramless.features.binning_map import BinningMap
 from gramless.features.blocks import IndependentBlocks
@@ -40,6 +45,7 @@ from gramless.features.smooth import SmoothBinning
 from gramless.features.table import TableEncoder
 from gramless.kernels import Kernel, as_kernel, from_config
 from gramless.losses import (
+    Hinge,
     Huber,
     Logistic,
     Multinomial,
@@ -55,18 +61,24 @@ from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
+from gramless.solvers.svrg import SVRG
+from gramless.streaming.preparation import Preparation
+from gramless.streaming.schedules import InverseTime
+from gramless.streaming.strategies import Checking, Grow, Uniform
+from gramless.streaming.summary import Projection
 from gramless.tuning.calibration import Calibration
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.posterior import Posterior
 from gramless.tuning.search import Settings
 
 Tensors = dict[str, NDArray[Any]]
-Model = KernelMachine | SizedMap | GivenBinning
+Model = KernelMachine | StreamedMachine | SizedMap | GivenBinning
 
 MODELS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         *(KernelClassifier, KernelRegressor),
+        *(DoublyStochasticClassifier, DoublyStochasticRegressor),
         *(RandomBinning, GivenBinning, SmoothBinning),
         *(RandomFourier, Nystrom, ExactKernel, IndependentBlocks, Hybrid),
     )
@@ -76,10 +88,11 @@ RECORDS: dict[str, type[Any]] = {
     for kind in (
         *(RowInputs, GapFiller, Scaler, Settings, Calibration, Conformal, Posterior),
         HadamardBlocks,
+        *(Preparation, Projection, InverseTime, Grow, Uniform, Checking),
         *(ConjugateGradient, Cholesky, Gmres, NewtonCG, GridDescent),
-        *(RandomDescent, ParallelRandomDescent),
+        *(RandomDescent, ParallelRandomDescent, SVRG),
         *(SampledRows, RandomisedNystrom, RootJacobi, Jacobi, Identity),
-        *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball),
+        *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball, Hinge),
     )
 }
 

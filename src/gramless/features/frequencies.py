@@ -149,7 +149,7 @@ class Panels:
         n, n_inputs = frequencies.shape
         lanes = trig.PANEL_BYTES // np.dtype(dtype).itemsize
         whole = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
-        whole[:n] = _within(frequencies, np.dtype(dtype))
+        whole[:n] = within_exponents(frequencies, np.dtype(dtype))
         return cls(np.ascontiguousarray(whole.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
 
     @property
@@ -276,7 +276,7 @@ class HadamardBlocks:
     def astype(self, dtype: DTypeLike) -> HadamardBlocks:
         """Return the same frequencies, for rows of some precision."""
         signs, factors = self.signs.astype(dtype), self.factors.astype(dtype)
-        scales = _within(self.scales, np.dtype(dtype)).astype(dtype)
+        scales = within_exponents(self.scales, np.dtype(dtype)).astype(dtype)
         return HadamardBlocks(signs, self.orders, factors, scales)
 
     def frequencies(self, n_inputs: int) -> FloatArray:
@@ -350,7 +350,7 @@ def _scaled(
     return room
 
 
-def _within(numbers: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
+def within_exponents(numbers: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
     """Lower the exponents of numbers that are too large for sums of them to be finite."""
     limit = _EXPONENT_LIMITS[dtype.char]
     large = np.abs(numbers) > 2.0**limit

@@ -1,0 +1,398 @@
+"""Kernel machines trained by doubly stochastic gradients, on streams of any length."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_expit, log_softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState
+from gramless.estimators.stream_parameters import given_loss
+from gramless.estimators.streamed import StreamedMachine
+from gramless.kernels import KernelLike
+from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
+from gramless.streaming.schedules import InverseTime
+from gramless.streaming.strategies import Strategy
+from gramless.streaming.summary import Summary
+
+
+def _is_logistic(model: Any) -> bool:
+    """Tell whether there are probabilities; say why not otherwise."""
+    if model.loss == "logistic":
+        return True
+    raise AttributeError(f"predict_proba needs loss='logistic'; this model has {model.loss!r}.")
+
+
+class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
+    """Kernel regression by doubly stochastic gradients (DSG16, Algorithms 1 to 4).
+
+    Each step takes a batch of rows and a block of random Fourier features. Frequencies are drawn
+    again from their numbers when they are needed, so that memory holds nothing but weights,
+    however many rows there are: for tables beyond memory and for endless streams. On tables that
+    fit into memory :class:`KernelRegressor` is faster and more accurate.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        One that has a law of frequencies.
+    loss : {"squared", "huber"}, default="squared"
+    strategy : {"checking", "uniform", "grow"} or Strategy, default="checking"
+        Which block a step changes. ``"grow"``: a new one each time (DSG). ``"uniform"``: a new
+        one and a random old one by turns (UDSG; ``Uniform(new, old)`` sets how many of each).
+        ``"checking"``: an old one where a bound allows a longer step with it (CDSG).
+    bandwidth : "auto", "median", float or array (n_inputs,), default="auto"
+        In units of the scaled inputs. ``"auto"`` tries multiples of the median distance with the
+        exact kernel on a sample of at most 2,000 rows.
+    alpha : float or "auto", default="auto"
+        Of the penalty ``alpha / 2 |f|^2``; 0.1 / rows where they are counted, else 1e-7.
+    schedule : "auto" or InverseTime, default="auto"
+        Steps ``theta / (t + delay)``: ``theta alpha = 1.5``, and a delay by which the first step
+        is as long as the kernel's largest eigenvalue allows.
+    block_size : int, default=256
+        Frequencies a block.
+    batch_size : int, default=4096
+        Rows a step.
+    max_steps : int, default=500
+    fit_intercept : bool, default=True
+        A constant without penalty; steps are then taken along features less their mean over the
+        batch, and may be several times longer. False is the papers' function.
+    average : bool, default=True
+        Predict with the average over the steps, later ones weighing more.
+    scaling : {"auto", "standard", "none"}, default="auto"
+        Divide inputs by their standard deviations; ``"auto"`` tries both, unless ``bandwidth``
+        is given, where it is ``"standard"``. Principal components are never divided.
+    n_components : int, default=None
+        Principal components of the rows to work on, from a first pass.
+    patience : int or None, default=10
+        Rows that are held back judge the function every ten steps or 5 %, and the best function
+        is kept. The run ends when so many judgements have not lowered the least loss by ``tol``.
+        None holds nothing back and takes all steps.
+    tol : float, default=1e-2
+        Relative.
+    time_budget : float, default=None
+        Seconds after which no step begins.
+    cache_bytes : int, default=2**29
+        Frequencies that are kept, not drawn again each step. Changes no result.
+    checkpoint : str, default=None
+        A file that the run is written to. Where it exists already, ``fit`` goes on from there,
+        to the same bits as a run that was never interrupted.
+    checkpoint_seconds : float, default=60
+        Between two writings.
+    device : str, default="cpu"
+        Else a device of PyTorch: ``"cuda"``.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+    verbose : int, default=0
+        1 prints every judgement.
+
+    Attributes
+    ----------
+    weights_ : array (n_columns, n_outputs) of float32
+        Of cosine and sine of each frequency, block by block.
+    constant_ : array (n_outputs,)
+    preparation_ : Preparation
+        Components, center and units of the inputs; ``reason_`` says why.
+    kernel_, block_size_, seed_
+        What frequencies are drawn from.
+    alpha_, schedule_, loss_, variance_
+        What steps are made of.
+    history_ : dict of arrays
+        One entry a step: ``block``, ``n_blocks``, ``step``, ``loss`` and ``objective`` of the
+        batch, ``gradient_norm``, ``seconds``.
+    evaluations_ : dict of arrays
+        One entry a judgement: ``iteration``, ``n_blocks``, ``loss``, ``error``.
+    n_iter_ : int
+    status_ : str
+        ``"patience"``, ``"max_steps"``, ``"time"``, ``"stopped"`` by the callback, ``"diverged"``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Step t costs rows of the batch times frequencies so far, each some ``1.3 + 0.02 n_inputs`` ns
+    on one core; weights take ``8 block_size n_outputs`` bytes a block, twice that in training.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(2000, 2))
+    >>> y = np.sin(X[:, 0]) + 0.3 * X[:, 1]
+    >>> model = DoublyStochasticRegressor(random_state=0, max_steps=100).fit(X[:1500], y[:1500])
+    >>> bool(model.score(X[1500:], y[1500:]) > 0.97)
+    True
+    """
+
+    _losses: ClassVar[dict[str, Loss]] = {"squared": Squared(), "huber": Huber()}
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X : array-like, memmap or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,), or (n_samples, n_outputs) where targets had two dimensions
+        """
+        found = self._responses(X) * self.target_scale_ + self.target_mean_
+        return found[:, 0] if self.one_output_ else found
+
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.target_mean_)
+
+    def _target_options(self) -> dict[str, Any]:
+        return {"multi_output": True, "y_numeric": True}
+
+    def _check_targets(self, y: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(y, dtype=np.float64)
+
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
+        if classes is not None:
+            raise InputError("DoublyStochasticRegressor: classes are for a classifier.")
+        if summary.target_mean is None or summary.target_variance is None:
+            raise InputError(
+                "DoublyStochasticRegressor: targets must be numbers; use "
+                "DoublyStochasticClassifier for labels."
+            )
+        self.target_mean_ = summary.target_mean
+        deviations = np.sqrt(summary.target_variance)
+        self.target_scale_ = np.where(deviations > 0, deviations, 1.0)
+        self.one_output_ = summary.sample_targets.ndim == 1
+        self.loss_ = given_loss(self, self._losses)
+
+    def _encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        encoded: NDArray[np.float64] = (columns - self.target_mean_) / self.target_scale_
+        return encoded
+
+    def _error(self, responses: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+        return float(np.sqrt(np.mean((responses - targets) ** 2)))
+
+
+class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
+    """Kernel classification by doubly stochastic gradients (DSG16, Algorithms 1 to 4).
+
+    See :class:`DoublyStochasticRegressor` for what it does and for all parameters but the loss.
+    On tables that fit into memory :class:`KernelClassifier` is faster and more accurate.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+    loss : {"logistic", "squared", "squared_hinge", "hinge"}, default="logistic"
+        ``"logistic"`` is the multinomial loss for more than two classes. The others are one
+        against the rest.
+    strategy : {"checking", "uniform", "grow"} or Strategy, default="checking"
+    bandwidth : "auto", "median", float or array (n_inputs,), default="auto"
+    alpha : float or "auto", default="auto"
+    schedule : "auto" or InverseTime, default="auto"
+    block_size : int, default=256
+    batch_size : int, default=4096
+    max_steps : int, default=500
+    fit_intercept : bool, default=True
+    average : bool, default=True
+    scaling : {"auto", "standard", "none"}, default="auto"
+    n_components : int, default=None
+    patience : int or None, default=10
+    tol : float, default=1e-2
+    time_budget : float, default=None
+    cache_bytes : int, default=2**29
+    checkpoint : str, default=None
+    checkpoint_seconds : float, default=60
+    device : str, default="cpu"
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+    weights_, constant_, preparation_, history_, evaluations_, status_, n_iter_
+        And others, as in :class:`DoublyStochasticRegressor`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = DoublyStochasticClassifier(random_state=0, max_steps=50).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    _losses: ClassVar[dict[str, Loss]] = {
+        "logistic": Logistic(),
+        "squared": Squared(),
+        "squared_hinge": SquaredHinge(),
+        "hinge": Hinge(),
+    }
+
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        loss: str = "logistic",
+        strategy: str | Strategy = "checking",
+        bandwidth: float | ArrayLike | str = "auto",
+        alpha: float | str = "auto",
+        schedule: str | InverseTime = "auto",
+        block_size: int = 256,
+        batch_size: int = 4096,
+        max_steps: int = 500,
+        fit_intercept: bool = True,
+        average: bool = True,
+        scaling: str = "auto",
+        n_components: int | None = None,
+        patience: int | None = 10,
+        tol: float = 1e-2,
+        time_budget: float | None = None,
+        cache_bytes: int = 1 << 29,
+        checkpoint: str | None = None,
+        checkpoint_seconds: float = 60.0,
+        device: str = "cpu",
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            kernel,
+            loss=loss,
+            strategy=strategy,
+            bandwidth=bandwidth,
+            alpha=alpha,
+            schedule=schedule,
+            block_size=block_size,
+            batch_size=batch_size,
+            max_steps=max_steps,
+            fit_intercept=fit_intercept,
+            average=average,
+            scaling=scaling,
+            n_components=n_components,
+            patience=patience,
+            tol=tol,
+            time_budget=time_budget,
+            cache_bytes=cache_bytes,
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+            device=device,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the raw responses.
+
+        Parameters
+        ----------
+        X : array-like, memmap or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,) for two classes, positive for ``classes_[1]``; else
+        (n_samples, n_classes)
+        """
+        responses = self._responses(X)
+        return responses[:, 0] if len(self.classes_) == 2 else responses
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely class of each row.
+
+        Parameters
+        ----------
+        X : array-like, memmap or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,)
+        """
+        return self.classes_[_decide(self._responses(X))]
+
+    @available_if(_is_logistic)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, of the logistic loss.
+
+        Parameters
+        ----------
+        X : array-like, memmap or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    @available_if(_is_logistic)
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
+
+        Parameters
+        ----------
+        X : array-like, memmap or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        responses = self._responses(X)
+        if responses.shape[1] == 1:
+            return np.column_stack([log_expit(-responses), log_expit(responses)])
+        return log_softmax(responses, axis=1)
+
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _target_options(self) -> dict[str, Any]:
+        return {}
+
+    def _check_targets(self, y: NDArray[Any]) -> NDArray[Any]:
+        check_classification_targets(y)
+        return column_or_1d(y, warn=True)
+
+    def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
+        found = summary.classes if classes is None else np.unique(np.asarray(classes))
+        if found is None:
+            raise InputError(
+                "DoublyStochasticClassifier: targets look like measurements, not labels; use "
+                "DoublyStochasticRegressor, or name the classes."
+            )
+        if len(found) < 2:
+            raise InputError(
+                f"DoublyStochasticClassifier needs samples of at least 2 classes in the data, "
+                f"but the data contains only one class: {found.tolist()}."
+            )
+        self.classes_ = found
+        self.loss_ = given_loss(self, self._losses)
+        if isinstance(self.loss_, Logistic) and len(found) > 2:
+            self.loss_ = Multinomial()
+
+    def _encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        labels = np.asarray(y)
+        codes = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
+        unknown = self.classes_[codes] != labels
+        if unknown.any():
+            raise InputError(
+                f"DoublyStochasticClassifier: the label {labels[unknown][0]!r} was not among the "
+                f"first; name all labels with classes=."
+            )
+        if len(self.classes_) == 2:
+            return np.where(codes == 1, 1.0, -1.0)[:, None]
+        return np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
+
+    def _error(self, responses: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+        return float(np.mean(_decide(responses) != _decide(targets)))
+
+
+def _decide(responses: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the number of the class with the largest response."""
+    if responses.shape[1] == 1:
+        return (responses[:, 0] > 0).astype(np.intp)
+    return responses.argmax(axis=1)

@@ -1,0 +1,212 @@
+"""Weights of blocks of features, all shrunk by one number, and their average over the steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
+
+
+class Expansion:
+    """``f(x) = sum_k phi_k(x)' alpha_k``: blocks of weights, one factor and running averages.
+
+    The weights of block k are ``scale`` times what is stored, so that shrinking all blocks is one
+    multiplication. The average over the steps is brought up to date block by block, when a
+    block changes and when the average is asked for.
+
+    Parameters
+    ----------
+    block_columns : int
+        Features a block: two a frequency.
+    group_blocks : int
+        Blocks stored together.
+    n_outputs : int
+        Besides the blocks there is a constant an output, made of an intercept, which is never
+        shrunk, and an offset, which is.
+    decay : float, default=3.0
+        The average gives step t of T a weight of about ``(t / T)^decay`` (Shamir & Zhang 2013,
+        section 4); 0 weighs all alike.
+
+    Attributes
+    ----------
+    n_blocks : int
+    sums : array (n_blocks, n_outputs)
+        Minus step times mean gradient, summed over the steps that changed a block and shrunk with
+        it: beta_k in DSG16's (9).
+    squared_norm : float
+        Of all weights of blocks.
+
+    Notes
+    -----
+    Two arrays of ``4 block_columns n_outputs`` bytes a block. Shrinking costs nothing, a change
+    O(block_columns n_outputs).
+
+    Examples
+    --------
+    >>> f = Expansion(block_columns=2, group_blocks=1, n_outputs=1)
+    >>> f.add(np.ones((2, 1)), np.ones(1))
+    >>> f.shrink(0.5)
+    >>> f.add(np.ones((2, 1)), np.ones(1))
+    >>> f.weights().ravel()
+    array([0.5, 0.5, 1. , 1. ], dtype=float32)
+    """
+
+    def __init__(
+        self, block_columns: int, group_blocks: int, n_outputs: int, decay: float = 3.0
+    ) -> None:
+        self.block_columns, self.group_blocks = block_columns, group_blocks
+        self.n_outputs, self.decay = n_outputs, decay
+        self.n_blocks, self.scale, self.squared_norm = 0, 1.0, 0.0
+        self._stored: list[NDArray[np.float32]] = []
+        self._averaged: list[NDArray[np.float32]] = []
+        self._sums = np.zeros((0, n_outputs))
+        self._offset, self._intercept = np.zeros(n_outputs), np.zeros(n_outputs)
+        self._averaged_constant = np.zeros(n_outputs)
+        # Of the average: what is left of its start, and the mean scale since then, over all steps
+        # and up to the last change of each block.
+        self._left, self._mean, self._n_averaged = 1.0, 0.0, 0
+        self._seen = np.zeros((0, 2))
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """Beta of each block, (n_blocks, n_outputs)."""
+        return self.scale * self._sums[: self.n_blocks]
+
+    @property
+    def groups(self) -> list[NDArray[np.float32]]:
+        """Weights over ``scale``, by groups of blocks (group_columns, n_outputs)."""
+        return self._stored
+
+    @property
+    def constant(self) -> NDArray[np.float64]:
+        """Intercept and offset, (n_outputs,)."""
+        return self._intercept + self.scale * self._offset
+
+    @property
+    def averaged_constant(self) -> NDArray[np.float64]:
+        """The same, averaged over the steps."""
+        return self._averaged_constant
+
+    def move(self, intercept: NDArray[np.float64], offset: NDArray[np.float64]) -> None:
+        """Add to the intercept and to the offset, (n_outputs,) each."""
+        self._intercept += intercept
+        self._offset += offset / self.scale
+
+    def shrink(self, factor: float) -> None:
+        """Multiply all weights and the offset."""
+        self.scale *= factor
+        self.squared_norm *= factor**2
+        if not _LEAST_SCALE < abs(self.scale) < _MOST_SCALE:
+            self._fold()
+
+    def add(self, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add a block with weights (block_columns, n_outputs), and its entry of ``sums``."""
+        if self.n_blocks == len(self._stored) * self.group_blocks:
+            shape = (self.block_columns * self.group_blocks, self.n_outputs)
+            self._stored.append(np.zeros(shape, np.float32))
+            self._averaged.append(np.zeros(shape, np.float32))
+        if self.n_blocks == len(self._sums):
+            more = max(64, self.n_blocks)
+            self._sums = np.concatenate([self._sums, np.zeros((more, self.n_outputs))])
+            self._seen = np.concatenate([self._seen, np.zeros((more, 2))])
+        self.n_blocks += 1
+        self._seen[self.n_blocks - 1] = self._left, self._mean
+        self.change(self.n_blocks - 1, weights, total)
+
+    def change(self, block: int, step: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add to the weights of a block and to its entry of ``sums``."""
+        stored = self._block(self._stored, block)
+        self._update_average(block)
+        before = _squares(stored)
+        stored += (step / self.scale).astype(np.float32)
+        self.squared_norm += self.scale**2 * (_squares(stored) - before)
+        self._sums[block] += total / self.scale
+
+    def average(self) -> None:
+        """Take the weights as they are now into the average: once a step."""
+        self._n_averaged += 1
+        share = (1.0 + self.decay) / (self._n_averaged + self.decay)
+        self._mean += share * (self.scale - self._mean)
+        self._averaged_constant += share * (self.constant - self._averaged_constant)
+        if share < 1.0:
+            self._left *= 1.0 - share
+
+    def weights(self) -> NDArray[np.float32]:
+        """Return the weights as they are, (n_blocks block_columns, n_outputs)."""
+        return np.float32(self.scale) * self._joined(self._stored)
+
+    def averaged_weights(self) -> NDArray[np.float32]:
+        """Return the weights averaged over the steps, (n_blocks block_columns, n_outputs)."""
+        for block in range(self.n_blocks):
+            self._update_average(block)
+        return self._joined(self._averaged)
+
+    def _joined(self, groups: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+        n_columns = self.n_blocks * self.block_columns
+        whole = np.concatenate([*groups, np.zeros((0, self.n_outputs), np.float32)])
+        return whole[:n_columns]
+
+    def _block(self, groups: list[NDArray[np.float32]], block: int) -> NDArray[np.float32]:
+        group, k = divmod(block, self.group_blocks)
+        return groups[group][k * self.block_columns : (k + 1) * self.block_columns]
+
+    def _update_average(self, block: int) -> None:
+        """Take the steps since a block last changed into its average."""
+        left, mean = self._seen[block]
+        kept = self._left / left
+        averaged = self._block(self._averaged, block)
+        averaged *= np.float32(kept)
+        averaged += np.float32(self._mean - kept * mean) * self._block(self._stored, block)
+        self._seen[block] = self._left, self._mean
+
+    def _fold(self) -> None:
+        """Multiply the scale into what is stored."""
+        for block in range(self.n_blocks):
+            self._update_average(block)
+        for group in self._stored:
+            group *= np.float32(self.scale)
+        self._sums *= self.scale
+        self._offset *= self.scale
+        self.scale, self._left, self._mean = 1.0, 1.0, 0.0
+        self._seen[:] = 1.0, 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Return all numbers that a copy needs, arrays and plain values."""
+        return {
+            "weights": self._joined(self._stored).copy(),
+            "averaged": self._joined(self._averaged).copy(),
+            "sums": self._sums[: self.n_blocks].copy(),
+            "seen": self._seen[: self.n_blocks].copy(),
+            "offset": self._offset.copy(),
+            "intercept": self._intercept.copy(),
+            "averaged_constant": self._averaged_constant.copy(),
+            "scale": self.scale,
+            "squared_norm": self.squared_norm,
+            "left": self._left,
+            "mean": self._mean,
+            "n_averaged": self._n_averaged,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Become what gave a state; this expansion is new and of the same sizes."""
+        n_blocks = len(state["sums"])
+        nothing = np.zeros((self.block_columns, self.n_outputs))
+        for _ in range(n_blocks):
+            self.add(nothing, np.zeros(self.n_outputs))
+        for name, groups in (("weights", self._stored), ("averaged", self._averaged)):
+            for k, group in enumerate(groups):
+                part = state[name][k * len(group) : (k + 1) * len(group)]
+                group[: len(part)] = part
+        self._sums[:n_blocks], self._seen[:n_blocks] = state["sums"], state["seen"]
+        self._offset, self._intercept = state["offset"].copy(), state["intercept"].copy()
+        self._averaged_constant = state["averaged_constant"].copy()
+        self.scale, self.squared_norm = state["scale"], state["squared_norm"]
+        self._left, self._mean = state["left"], state["mean"]
+        self._n_averaged = state["n_averaged"]
+
+
+def _squares(array: NDArray[np.float32]) -> float:
+    return float(np.sum(np.square(array, dtype=np.float64)))

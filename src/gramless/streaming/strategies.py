@@ -1,0 +1,182 @@
+"""Which block a doubly stochastic step changes, and by how much: DSG, UDSG and CDSG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.random import stream
+from gramless.base.sums import inner
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known when a step is chosen.
+
+    Parameters
+    ----------
+    iteration : int
+        t, from 1.
+    step : float
+        gamma_t, of a new block.
+    gradient : array (n_outputs,)
+        The mean over the batch of the loss's derivative.
+    sums : array (n_blocks, n_outputs)
+        beta of each old block: minus its steps times their mean gradients, shrunk with it.
+    loss_bound : float
+        M, the longest derivative of a row.
+    variance : float
+        sigma^2 of a block of features.
+    batch_rows : int
+    seed : int
+    """
+
+    iteration: int
+    step: float
+    gradient: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    loss_bound: float
+    variance: float
+    batch_rows: int
+    seed: int
+
+    @property
+    def n_blocks(self) -> int:
+        """How many old blocks there are."""
+        return len(self.sums)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A block, new if its number is that of the old ones, and a positive step."""
+
+    block: int
+    step: float
+
+
+class Strategy(Protocol):
+    """A rule that chooses the block of each step."""
+
+    def choose(self, situation: Situation) -> Choice:
+        """Return the block to change, and the step."""
+
+
+@dataclass(frozen=True)
+class Grow:
+    """A new block each step: DSG (Dai et al. 2014; DSG16, Algorithm 1).
+
+    Examples
+    --------
+    >>> now = Situation(3, 0.5, np.ones(1), np.zeros((2, 1)), 1.0, 0.1, 8, seed=0)
+    >>> Grow().choose(now)
+    Choice(block=2, step=0.5)
+    """
+
+    def choose(self, situation: Situation) -> Choice:
+        """Return a new block and the step of the schedule."""
+        return Choice(situation.n_blocks, situation.step)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Some steps with a new block, then some with an old one drawn at random: UDSG.
+
+    DSG16, Algorithm 3, with the iterations counted as in the proof of Theorem 4: as printed, the
+    first step would look for an old block where there is none.
+
+    Parameters
+    ----------
+    new : int, default=1
+        Steps with a new block in a row: G.
+    old : int, default=1
+        Steps with an old one: U.
+
+    Examples
+    --------
+    >>> now = Situation(2, 0.5, np.ones(1), np.zeros((1, 1)), 1.0, 0.1, 8, seed=0)
+    >>> Uniform().choose(now)
+    Choice(block=0, step=0.5)
+    """
+
+    new: int = 1
+    old: int = 1
+
+    def __post_init__(self) -> None:
+        if not (self.new >= 1 and self.old >= 0):
+            raise InputError(
+                f"Uniform: new must be at least 1 and old at least 0, got new={self.new!r}, "
+                f"old={self.old!r}."
+            )
+
+    def choose(self, situation: Situation) -> Choice:
+        """Return a new block or a random old one, and the step of the schedule."""
+        n_blocks = situation.n_blocks
+        if (situation.iteration - 1) % (self.new + self.old) < self.new:
+            return Choice(n_blocks, situation.step)
+        generator = stream(situation.seed, "old blocks", situation.iteration)
+        return Choice(int(generator.integers(n_blocks)), situation.step)
+
+
+@dataclass(frozen=True)
+class Checking:
+    """The old block that bears the longest step, if longer than a new one's: CDSG.
+
+    DSG16, Algorithm 4. Of each old block, the largest eta above gamma with ::
+
+        2 |beta - eta g|^2 + 2 (eta M sigma)^2 / B^power  <=  |beta|^2 + |gamma g|^2
+
+    which is its (9) with the sign of eta turned. The outputs of many are added; the bound of its
+    right side holds for them together.
+
+    Parameters
+    ----------
+    power : {1, 2}, default=2
+        2 as (9) is printed; the derivation above it gives 1.
+    longest : float, default=2.0
+        The longest step, in units of gamma. The paper has no such limit (infinity); where the
+        batch's mean gradient is nearly 0, (9) allows steps that are not stable.
+
+    Examples
+    --------
+    >>> now = Situation(2, 0.5, np.array([1.0]), np.array([[2.0]]), 1.0, 0.1, 8, seed=0)
+    >>> Checking().choose(now)
+    Choice(block=0, step=1.0)
+    >>> Checking(longest=np.inf).choose(now)
+    Choice(block=0, step=3.45...)
+    """
+
+    power: int = 2
+    longest: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.power not in (1, 2) or not self.longest >= 1.0:
+            raise InputError(
+                f"Checking: power must be 1 or 2 and longest at least 1, got "
+                f"power={self.power!r}, longest={self.longest!r}."
+            )
+
+    def choose(self, situation: Situation) -> Choice:
+        """Return the old block with the longest step, or a new one."""
+        if situation.n_blocks:
+            steps = self.steps(situation)
+            block = int(np.argmax(steps))
+            if steps[block] > situation.step:
+                return Choice(block, float(min(steps[block], self.longest * situation.step)))
+        return Choice(situation.n_blocks, situation.step)
+
+    def steps(self, situation: Situation) -> NDArray[np.float64]:
+        """Return the longest step that each old block bears, 0 where it bears none."""
+        gamma, gradient, sums = situation.step, situation.gradient, situation.sums
+        squared = inner(gradient, gradient)
+        noise = situation.loss_bound**2 * situation.variance / situation.batch_rows**self.power
+        # a eta^2 - 2 b eta + c <= 0
+        a = 2.0 * (squared + noise)
+        b = 2.0 * np.einsum("ij,j->i", sums, gradient)
+        c = np.einsum("ij,ij->i", sums, sums) - gamma**2 * squared
+        inside = b**2 - a * c
+        longest = (b + np.sqrt(np.maximum(inside, 0.0))) / max(a, np.finfo(float).tiny)
+        return np.where(inside >= 0.0, longest, 0.0)
