@@ -160,6 +160,17 @@ def test_what_a_method_cannot_do_is_told(monkeypatch):
     assert run().left_out == {"binning": "no such rows"}
 
 
+def test_what_a_size_cannot_do_is_told_beside_the_others(given, monkeypatch):
+    def climb(chosen, *_):
+        yield judged(0.5, method=chosen.method)
+        raise InputError("too many alike")
+
+    monkeypatch.setattr(comparison, "climb", climb)
+    found = run(methods=["binning", "fourier"])
+    assert found.left_out == dict.fromkeys(["binning", "fourier"], "too many alike")
+    assert [outcome.method for outcome in found.outcomes] == ["binning", "fourier"]
+
+
 def test_other_tables(given):
     frame = Table({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "up", "down").astype(object)})
     parts = frame.take_rows(TRAIN), NUMBERS[TRAIN], frame.take_rows(TEST), NUMBERS[TEST]
@@ -215,6 +226,12 @@ WRONG = {
     "budget": ({"budget": 0.0}, "a budget above 0"),
     "nan": ({"budget": np.nan}, "a budget above 0"),
     "seeds": ({"n_seeds": 0}, "at least one seed"),
+    "half a seed": ({"n_seeds": 1.5}, "at least one seed"),
+    "one method": ({"methods": "binning"}, "methods must be some of .* got 'binning'"),
+    "search": ({"search_budget": 0.0}, "search_budget must be None or at least"),
+    "gap": ({"y": np.where(X[:, 0] > 1, np.nan, 1.0), "task": "regression"}, "finite numbers"),
+    "text": ({"y": CLASSES, "task": "regression"}, "regression needs finite numbers"),
+    "too few": ({"y": CLASSES[:300]}, "y_test holds 60 targets for 120 rows"),
     "targets": ({"rows": X, "y": np.ones(360), "task": "regression"}, "are all equal"),
 }
 
@@ -227,5 +244,6 @@ def test_wrong_options(name):
 
 
 def test_an_empty_part():
-    with pytest.raises(InputError, match="one part is empty"):
-        compare(X, np.ones(len(X)), X[:0], np.ones(0), task="regression")
+    for few, judges in ((slice(None), slice(0)), (slice(1), slice(None))):
+        with pytest.raises(InputError, match="one part is empty"):
+            compare(X[few], NUMBERS[few], X[judges], NUMBERS[judges], task="regression")

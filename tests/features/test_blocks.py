@@ -156,6 +156,31 @@ def test_ties_do_not_leave_a_half_empty() -> None:
     assert sorted(b.shape[1] for _, _, b in matrix.diagonal_blocks()) == [1, 3]
 
 
+def test_sparse_rows_without_inputs_in_common_are_parted_evenly() -> None:
+    rng = np.random.default_rng(0)
+    X = sp.random_array((400, 1000), density=0.01, format="csr", rng=rng)
+    matrix = IndependentBlocks(block_rows=100, random_state=0).fit_matrix(X)
+    sizes = [len(rows) for rows, _, _ in matrix.diagonal_blocks()]
+    assert min(sizes) == max(sizes) == 100
+
+
+def test_sparse_rows_that_do_not_fit_into_memory_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "memory_budget", lambda: 8 * 100 * 50 - 1)
+    X = sp.random_array((100, 50), density=0.1, format="csr", rng=0)
+    with pytest.raises(InputError, match="all their zeros"):
+        IndependentBlocks().fit(X)
+    IndependentBlocks().fit(X.toarray())
+
+
+def test_a_row_takes_no_more_numbers_than_its_block() -> None:
+    features = IndependentBlocks(block_rows=40, random_state=0)
+    matrix = features.fit_matrix(some_rows())
+    widest = max(block.shape[1] for _, _, block in matrix.diagonal_blocks())
+    assert features._row_numbers == widest < features._n_features_out
+
+
 def test_equal_rows_are_one_block_of_one_column() -> None:
     matrix = IndependentBlocks(block_rows=10, random_state=0).fit_matrix(np.ones((100, 2)))
     assert matrix.shape == (100, 1)

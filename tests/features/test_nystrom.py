@@ -22,6 +22,7 @@ from gramless.features import nystrom as module
 from gramless.features.landmark_kernel import (
     GivenKernel,
     InputKernel,
+    MixedWhitening,
     Precomputed,
     RadialValues,
     Whitening,
@@ -183,8 +184,9 @@ def test_values_by_products_are_those_by_differences(
     values = RadialValues(kernel, landmarks, bandwidth)
     # Numbers this far from the mean have no more digits.
     np.testing.assert_allclose(values(rows), expected, rtol=0.0, atol=1e-9 + 1e-15 * offset)
-    if offset == 0.0:
-        np.testing.assert_allclose(values(sp.csr_array(rows)), expected, rtol=0.0, atol=1e-9)
+    np.testing.assert_array_less(
+        np.abs(values(sp.csr_array(rows)) - expected), 1e-9 + 1e-15 * offset
+    )
 
 
 def test_values_of_enormous_rows_are_zero() -> None:
@@ -230,20 +232,49 @@ def test_a_matrix_without_a_positive_diagonal_is_refused() -> None:
         Nystrom("precomputed").fit(np.zeros((4, 4)))
 
 
-def test_single_precision_where_rounding_is_no_part_of_the_features() -> None:
+@pytest.mark.parametrize(("n", "n_double"), [(1, 0), (1, 1), (200, 0), (200, 70), (400, 128)])
+def test_mixed_whitening_solves(n: int, n_double: int) -> None:
+    rng = np.random.default_rng(n)
+    factor = np.tril(rng.normal(size=(n, n))) / np.sqrt(n) + 2.0 * np.eye(n)
+    values, features = rng.normal(size=(30, n)), np.empty((30, n), np.float32)
+    expected = solve_triangular(factor, values.T, lower=True).T
+    whitening = MixedWhitening(factor, n_double)
+    for a, b in ((0, 10), (10, 30)):
+        whitening.begin(features[a:b], values[a:b])
+    whitening.finish(features)
+    np.testing.assert_allclose(features, expected, atol=2e3 * np.finfo(np.float32).eps)
+    double = expected[:, :n_double].astype(np.float32)
+    np.testing.assert_allclose(features[:, :n_double], double, rtol=1e-6)
+
+
+def noise_in(features: Nystrom, X: NDArray[Any]) -> float:
+    """Return the mean share of rounding in the squares of features of float32."""
+    Z, wide = features.transform(X), features.transform(X.astype(np.float64))
+    assert (Z.dtype, wide.dtype) == (np.float32, np.float64)
+    noise = np.square(Z - wide).sum(axis=0)
+    return float(np.mean(noise / (noise + np.square(wide).sum(axis=0))))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bandwidth", "n_double"), [("laplacian", 3.0, 0), ("gaussian", 8.0, 128)]
+)
+def test_double_precision_where_rounding_would_be_part_of_the_features(
+    kernel: str, bandwidth: float, n_double: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X = some_rows(500, 8).astype(np.float32)
-    rough = Nystrom("laplacian", n_components=200, random_state=0).fit(X)
-    smooth = Nystrom("gaussian", bandwidth=8.0, n_components=400, random_state=0).fit(X)
-    assert (rough.single_, smooth.single_) == (True, False)
-    for features in (rough, smooth):
-        Z, wide = features.transform(X), features.transform(X.astype(np.float64))
-        assert (Z.dtype, wide.dtype) == (np.float32, np.float64)
-        noise = np.square(Z - wide).sum(axis=0) / np.square(wide).sum(axis=0)
-        assert noise.mean() < 1e-3
-    smooth.single_ = True
-    vars(smooth).pop("_made")
-    noisy = smooth.transform(X)
-    assert np.mean(np.square(noisy - wide).sum(axis=0) / np.square(wide).sum(axis=0)) > 2e-3
+    template = Nystrom(kernel, bandwidth=bandwidth, n_components=400, random_state=0)
+    features = template.fit(X)
+    assert features.n_double_ == n_double
+    assert noise_in(features, X) < 1e-3
+    if n_double > 0:
+        vars(features).pop("_made")
+        features.n_double_ = 0
+        assert noise_in(features, X) > 2e-3
+    monkeypatch.setattr(module, "_MOST_NOISE", 0.0)
+    strict = template.fit(X)
+    assert strict.n_double_ == len(strict.factor_)
+    rounded = strict.transform(X.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(strict.transform(X), rounded, rtol=1e-5, atol=1e-12)
 
 
 # Landmarks

@@ -12,6 +12,7 @@ from gramless.base.errors import InputError
 from gramless.features.blocks import IndependentBlocks
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
+from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
 from gramless.features.quality import (
     doubling,
@@ -150,6 +151,10 @@ def test_bytes_are_those_kept():
     assert feature_bytes(RandomFourier(n_components=64).fit_matrix(ROWS)) == 120 * 64 * 4
     matrix = RandomBinning(n_grids=7).fit_matrix(ROWS)
     assert matrix.codes.nbytes <= feature_bytes(matrix) == matrix.nbytes
+    blocks = IndependentBlocks(block_rows=60, random_state=0)
+    assert feature_bytes(blocks.fit_matrix(ROWS)) == 2 * 60 * 60 * 4
+    both = Hybrid([blocks, RandomFourier(n_components=8)]).fit_matrix(ROWS)
+    assert feature_bytes(both) == 2 * 60 * 60 * 4 + 120 * 8 * 4
 
 
 @pytest.mark.parametrize("alpha", [1e-1, 1e-4])
@@ -169,10 +174,19 @@ def test_sizes_that_double():
     assert doubling(8, 127) == [8, 16, 32, 64]
 
 
-@pytest.mark.parametrize("wrong", [{"n_seeds": 0}, {"n_rows": 1}, {"sizes": []}])
+WRONG_NUMBERS = [{"n_seeds": 0}, {"n_rows": 1}, {"sizes": []}, {"n_rows": 9.5}, {"n_seeds": 1.5}]
+
+
+@pytest.mark.parametrize("wrong", WRONG_NUMBERS)
 def test_numbers_that_are_none(wrong):
     with pytest.raises(InputError, match="needs a size, a seed and two rows"):
         kernel_errors(RandomBinning(), ROWS, **{"sizes": [8], **wrong})
+
+
+@pytest.mark.parametrize("failure", [-1.0, 0.0, 1.0, np.nan])
+def test_what_is_no_probability(failure):
+    with pytest.raises(InputError, match="failure must be between 0 and 1"):
+        kernel_errors(RandomBinning(), ROWS, [8], failure=failure)
 
 
 def test_one_row_has_no_pairs():

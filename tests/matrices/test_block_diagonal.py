@@ -109,6 +109,16 @@ def test_diagonal_blocks_of_some_rows_are_of_all_columns() -> None:
     assert sorted(np.concatenate([rows for rows, _, _ in found]).tolist()) == [0, 1, 2, 3, 4]
 
 
+def test_bytes_are_those_of_the_blocks() -> None:
+    assert SAMPLES["even"].make(1).nbytes == 3 * 20 * 20 * 8
+    assert SAMPLES["float32"].make(1).nbytes == (40 * 12 + 25 * 25) * 4
+
+
+def test_weights_are_one_a_row(matrix: BlockDiagonalMatrix) -> None:
+    with pytest.raises(InputError, match="one number a row"):
+        matrix.gram_diagonal(np.ones((matrix.shape[0], 2)))
+
+
 def test_it_has_no_gram_of_all_columns() -> None:
     matrix = SAMPLES["even"].make(1)
     assert not hasattr(matrix, "column_gram")

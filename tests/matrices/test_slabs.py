@@ -47,6 +47,13 @@ def test_column_gram(slabs, kind):
     assert_gram(slabs.make(2).column_gram(weights), slabs.dense, weights)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_weights_are_a_factor(dtype):
+    matrix = DenseMatrix(draw((3000, 40)).astype(dtype))
+    gram = 0.3 * matrix.column_gram()
+    np.testing.assert_array_equal(matrix.column_gram(np.full(3000, 0.3)), gram)
+
+
 @pytest.mark.parametrize("kind", ["none", "signed"])
 def test_column_gram_of_some_columns(slabs, kind):
     matrix, dense = slabs.make(2), slabs.dense

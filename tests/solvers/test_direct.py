@@ -19,6 +19,7 @@ from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import SideBySide, WithIntercept
 from gramless.penalties import L1, L2
 from gramless.solvers import gram
+from gramless.solvers.costs import Costs
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.factor import SpectralFactor, factorised
 from gramless.solvers.objective import Problem, columns
@@ -281,6 +282,13 @@ def test_alphas_below_the_rounding_of_single_precision(alpha: float) -> None:
     assert found.history[-1]["objective"] == pytest.approx(best, rel=1e-9)
 
 
+def test_no_columns_cost_nothing_and_have_no_weights() -> None:
+    matrix = DenseMatrix(np.ones((5, 0)))
+    costs = Costs.of(matrix, 1)
+    assert costs.direct() == costs.iteration_seconds == 0.0
+    assert Cholesky().solve(Problem(matrix, np.ones(5), L2(0.1))).weights.shape == (0,)
+
+
 # What is told.
 
 
@@ -364,6 +372,7 @@ def test_prepared_for_another_problem() -> None:
     others = (
         replace(problem, sample_weight=np.arange(1.0, 1.0 + TALL[0])),
         replace(problem, matrix=DenseMatrix(case.dense)),
+        Problem(DenseMatrix(case.dense[:9]), problem.targets[:9], problem.penalty),
     )
     for other in others:
         with pytest.raises(InputError, match="prepared"):
@@ -489,6 +498,20 @@ def test_factor_of_a_matrix_with_negative_eigenvalues_is_positive(negative: floa
     assert found[0] > 0.0
     assert found[-1] > 0.1 / abs(negative)
     np.testing.assert_allclose(1.0 / found[:8], values[:0:-1], atol=11 * abs(negative))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_gram_matrix_that_is_not_finite_is_refused(wrong: float) -> None:
+    for ridge in (0.0, 1.0):
+        with pytest.raises(InputError, match="not finite"):
+            factorised(np.full((3, 3), wrong), np.full(3, ridge))
+
+
+def test_free_columns_of_zeros() -> None:
+    factor = factorised(np.zeros((3, 3)), np.array([0.5, 0.5, 0.0]))
+    np.testing.assert_allclose(factor.solve(np.array([[1.0], [2.0], [0.0]])), [[2.0], [4.0], [0.0]])
+    problem = Problem(DenseMatrix(np.zeros((9, 3))), np.ones(9), L2(0.1, n_free=1))
+    assert not Cholesky().solve(problem).weights.any()
 
 
 def test_factor_of_zeros() -> None:

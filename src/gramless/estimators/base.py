@@ -301,9 +301,10 @@ class KernelMachine(BaseEstimator, ABC):
     def _feature_blocks(self, X: Any) -> Iterator[FeatureMatrix]:
         """Yield the features of new rows, a block at a time."""
         rows = self.inputs_.transform(self, X)
-        dense = not isinstance(self.features_, BinningMap)
-        most = _PREDICT_NUMBERS // self.features_._n_features_out if dense else _PREDICT_ROWS
-        for a, b in row_blocks(rows.shape[0], max(1, min(most, _PREDICT_ROWS))):
+        features, most = self.features_, _PREDICT_ROWS
+        if isinstance(features, SizedMap) and not isinstance(features, BinningMap):
+            most = min(most, _PREDICT_NUMBERS // features._row_numbers)
+        for a, b in row_blocks(rows.shape[0], max(1, most)):
             yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
 
     def _scalings(self, rows: Rows) -> tuple[ScalingKind, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from statistics import mean, median
 from typing import Any
 
@@ -27,6 +28,7 @@ _FIRST_SIZES = {"n_grids": 8, "n_components": 32, "block_rows": 64}
 _GROWTH = 2.0
 """What the next size costs at least, in times of the last."""
 _FEW_ROWS = 64
+_LEAST_SEARCH = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,7 @@ def compare(
     Raises
     ------
     InputError
-        If a name or a number cannot be used.
+        If a name, a number or the targets cannot be used.
 
     Examples
     --------
@@ -140,12 +142,10 @@ def compare(
     >>> [outcome.size for outcome in found.outcomes]
     [8, 16, 32, 64]
     """
-    _check(task, methods, by, budget, n_seeds)
+    _check_names(task, methods, by)
+    _check_numbers(budget, search_budget, n_seeds)
     split = Split(X, np.asarray(y), X_test, np.asarray(y_test), task)
-    if not (len(split.y) and len(split.y_test)):
-        raise InputError("compare: needs rows to learn from and rows to judge; one part is empty.")
-    if task == "regression" and not split.y_test.std() > 0:
-        raise InputError("compare: the test targets are all equal; judge by others.")
+    _check_split(split)
     chosen: list[Chosen] = []
     outcomes: list[Outcome] = []
     left_out: dict[str, str] = {}
@@ -157,14 +157,12 @@ def compare(
             continue
         report(f"{name}, search")
         try:
-            found = choose(name, feature_map, split, search_budget)
+            chosen.append(choose(name, feature_map, split, search_budget))
+            for outcome in climb(chosen[-1], split, n_seeds, by, budget):
+                outcomes.append(outcome)
+                report(f"{name}, {outcome.size:,} {outcome.unit}, error {outcome.error:.4g}")
         except GramlessError as fault:
             left_out[name] = str(fault)
-            continue
-        chosen.append(found)
-        for outcome in climb(found, split, n_seeds, by, budget):
-            outcomes.append(outcome)
-            report(f"{name}, {outcome.size:,} {outcome.unit}, error {outcome.error:.4g}")
     return Comparison(by, budget, chosen, outcomes, left_out)
 
 
@@ -348,19 +346,44 @@ def _bytes(model: Any, split: Split) -> int:
     return two + (two - one) * (n_rows - 2 * few) // few
 
 
-def _check(task: str, methods: Sequence[str], by: str, budget: float, n_seeds: int) -> None:
-    unknown = [name for name in methods if name not in FEATURE_MAPS]
-    if unknown or len(methods) == 0:
-        raise InputError(
-            f"methods must be some of {', '.join(FEATURE_MAPS)}; got {', '.join(methods)}."
-        )
+def _check_names(task: str, methods: Sequence[str], by: str) -> None:
+    if isinstance(methods, str) or not methods or not set(methods) <= set(FEATURE_MAPS):
+        raise InputError(f"methods must be some of {', '.join(FEATURE_MAPS)}; got {methods!r}.")
     for name, value, known in (
         ("task", task, ("classification", "regression")),
         ("by", by, ("time", "memory")),
     ):
         if value not in known:
             raise InputError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}.")
-    if not budget > 0 or n_seeds < 1:
+
+
+def _check_numbers(budget: float, search_budget: float | None, n_seeds: Any) -> None:
+    if not budget > 0 or not isinstance(n_seeds, Integral) or n_seeds < 1:
         raise InputError(
             f"compare needs a budget above 0 and at least one seed, got {budget!r} and {n_seeds!r}."
         )
+    if search_budget is not None and not search_budget >= _LEAST_SEARCH:
+        raise InputError(
+            f"compare: search_budget must be None or at least {_LEAST_SEARCH:g} seconds, "
+            f"got {search_budget!r}."
+        )
+
+
+def _check_split(split: Split) -> None:
+    if len(split.y) < 2 or len(split.y_test) == 0:
+        raise InputError(
+            "compare: needs two rows to learn from and rows to judge; one part is empty, or nearly."
+        )
+    for name, rows, targets in (("y", split.X, split.y), ("y_test", split.X_test, split.y_test)):
+        if np.shape(rows)[0] != len(targets):
+            raise InputError(
+                f"compare: {name} holds {len(targets):,} targets for {np.shape(rows)[0]:,} rows."
+            )
+        if split.task == "regression" and not _all_finite(targets):
+            raise InputError(f"compare: regression needs finite numbers, and {name} holds others.")
+    if split.task == "regression" and not split.y_test.std() > 0:
+        raise InputError("compare: the test targets are all equal; judge by others.")
+
+
+def _all_finite(targets: NDArray[Any]) -> bool:
+    return targets.dtype.kind in "biuf" and bool(np.isfinite(targets).all())

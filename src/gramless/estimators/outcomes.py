@@ -101,13 +101,13 @@ class Reached:
     Parameters
     ----------
     method : str
-    seconds, n_bytes : float or None
+    seconds, n_bytes : number or None
         Each the least of all outcomes with no larger error; None where there is none.
     """
 
     method: str
     seconds: float | None
-    n_bytes: float | None
+    n_bytes: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class Comparison:
     outcomes : list of Outcome
         Of each method by rising size; the last may cost more than the budget.
     left_out : dict
-        Methods that were not tried, and why.
+        Methods that were not tried, or not to the end, and why.
     """
 
     by: By

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.memory import memory_budget
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.features.categories import Mask
@@ -30,12 +31,14 @@ from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 
 PartitionKind = Literal["random", "kmeans"]
 PARTITIONS: tuple[PartitionKind, ...] = ("random", "kmeans")
+_MEANS: PartitionKind = "kmeans"
 
 Index = NDArray[np.intp]
 
 _CUT = 1e-12
 _MOST_LANDMARKS = 20_000
-_SAMPLE_ROWS = 2000
+_SAMPLE_ROWS, _SAMPLE_NUMBERS = 2000, 1 << 22
+_ENOUGH = 0.25
 _LLOYD_STEPS = 5
 
 
@@ -63,7 +66,9 @@ class IndependentBlocks(DenseMap):
         that no centres part them.
     partition : {"random", "kmeans"}, default="random"
         The two centres of a node: random rows, or the means of 2-means clusters (Lloyd's steps on
-        at most 2,000 rows; categories of means are those of the row that they began with).
+        at most 2,000 rows; categories of means are those of the row that they began with). Means
+        serve as well where random rows leave less than a quarter on one side, as sparse rows do
+        that have no input in common with either.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
@@ -91,7 +96,8 @@ class IndependentBlocks(DenseMap):
     Notes
     -----
     ``fit`` takes some ``n_samples block_rows (n_features + block_rows)`` operations; it keeps ``8
-    n_samples block_rows`` bytes, the feature matrix half as much. A new row takes ``block_rows
+    n_samples (n_features + block_rows)`` bytes, zeros of sparse rows included, the feature matrix
+    ``4 n_samples block_rows``. A new row takes ``block_rows
     (n_features + block_rows)`` operations. :meth:`transform` writes all the zeros as well:
     prefer :meth:`feature_matrix`.
 
@@ -101,8 +107,8 @@ class IndependentBlocks(DenseMap):
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> blocks = IndependentBlocks(block_rows=100, random_state=0)
     >>> Z = blocks.fit_matrix(X)
-    >>> Z.shape, [len(rows) for rows, _, _ in Z.diagonal_blocks()]
-    ((500, 284), [63, 62, 63, 62, 63, 62, 63, 62])
+    >>> [len(rows) for rows, _, _ in Z.diagonal_blocks()]
+    [63, 62, 63, 62, 63, 62, 63, 62]
     """
 
     size_name: ClassVar[str] = "block_rows"
@@ -140,10 +146,9 @@ class IndependentBlocks(DenseMap):
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
         """Grow the tree and factorise each block; ``seed_`` and ``bandwidth_`` are known."""
+        _check_room(X)
         n_leaves = -(-X.shape[0] // int(self.block_rows))
         depth = int(np.ceil(np.log2(n_leaves)))
-        tree, leaves = Tree.grow(X, depth, self._metric(), self.partition, self.seed_)
-        self.centres_, self.thresholds_ = tree.centres, tree.thresholds
         source = InputKernel(kernel, self.bandwidth_, self._metric().categorical)
 
         def factorise(rows: Index) -> tuple[FloatArray, FloatArray]:
@@ -155,7 +160,9 @@ class IndependentBlocks(DenseMap):
             return landmarks[kept], factor
 
         with one_blas_thread():
+            tree, leaves = Tree.grow(X, depth, self._metric(), self.partition, self.seed_)
             learned = map_blocks(factorise, [(rows,) for rows in leaves], self.n_jobs)
+        self.centres_, self.thresholds_ = tree.centres, tree.thresholds
         self.landmarks_ = np.concatenate([landmarks for landmarks, _ in learned])
         self.offsets_ = np.cumsum([0, *(len(landmarks) for landmarks, _ in learned)])
         self.factors_ = np.concatenate([factor.ravel() for _, factor in learned])
@@ -198,12 +205,25 @@ class IndependentBlocks(DenseMap):
     def _n_features_out(self) -> int:
         return int(self.offsets_[-1])
 
+    @property
+    def _row_numbers(self) -> int:
+        return int(np.diff(self.offsets_).max())
+
 
 def _check_size(n_landmarks: int, block_rows: int) -> None:
     if n_landmarks > max(_MOST_LANDMARKS, 2 * block_rows):
         raise InputError(
             f"IndependentBlocks: {n_landmarks:,} different rows lie in one block, since they are "
             "equally near to any two centres. Use Nystrom, or RandomBinning."
+        )
+
+
+def _check_room(X: Rows) -> None:
+    needed, budget = 8 * X.shape[0] * X.shape[1], memory_budget()
+    if sp.issparse(X) and needed > budget:
+        raise InputError(
+            f"IndependentBlocks keeps rows with all their zeros: {needed / 1e9:.1f} GB, and "
+            f"{budget / 1e9:.1f} GB may be used. Use RandomBinning, or RandomFourier."
         )
 
 
@@ -296,13 +316,21 @@ class Tree:
         leaves = [np.arange(X.shape[0])]
         for level in range(depth):
             for k, rows in enumerate(leaves):
-                node = 2**level - 1 + k
                 if len(rows) > 1:
-                    generator = stream(seed, "partition", node)
-                    tree.centres[node] = _two_centres(X, rows, metric, kind, generator)
-                    tree.thresholds[node] = _halving(tree._leaning(X, rows, node))
+                    tree._split(X, rows, 2**level - 1 + k, kind, seed)
             leaves = tree._parted(X, leaves, level)
         return tree, leaves
+
+    def _split(self, X: Rows, rows: Index, node: int, kind: PartitionKind, seed: int) -> None:
+        """Choose the centres and the threshold of a node: means where two rows part few."""
+        generator, most = stream(seed, "partition", node), -1
+        for own in dict.fromkeys((kind, _MEANS)):
+            centres = _two_centres(X, rows, self.metric, own, generator)
+            threshold, fewer = _halving(self._leaning(X, rows, centres))
+            if fewer > most:
+                self.centres[node], self.thresholds[node], most = centres, threshold, fewer
+            if fewer >= _ENOUGH * len(rows):
+                return
 
     def leaves(self, X: Rows) -> list[Index]:
         """Return which rows arrive at each leaf, in order."""
@@ -315,12 +343,12 @@ class Tree:
         children = []
         for k, rows in enumerate(groups):
             node = 2**level - 1 + k
-            left = self._leaning(X, rows, node) <= self.thresholds[node]
+            left = self._leaning(X, rows, self.centres[node]) <= self.thresholds[node]
             children += [rows[left], rows[~left]]
         return children
 
-    def _leaning(self, X: Rows, rows: Index, node: int) -> FloatArray:
-        first, second = self.centres[node]
+    def _leaning(self, X: Rows, rows: Index, centres: FloatArray) -> FloatArray:
+        first, second = centres
         leaning = np.empty(len(rows))
         for a, b in row_blocks(len(rows), ROWS_AT_ONCE):
             leaning[a:b] = self.metric.leaning(X[rows[a:b]], first, second)
@@ -331,7 +359,8 @@ def _two_centres(
     X: Rows, rows: Index, metric: Metric, kind: PartitionKind, generator: np.random.Generator
 ) -> FloatArray:
     """Return two different rows of some, or the means of two clusters of them."""
-    sample = dense_rows(X[generator.permutation(rows)[:_SAMPLE_ROWS]])
+    most = max(2, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // X.shape[1]))
+    sample = dense_rows(X[generator.permutation(rows)[:most]])
     squares = metric.squares(sample, sample[0])
     different = squares > 0.0
     if not different.any():
@@ -350,15 +379,15 @@ def _two_centres(
     return centres
 
 
-def _halving(leaning: FloatArray) -> float:
-    """Return the threshold that parts numbers into halves as equal as ties allow."""
+def _halving(leaning: FloatArray) -> tuple[float, int]:
+    """Return the threshold that parts numbers as evenly as ties allow, and the smaller part."""
     ordered = np.sort(leaning)
     n = len(ordered)
     middle = ordered[n // 2]
     below, upto = (int(np.searchsorted(ordered, middle, side)) for side in ("left", "right"))
     cut = min((below, upto), key=lambda place: abs(place - (n + 1) // 2) if 0 < place < n else n)
     if not 0 < cut < n:
-        return float(np.inf)
+        return float(np.inf), 0
     low, high = ordered[cut - 1], ordered[cut]
     between = low + 0.5 * (high - low)
-    return float(between if low <= between < high else low)
+    return float(between if low <= between < high else low), min(cut, n - cut)

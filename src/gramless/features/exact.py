@@ -56,8 +56,8 @@ class ExactKernel(LandmarkMap):
         Lower triangular ``C`` with ``C C'`` their kernel matrix.
     whitening_ : array (n, n)
         The inverse of ``factor_.T``, written down anew each time it is asked for.
-    single_ : bool
-        False: everything is computed in float64.
+    n_double_ : int
+        n: everything is computed in float64.
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_

@@ -16,6 +16,7 @@ from gramless.features.inputs import Rows
 from gramless.features.landmark_kernel import (
     GivenKernel,
     InputKernel,
+    MixedWhitening,
     Precomputed,
     RowKernel,
     Values,
@@ -31,6 +32,8 @@ from gramless.matrices.slabs import SlabMatrix
 
 _CUT = 2.0**-21
 _MOST_NOISE = 1e-3
+_MOST_DOUBLE = 128
+_ROWS_IN_DOUBLE = 256
 _ROWS_MEASURED = 256
 _VALUES_KEPT = 1 << 25
 
@@ -44,13 +47,13 @@ class LandmarkMap(DenseMap):
         Numbers (n,) of columns for a precomputed kernel.
     factor_ : array (n, n) of float64
         The lower triangular ``L`` with ``L L'`` the kernel matrix of the landmarks.
-    single_ : bool
-        Whether features of float32 are computed in float32 throughout.
+    n_double_ : int
+        How many of the first features are computed in float64 where float32 is asked for.
     """
 
     landmarks_: NDArray[Any]
     factor_: NDArray[np.float64]
-    single_: bool
+    n_double_: int
 
     def check_parameters(self) -> Kernel:
         """Return the kernel, or say which parameter cannot be used."""
@@ -65,13 +68,16 @@ class LandmarkMap(DenseMap):
 
     def compute(self, X: Rows, out: NDArray[Any]) -> None:
         """Write the features of a block of validated rows into ``out``, in its precision."""
-        narrow = out.dtype == np.float32
-        values, whitenings = self._ready()
-        block = np.empty(out.shape) if narrow and not self.single_ else out
-        fill(values, X, block)
-        whitenings[block.dtype.char](block)
-        if block is not out:
-            out[...] = block
+        values, double, mixed = self._ready()
+        if out.dtype == np.float64:
+            fill(values, X, out)
+            double(out)
+            return
+        for a, b in row_blocks(X.shape[0], _ROWS_IN_DOUBLE):
+            block = np.empty((b - a, out.shape[1]))
+            fill(values, X[a:b], block)
+            mixed.begin(out[a:b], block)
+        mixed.finish(out)
 
     @property
     def whitening_(self) -> NDArray[np.float64]:
@@ -102,12 +108,11 @@ class LandmarkMap(DenseMap):
     def _values(self) -> Values:
         return self._source(self.check_parameters()).towards(self.landmarks_)
 
-    def _ready(self) -> tuple[Values, dict[Any, Whitening]]:
+    def _ready(self) -> tuple[Values, Whitening, MixedWhitening]:
         # No part of the state: models read from a file make it when they need it.
         if "_made" not in self.__dict__:
-            kinds = ("d", "f") if self.single_ else ("d",)
-            whitenings = {kind: Whitening(self.factor_, kind) for kind in kinds}
-            self._made = self._values(), whitenings
+            double = Whitening(self.factor_, np.float64)
+            self._made = self._values(), double, MixedWhitening(self.factor_, self.n_double_)
         return self._made
 
     def _whiten(
@@ -116,7 +121,7 @@ class LandmarkMap(DenseMap):
         """Learn from landmarks, dropping those that others represent; return which are kept."""
         self.__dict__.pop("_made", None)
         self.factor_, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), cut)
-        self.landmarks_, self.single_ = landmarks[kept], False
+        self.landmarks_, self.n_double_ = landmarks[kept], len(self.factor_)
         return kept
 
     def _bandwidth_of(self, X: Rows, kernel: Kernel) -> NDArray[np.float64]:
@@ -186,10 +191,10 @@ class Nystrom(LandmarkMap):
     whitening_ : array (n, n)
         ``W``, the inverse of ``factor_.T``, written down anew each time it is asked for: the
         features are ``k(X, landmarks_) W``.
-    single_ : bool
-        Whether features of float32 are computed in float32 throughout: where rounding is less
-        than a thousandth of them, the mean over features of its share in their squares, as
-        256 rows show. Otherwise they are computed in float64 and rounded once.
+    n_double_ : int
+        How many of the first features are computed in float64 where float32 is asked for: the
+        least of 0, 128 and all by which rounding is less than a thousandth of them, the
+        mean over features of its share in their squares, as 256 rows show.
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_
@@ -197,12 +202,11 @@ class Nystrom(LandmarkMap):
 
     Notes
     -----
-    ``fit`` takes ``n**2 (n_features + n)`` operations and ``24 n**2`` bytes (``32 n**2``
-    where ``single_``), and what the choice of landmarks takes: by clusters 3, by leverage up to 512
-    kernel values a row and landmark, or row. A row's features take n kernel values and ``n**2``
-    operations, and ``matvec`` of :meth:`feature_matrix` only the former. Their inner
-    products are short of the kernel, never above: ``Z Z' <= K`` in the order of positive
-    matrices.
+    ``fit`` takes ``n**2 (n_features + n)`` operations and ``32 n**2`` bytes, and what the choice of
+    landmarks takes: by clusters 3, by leverage up to 512 kernel values a row and landmark, or row.
+    A row's features take n kernel values and ``n**2`` operations, and ``matvec`` of
+    :meth:`feature_matrix` only the former. Their inner products are short of the kernel, never
+    above: ``Z Z' <= K`` in the order of positive matrices.
 
     Examples
     --------
@@ -254,7 +258,7 @@ class Nystrom(LandmarkMap):
             chosen = choose_landmarks(self.landmarks, X, source, n, self.seed_, self.n_jobs)
             kept = self._whiten(X, source, chosen.points, _CUT)
             self.indices_ = None if chosen.index is None else chosen.index[kept]
-            self.single_ = self._single_is_enough(X)
+            self.n_double_ = self._double_needed(X)
             self._ready()
 
     def fit_rows(self, X: Rows) -> SlabMatrix:
@@ -266,17 +270,23 @@ class Nystrom(LandmarkMap):
         """Do as :meth:`feature_matrix` on rows that are validated already."""
         return LandmarkMatrix(X, self)
 
-    def _single_is_enough(self, X: Rows) -> bool:
-        """Tell whether features computed in float32 are hardly made of rounding."""
+    def _double_needed(self, X: Rows) -> int:
+        """Return in how many columns float64 keeps features from being made of rounding."""
         sample = X[:: max(1, X.shape[0] // _ROWS_MEASURED)][:_ROWS_MEASURED]
-        wide = np.empty((sample.shape[0], len(self.factor_)))
-        fill(self._values(), sample, wide)
-        narrow = wide.astype(np.float32)
-        for block in (wide, narrow):
-            Whitening(self.factor_, block.dtype)(block)
-        noise = np.square(narrow - wide).sum(axis=0)
-        all_of_it = np.maximum(noise + np.square(wide).sum(axis=0), np.finfo(np.float64).tiny)
-        return bool(np.mean(noise / all_of_it) <= _MOST_NOISE)
+        values = np.empty((sample.shape[0], len(self.factor_)))
+        fill(self._values(), sample, values)
+        wide, narrow = values.copy(), np.empty(values.shape, np.float32)
+        Whitening(self.factor_, np.float64)(wide)
+        squares = np.square(wide).sum(axis=0)
+        for n_double in range(0, min(len(self.factor_), _MOST_DOUBLE + 1), _MOST_DOUBLE):
+            mixed = MixedWhitening(self.factor_, n_double)
+            mixed.begin(narrow, values.copy())
+            mixed.finish(narrow)
+            noise = np.square(narrow - wide).sum(axis=0)
+            whole = np.maximum(noise + squares, np.finfo(np.float64).tiny)
+            if np.mean(noise / whole) <= _MOST_NOISE:
+                return n_double
+        return len(self.factor_)
 
 
 class LandmarkMatrix(ComputedMatrix):
@@ -330,7 +340,7 @@ class LandmarkMatrix(ComputedMatrix):
         return self._values
 
     def _computed_values(self, start: int, stop: int) -> NDArray[np.float64]:
-        values, _ = self.nystrom._ready()
+        values, *_ = self.nystrom._ready()
         block = np.empty((stop - start, self.shape[1]))
         fill(values, self.rows[start:stop], block)
         return block

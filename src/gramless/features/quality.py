@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -112,11 +113,7 @@ def kernel_errors(
     >>> 3 < few.rms / many.rms < 5, many.sup < many.hoeffding
     (True, True)
     """
-    if n_seeds < 1 or n_rows < 2 or len(sizes) == 0:
-        raise InputError(
-            f"kernel_errors needs a size, a seed and two rows; got {len(sizes)} sizes, "
-            f"n_seeds={n_seeds!r} and n_rows={n_rows!r}."
-        )
+    _check(sizes, n_rows, n_seeds, failure)
     template = clone(feature_map)
     rows = check_rows(template, X, reset=True, min_rows=2)
     seed = seed_from(template.random_state)
@@ -134,9 +131,20 @@ def kernel_errors(
         ]
         columns, sup, mean, square, n_bytes, seconds = np.mean(runs, axis=0)
         drawn = bounds.at(template.resized(size), len(truth))
-        measured = (int(columns), len(truth), float(sup), float(mean), float(np.sqrt(square)))
+        measured = (round(columns), len(truth), float(sup), float(mean), float(np.sqrt(square)))
         found.append(KernelErrors(size, *measured, *drawn, int(n_bytes), float(seconds)))
     return found
+
+
+def _check(sizes: Sequence[int], n_rows: Any, n_seeds: Any, failure: float) -> None:
+    whole = isinstance(n_rows, Integral) and isinstance(n_seeds, Integral)
+    if not whole or n_seeds < 1 or n_rows < 2 or len(sizes) == 0:
+        raise InputError(
+            f"kernel_errors needs a size, a seed and two rows; got {len(sizes)} sizes, "
+            f"n_seeds={n_seeds!r} and n_rows={n_rows!r}."
+        )
+    if not 0.0 < failure < 1.0:
+        raise InputError(f"kernel_errors: failure must be between 0 and 1, got {failure!r}.")
 
 
 def _run(
@@ -184,6 +192,7 @@ def feature_bytes(matrix: FeatureMatrix) -> int:
     Parameters
     ----------
     matrix : FeatureMatrix
+        Of a feature map.
 
     Returns
     -------
@@ -195,12 +204,7 @@ def feature_bytes(matrix: FeatureMatrix) -> int:
     >>> feature_bytes(RandomBinning(n_grids=8).fit_matrix(np.eye(3))) < 24 + 16 * 9
     True
     """
-    if hasattr(matrix, "nbytes"):
-        return int(matrix.nbytes)
-    if hasattr(matrix, "diagonal_blocks"):
-        return sum(int(block.nbytes) for _, _, block in matrix.diagonal_blocks())
-    n_rows, n_columns = matrix.shape
-    return int(n_rows * n_columns * np.dtype(matrix.dtype).itemsize)  # type: ignore[attr-defined]
+    return int(matrix.nbytes)  # type: ignore[attr-defined]
 
 
 def doubling(first: int, last: int) -> list[int]:

@@ -70,6 +70,11 @@ class SizedMap(BaseEstimator, ABC):
         """How many columns there are, once fitted."""
 
     @property
+    def _row_numbers(self) -> int:
+        """How many numbers a row takes in the feature matrix, at most."""
+        return self._n_features_out
+
+    @property
     def size(self) -> int:
         """How many grids, frequencies' columns or landmarks there are to be."""
         return int(getattr(self, self.size_name))

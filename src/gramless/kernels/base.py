@@ -181,9 +181,9 @@ class Kernel(ABC):
         """Compute the Gram matrix of checked rows."""
         used = np.isfinite(widths)
         measured = used & ~categorical
-        gram = self._gram_at_unit_bandwidth(
-            rows[:, measured] / widths[measured], others[:, measured] / widths[measured]
-        )
+        # Indexing would lay columns out one after the other, and cdist is slow on those.
+        scaled = (np.compress(measured, part, axis=1) / widths[measured] for part in (rows, others))
+        gram = self._gram_at_unit_bandwidth(*scaled)
         for j in np.flatnonzero(used & categorical):
             unequal = rows[:, j, None] != others[:, j]
             gram *= np.where(unequal, self.profile(np.array(1.0 / widths[j])), 1.0)

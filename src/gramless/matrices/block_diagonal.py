@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
-from gramless.matrices.base import ColumnBlock, Vector, check_out, into, operand
+from gramless.matrices.base import ColumnBlock, Vector, check_out, into, operand, weights_of_rows
 
 Rows = NDArray[np.intp]
 Array = NDArray[Any]
@@ -68,6 +68,11 @@ class BlockDiagonalMatrix:
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
         return self._shape
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the blocks."""
+        return sum(int(array.nbytes) for _, array in self.parts)
 
     def diagonal_blocks(self) -> Iterator[tuple[Rows, slice, Array]]:
         """Yield the rows, the columns and the numbers (m, c) of each block."""
@@ -136,12 +141,11 @@ class BlockDiagonalMatrix:
 
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
-        ones = np.ones(self.shape[0]) if weights is None else weights
-        checked = operand(self, ones, self.shape[0], "weights")
+        of_rows = weights_of_rows(self, weights)
         result = np.empty(self.shape[1])
 
         def add_up(rows: Rows, columns: slice, block: Array) -> None:
-            result[columns] = (block**2).T @ checked[rows]
+            result[columns] = (block**2).T @ of_rows[rows]
 
         self._map(add_up)
         return result

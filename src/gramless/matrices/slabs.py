@@ -326,14 +326,20 @@ class SlabMatrix(ABC):
     def _waves(self, weights: NDArray[np.float64] | None) -> Iterator[NDArray[Any]]:
         """Yield several slabs at once, times the roots of their weights over the unit."""
         n_rows, n_columns = self.shape
+        roots = self._roots(weights)
         tall = _MOST_ROWS * max(1, _WAVE_NUMBERS // (_MOST_ROWS * max(1, n_columns)))
         room = np.empty((min(tall, n_rows), n_columns), self.dtype)
         for start, stop in row_blocks(n_rows, tall):
-            if weights is None:
+            if roots is None:
                 yield self.slab(start, stop, room)
             else:
-                roots = np.sqrt(weights[start:stop] / _unit(weights))
-                yield self._scaled(start, roots.astype(self.dtype), room[: stop - start])
+                yield self._scaled(start, roots[start:stop], room[: stop - start])
+
+    def _roots(self, weights: NDArray[np.float64] | None) -> NDArray[Any] | None:
+        """Return the roots of weights over the unit, or None where all of them are 1."""
+        if weights is None or (weights == _unit(weights)).all():
+            return None
+        return np.sqrt(weights / _unit(weights)).astype(self.dtype)
 
     def _scaled(self, start: int, factors: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
         """Return the rows from ``start`` on, each times its factor, in ``out``."""

@@ -62,7 +62,7 @@ class Costs:
         size, other = min(n_rows, n_columns), max(n_rows, n_columns)
         gram, one_pass = 0.0, 0.0
         for part in _parts(matrix):
-            share = part.shape[1] / n_columns
+            share = part.shape[1] / max(1, n_columns)
             itemsize = getattr(part, "dtype", np.dtype(float)).itemsize
             # Gram matrices of rows are always summed in double precision.
             gram += share / _GRAM_RATE[itemsize if n_columns <= n_rows else 8]

@@ -126,8 +126,9 @@ class PreparedCholesky:
             For another loss, penalty or matrix, or other row weights.
         """
         _require_ridge(problem)
-        same = np.allclose(problem.row_weights, self.row_weights, rtol=1e-9, atol=0.0)
-        if problem.matrix is not self.matrix or not same:
+        if problem.matrix is not self.matrix or not np.allclose(
+            problem.row_weights, self.row_weights, rtol=1e-9, atol=0.0
+        ):
             raise InputError(
                 "PreparedCholesky solves problems over the matrix and the row weights that it was "
                 "prepared for; prepare another for these."

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.matrices.base import Vector
 
@@ -85,6 +86,11 @@ def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
         a matrix with more on its diagonal, the first that works. Without any ridge, where
         the Gram matrix is singular or nearly, by its eigenvalues.
 
+    Raises
+    ------
+    InputError
+        If the Gram matrix is not finite.
+
     Notes
     -----
     n^3 / 3 operations and 8 n^2 bytes for each that is tried; for eigenvalues some 10 n^3
@@ -92,13 +98,18 @@ def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
     """
     rounding = len(ridge) * np.finfo(float).eps
     largest = float(gram.diagonal().max(initial=0.0))
+    if not np.isfinite(largest):
+        raise InputError(
+            "a Gram matrix has numbers that are not finite: there are features that are not, or "
+            "whose squares are not; rescale the rows, or look at the kernel."
+        )
     if not ridge.any():
         found = _cholesky(gram, ridge, _LEAST_PIVOT * largest)
         return SpectralFactor.of(gram) if found is None else found
     found, shift = None, 0.0
     while found is None:
         found = _cholesky(gram, ridge + shift, rounding * largest)
-        shift = max(_MORE * shift, _FIRST_SHIFT * largest)
+        shift = max(_MORE * shift, _FIRST_SHIFT * (largest or ridge.max()))
     return found
 
 
@@ -172,7 +183,7 @@ class BorderedFactor:
 
 def _solve_blocks(factors: list[tuple[slice, Factor]], right: Vector, n_jobs: int | None) -> Vector:
     solution = np.empty_like(right)
-    if right.shape[1] == 0:
+    if right.size == 0:
         return solution
 
     def solve(own: slice, factor: Factor) -> None:
