@@ -12,7 +12,7 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.files import replacing
-from gramless.cli.loading import load_predictor, read_for
+from gramless.cli.loading import is_streamed, load_predictor, read_for
 from gramless.cli.metrics import alike, class_metrics, regression_metrics
 from gramless.cli.options import AsJson, Debug, Jobs, ModelFile, PartOption, Target
 from gramless.cli.reading import labels_for, rows_for
@@ -133,6 +133,7 @@ def explain(
         _check_place(output, (model, data))
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
+            _check_kind(model, predictor)
             table = read_for(predictor, data, part)
             y, name = labels_for(predictor, table, target)
             X = rows_for(predictor, table, name)
@@ -152,6 +153,15 @@ def _check_place(output: Path, inputs: Sequence[Path]) -> None:
     same = output.exists() and any(p.exists() and output.samefile(p) for p in inputs)
     if output.is_dir() or same:
         raise InputError(f"-o {output} is a folder, the model or the data; name another file.")
+
+
+def _check_kind(path: Path, model: Any) -> None:
+    if is_streamed(model):
+        raise InputError(
+            f"{path} holds a {type(model).__name__}; explain tells of a search and of the inputs "
+            "that grids use, and this model has neither. gramless inspect --picture draws its run, "
+            "gramless evaluate tells its errors."
+        )
 
 
 def _write(path: Path, text: str) -> None:

@@ -142,7 +142,7 @@ def fit(
     }
     chosen, text = names(features, "--features"), names(categorical, "--categorical") or []
     with reporting(as_json, debug) as report:
-        _check_place(model, data)
+        check_model_place(model, data)
         with report.stage("read", f"reading {data}"):
             rows = training_rows(read_data(data, categorical=text), target, chosen, weight)
         kind, reason = decide_task(rows.y, task)
@@ -156,7 +156,7 @@ def fit(
         _tell(report, estimator, model, rows, f"{kind} ({reason})")
 
 
-def _check_place(model: Path, data: Path) -> None:
+def check_model_place(model: Path, data: Path) -> None:
     """Refuse before, not after, a long fit what could not be saved."""
     if not model.resolve().parent.is_dir():
         raise InputError(f"--model {model}: there is no folder {model.resolve().parent}; make it.")
@@ -173,7 +173,7 @@ def _estimator(
     features: Any = approximation
     if kernel is not None or size is not None:
         kind = map_class(approximation)
-        features = kind() if kernel is None else kind(_kernel(kernel))
+        features = kind() if kernel is None else kind(named_kernel(kernel))
         if size is None and features.size_name == "n_grids":
             size = LEAST_GRIDS
         features = features if size is None else features.resized(size)
@@ -181,7 +181,7 @@ def _estimator(
     return made(features, verbose=1, **options)
 
 
-def _kernel(text: str) -> Any:
+def named_kernel(text: str) -> Any:
     """Turn ``name`` or ``name:number`` into a kernel; the number is its first parameter."""
     from gramless.kernels import KERNELS, as_kernel, from_config
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramless.base.errors import InputError
-from gramless.cli.loading import read_for
+from gramless.cli.loading import is_streamed, read_for
 from gramless.cli.options import AsJson, Debug, ModelFile, PartOption
 from gramless.cli.reading import rows_for
 from gramless.cli.report import Report, facts, number, reporting, sized
+from gramless.cli.told import run_in_words, run_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 THREADS = (2, 8, 64)
 """Where the law of speed-up is told."""
+_TOGETHER = "--data and --picture need each other: rows, and where to draw."
 
 Data = Annotated[
     Path | None,
@@ -30,7 +32,8 @@ Picture = Annotated[
     typer.Option(
         "--picture",
         metavar="OUT.png|svg|pdf",
-        help="Draw the bins of --data and the kernel that they imply.",
+        help="Draw the bins of --data and the kernel that they imply; or, without --data, the run "
+        "of a model that gramless stream wrote.",
         show_default=False,
     ),
 ]
@@ -49,10 +52,11 @@ def inspect(
     The class, the parameters, what was chosen, and what the bins say about
     learning: nu, kappa, the law of parallel speed-up and an estimate of the
     error by Theorem 1 of the 2016 paper. --data and --picture together draw
-    some 200 rows.
+    some 200 rows. Of a streamed model, or a checkpoint: how its run went, which
+    --picture draws.
     """
-    if (data is None) != (picture is None):
-        raise typer.BadParameter("--data and --picture need each other: rows, and where to draw.")
+    if data is not None and picture is None:
+        raise typer.BadParameter(_TOGETHER)
     with reporting(as_json, debug) as report:
         from gramless.estimators.persistence import describe, load
 
@@ -64,6 +68,11 @@ def inspect(
             "written by": f"gramless {found['gramless_version']}, format {found['format']}",
             "size": sized(found["bytes"]),
         }
+        if is_streamed(loaded):
+            _tell_run(report, loaded, found, head, data, picture)
+            return
+        if picture is not None and data is None:
+            raise typer.BadParameter(_TOGETHER)
         told = head | _fitted(found["fitted"])
         diagnostics = _diagnostics(loaded)
         if diagnostics is not None:
@@ -74,6 +83,39 @@ def inspect(
             told["picture"] = _draw(report, model, loaded, data, part, picture)
             found["picture"] = picture
         report.result(found, facts(told | _params(found["params"])))
+
+
+def _tell_run(
+    report: Report,
+    model: Any,
+    found: dict[str, Any],
+    head: dict[str, Any],
+    data: Path | None,
+    picture: Path | None,
+) -> None:
+    if data is not None:
+        raise InputError(f"--data {data}: a {type(model).__name__} has no bins; leave it out.")
+    lists = {"names": "feature_names_in_", "classes": "classes_"}
+    brief = {name: _brief(_listed(model, attribute)) for name, attribute in lists.items()}
+    told = head | run_in_words(model) | brief
+    found["run"] = run_of(model)
+    if hasattr(model, "run_"):
+        told["checkpoint"] = "gramless stream --checkpoint goes on from this file"
+    if picture is not None:
+        from gramless.features.pictures import check_picture, write_picture
+
+        check_picture(picture)
+        from gramless.cli.run_picture import draw_run
+
+        with report.stage("draw", "drawing"):
+            write_picture(draw_run(model), picture)
+        told["picture"] = found["picture"] = picture
+    report.result(found, facts(told | _params(found["params"])))
+
+
+def _listed(model: Any, attribute: str) -> list[Any] | None:
+    found = getattr(model, attribute, None)
+    return None if found is None else found.tolist()
 
 
 def _diagnostics(model: Any) -> Diagnostics | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ def load_predictor(path: Path, n_jobs: int | None) -> Any:
 
     Returns
     -------
-    KernelClassifier or KernelRegressor
+    KernelClassifier, KernelRegressor, DoublyStochasticClassifier or DoublyStochasticRegressor
 
     Raises
     ------
@@ -35,9 +36,21 @@ def load_predictor(path: Path, n_jobs: int | None) -> Any:
     model = load(path)
     if not hasattr(model, "predict"):
         raise InputError(f"{path} holds a {type(model).__name__}, which predicts nothing.")
+    if is_streamed(model):
+        # Columns are matched by name before; scikit-learn would warn of arrays without names.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
     if n_jobs is not None:
-        model.n_jobs = model.features_.n_jobs = n_jobs
+        model.n_jobs = n_jobs
+        if not is_streamed(model):
+            model.features_.n_jobs = n_jobs
     return model
+
+
+def is_streamed(model: Any) -> bool:
+    """Tell whether a model has learned from a stream, and so has no grids and no search."""
+    from gramless.estimators.streamed import StreamedMachine
+
+    return isinstance(model, StreamedMachine)
 
 
 def read_for(model: Any, path: Path, part: str) -> Table:
@@ -45,7 +58,7 @@ def read_for(model: Any, path: Path, part: str) -> Table:
 
     Parameters
     ----------
-    model : KernelClassifier or KernelRegressor
+    model : what :func:`load_predictor` returned
     path : Path
     part : {"auto", "train", "test"}
 
@@ -53,6 +66,6 @@ def read_for(model: Any, path: Path, part: str) -> Table:
     -------
     Table
     """
-    if model.encoder_ is None:
+    if is_streamed(model) or model.encoder_ is None:
         return read_data(path, part=part, n_features=model.n_features_in_)
     return read_data(path, part=part, categorical=model.encoder_.categorical)

@@ -15,6 +15,7 @@ from gramless.cli.explain import explain
 from gramless.cli.fit import fit
 from gramless.cli.inspect import inspect
 from gramless.cli.predict import predict
+from gramless.cli.stream import stream
 
 app = typer.Typer(
     name="gramless",
@@ -24,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (demo, fit, predict, evaluate, inspect, explain, compare, datasets):
+for _verb in (demo, fit, stream, predict, evaluate, inspect, explain, compare, datasets):
     app.command()(_verb)
 
 

@@ -19,7 +19,8 @@ DataFile = Annotated[
     ),
 ]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file that fit wrote.", show_default=False)
+    Path,
+    typer.Argument(metavar="MODEL", help="A file that fit or stream wrote.", show_default=False),
 ]
 Target = Annotated[
     str | None,

@@ -276,7 +276,7 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
 
     Parameters
     ----------
-    model : KernelClassifier or KernelRegressor
+    model : KernelClassifier, KernelRegressor or a streamed one
     table : Table
         With the columns that the model was fitted to, by name, in any order
         and among others; a model fitted without names takes all columns.
@@ -290,12 +290,12 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
     Raises
     ------
     InputError
-        If columns are missing.
+        If columns are missing, or hold what the model does not take.
     """
     from gramless.datasets import Table
 
-    if model.encoder_ is not None:
-        wanted = model.encoder_.names
+    wanted = input_names(model)
+    if wanted:
         have = set(table.names) if table.names is not None else None
         missing = [name for name in wanted if have is not None and name not in have]
         if missing:
@@ -303,6 +303,8 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
                 f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the "
                 f"model was fitted to: {', '.join(missing[:10])}."
             )
+        if _encoder(model) is None:
+            return _complete(table, table.select(wanted))
         return Table({name: table.column(name) for name in wanted}, source=table.source)
     names = table.names
     if target is not None and names is not None and target in names:
@@ -315,6 +317,39 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
             f"{table.source} has {X.shape[1]} input columns{_text_among(X)}; the model was fitted "
             f"to {model.n_features_in_} columns of numbers without names. Give these alone."
         )
+    return X if hasattr(model, "encoder_") else _complete(table, X)
+
+
+def input_names(model: Any) -> Sequence[str]:
+    """Return the names of the columns that a model was fitted to, none if they had none."""
+    encoder = _encoder(model)
+    names = getattr(model, "feature_names_in_", ()) if encoder is None else encoder.names
+    return tuple(names)
+
+
+def _encoder(model: Any) -> Any:
+    """Return what encodes columns; a streamed model takes numbers as they are."""
+    return getattr(model, "encoder_", None)
+
+
+def _complete(table: Table, X: Any) -> Any:
+    """Return columns if all of them hold numbers, and none is missing."""
+    import numpy as np
+    from scipy import sparse
+
+    from gramless.datasets import Table
+
+    if isinstance(X, Table):
+        raise InputError(
+            f"{table.source}: column {X.categorical[0]!r} holds text, but the model was fitted to "
+            "numbers."
+        )
+    rows = X.data if sparse.issparse(X) else X
+    if np.isnan(rows).any():
+        raise InputError(
+            f"{table.source}: numbers are missing, and a streamed model does not fill gaps; fill "
+            "them, or drop such rows."
+        )
     return X
 
 
@@ -324,7 +359,7 @@ def _text_among(X: Any) -> str:
 
 def labels_for(model: Any, table: Any, target: str | None) -> tuple[Any, str | None]:
     """Return the labels, and the name of their column if they are one."""
-    inputs = model.encoder_.names if model.encoder_ is not None else ()
+    inputs = input_names(model)
     if table.names is None:
         _, y, _ = table.split_target(target)
         name = None

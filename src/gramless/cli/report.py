@@ -47,13 +47,19 @@ class Report:
 
         Yields a function that shows a line about how far it is.
         """
-        started = time.perf_counter()
-        try:
+        with self.timed(name):
             if self.err.is_terminal:
                 with self.err.status(f"{text} ...") as status:
                     yield lambda line: status.update(f"{text}: {line}")
             else:
                 yield lambda line: None
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Time a stage that shows itself."""
+        started = time.perf_counter()
+        try:
+            yield
         finally:
             self.seconds[name] = time.perf_counter() - started
 

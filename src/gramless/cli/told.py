@@ -1,4 +1,4 @@
-"""What a model chose, in words."""
+"""What a model chose, and how its run went, in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from typing import Any
 from gramless.cli.report import number
 
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
+_STRATEGIES = {"checking": "checking (CDSG)", "uniform": "uniform (UDSG)", "grow": "grow (DSG)"}
+_ENDS = {
+    "patience": "settled: the loss on held-back rows hardly falls any more",
+    "max_steps": "all steps taken",
+    "time": "the time was up",
+    "stopped": "interrupted",
+    "diverged": "diverged: steps led to numbers beyond all bounds",
+    "running": "in the middle of a run",
+    "partial": "by partial_fit, batch by batch",
+    "ended": "the stream had no more rows",
+}
 
 
 def bandwidth_of(model: Any) -> str:
@@ -33,3 +44,74 @@ def features_of(model: Any) -> str:
     if not hasattr(features, "n_bins_"):
         return f"{type(features).__name__}, {n_columns:,} columns"
     return f"{len(features.n_bins_):,} {_KINDS[model.settings_.grids]}, {n_columns:,} bins"
+
+
+def run_of(model: Any) -> dict[str, Any]:
+    """Return what the run of a streamed model was and came to, as plain data.
+
+    Parameters
+    ----------
+    model : DoublyStochasticClassifier or DoublyStochasticRegressor
+        ``steps`` and ``blocks`` are those of the run, ``kept_*`` those of its best function.
+        ``held_back_error`` is the share of wrong classes, or the root mean squared error in
+        standard deviations of the target.
+    """
+    import numpy as np
+
+    judged, history = model.evaluations_, model.history_
+    best = int(np.argmin(judged["loss"])) if judged else None
+    kept = len(model.weights_) // (2 * model.block_size_)
+    projection = model.preparation_.projection
+    return {
+        "strategy": _name_of(model.strategy),
+        "kernel": model.kernel_.name,
+        "inputs": model.n_features_in_,
+        "components": None if projection is None else projection.components.shape[1],
+        "bandwidth": model.reason_,
+        "loss": model.loss_.name,
+        "alpha": model.alpha_,
+        "batch_rows": model.batch_rows_,
+        "status": model.status_,
+        "steps": model.n_iter_,
+        "blocks": int(history["n_blocks"][-1]) if history else 0,
+        "kept_steps": model.n_iter_ if best is None else int(judged["iteration"][best]),
+        "kept_blocks": kept,
+        "frequencies": kept * model.block_size_,
+        "held_back_loss": None if best is None else float(judged["loss"][best]),
+        "held_back_error": None if best is None else float(judged["error"][best]),
+    }
+
+
+def run_in_words(model: Any) -> dict[str, str | None]:
+    """Return the same for people."""
+    run = run_of(model)
+    components = run["components"]
+    best = "" if run["kept_steps"] == run["steps"] else f"; the best after {run['kept_steps']:,}"
+    loss, error = run["held_back_loss"], run["held_back_error"]
+    return {
+        "strategy": run["strategy"],
+        "kernel": run["kernel"],
+        "inputs": f"{run['inputs']:,}"
+        + ("" if components is None else f", as {components:,} principal components"),
+        "bandwidth": run["bandwidth"],
+        "loss": run["loss"],
+        "alpha": number(run["alpha"]),
+        "status": _ENDS[run["status"]],
+        "steps": f"{run['steps']:,} with {run['batch_rows']:,} rows each{best}",
+        "blocks": f"{run['kept_blocks']:,} of {model.block_size_:,} frequencies each, "
+        f"{run['frequencies']:,} in all",
+        "held back": None if loss is None else f"loss {number(loss)}, {error_of(model, error)}",
+    }
+
+
+def error_of(model: Any, error: float) -> str:
+    """Return an error on held-back rows of a streamed model in words."""
+    if hasattr(model, "classes_"):
+        return f"{error:.2%} wrong"
+    return f"RMSE {number(error)} standard deviations of the target"
+
+
+def _name_of(strategy: Any) -> str:
+    if isinstance(strategy, str):
+        return _STRATEGIES[strategy]
+    return f"{_STRATEGIES[type(strategy).__name__.lower()]}, {strategy}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 import zlib
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError
-from gramless.streaming.sources import RowSource
+from gramless.streaming.sources import IteratorSource, RowSource
 
 _FREE = frozenset(
     ("n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds")
@@ -54,9 +53,12 @@ class Checkpoint:
         earlier = load(self.path)
         if type(earlier) is not type(model) or not hasattr(earlier, "run_"):
             raise self._other("is no checkpoint of this class")
-        mine, its = (pack(one, fitted=False)[0]["params"] for one in (model, earlier))
-        for name in mine.keys() - _FREE:
-            if mine[name] != its[name]:
+        (mine, own), (its, others) = (pack(one, fitted=False) for one in (model, earlier))
+        for name in sorted(mine["params"].keys() - _FREE):
+            same = mine["params"][name] == its["params"][name]
+            for tensor in (one for one in own if one.split(".")[0] == name):
+                same = same and np.array_equal(own[tensor], others[tensor])
+            if not same:
                 raise self._other(f"is of a run with another {name}")
         return earlier
 
@@ -73,8 +75,9 @@ class Checkpoint:
         """Put a model and the state of its run in the place of the file, whole or not at all."""
         from gramless.estimators.persistence import save
 
-        kept = copy.copy(model)
-        kept.run_ = run
+        # Not copy.copy, which would also copy the state of the run.
+        kept = object.__new__(type(model))
+        vars(kept).update(vars(model), run_=run)
         save(kept, self.path)
         self._written = time.perf_counter()
 
@@ -86,7 +89,10 @@ class Checkpoint:
 
 def fingerprint(source: RowSource) -> dict[str, int]:
     """Return numbers that tell one stream of rows from another: sizes, and a look at some rows."""
-    X, y = source.read(0, _ROWS_LOOKED_AT)
+    X, y = source.held_out()
+    if not len(y) and not isinstance(source, IteratorSource):
+        # An iterator goes forwards only: its first rows are for the first step.
+        X, y = source.read(0, _ROWS_LOOKED_AT)
     values = X.data if sp.issparse(X) else X
     seen = zlib.crc32(np.ascontiguousarray(values).tobytes())
     labels = np.asarray(y)

@@ -8,20 +8,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from gramless.base.memory import memory_budget
 from gramless.estimators.inputs import RowInputs
 from gramless.features.binning_map import BinningMap
 from gramless.features.gaps import GapFiller
 from gramless.features.scaling import SCALINGS, Scaler
 from gramless.features.sized import SizedMap
 from gramless.features.table import TableEncoder
-from gramless.kernels import Windowed
+from gramless.kernels import Windowed, as_spectral_kernel
+from gramless.losses import Multinomial
+from gramless.streaming.preparation import Preparation
+from gramless.streaming.schedules import InverseTime
+from gramless.streaming.summary import Projection
 from gramless.tuning.posterior import Posterior
 
 if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
+    from gramless.estimators.streamed import StreamedMachine
 
 _MAX_BINS = 2**31 - 2
 _MOST_SCALE = 1e3
+_SEEDS = 2**64
+_FREQUENCY_BYTES = 24
+"""Of a number of a frequency while it is drawn, about."""
+_JUDGED = ("iteration", "n_blocks", "loss", "error")
 
 
 def require(condition: bool, complaint: str) -> None:
@@ -148,6 +158,131 @@ def check_machine(model: KernelMachine) -> None:
         _check_posterior(state["posterior_"], n_columns, n_outputs)
 
 
+def check_streamed(model: StreamedMachine) -> None:
+    """Check that the parts of a fitted doubly stochastic estimator fit each other.
+
+    Parameters
+    ----------
+    model : StreamedMachine
+
+    Raises
+    ------
+    ValueError
+        With what does not fit.
+    """
+    state = vars(model)
+    n_inputs = _check_preparation(state.get("preparation_"), state.get("n_features_in_"))
+    _check_names(state.get("feature_names_in_"), state["n_features_in_"])
+    block_columns = 2 * _check_blocks(state, n_inputs)
+    n_outputs = _check_function(state, "weights_", "constant_", block_columns)
+    losses = {type(loss) for loss in type(model)._losses.values()}
+    if is_classifier(model):
+        _check_classes(state.get("classes_"), 2 if n_outputs == 1 else n_outputs)
+        losses |= {Multinomial} if n_outputs > 2 else set()
+    else:
+        _check_scales(state, n_outputs)
+    require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
+    require(isinstance(state.get("schedule_"), InverseTime), "schedule_ is no schedule")
+    for name, least in (("alpha_", 0.0), ("variance_", 0.0), ("batch_rows_", 1), ("n_iter_", 1)):
+        _number(state.get(name), name, type(least))
+        require(least <= state[name] < np.inf, f"{name} is out of range")
+    for name in ("status_", "reason_"):
+        require(isinstance(state.get(name), str), f"{name} is no text")
+    _check_records(state.get("history_"), "history_", ("iteration",), state["n_iter_"])
+    _check_records(state.get("evaluations_"), "evaluations_", _JUDGED, None)
+    if "run_" in state:
+        _check_run(state["run_"], block_columns, n_outputs, state["n_iter_"])
+
+
+def _check_preparation(preparation: Any, n_features: Any) -> int:
+    """Return the number of inputs of the kernel."""
+    require(isinstance(preparation, Preparation), "preparation_ is none that gramless writes")
+    fields, projection = vars(preparation), preparation.projection
+    units = _array(fields, "units", np.float64, None)
+    require(units.ndim == 1 and units.size > 0 and bool((units > 0).all()), "units are wrong")
+    _finite(fields, "center", np.float64, units.shape)
+    _number(n_features, "n_features_in_", int)
+    if projection is None:
+        require(n_features == len(units), "n_features_in_ is not that of preparation_")
+    else:
+        require(isinstance(projection, Projection), "projection is none that gramless writes")
+        require(0 < n_features <= len(projection.mean), "n_features_in_ does not fit projection")
+        _finite(vars(projection), "mean", np.float64, (n_features,))
+        _finite(vars(projection), "components", np.float64, (n_features, len(units)))
+    return len(units)
+
+
+def _check_blocks(state: Mapping[str, Any], n_inputs: int) -> int:
+    """Return the frequencies of a block."""
+    as_spectral_kernel(state["kernel_"])
+    _number(state.get("seed_"), "seed_", int)
+    require(0 <= state["seed_"] < _SEEDS, "seed_ is out of range")
+    size: Any = state.get("block_size_")
+    _number(size, "block_size_", int)
+    fits = size > 0 and _FREQUENCY_BYTES * size * n_inputs <= memory_budget()
+    require(fits, "block_size_ is not positive, or a block takes more memory than there is")
+    return int(size)
+
+
+def _check_function(state: Mapping[str, Any], weights: str, constant: str, columns: int) -> int:
+    """Return the number of outputs of weights of whole blocks and a constant."""
+    array = _finite(state, weights, np.float32, None)
+    fits = array.ndim == 2 and array.size > 0 and len(array) % columns == 0
+    require(fits, f"{weights} does not fit block_size_")
+    _finite(state, constant, np.float64, array.shape[1:])
+    return int(array.shape[1])
+
+
+def _check_scales(state: Mapping[str, Any], n_outputs: int) -> None:
+    _finite(state, "target_mean_", np.float64, (n_outputs,))
+    scale = _finite(state, "target_scale_", np.float64, (n_outputs,))
+    require(bool((scale > 0).all()), "target_scale_ is not positive")
+    require(isinstance(state.get("one_output_"), bool), "one_output_ is neither true nor false")
+    require(n_outputs == 1 or not state["one_output_"], "one_output_ does not fit")
+
+
+def _check_records(records: Any, what: str, names: tuple[str, ...], length: int | None) -> None:
+    """Check arrays of numbers of one length, some of which must be there unless all are empty."""
+    require(isinstance(records, dict), f"{what} is no record")
+    for name in records:
+        array = records[name]
+        fits = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "if"
+        require(fits, f"{what} holds something else than numbers")
+        length = len(array) if length is None else length
+        require(len(array) == length, f"{what} has columns of several lengths")
+    require(not records or records.keys() >= set(names), f"{what} lacks a column")
+    require(bool(records) or not length, f"{what} is empty")
+
+
+def _check_run(run: Any, columns: int, n_outputs: int, n_steps: int) -> None:
+    """Check the state of a run that goes on."""
+    require(isinstance(run, dict) and isinstance(run.get("expansion"), dict), "run_ is no run")
+    require(run.get("iteration") == n_steps, "run_ has another number of steps")
+    _number(run.get("seconds"), "seconds", float)
+    require(0.0 <= run["seconds"] < np.inf, "seconds are out of range")
+    if run.get("best") is not None:
+        require(isinstance(run["best"], dict), "best is no function")
+        found = _check_function(run["best"], "weights", "constant", columns)
+        require(found == n_outputs, "best has another number of outputs")
+        _number(run["best"].get("iteration"), "iteration", int)
+    f = run["expansion"]
+    n_columns = len(_array(f, "weights", np.float32, None))
+    require(n_columns % columns == 0, "the run's weights do not fit block_size_")
+    for name in ("weights", "averaged"):
+        _finite(f, name, np.float32, (n_columns, n_outputs))
+    _finite(f, "sums", np.float64, (n_columns // columns, n_outputs))
+    seen = _finite(f, "seen", np.float64, (n_columns // columns, 2))
+    for name in ("offset", "intercept", "averaged_constant"):
+        _finite(f, name, np.float64, (n_outputs,))
+    for name in ("scale", "squared_norm", "left", "mean"):
+        _number(f.get(name), name, float)
+        require(bool(np.isfinite(f[name])), f"{name} is not finite")
+    positive = f["scale"] != 0 and f["left"] > 0 and bool((seen[:, 0] > 0).all())
+    require(positive, "the run's scale or average is 0")
+    _number(f.get("n_averaged"), "n_averaged", int)
+    require(f["n_averaged"] == n_steps, "the run has averaged another number of steps")
+
+
 def _check_features(features: Any) -> tuple[int, int]:
     """Return the number of columns of a feature map, and of the inputs that it takes."""
     require(isinstance(features, (BinningMap, SizedMap)), "features_ is no feature map")
@@ -248,6 +383,12 @@ def _array(state: Mapping[str, Any], name: str, dtype: Any, shape: tuple[int, ..
     fits = isinstance(array, np.ndarray) and array.dtype == dtype
     require(fits, f"{name} is no array of {np.dtype(dtype)}")
     require(shape is None or array.shape == shape, f"{name} has a wrong shape")
+    return array
+
+
+def _finite(state: Mapping[str, Any], name: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
+    array = _array(state, name, dtype, shape)
+    require(bool(np.isfinite(array).all()), f"{name} is not finite")
     return array
 
 

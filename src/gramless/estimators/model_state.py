@@ -24,6 +24,7 @@ from gramless.estimators.model_checks import (
     check_grids,
     check_machine,
     check_smooth,
+    check_streamed,
     require,
 )
 from gramless.estimators.regressor import KernelRegressor
@@ -264,6 +265,8 @@ class _Unpacker:
             setattr(model, name, value)
         if isinstance(model, KernelMachine):
             check_machine(model)
+        if isinstance(model, StreamedMachine):
+            check_streamed(model)
 
     def value(self, value: Any) -> Any:
         if isinstance(value, list):

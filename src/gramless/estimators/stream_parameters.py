@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.estimators.parameters import check_number, check_switch, is_auto
+from gramless.base.threads import thread_count
+from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
+from gramless.kernels import as_spectral_kernel
 from gramless.losses import Loss
 from gramless.streaming.choosing import first_step, loss_curvature
-from gramless.streaming.doubly_stochastic import FreeIntercept, Intercept, NoIntercept
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
+from gramless.streaming.updates import FreeIntercept, NewtonStep, NoIntercept, Update
 
 STRATEGIES: dict[str, Strategy] = {"checking": Checking(), "uniform": Uniform(), "grow": Grow()}
 """CDSG, UDSG and DSG."""
@@ -23,6 +27,88 @@ _THETA_ALPHA = 1.5
 _ALPHA_ROWS = 0.1
 """alpha times rows, by default."""
 _UNKNOWN_ROWS = 1_000_000
+_MOST_HELD_OUT, _HELD_OUT_SHARE = 4096, 0.1
+_FEWEST_TO_HOLD_OUT = 200
+_MOST_NEWTON_COLUMNS = 2048
+
+
+def check_parameters(owner: Any, losses: Mapping[str, Loss]) -> None:
+    """Refuse what can be seen to be wrong before any row is read.
+
+    Parameters
+    ----------
+    owner : estimator
+    losses : mapping of str to Loss
+        Those that it knows.
+
+    Raises
+    ------
+    InputError, KernelError
+        Naming the parameter.
+    """
+    as_spectral_kernel(owner.kernel)
+    given_loss(owner, losses)
+    given_strategy(owner)
+    given_scalings(owner)
+    given_alpha(owner, None)
+    given_patience(owner)
+    if not isinstance(owner.schedule, InverseTime) and not is_auto(owner.schedule):
+        raise _unknown(owner, "schedule", ("auto",), " or an InverseTime")
+    for name in ("block_size", "batch_size", "max_steps"):
+        check_count(owner, name)
+    check_count(owner, "cache_bytes", low=0)
+    if owner.n_components is not None:
+        check_count(owner, "n_components")
+    for name in ("fit_intercept", "average"):
+        check_switch(owner, name)
+    _check_update(owner)
+    check_number(owner, "tol", high=1.0)
+    check_number(owner, "checkpoint_seconds")
+    if owner.time_budget is not None:
+        check_number(owner, "time_budget")
+    thread_count(owner.n_jobs)
+    _check_places(owner)
+
+
+def _check_update(owner: Any) -> None:
+    if owner.update not in ("auto", "newton", "gradient"):
+        raise _unknown(owner, "update", ("auto", "newton", "gradient"))
+    if owner.update == "newton" and not owner.fit_intercept:
+        raise InputError(
+            f"{type(owner).__name__}: update='newton' needs fit_intercept=True; or use "
+            f"update='gradient'."
+        )
+
+
+def _check_places(owner: Any) -> None:
+    if not isinstance(owner.device, str):
+        raise InputError(
+            f"{type(owner).__name__}: device must be 'cpu' or text that names a device of PyTorch; "
+            f"got {owner.device!r}."
+        )
+    if owner.checkpoint is None:
+        return
+    if not isinstance(owner.checkpoint, str | os.PathLike):
+        raise InputError(
+            f"{type(owner).__name__}: checkpoint must name a file; got {owner.checkpoint!r}."
+        )
+    if not Path(owner.checkpoint).absolute().parent.is_dir():
+        raise InputError(
+            f"{type(owner).__name__}: checkpoint {str(owner.checkpoint)!r} is in a folder that "
+            f"does not exist; make it, or name another file."
+        )
+
+
+def given_patience(owner: Any) -> int | None:
+    """Return the evaluations without progress that end a run, None for no end."""
+    return None if owner.patience is None else check_count(owner, "patience")
+
+
+def rows_to_hold_out(owner: Any, n_rows: int) -> int:
+    """Return how many rows of a table judge the run: none where that is not wanted, or few."""
+    if given_patience(owner) is None or n_rows < _FEWEST_TO_HOLD_OUT:
+        return 0
+    return min(_MOST_HELD_OUT, int(_HELD_OUT_SHARE * n_rows))
 
 
 def given_strategy(owner: Any) -> Strategy:
@@ -76,11 +162,15 @@ def given_alpha(owner: Any, n_rows: int | None) -> float:
     return check_number(owner, "alpha", low=float(np.finfo(np.float64).tiny))
 
 
-def given_intercept(owner: Any, n_outputs: int) -> Intercept:
-    """Return how the constant is learned; the owner knows its loss."""
-    if not check_switch(owner, "fit_intercept"):
+def given_update(owner: Any, n_outputs: int) -> Update:
+    """Return what steps do to their block; the owner knows its loss and schedule."""
+    if not owner.fit_intercept:
         return NoIntercept()
-    return FreeIntercept(1.0 / loss_curvature(owner.loss_, n_outputs))
+    curvature = loss_curvature(owner.loss_, n_outputs)
+    few = 2 * owner.block_size_ <= _MOST_NEWTON_COLUMNS
+    if owner.update == "newton" or (owner.update == "auto" and few):
+        return NewtonStep(curvature, owner.schedule_.step(1), 1.0 / owner.batch_rows_)
+    return FreeIntercept(1.0 / curvature)
 
 
 def given_schedule(owner: Any, curvature: float, n_outputs: int) -> InverseTime:
@@ -93,16 +183,9 @@ def given_schedule(owner: Any, curvature: float, n_outputs: int) -> InverseTime:
     curvature : float
         The kernel's largest eigenvalue over the rows.
     n_outputs : int
-
-    Raises
-    ------
-    InputError
-        If the schedule is none.
     """
     if isinstance(owner.schedule, InverseTime):
         return owner.schedule
-    if not is_auto(owner.schedule):
-        raise _unknown(owner, "schedule", ("auto",), " or an InverseTime")
     sizes = (owner.block_size_, owner.batch_rows_)
     first = first_step(owner.loss_, n_outputs, curvature, *sizes)
     theta = _THETA_ALPHA / owner.alpha_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,30 +14,38 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramless.base.deadline import Deadline
-from gramless.base.random import RandomState, seed_from
+from gramless.base.errors import InputError
+from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.threads import row_blocks
 from gramless.estimators.checkpoints import Checkpoint, fingerprint
 from gramless.estimators.parameters import check_count, check_number, check_switch
 from gramless.estimators.stream_parameters import (
+    check_parameters,
     given_alpha,
-    given_intercept,
+    given_patience,
     given_scalings,
     given_schedule,
-    given_strategy,
+    rows_to_hold_out,
+)
+from gramless.estimators.stream_run import (
+    check_source,
+    first_function,
+    first_pass,
+    products_of,
+    projection_of,
+    tell_diverged,
 )
 from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_rows
 from gramless.kernels import KernelLike, as_spectral_kernel
 from gramless.losses import Loss
-from gramless.streaming.blocks import FrequencyBlocks
 from gramless.streaming.choosing import block_variance, largest_curvature
-from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.preparation import Preparation, prepare
-from gramless.streaming.products import BlockProducts, CpuProducts
+from gramless.streaming.doubly_stochastic import Step
+from gramless.streaming.preparation import prepare
+from gramless.streaming.products import BlockProducts
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.sources import ArraySource, RowSource
 from gramless.streaming.strategies import Strategy
-from gramless.streaming.summary import Projection, Summary, summarise
+from gramless.streaming.summary import Summary, summarise
 from gramless.streaming.training import (
     Encoded,
     Evaluation,
@@ -51,8 +60,8 @@ Callback = Callable[[Step, Evaluation | None], Any]
 
 _SAMPLE_ROWS = 2000
 _CURVATURE_ROWS, _VARIANCE_ROWS = 1000, 400
-_MOST_HELD_OUT, _HELD_OUT_SHARE = 4096, 0.1
-_FEWEST_TO_HOLD_OUT = 200
+_RUN = frozenset(("_training", "_run", "run_"))
+"""Where a run is kept: in the model itself, in a copy of it, in one from a checkpoint."""
 _PREDICT_ROWS = 4096
 
 
@@ -69,6 +78,7 @@ class StreamedMachine(BaseEstimator, ABC):
         strategy: str | Strategy = "checking",
         bandwidth: float | ArrayLike | str = "auto",
         alpha: float | str = "auto",
+        update: str = "auto",
         schedule: str | InverseTime = "auto",
         block_size: int = 256,
         batch_size: int = 4096,
@@ -93,6 +103,7 @@ class StreamedMachine(BaseEstimator, ABC):
         self.strategy = strategy
         self.bandwidth = bandwidth
         self.alpha = alpha
+        self.update = update
         self.schedule = schedule
         self.block_size = block_size
         self.batch_size = batch_size
@@ -134,7 +145,8 @@ class StreamedMachine(BaseEstimator, ABC):
         """
         rows, targets = self._checked(X, y, reset=True)
         earlier, seed = self._earlier()
-        source = ArraySource(rows, targets, seed=seed, n_held_out=self._n_held_out(len(targets)))
+        n_held_out = rows_to_hold_out(self, len(targets))
+        source = ArraySource(rows, targets, seed=seed, n_held_out=n_held_out)
         return self._fit_source(source, seed, earlier, None, callback)
 
     def fit_stream(
@@ -159,15 +171,26 @@ class StreamedMachine(BaseEstimator, ABC):
         Returns
         -------
         The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`, naming rows of the stream.
         """
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        check_source(self, source)
+        self.__dict__.pop("feature_names_in_", None)
+        names = getattr(source, "names", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_features_in_ = int(source.n_features)
         earlier, seed = self._earlier()
         return self._fit_source(source, seed, earlier, classes, callback)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Any:
-        """Take a step with each batch of some rows; the first rows decide the kernel's scale.
+        """Take a step with each batch of some rows.
+
+        The rows of the first call decide the kernel's scale and the length of steps: give some
+        hundreds of them, and no fewer a call later on.
 
         Parameters
         ----------
@@ -181,13 +204,22 @@ class StreamedMachine(BaseEstimator, ABC):
         The estimator itself.
         """
         begun = hasattr(self, "weights_")
+        if begun and not _RUN & vars(self).keys():
+            raise InputError(
+                f"{type(self).__name__}: this model is from a file without the state of its run; "
+                f"fit anew, with checkpoint= for a file that has it."
+            )
+        check_parameters(self, self._losses)
         rows, targets = self._checked(X, y, reset=not begun)
         source = ArraySource(rows, targets, seed=0, shuffle=False)
+        most = check_count(self, "batch_size")
         if not begun:
-            self._begin(source.chunks(), None, seed_from(self.random_state), classes)
-        training = self._training_of(source, judged=False)
-        for a, b in row_blocks(source.n_rows, check_count(self, "batch_size")):
-            training.take(*training.source.read(a, b))
+            batch = min(most, source.n_rows)
+            self._begin(source.chunks(), None, batch, seed_from(self.random_state), classes)
+        training = self._training_now()
+        encoded = Encoded(source, self.preparation_.project, self._encode)
+        for a, b in row_blocks(source.n_rows, most):
+            training.take(*encoded.read(a, b))
         self._settle(training, "partial")
         return self
 
@@ -203,15 +235,15 @@ class StreamedMachine(BaseEstimator, ABC):
         self._forget()
         rows = fingerprint(source)
         if earlier is None:
-            chunks = source.chunks() if source.n_rows else [source.held_out()]
-            self._begin(chunks, source.n_rows, seed, classes)
+            batch = min(check_count(self, "batch_size"), source.n_rows or sys.maxsize)
+            self._begin(first_pass(self, source), source.n_rows, batch, seed, classes)
         else:
             self._checkpoint().check_rows(earlier, rows)
             for name in [name for name in vars(earlier) if name.endswith("_")]:
                 setattr(self, name, getattr(earlier, name))
-        training = self._training_of(source, judged=True)
+        training = self._training_now()
         tol = check_number(self, "tol", high=1.0)
-        limits = Limits(check_count(self, "max_steps"), self._patience(), tol, deadline)
+        limits = Limits(check_count(self, "max_steps"), given_patience(self), tol, deadline)
         checkpoint = self._checkpoint() if self.checkpoint is not None else None
 
         def after(step: Step, evaluation: Evaluation | None) -> bool:
@@ -221,9 +253,9 @@ class StreamedMachine(BaseEstimator, ABC):
                 checkpoint.write(self, {"rows": rows, **training.state()})
             return bool(callback is not None and callback(step, evaluation))
 
-        status = training.run(limits, after)
-        self._settle(training, status)
-        if checkpoint is not None:
+        encoded = Encoded(source, self.preparation_.project, self._encode)
+        self._settle(training, training.run(encoded, limits, after))
+        if checkpoint is not None and not training.diverged:
             checkpoint.write(self, {"rows": rows, **training.state()})
         return self
 
@@ -231,59 +263,45 @@ class StreamedMachine(BaseEstimator, ABC):
         self,
         chunks: Iterable[tuple[Rows, NDArray[Any]]],
         n_rows: int | None,
+        batch_rows: int,
         seed: int,
         classes: ArrayLike | None,
     ) -> None:
         """Learn all that steps need from one pass over rows."""
         self.kernel_, self.seed_ = as_spectral_kernel(self.kernel), seed
-        n_components = None if self.n_components is None else check_count(self, "n_components")
         summary = summarise(
-            chunks, seed=seed, sample_rows=_SAMPLE_ROWS, covariance=n_components is not None
+            chunks, seed=seed, sample_rows=_SAMPLE_ROWS, covariance=self.n_components is not None
         )
         self._learn_targets(summary, classes)
-        projection = None
-        if n_components is not None:
-            projection = Projection.principal(summary, n_components)
+        projection = projection_of(self, summary)
         self.preparation_, self.reason_ = prepare(
             *(summary, self._encode(summary.sample_targets), projection, self.bandwidth),
             *(given_scalings(self), self.kernel_, seed),
         )
         self.block_size_ = check_count(self, "block_size")
         self.alpha_ = given_alpha(self, n_rows)
-        most = check_count(self, "batch_size")
-        self.batch_rows_ = most if n_rows is None else min(most, n_rows)
-        sample = self.preparation_.unit_rows(summary.sample[:_CURVATURE_ROWS])
-        self.variance_ = block_variance(
-            self.kernel_, sample[:_VARIANCE_ROWS], self.block_size_, seed
-        )
+        self.batch_rows_ = batch_rows
+        # A sample is in the order of the stream, which may be sorted.
+        order = stream(seed, "rows of curvature").permutation(summary.sample.shape[0])
+        sample = self.preparation_.unit_rows(summary.sample[order[:_CURVATURE_ROWS]])
+        few = sample[:_VARIANCE_ROWS]
+        self.variance_ = 0.0
+        if len(few) > 1:
+            self.variance_ = block_variance(self.kernel_, few, self.block_size_, seed)
         curvature = largest_curvature(self.kernel_, sample, centered=self.fit_intercept)
         self.schedule_ = given_schedule(self, curvature, self._n_outputs)
 
-    def _training_of(self, source: RowSource, judged: bool) -> Training:
+    def _training_now(self) -> Training:
         """Return the run as it stands: new, or as far as it came."""
         training: Training | None = vars(self).get("_training")
-        encoded = Encoded(source, self.preparation_.project, self._encode)
         if training is not None:
-            training.source = encoded
             return training
-        products = self._products_of(self.preparation_)
-        n_columns, group = 2 * self.block_size_, products.blocks.group_blocks
-        expansion = Expansion(n_columns, group, self._n_outputs)
-        machine = DoublyStochastic(
-            *(products, expansion, self.loss_, self.alpha_, self.schedule_),
-            *(given_strategy(self), given_intercept(self, self._n_outputs)),
-            *(self.seed_, self.variance_),
-        )
-        held = None
-        if judged:
-            X, y = source.held_out()
-            held = (encoded.project(X), self._encode(y)) if X.shape[0] else None
-        training = Training(
-            *(machine, encoded, self.batch_rows_, check_switch(self, "average")),
-            *(held, self._error),
-        )
-        if hasattr(self, "run_"):
-            training.restore(self.run_)
+        machine = first_function(self, self._n_outputs)
+        averaged = check_switch(self, "average")
+        training = Training(machine, self.batch_rows_, averaged, self._error)
+        state = self.__dict__.pop("_run", self.__dict__.pop("run_", None))
+        if state is not None:
+            training.restore(state)
             training.history = rows_of(self.history_)
             training.evaluations = rows_of(self.evaluations_)
         self._training = training
@@ -291,6 +309,8 @@ class StreamedMachine(BaseEstimator, ABC):
 
     def _settle(self, training: Training, status: str) -> None:
         """Take over what a run has found so far."""
+        if training.diverged:
+            tell_diverged(self, training)
         found = training.result()
         self.weights_, self.constant_ = found.weights, found.constant
         self.n_iter_, self.status_ = training.machine.iteration, status
@@ -298,9 +318,15 @@ class StreamedMachine(BaseEstimator, ABC):
         self.evaluations_ = columns_of(training.evaluations)
 
     def _forget(self) -> None:
-        for name in ("_training", "_products", "run_"):
-            if name in vars(self):
-                delattr(self, name)
+        for name in (*_RUN, "_products", "weights_"):
+            self.__dict__.pop(name, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave frequencies out of copies, which draw them again."""
+        state = dict(super().__getstate__())
+        state.pop("_products", None)
+        training: Training | None = state.pop("_training", None)
+        return state if training is None else {**state, "_run": training.state()}
 
     def _responses(self, X: Any) -> NDArray[np.float64]:
         """Return the function at new rows, (n, n_outputs)."""
@@ -321,19 +347,8 @@ class StreamedMachine(BaseEstimator, ABC):
         if training is not None:
             return training.machine.products
         if "_products" not in vars(self):
-            self._products = self._products_of(self.preparation_)
+            self._products = products_of(self)
         return self._products
-
-    def _products_of(self, preparation: Preparation) -> BlockProducts:
-        n_inputs = len(preparation.units)
-        blocks = FrequencyBlocks(self.kernel_, self.seed_, self.block_size_, n_inputs)
-        budget = check_count(self, "cache_bytes", low=0)
-        options = (blocks, preparation.center, preparation.inverse, budget)
-        if self.device == "cpu":
-            return CpuProducts(*options, self.n_jobs)
-        from gramless.streaming.torch_products import TorchProducts
-
-        return TorchProducts(*options, self.device)
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Rows, NDArray[Any]]:
         X, y = validate_data(self, X, y, reset=reset, **ROW_OPTIONS, **self._target_options())
@@ -341,20 +356,12 @@ class StreamedMachine(BaseEstimator, ABC):
 
     def _earlier(self) -> tuple[Any, int]:
         """Return the model of an earlier part of this run, if there is one, and the seed."""
-        check_number(self, "checkpoint_seconds")
+        check_parameters(self, self._losses)
         earlier = None if self.checkpoint is None else self._checkpoint().found(self)
         return earlier, seed_from(self.random_state) if earlier is None else earlier.seed_
 
     def _checkpoint(self) -> Checkpoint:
         return Checkpoint(Path(self.checkpoint), float(self.checkpoint_seconds))  # type: ignore[arg-type]
-
-    def _n_held_out(self, n_rows: int) -> int:
-        if self._patience() is None or n_rows < _FEWEST_TO_HOLD_OUT:
-            return 0
-        return min(_MOST_HELD_OUT, int(_HELD_OUT_SHARE * n_rows))
-
-    def _patience(self) -> int | None:
-        return None if self.patience is None else check_count(self, "patience")
 
     def _tell(self, step: Step, evaluation: Evaluation | None) -> None:
         if self.verbose and evaluation is not None:
@@ -366,6 +373,7 @@ class StreamedMachine(BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = "multi_output" in self._target_options()
         return tags
 
     @property

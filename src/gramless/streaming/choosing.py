@@ -15,7 +15,8 @@ from gramless.losses import Loss
 
 FloatArray = NDArray[np.float64]
 
-_ALPHAS = tuple(10.0**-k for k in range(1, 9))
+_ALPHAS = tuple(10.0**-k for k in range(1, 6))
+"""Smaller ones would favour wide kernels, whose fine structure takes gradients too long."""
 _FREQUENCIES = 64
 
 
@@ -37,7 +38,7 @@ def best_units(
     -------
     best : int
     errors : list of float
-        Mean squared errors, each at its best of eight penalties.
+        Mean squared errors, each at its best of five penalties.
 
     Notes
     -----

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.sums import inner, weighted_sums
+from gramless.base.sums import inner
 from gramless.features.inputs import Rows
 from gramless.losses import Loss
 from gramless.streaming.expansion import Expansion
 from gramless.streaming.products import BlockProducts
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.strategies import Choice, Situation, Strategy
+from gramless.streaming.updates import Update
 
 
 @dataclass(frozen=True)
@@ -49,82 +50,6 @@ class Step:
     gradient_norm: float
 
 
-class Intercept(Protocol):
-    """Whether the function has a constant that the penalty leaves alone."""
-
-    def step(
-        self,
-        products: BlockProducts,
-        rows: Any,
-        slopes: NDArray[np.float64],
-        choice: Choice,
-        share: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return what is added to the block's weights, to the intercept and to the offset.
-
-        Parameters
-        ----------
-        products : BlockProducts
-        rows : what ``products.prepare`` returned, of n rows
-        slopes : array (n, n_outputs)
-            Derivatives of the loss.
-        choice : Choice
-        share : float
-            The schedule's step, relative to its first.
-        """
-
-
-@dataclass(frozen=True)
-class NoIntercept:
-    """The papers' function: blocks of features alone."""
-
-    def step(
-        self,
-        products: BlockProducts,
-        rows: Any,
-        slopes: NDArray[np.float64],
-        choice: Choice,
-        share: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return minus the step times the mean of derivative times features, and zeros."""
-        nothing = np.zeros(slopes.shape[1])
-        gradient = products.gradient(rows, choice.block, slopes) / len(slopes)
-        return -choice.step * gradient, nothing, nothing
-
-
-@dataclass(frozen=True)
-class FreeIntercept:
-    """A constant without penalty, and steps along features less their mean over the batch.
-
-    The function ``f(x) + b`` is written as ``sum_k (phi_k(x) - m_k)' alpha_k + c``: another
-    basis for the same functions and penalty, whatever the m_k. All features of a smooth kernel
-    are about constant over wide regions, which makes the mean the direction in which steps become
-    unstable first; without it they may be many times longer.
-
-    Parameters
-    ----------
-    length : float
-        The first step of the constant.
-    """
-
-    length: float
-
-    def step(
-        self,
-        products: BlockProducts,
-        rows: Any,
-        slopes: NDArray[np.float64],
-        choice: Choice,
-        share: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return the same for features less their means, and what keeps the means out."""
-        mean = slopes.mean(axis=0)
-        both = np.column_stack([slopes - mean, np.ones(len(slopes))])
-        found = products.gradient(rows, choice.block, both) / len(slopes)
-        weights, means = -choice.step * found[:, :-1], found[:, -1]
-        return weights, -share * self.length * mean, -weighted_sums(means, weights)
-
-
 @dataclass
 class DoublyStochastic:
     """A function that grows by steps of the doubly stochastic gradient (DSG16, Algorithms 1 to 4).
@@ -143,7 +68,7 @@ class DoublyStochastic:
     alpha : float
     schedule : InverseTime
     strategy : Strategy
-    intercept : Intercept
+    update : Update
     seed : int
         Of the strategy's draws.
     variance : float, default=0.0
@@ -161,7 +86,7 @@ class DoublyStochastic:
     alpha: float
     schedule: InverseTime
     strategy: Strategy
-    intercept: Intercept
+    update: Update
     seed: int
     variance: float = 0.0
     iteration: int = 0
@@ -184,7 +109,7 @@ class DoublyStochastic:
             )
         )
         share = self.schedule.step(self.iteration) / self.schedule.step(1)
-        step = self.intercept.step(self.products, rows, slopes, choice, share)
+        step = self.update.step(self.products, rows, slopes, choice, share)
         self._take(choice, *step, -choice.step * mean)
         f.average()
         norm = float(np.sqrt(inner(mean, mean)))

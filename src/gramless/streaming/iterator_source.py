@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gramless.base.errors import InputError
-from gramless.datasets.chunks import ChunkedTable
 from gramless.datasets.pieces import Chunk, RowBuffer, join
 from gramless.streaming.passes import check_chunk
 
@@ -35,8 +34,8 @@ class IteratorSource:
     n_features : int
         The first batch is fetched to find it.
     n_rows : int or None
-        Rows of the first epoch without those held out; None before its end, unless a
-        ``ChunkedTable`` knows them.
+        Rows of the first epoch without those held out; None before its end, unless the
+        batches have an ``n_rows`` that tells.
 
     Raises
     ------
@@ -74,7 +73,7 @@ class IteratorSource:
         self._empty: Chunk | None = None
         self._held: Chunk | None = None
         self._rows: Iterator[tuple[Any, Any]] | None = None
-        known = batches.n_rows if isinstance(batches, ChunkedTable) else None
+        known = None if self._once else getattr(batches, "n_rows", None)
         self.n_rows: int | None = None if known is None else known - n_held_out
 
     @property

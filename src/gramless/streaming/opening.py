@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ class LabelledSource:
         """Return the rows of one epoch."""
         return self.source.n_rows
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names of the columns, where the file has any."""
+        names: tuple[str, ...] | None = getattr(self.source, "names", None)
+        return names
+
     def read(self, start: int, stop: int) -> tuple[Rows, NDArray[Any]]:
         """Return rows of the endless order."""
         return self._labelled(self.source.read(start, stop))
@@ -71,6 +78,7 @@ def open_stream(
     target: str | int | None = None,
     folder: str | os.PathLike[str] | None = None,
     random_state: RandomState = 0,
+    report: Callable[[str], None] | None = None,
     **options: Any,
 ) -> RowSource:
     r"""Open a file that is larger than memory as a stream of shuffled rows.
@@ -91,18 +99,22 @@ def open_stream(
         folder that goes with the stream.
     random_state : int, RandomState or None, default=0
         Of the order.
+    report : callable, optional
+        Given a line for every chunk that has been read.
     **options
         Of ``open_chunks``: ``format``, ``delimiter``, ``header``, ``n_features``, ...
 
     Returns
     -------
     RowSource
-        For ``fit_stream``. A tenth of the rows, at most 4,096, is held out to judge.
+        For ``fit_stream``. A tenth of the rows, at most 4,096, is held out to judge. Its
+        ``names`` are those of the columns, None where the file has none.
 
     Raises
     ------
     InputError, DataFileError
-        As ``open_chunks``; for NaN, naming the row; if the folder holds something else.
+        As ``open_chunks``; for NaN and empty labels, naming the row; if the folder holds
+        something else.
 
     Notes
     -----
@@ -119,8 +131,9 @@ def open_stream(
     >>> stream.n_rows, X.shape, set(y.tolist()) <= {"cat", "dog"}
     (18, (4, 2), True)
     """
-    chunks = open_chunks(path, target=target, **options)
-    labels, n_rows = _count(chunks)
+    table = open_chunks(path, target=target, **options)
+    labels, n_rows = _count(_told(table, "counting", report))
+    chunks = _told(table, "shuffling", report, n_rows)
     if folder is None:
         room = tempfile.TemporaryDirectory(prefix="gramless-")
         source: Any = _spooled(chunks, Path(room.name), labels, n_rows, random_state)
@@ -128,7 +141,30 @@ def open_stream(
         source.room = room
     else:
         source = _spooled(chunks, Path(folder), labels, n_rows, random_state)
+    source.names = _given(table.names)
     return source if labels is None else LabelledSource(source, labels)
+
+
+def _told(
+    chunks: Iterable[tuple[Any, NDArray[Any]]],
+    what: str,
+    report: Callable[[str], None] | None,
+    of: int | None = None,
+) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Pass chunks on, and tell how many rows have passed."""
+    n_rows = 0
+    for X, y in chunks:
+        yield X, y
+        n_rows += len(y)
+        if report is not None:
+            report(f"{what}, {n_rows:,} {'' if of is None else f'of {of:,} '}rows")
+
+
+def _given(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return names of columns unless the reader has made them up: x1, x2, ..."""
+    if names is None or all(re.fullmatch(r"x\d+", name) for name in names):
+        return None
+    return names
 
 
 def _count(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[NDArray[Any] | None, int]:
@@ -136,9 +172,14 @@ def _count(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[NDArray[Any] | N
     found: set[str] = set()
     n_rows = 0
     for _, y in chunks:
-        n_rows += len(y)
         if y.dtype.kind in "OU" and len(found) <= _MOST_LABELS:
             found.update(y.tolist())
+            if "" in found:
+                row = n_rows + int(np.flatnonzero(y == "")[0])
+                raise InputError(
+                    f"Row {row:,} of the stream (from 0) has no label; remove such rows."
+                )
+        n_rows += len(y)
     if len(found) > _MOST_LABELS:
         raise InputError(
             f"the target holds more than {_MOST_LABELS:,} different texts; name another column as "

@@ -24,7 +24,7 @@ BANDWIDTHS = (0.25, 0.5, 1.0, 2.0)
 """Times the median distance: what is tried."""
 
 _FEWEST_TO_TRY = 40
-_ROUNDING = 1e-7
+_ROUNDING = 1e-12
 """A deviation below this share of the mean may be rounding of a constant."""
 
 

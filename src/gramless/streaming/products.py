@@ -16,11 +16,13 @@ from gramless.loops import trig
 from gramless.streaming.blocks import LANES, FrequencyBlocks, PanelCache
 
 _TILE_ROWS = 96
+_MOMENT_TILES, _MOMENT_PARTS = 8, 8
+"""Tiles a task, and tasks whose results are held at once."""
 _CHUNK = 512
 _SUMS_WIDTH = 528
 """No power of two, which would put the sums of all rows into one place of the cache."""
-_SPAN = 16
-"""Groups of blocks whose frequencies are drawn before rows meet them."""
+_SPAN, _SPAN_NUMBERS = 16, 1 << 25
+"""Groups of blocks, and their numbers, that are drawn before rows meet them, at most."""
 
 
 class BlockProducts(Protocol):
@@ -60,6 +62,9 @@ class BlockProducts(Protocol):
         -------
         array (2 size, n_outputs)
         """
+
+    def moments(self, rows: Any, block: int) -> NDArray[np.float64]:
+        """Return the transposed features of a block times themselves, (2 size, 2 size)."""
 
 
 class CpuProducts:
@@ -122,9 +127,11 @@ class CpuProducts:
         """Return the features of the first blocks times weights, (n, n_outputs)."""
         n_groups = -(-n_blocks // self.blocks.group_blocks)
         n_columns = 2 * self.blocks.size * n_blocks
+        group_numbers = self.blocks.group_columns // 2 * self.blocks.n_inputs
+        span_groups = max(1, min(_SPAN, _SPAN_NUMBERS // group_numbers))
         out = np.zeros((rows[-1][1], weights[0].shape[1]))
         with one_blas_thread():
-            for first, last in row_blocks(n_groups, _SPAN):
+            for first, last in row_blocks(n_groups, span_groups):
                 span = self._cache.panels(range(first, last), n_blocks)
                 used = (w[: n_columns - g * len(w)] for g, w in enumerate(weights[:last]))
                 parts = list(zip(span, list(used)[first:], strict=True))
@@ -146,6 +153,34 @@ class CpuProducts:
         for part in parts:
             total += part
         return total
+
+    def moments(self, rows: list[tuple[int, int, Any]], block: int) -> NDArray[np.float64]:
+        """Return the transposed features of a block times themselves, (2 size, 2 size)."""
+        panels = Panels.of(self.blocks.draw(block), np.float32)
+        tasks = [(rows[a:b], panels) for a, b in row_blocks(len(rows), _MOMENT_TILES)]
+        n_columns = 2 * self.blocks.size
+        total = np.zeros((n_columns, n_columns))
+        with one_blas_thread():
+            for first, last in row_blocks(len(tasks), _MOMENT_PARTS):
+                for part in map_blocks(self._tile_moments, tasks[first:last], self.n_jobs):
+                    total += part
+        return total
+
+    def _tile_moments(
+        self, tiles: list[tuple[int, int, Any]], panels: Panels
+    ) -> NDArray[np.float32]:
+        """Return the moments of the features of a block over neighbouring tiles."""
+        size, start = self.blocks.size, tiles[0][0]
+        whole = np.empty((tiles[-1][1] - start, 2 * size), np.float32)
+        room = _Room(_TILE_ROWS)
+        for a, b, tile in tiles:
+            room.n_rows = b - a
+            for first in range(0, size, _CHUNK):
+                n = min(_CHUNK, size - first)
+                part = whole[a - start : b - start, 2 * first : 2 * (first + n)]
+                part[:] = self._features(tile, panels, first, n, room)
+        found: NDArray[np.float32] = whole.T @ whole
+        return found
 
     def _add_responses(self, tile: Any, parts: list[tuple[Any, Any]], out: Any) -> None:
         """Add to ``out`` (n, n_outputs) what groups of blocks say of a tile of rows."""

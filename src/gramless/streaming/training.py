@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
+from gramless.base.errors import InputError
 from gramless.features.inputs import Rows
 from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
-from gramless.streaming.sources import RowSource
+from gramless.streaming.sources import RowSource, StreamEnded
 
 _FEWEST_BETWEEN, _GROWTH = 10, 0.05
 """Held-back rows judge every ten steps, later every 5 % more of them."""
+_LARGEST = 1e18
+"""Weights and their products with features stay in the range of float32 below this length."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,29 @@ class Encoded:
     encode: Callable[[NDArray[Any]], NDArray[np.float64]]
 
     def read(self, start: int, stop: int) -> tuple[Rows, NDArray[np.float64]]:
-        """Return rows and targets of some positions."""
+        """Return rows and targets of some positions.
+
+        Raises
+        ------
+        InputError
+            On NaN and infinity.
+        """
         X, y = self.source.read(start, stop)
-        return self.project(X), self.encode(y)
+        return self._numbers(X, y, f"rows {start:,} to {stop:,}, counted without those held out,")
+
+    def held_out(self) -> tuple[Rows, NDArray[np.float64]] | None:
+        """Return the rows kept back and their targets, None if there are none."""
+        X, y = self.source.held_out()
+        return self._numbers(X, y, "the rows held out") if X.shape[0] else None
+
+    def _numbers(self, X: Rows, y: NDArray[Any], which: str) -> tuple[Rows, NDArray[np.float64]]:
+        targets = self.encode(y)
+        values = X.data if sp.issparse(X) else X
+        if not (np.isfinite(values).all() and np.isfinite(targets).all()):
+            raise InputError(
+                f"Of the stream, {which} hold NaN or infinity; fill gaps and drop infinities first."
+            )
+        return self.project(X), targets
 
 
 @dataclass(frozen=True)
@@ -104,12 +129,9 @@ class Training:
     Parameters
     ----------
     machine : DoublyStochastic
-    source : Encoded
     batch_rows : int
     averaged : bool
         Whether the average over the steps is the result, or the last function.
-    held_out : (X, targets) or None
-        Rows that judge, with their targets.
     error : callable
         ``error(responses, targets)``, the smaller the better.
     history, evaluations : list of dict
@@ -121,21 +143,26 @@ class Training:
     """
 
     machine: DoublyStochastic
-    source: Encoded
     batch_rows: int
     averaged: bool
-    held_out: tuple[Rows, NDArray[np.float64]] | None
     error: Callable[[NDArray[np.float64], NDArray[np.float64]], float]
     history: list[dict[str, float]] = field(default_factory=list)
     evaluations: list[dict[str, float]] = field(default_factory=list)
     best: Function | None = None
     seconds: float = 0.0
 
-    def run(self, limits: Limits, after: Callable[[Step, Evaluation | None], Any]) -> str:
+    def run(
+        self,
+        source: Encoded,
+        limits: Limits,
+        after: Callable[[Step, Evaluation | None], Any],
+    ) -> str:
         """Take steps until a limit, and say which it was.
 
         Parameters
         ----------
+        source : Encoded
+            The rows that it holds out judge, if there are some.
         limits : Limits
         after : callable
             Called with each step and its evaluation, if there was one; True stops the run.
@@ -143,30 +170,48 @@ class Training:
         Returns
         -------
         str
-            ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"`` or ``"diverged"``.
+            ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"``, or
+            ``"ended"`` where an iterator had no more rows.
         """
         started = time.perf_counter() - self.seconds
-        self._held = self._prepared()
-        while self.machine.iteration < limits.max_steps:
-            step = self._step()
-            evaluation = self._evaluate() if self._is_due() else None
+        judges = self._judges(source)
+        status = self._reached(limits)
+        while status is None:
+            first = self.machine.iteration * self.batch_rows
+            try:
+                step = self._step(*source.read(first, first + self.batch_rows))
+            except StreamEnded:
+                return "ended"
+            evaluation = None
+            if judges is not None and self._is_due() and not self.diverged:
+                evaluation = self._evaluate(*judges)
             self.seconds = time.perf_counter() - started
             self.history.append({**asdict(step), "seconds": self.seconds})
-            if not np.isfinite(step.loss):
+            if self.diverged:
                 return "diverged"
             if after(step, evaluation):
                 return "stopped"
-            if self._has_settled(limits):
-                return "patience"
-            if limits.deadline.beyond(1.0):
+            status = self._reached(limits)
+            if status is None and limits.deadline.beyond(1.0):
                 return "time"
-        return "max_steps"
+        return status
 
-    def take(self, X: Rows, targets: NDArray[np.float64]) -> Step:
-        """Take one step with some rows, outside of a run."""
-        step = self.machine.step(X, targets)
-        self.history.append({**asdict(step), "seconds": self.seconds})
-        return step
+    def take(self, X: Rows, targets: NDArray[np.float64]) -> None:
+        """Take one step with some rows, outside of a run; the present function is the result.
+
+        No step follows those that have diverged.
+        """
+        self.best = None
+        if not self.diverged:
+            step = self._step(X, targets)
+            self.history.append({**asdict(step), "seconds": self.seconds})
+
+    @property
+    def diverged(self) -> bool:
+        """Tell whether weights are so large that steps cannot go on."""
+        f = self.machine.expansion
+        # Of NaN, nothing is below anything.
+        return not (f.squared_norm < _LARGEST**2 and np.abs(f.constant).max() < _LARGEST)
 
     def result(self) -> Function:
         """Return the best function so far; the present one where nothing judges."""
@@ -188,37 +233,41 @@ class Training:
         self.machine.expansion.restore(state["expansion"])
         self.best = None if state["best"] is None else Function(**state["best"])
 
-    def _step(self) -> Step:
-        first = self.machine.iteration * self.batch_rows
-        return self.machine.step(*self.source.read(first, first + self.batch_rows))
+    def _step(self, X: Rows, targets: NDArray[np.float64]) -> Step:
+        # Steps that diverge may overflow once, before that is noticed.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.machine.step(X, targets)
 
     def _present(self) -> Function:
         f = self.machine.expansion
-        if self.averaged:
-            return Function(
-                f.averaged_weights().copy(), f.averaged_constant.copy(), self.machine.iteration
-            )
-        return Function(f.weights(), f.constant, self.machine.iteration)
+        if not self.averaged:
+            return Function(f.weights(), f.constant, self.machine.iteration)
+        # Averaging brings sums up to date, which rounds them: of a copy, so that the bits of a run
+        # do not depend on when it was looked at.
+        f = copy.deepcopy(f)
+        return Function(f.averaged_weights(), f.averaged_constant, self.machine.iteration)
 
-    def _prepared(self) -> Any:
-        if self.held_out is None or self.held_out[0].shape[0] == 0:
-            return None
-        return self.machine.products.prepare(self.held_out[0])
+    def _judges(self, source: Encoded) -> tuple[Any, NDArray[np.float64]] | None:
+        """Return prepared rows and targets that judge, None if there are none."""
+        held = source.held_out()
+        return None if held is None else (self.machine.products.prepare(held[0]), held[1])
+
+    def _reached(self, limits: Limits) -> str | None:
+        """Tell which limit the steps so far have reached."""
+        if self._has_settled(limits):
+            return "patience"
+        return "max_steps" if self.machine.iteration >= limits.max_steps else None
 
     def _is_due(self) -> bool:
-        if self._held is None:
-            return False
         before = self.evaluations[-1]["iteration"] if self.evaluations else 0
         return self.machine.iteration >= before + max(_FEWEST_BETWEEN, int(_GROWTH * before))
 
-    def _evaluate(self) -> Evaluation:
-        """Judge the present function; keep it if it is the best."""
+    def _evaluate(self, rows: Any, targets: NDArray[np.float64]) -> Evaluation:
+        """Judge the present function by prepared rows; keep it if it is the best."""
         present = self._present()
-        targets = self.held_out[1]  # type: ignore[index]
         f = self.machine.expansion
-        responses = self.machine.products.responses(
-            self._held, in_groups(present.weights, f.block_columns * f.group_blocks), f.n_blocks
-        )
+        groups = in_groups(present.weights, f.block_columns * f.group_blocks)
+        responses = self.machine.products.responses(rows, groups, f.n_blocks)
         responses += present.constant
         loss = float(self.machine.loss.value(responses, targets).sum()) / len(targets)
         error = self.error(responses, targets)
@@ -234,7 +283,7 @@ class Training:
         losses = [e["loss"] for e in self.evaluations]
         if limits.patience is None or len(losses) <= limits.patience:
             return False
-        return min(losses) > (1.0 - limits.tol) * min(losses[: -limits.patience])
+        return min(losses) >= (1.0 - limits.tol) * min(losses[: -limits.patience])
 
 
 def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[np.float32]]:

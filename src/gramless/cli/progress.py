@@ -1,0 +1,210 @@
+"""How far a run of steps is: a panel on a terminal, plain lines elsewhere; and its proper end."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+
+from gramless.cli.report import Report, facts, number
+
+_RECENT = 20
+"""Steps whose rows a second are told."""
+_SILENCE = 30.0
+"""Seconds after which a line is due though nothing was judged."""
+
+
+class Interruption:
+    """Ctrl-C as a wish, once there is something to save.
+
+    Attributes
+    ----------
+    begun : bool
+        Whether steps have been taken. Before, and when it comes twice, Ctrl-C ends all at once.
+    asked : bool
+        Whether it has come.
+    """
+
+    def __init__(self) -> None:
+        self.begun = self.asked = False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Let Ctrl-C be a wish, meanwhile."""
+        before = signal.signal(signal.SIGINT, self._take)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _take(self, signum: int, frame: Any) -> None:
+        # Nothing is printed here: the signal may come in the middle of another line.
+        if self.asked or not self.begun:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+class Progress:
+    """Shows the steps of a run.
+
+    Parameters
+    ----------
+    report : Report
+        Lines go to its stderr.
+    max_steps : int
+    time_budget : float or None
+        Seconds.
+    error : callable
+        From an error on held-back rows to words.
+    interruption : Interruption
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        max_steps: int,
+        time_budget: float | None,
+        error: Callable[[float], str],
+        interruption: Interruption,
+    ) -> None:
+        self._report, self._max_steps, self._error = report, max_steps, error
+        self._time_budget, self._interruption = time_budget, interruption
+        self._started = self._said = time.perf_counter()
+        self._pace = Pace()
+        self._held = ""
+        self._facts: dict[str, str] = {}
+        self._step = 0
+        self._spinner = Spinner("dots", "preparing: scale of the inputs, bandwidth ...")
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the run on a terminal, while it lasts."""
+        console: Console = self._report.err
+        if not console.is_terminal:
+            yield
+            return
+        with Live(
+            get_renderable=self._panel, console=console, transient=True, refresh_per_second=4
+        ):
+            yield
+
+    def after(self, step: Any, evaluation: Any, batch_rows: int) -> None:
+        """Take note of a step, and of how rows held back judged it, or None."""
+        now = time.perf_counter()
+        self._pace.add(step.n_blocks, now)
+        self._step = step.iteration
+        if evaluation is not None:
+            self._held = f"loss {number(evaluation.loss)}, {self._error(evaluation.error)}"
+        self._facts = {
+            "blocks": f"{step.n_blocks:,}",
+            "batch loss": number(step.loss),
+            "held back": self._held or "not judged yet",
+            "speed": self._speed(batch_rows),
+            "left": self._left(self._max_steps - step.iteration, now),
+        }
+        is_due = evaluation is not None or now - self._said > _SILENCE
+        if is_due and not self._report.err.is_terminal:
+            self._said = now
+            told = "; ".join(f"{name}: {value}" for name, value in self._facts.items())
+            self._report.note(f"step {step.iteration:,} of {self._max_steps:,}; {told}")
+
+    def _speed(self, batch_rows: int) -> str:
+        steps = self._pace.steps_a_second()
+        return "not known yet" if steps is None else f"{three_digits(batch_rows * steps)} rows/s"
+
+    def _left(self, steps: int, now: float) -> str:
+        seconds = self._pace.left(steps)
+        if seconds is None:
+            return "not known yet"
+        if self._time_budget is not None:
+            seconds = min(seconds, max(0.0, self._started + self._time_budget - now))
+        return f"up to {duration(seconds)}"
+
+    def _panel(self) -> Any:
+        if not self._facts:
+            return self._spinner
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            "training",
+            ProgressBar(total=self._max_steps, completed=self._step, width=40),
+            f"{self._step:,} of {self._max_steps:,} steps",
+        )
+        asked = "interrupted: this step is finished and all saved; Ctrl-C again ends at once"
+        return Group(bar, facts(self._facts), *([asked] if self._interruption.asked else []))
+
+
+class Pace:
+    """What steps cost of late, by the blocks there are, and so what the rest will.
+
+    Examples
+    --------
+    >>> pace = Pace()
+    >>> for blocks, now in [(1, 0.0), (2, 2.0), (3, 5.0)]:
+    ...     pace.add(blocks, now)
+    >>> pace.left(2), pace.steps_a_second()
+    (9.0, 0.4)
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[int] = []
+        self._ends: list[float] = []
+
+    def add(self, n_blocks: int, now: float) -> None:
+        """Take note of a step that has ended, and of the blocks it leaves."""
+        self._blocks.append(n_blocks)
+        self._ends.append(now)
+
+    def steps_a_second(self) -> float | None:
+        """Return how fast the last steps were; None before the second."""
+        # When the first step began is not known.
+        steps = min(_RECENT, len(self._ends) - 1)
+        return steps / self._seconds(steps) if steps > 0 else None
+
+    def left(self, steps: int) -> float | None:
+        """Return the seconds of so many steps more, if blocks go on as in the later half."""
+        recent, middle = min(_RECENT, len(self._ends) - 1), (len(self._ends) - 1) // 2
+        if recent < 1:
+            return None
+        of_block = self._seconds(recent) / sum(self._blocks[-recent:])
+        last = self._blocks[-1]
+        growth = (last - self._blocks[middle]) / (len(self._blocks) - 1 - middle)
+        return of_block * (steps * last + growth * steps * (steps + 1) / 2)
+
+    def _seconds(self, steps: int) -> float:
+        return self._ends[-1] - self._ends[-1 - steps]
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people.
+
+    Examples
+    --------
+    >>> duration(4.21), duration(200.0), duration(8000.0)
+    ('4 s', '3 min 20 s', '2 h 13 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def three_digits(rows: float) -> str:
+    """Return a number of rows for people.
+
+    Examples
+    --------
+    >>> three_digits(123456.7), three_digits(12.0)
+    ('123,000', '12')
+    """
+    digits = max(0, len(str(int(rows))) - 3)
+    return f"{round(rows, -digits):,.0f}"

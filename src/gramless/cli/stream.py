@@ -1,0 +1,356 @@
+"""``gramless stream``: a file larger than memory in, a model file out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from gramless.base.errors import InputError
+from gramless.cli.fit import TaskOption, check_model_place, named_kernel
+from gramless.cli.labelled import labelled
+from gramless.cli.options import AsJson, Debug, Jobs, Target, auto_or_number
+from gramless.cli.progress import Interruption, Progress
+from gramless.cli.report import INTERRUPTED, Report, facts, reporting, sized
+from gramless.cli.told import error_of, run_in_words, run_of
+
+if TYPE_CHECKING:
+    from gramless.streaming.sources import RowSource
+
+Strategy = Literal["checking", "uniform", "grow"]
+Scaling = Literal["auto", "standard", "none"]
+
+_MADE = {
+    "classification": "DoublyStochasticClassifier",
+    "regression": "DoublyStochasticRegressor",
+}
+
+DataFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, TSV, LIBSVM (plain or .gz, .bz2, .xz), Parquet, NPZ or NPY: numbers, and any "
+        "labels.",
+        show_default=False,
+    ),
+]
+ModelOut = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Where the model goes.", show_default=False)
+]
+StrategyOption = Annotated[
+    Strategy,
+    typer.Option(
+        help="Which block of features a step changes. checking: an old one where a bound allows a "
+        "longer step (CDSG); uniform: new and old ones by turns (UDSG); grow: always a new one "
+        "(DSG)."
+    ),
+]
+KernelName = Annotated[
+    str,
+    typer.Option(
+        "--kernel",
+        metavar="NAME[:NUMBER]",
+        help="gaussian, matern:1.5, rational_quadratic:1, laplacian, cauchy, ...",
+    ),
+]
+Bandwidth = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|median|NUMBER", help="Width of the kernel, in scaled inputs or components."
+    ),
+]
+Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
+LossName = Annotated[
+    str | None,
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help="Classes: logistic, squared, squared_hinge, hinge; numbers: squared, huber.",
+        show_default="the first of these",
+    ),
+]
+Components = Annotated[
+    int | None,
+    typer.Option(min=1, help="Work on so many principal components.", show_default=False),
+]
+BlockSize = Annotated[int, typer.Option("--block-size", min=1, help="Frequencies a block.")]
+BatchSize = Annotated[int, typer.Option("--batch-size", min=1, help="Rows a step.")]
+Steps = Annotated[int, typer.Option(min=1, help="At most.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--time",
+        metavar="SECONDS",
+        min=0.01,
+        help="After which no step begins; the rows are shuffled before.",
+        show_default=False,
+    ),
+]
+Patience = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="The run ends when so many judgements by held-back rows have hardly lowered the loss; "
+        "0 takes all steps.",
+    ),
+]
+CheckpointFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="The run is written here every minute and in the end. Where the file exists, the "
+        "run in it goes on.",
+        show_default=False,
+    ),
+]
+RowsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--rows-folder",
+        metavar="FOLDER",
+        help="The shuffled rows are kept here, and found again next time.",
+        show_default="a temporary one",
+    ),
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        "--picture",
+        metavar="OUT.png|svg|pdf",
+        help="Draw the run: losses, errors, blocks and steps.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the order of the rows, and of the features.")]
+Device = Annotated[
+    str, typer.Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
+]
+
+
+def stream(
+    data: DataFile,
+    model: ModelOut,
+    target: Target = None,
+    task: TaskOption = "auto",
+    strategy: StrategyOption = "checking",
+    kernel: KernelName = "gaussian",
+    bandwidth: Bandwidth = "auto",
+    alpha: Alpha = "auto",
+    loss: LossName = None,
+    components: Components = None,
+    scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
+    block_size: BlockSize = 256,
+    batch_size: BatchSize = 4096,
+    steps: Steps = 500,
+    time: Seconds = None,
+    patience: Patience = 10,
+    checkpoint: CheckpointFile = None,
+    rows_folder: RowsFolder = None,
+    picture: Picture = None,
+    seed: Seed = 0,
+    n_jobs: Jobs = None,
+    device: Device = "cpu",
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Train a kernel machine on a file larger than memory.
+
+    The rows are shuffled on the disk. Each step then takes a batch of them and
+    a block of random features (doubly stochastic gradients). Up to 4,096 rows
+    are held back to judge; the best function by them is saved. Ctrl-C ends a
+    run properly: what it has learned is saved. Tables that fit into memory are
+    for gramless fit, which is faster and more accurate on them.
+    """
+    options = {
+        "strategy": strategy,
+        "bandwidth": bandwidth
+        if bandwidth == "median"
+        else auto_or_number(bandwidth, "--bandwidth"),
+        "alpha": auto_or_number(alpha, "--alpha"),
+        "scaling": scaling,
+        "n_components": components,
+        "block_size": block_size,
+        "batch_size": batch_size,
+        "max_steps": steps,
+        "time_budget": time,
+        "patience": patience or None,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+        "device": device,
+        "random_state": seed,
+        "n_jobs": n_jobs,
+    }
+    with reporting(as_json, debug) as report:
+        check_model_place(model, data)
+        _check_places(data, model, checkpoint, picture)
+        options["kernel"] = named_kernel(kernel)
+        _check_loss(loss, task)
+        _check_options(options)
+        if checkpoint is not None and checkpoint.exists():
+            report.note(_going_on(checkpoint, loss, options))
+        with report.stage("shuffle", f"reading {data}") as say:
+            from gramless import open_stream
+
+            source = open_stream(
+                data, target=target, folder=rows_folder, random_state=seed, report=say
+            )
+            kind, reason, source = labelled(source, task, data)
+        _check_loss(loss, kind)
+        estimator = _estimator(kind, loss, options)
+        interruption = Interruption()
+        _train(report, estimator, source, interruption)
+        _save(report, estimator, model, picture)
+        places = {"data": data, "checkpoint": checkpoint, "picture": picture}
+        _tell(report, estimator, source, model, places, f"{kind} ({reason})")
+        if estimator.status_ == "stopped":
+            raise typer.Exit(INTERRUPTED)
+
+
+def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
+    """Refuse before, not after, a long run what could not be written."""
+    if picture is not None:
+        from gramless.features.pictures import check_picture
+
+        check_picture(picture)
+    if checkpoint is None:
+        return
+    folder = checkpoint.resolve().parent
+    if not folder.is_dir():
+        raise InputError(f"--checkpoint {checkpoint}: there is no folder {folder}; make it.")
+    others = (data.resolve(), model.resolve())
+    if checkpoint.is_dir() or checkpoint.resolve() in others:
+        raise InputError(
+            f"--checkpoint {checkpoint} is a folder, the data or the model; name another file."
+        )
+
+
+def _check_loss(loss: str | None, task: str) -> None:
+    import gramless
+
+    known = {kind: list(getattr(gramless, name)._losses) for kind, name in _MADE.items()}
+    if loss is None or any(loss in known[kind] for kind in known if task in ("auto", kind)):
+        return
+    listed = "; ".join(f"{kind} has {', '.join(own)}" for kind, own in known.items())
+    raise InputError(
+        f"--loss {loss} is no loss{'' if task == 'auto' else f' of {task}'}: {listed}."
+    )
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse before the rows are read what the estimator would refuse after."""
+    from gramless import DoublyStochasticRegressor
+    from gramless.estimators.stream_parameters import check_parameters
+    from gramless.kernels import as_spectral_kernel, bandwidth_vector
+
+    model = DoublyStochasticRegressor(**options)
+    check_parameters(model, model._losses)
+    if not isinstance(model.bandwidth, str):
+        bandwidth_vector(model.bandwidth, 1)
+    if model.device != "cpu":
+        import numpy as np
+
+        from gramless.streaming.blocks import FrequencyBlocks
+        from gramless.streaming.torch_products import TorchProducts
+
+        one = np.ones(1)
+        blocks = FrequencyBlocks(as_spectral_kernel(model.kernel), 0, 1, 1)
+        TorchProducts(blocks, one, one, 0, model.device)
+
+
+def _going_on(path: Path, loss: str | None, options: dict[str, Any]) -> str:
+    """Return a line about a run that is to go on, if it can."""
+    from gramless.estimators.checkpoints import Checkpoint
+    from gramless.estimators.persistence import describe
+
+    name = describe(path)["class"]
+    if name not in _MADE.values():
+        raise InputError(
+            f"--checkpoint {path} holds a {name}, and no run that could go on; name another file."
+        )
+    kind = next(kind for kind, own in _MADE.items() if own == name)
+    earlier: Any = Checkpoint(path, 0.0).found(_estimator(kind, loss, options))
+    return f"going on from {path}, after {earlier.n_iter_:,} steps"
+
+
+def _estimator(kind: str, loss: str | None, options: dict[str, Any]) -> Any:
+    import gramless
+
+    made = getattr(gramless, _MADE[kind])
+    return made(**options) if loss is None else made(**options, loss=loss)
+
+
+def _train(report: Report, model: Any, source: RowSource, interruption: Interruption) -> None:
+    in_words = partial(error_of, model)
+    progress = Progress(report, model.max_steps, model.time_budget, in_words, interruption)
+
+    def after(step: Any, evaluation: Any) -> bool:
+        interruption.begun = True
+        progress.after(step, evaluation, model.batch_rows_)
+        return interruption.asked
+
+    with report.timed("train"), progress.shown(), interruption.watched():
+        model.fit_stream(source, callback=after)
+
+
+def _save(report: Report, model: Any, path: Path, picture: Path | None) -> None:
+    from gramless import save
+
+    with report.stage("save", f"saving {path}"):
+        save(model, path)
+    if picture is not None:
+        with report.stage("draw", "drawing"):
+            from gramless.cli.run_picture import draw_run
+            from gramless.features.pictures import write_picture
+
+            write_picture(draw_run(model), picture)
+
+
+def _tell(
+    report: Report, model: Any, source: Any, path: Path, places: dict[str, Any], task: str
+) -> None:
+    held, rows = len(source.held_out()[1]), source.n_rows
+    classes = getattr(model, "classes_", None)
+    n_bytes = path.stat().st_size
+    document = {
+        "model": path,
+        "bytes": n_bytes,
+        "task": task.partition(" ")[0],
+        "rows": rows,
+        "held_back_rows": held,
+        "classes": classes,
+        **run_of(model),
+        **places,
+        "seconds": report.seconds,
+    }
+    shown = {
+        "task": task,
+        "rows": f"{rows:,} to learn from, {held:,} held back",
+        "classes": None if classes is None else f"{len(classes):,}",
+        **run_in_words(model),
+        "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
+        "checkpoint": places["checkpoint"],
+        "picture": places["picture"],
+        "model": f"{path} ({sized(n_bytes)})",
+    }
+    report.result(document, facts(shown))
+    if not report.as_json:
+        for line in _next(model, path, places["checkpoint"]):
+            report.note(line)
+
+
+def _next(model: Any, path: Path, checkpoint: Path | None) -> Iterator[str]:
+    """Yield what could be done now."""
+    name = shlex.quote(str(path))
+    if model.status_ in ("stopped", "time", "max_steps"):
+        if checkpoint is None:
+            yield "next: with --checkpoint FILE a run like this one can go on later"
+        else:
+            more = {"max_steps": " with more --steps", "time": ""}.get(model.status_, "")
+            yield f"next: the same command{more} goes on from {checkpoint}"
+    yield f"next: gramless evaluate {name} OTHER_ROWS"
+    yield f"next: gramless predict {name} OTHER_ROWS -o OUT.csv"
+    yield f"next: gramless inspect {name} --picture RUN.png"

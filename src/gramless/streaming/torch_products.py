@@ -1,0 +1,233 @@
+"""Products of rows with the features of blocks, by torch: on a graphics processor, or anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError, MissingDependencyError
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.features.frequencies import Panels, within_exponents
+from gramless.features.inputs import Rows
+from gramless.streaming.blocks import LANES, FrequencyBlocks
+
+_TILE_ROWS = 4096
+_TILE_FREQUENCIES = 2048
+
+Tile = tuple[int, int, Any]
+"""First row, last, and a tensor of the rows between, dense or sparse."""
+
+
+class TorchProducts:
+    """Features computed by torch, tile by tile, and used at once.
+
+    Results are those of :class:`~gramless.streaming.products.CpuProducts` to the rounding of
+    float32; the order of sums is torch's, so that bits depend on the device.
+
+    Parameters
+    ----------
+    blocks : FrequencyBlocks
+        Drawn here, on the processor.
+    center : array (n_inputs,)
+        Subtracted from rows; zeros where rows are sparse.
+    inverse : array (n_inputs,)
+        1 / bandwidth.
+    budget : int
+        Bytes of frequencies kept on the device; groups beyond it are drawn and sent again each
+        time.
+    device : str, default="cpu"
+        As torch names it, such as ``"cuda"`` or ``"cuda:1"``.
+
+    Raises
+    ------
+    MissingDependencyError
+        If torch is not installed.
+    InputError
+        If torch cannot use the device.
+
+    Notes
+    -----
+    A row and a frequency cost ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine, all in
+    float32: TF32 and other reduced precisions are off meanwhile. Besides the budget and the rows
+    the device holds two groups of blocks and some 70 MB of features.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Gaussian
+    >>> blocks = FrequencyBlocks(Gaussian(), seed=0, size=4, n_inputs=3)
+    >>> products = TorchProducts(blocks, np.zeros(3), np.ones(3), 1 << 20)  # doctest: +SKIP
+    >>> rows = products.prepare(np.ones((5, 3)))  # doctest: +SKIP
+    >>> products.gradient(rows, block=0, slopes=np.ones((5, 1))).shape  # doctest: +SKIP
+    (8, 1)
+    """
+
+    def __init__(
+        self,
+        blocks: FrequencyBlocks,
+        center: NDArray[np.float64],
+        inverse: NDArray[np.float64],
+        budget: int,
+        device: str = "cpu",
+    ) -> None:
+        self.blocks, self.center, self.inverse = blocks, center, inverse
+        self._torch = _import_torch()
+        self._device = _usable(self._torch, device)
+        self._cache = _FrequencyCache(blocks, budget, self._send)
+        self._no_panels = Panels(np.empty((0, blocks.n_inputs, LANES), np.float32))
+        self._scale = 1.0 / np.sqrt(blocks.size)
+
+    def prepare(self, X: Rows) -> list[Tile]:
+        """Return tiles of rows in units of the bandwidth, on the device."""
+        if X.shape[1] != self.blocks.n_inputs:
+            raise InputError(f"rows have {X.shape[1]} inputs, not {self.blocks.n_inputs}.")
+        cuts = row_blocks(X.shape[0], _TILE_ROWS)
+        return [(a, b, self._tile(X[a:b])) for a, b in cuts]
+
+    def responses(
+        self, rows: list[Tile], weights: Sequence[NDArray[np.float32]], n_blocks: int
+    ) -> NDArray[np.float64]:
+        """Return the features of the first blocks times weights, (n, n_outputs)."""
+        n_outputs, most = weights[0].shape[1], self.blocks.group_blocks
+        shape = rows[-1][1], n_outputs
+        total = self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
+        with _full_precision(self._torch):
+            for group in range(-(-n_blocks // most)):
+                frequencies = self._cache.group(group, n_blocks)
+                sent = self._send(weights[group][: 2 * len(frequencies)])
+                for first, last in row_blocks(len(frequencies), _TILE_FREQUENCIES):
+                    own = sent[2 * first : 2 * last]
+                    for a, b, tile in rows:
+                        cosines, sines = self._features(tile, frequencies[first:last])
+                        total[a:b] += cosines @ own[0::2] + sines @ own[1::2]
+        return self._received(total)
+
+    def gradient(
+        self, rows: list[Tile], block: int, slopes: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the transposed features of a block times slopes, (2 size, n_outputs)."""
+        size, torch = self.blocks.size, self._torch
+        frequencies = self._send(_single(self.blocks.draw(block)))
+        sent = self._send(slopes.astype(np.float32))
+        total = torch.zeros((2 * size, slopes.shape[1]), dtype=torch.float64, device=self._device)
+        with _full_precision(torch):
+            for first, last in row_blocks(size, _TILE_FREQUENCIES):
+                for a, b, tile in rows:
+                    cosines, sines = self._features(tile, frequencies[first:last])
+                    total[2 * first : 2 * last : 2] += cosines.T @ sent[a:b]
+                    total[2 * first + 1 : 2 * last : 2] += sines.T @ sent[a:b]
+        return self._received(total)
+
+    def moments(self, rows: list[Tile], block: int) -> NDArray[np.float64]:
+        """Return the transposed features of a block times themselves, (2 size, 2 size)."""
+        n_columns, torch = 2 * self.blocks.size, self._torch
+        frequencies = self._send(_single(self.blocks.draw(block)))
+        total = torch.zeros((n_columns, n_columns), dtype=torch.float64, device=self._device)
+        with _full_precision(torch):
+            for _, _, tile in rows:
+                features = torch.stack(self._features(tile, frequencies), dim=2).flatten(1)
+                total += features.T @ features
+        return self._received(total) * self._scale
+
+    def _features(self, tile: Any, frequencies: Any) -> tuple[Any, Any]:
+        """Return cosines and sines of a tile of rows, to be scaled in the end."""
+        angles = tile @ frequencies.T
+        return angles.cos(), angles.sin_()
+
+    def _tile(self, X: Rows) -> Any:
+        """Return a few rows in units of the bandwidth, on the device."""
+        sparse = sp.issparse(X) and not self.center.any()
+        room = self._no_panels.room(X.shape[0], sparse=sparse)
+        prepared = self._no_panels.prepare(X, self.center, self.inverse, room)
+        if not isinstance(prepared, tuple):
+            return self._send(prepared[: X.shape[0]])
+        indptr, columns, values = prepared
+        places = np.stack([np.repeat(np.arange(X.shape[0]), np.diff(indptr)), columns])
+        return self._torch.sparse_coo_tensor(
+            *(self._send(places.astype(np.int64)), self._send(values), X.shape),
+            is_coalesced=True,
+            check_invariants=False,
+        )
+
+    def _send(self, array: NDArray[Any]) -> Any:
+        """Return a copy of an array on the device."""
+        return self._torch.tensor(array, device=self._device)
+
+    def _received(self, total: Any) -> NDArray[np.float64]:
+        """Return sums of features of length ``sqrt(size)`` as those of length 1."""
+        scaled: NDArray[np.float64] = self._scale * total.cpu().numpy()
+        return scaled
+
+
+class _FrequencyCache:
+    """The frequencies of groups of blocks on the device, (frequencies, n_inputs) each."""
+
+    def __init__(
+        self, blocks: FrequencyBlocks, budget: int, send: Callable[[NDArray[Any]], Any]
+    ) -> None:
+        self._blocks, self._send = blocks, send
+        group_bytes = 4 * blocks.size * blocks.group_blocks * blocks.n_inputs
+        self._n_kept = max(0, budget) // group_bytes
+        self._kept: dict[int, Any] = {}
+        self._n_drawn: dict[int, int] = {}
+
+    def group(self, group: int, n_blocks: int) -> Any:
+        """Return the frequencies of a group, of which there are ``n_blocks`` blocks in all."""
+        size, most = self._blocks.size, self._blocks.group_blocks
+        first, n_wanted = group * most, min(most, n_blocks - group * most)
+        if group >= self._n_kept:
+            return self._send(self._drawn(first, first + n_wanted))
+        n_drawn = self._n_drawn.get(group, 0)
+        if group not in self._kept:
+            room = np.empty((size * most, self._blocks.n_inputs), np.float32)
+            self._kept[group] = self._send(room)
+        kept = self._kept[group]
+        if n_drawn < n_wanted:
+            new = self._send(self._drawn(first + n_drawn, first + n_wanted))
+            kept[size * n_drawn : size * n_wanted] = new
+            self._n_drawn[group] = n_wanted
+        return kept[: size * n_wanted]
+
+    def _drawn(self, first: int, last: int) -> NDArray[np.float32]:
+        drawn = map_blocks(self._blocks.draw, [(k,) for k in range(first, last)], None)
+        return np.concatenate([_single(block) for block in drawn])
+
+
+def _single(frequencies: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return frequencies as the processor's loops have them."""
+    return within_exponents(frequencies, np.dtype(np.float32)).astype(np.float32)
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as fault:
+        raise MissingDependencyError(
+            "TorchProducts needs torch, which is not installed: pip install gramless[torch]."
+        ) from fault
+    return torch
+
+
+def _usable(torch: Any, device: str) -> Any:
+    """Return torch's name of a device, once something has been there."""
+    try:
+        return torch.zeros(1, device=device).device
+    except (RuntimeError, AssertionError, NotImplementedError) as fault:
+        reason = str(fault).splitlines()[0]
+        raise InputError(f"torch cannot use device={device!r} ({reason}); use 'cpu'.") from fault
+
+
+@contextmanager
+def _full_precision(torch: Any) -> Iterator[None]:
+    """Multiply float32 in float32, whatever the process has allowed, and record no gradients."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
