@@ -84,6 +84,7 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
         ("trig.py", 20),
         ("hadamard.py", 8),
         ("normals.py", 5),
+        ("blocks.py", 16),
         ("warp.py", 4),
         ("direct.py", 10),
     ],
@@ -285,3 +286,12 @@ OTHERS = ["fourier.py", "nystrom.py", "smooth_bins.py", "preconditioner.py", "bu
 @pytest.mark.parametrize("script", OTHERS)
 def test_other_features(script: str, folder: Path) -> None:
     assert all(len(rows) > 0 for rows in tables(f"claims/{script}", folder).values())
+
+
+def test_doubly_stochastic_rate(folder: Path) -> None:
+    (rows,) = tables("claims/doubly_rate.py", folder).values()
+    assert len({(row["strategy"], row["batch"]) for row in rows}) == len(rows) == 24
+    for row in rows:
+        assert 0 < row["blocks"] <= 200
+        assert (row["slope"] is None) == (row["diverged"] > 0)
+    assert all(row["slope"] < -0.3 for row in rows if row["strategy"] in ("DSG", "UDSG"))

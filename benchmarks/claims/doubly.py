@@ -1,0 +1,130 @@
+"""Doubly stochastic gradients by three strategies, and SVRG on 4F features: objective and time.
+
+As Figure 1 of Li & Póczos 2016: the training objective of multinomial logistic regression with a
+Gaussian kernel of the median distance, alpha 1e-5, on images reduced to 100 components at most.
+Runs step by turns, each on a clock of its own; what is measured is off the clock. The objective is
+the mean loss over 10,000 training rows and alpha / 2 times the squared norm of the weights
+of ordinary features; it and loss and error are of the averaged function.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, load_sets, options, parse, say
+from doubly_runs import Run, Task, race
+
+from gramless import RandomFourier
+from gramless.losses import Multinomial
+from gramless.penalties import L2
+from gramless.solvers.objective import Problem
+from gramless.solvers.svrg import SVRG
+from gramless.streaming.strategies import Checking, Grow, Uniform
+from gramless.streaming.summary import Projection, summarise
+
+SETS = ("cifar10_pca100", "mnist")
+STRATEGIES = {
+    "DSG": Grow(),
+    "UDSG": Uniform(),
+    "CDSG": Checking(),
+    "CDSG, as printed": Checking(longest=np.inf),
+}
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+COMPONENTS = 100
+ALPHA = 1e-5
+BATCH_ROWS, BLOCK_SIZE = 4096, 256
+JUDGED = 10_000
+
+
+def task_of(data: object, chosen: argparse.Namespace) -> Task:
+    X, y = np.asarray(data.X_train, np.float32), data.y_train  # type: ignore[attr-defined]
+    if X.shape[1] > COMPONENTS:
+        summary = summarise([(X, y)], seed=0, covariance=True)
+        X = Projection.principal(summary, COMPONENTS).apply(X)
+    targets = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
+    judged = np.random.default_rng(0).permutation(len(X))[:JUDGED]
+    batch, size = (64, 8) if chosen.quick else (BATCH_ROWS, BLOCK_SIZE)
+    return Task(X, targets, Multinomial(), ALPHA, size, batch, judged, chosen.jobs)
+
+
+def svrg(task: Task, seconds: float) -> Row:
+    """Run the baseline on four blocks of features that are computed first."""
+    started = perf_counter()
+    fourier = RandomFourier(
+        bandwidth=task.bandwidth, n_components=8 * task.block_size, random_state=0, n_jobs=task.jobs
+    )
+    Z = fourier.fit_matrix(task.X)
+    problem = Problem(Z, task.targets, L2(ALPHA), Multinomial())
+    solution = SVRG(tol=1e-6, max_iter=10_000, n_jobs=task.jobs).solve(
+        problem, callback=lambda k, w: perf_counter() - started > seconds
+    )
+    spent = perf_counter() - started
+    responses = Z.matvec(solution.weights)[task.judged]
+    targets = task.targets[task.judged]
+    loss = float(Multinomial().value(responses, targets).mean())
+    return {
+        "run": "SVRG, 4F features",
+        "s": spent,
+        "loss": loss,
+        "objective": loss + L2(ALPHA).value(solution.weights),
+        "error": float((responses.argmax(axis=1) != targets.argmax(axis=1)).mean()),
+        "epochs": solution.n_iter,
+    }
+
+
+def curves(runs: dict[str, Run], what: str) -> list[Row]:
+    return [
+        {"s": points[0]["s"], **{name: p[what] for name, p in zip(runs, points, strict=True)}}
+        for points in zip(*(run.points for run in runs.values()), strict=True)
+    ]
+
+
+def ends(runs: dict[str, Run], task: Task) -> list[Row]:
+    goal = runs["DSG"].points[-1]["objective"]
+    rows = []
+    for name, run in runs.items():
+        first = next((p for p in run.points if p["objective"] <= goal), None)
+        rows.append(
+            {
+                "run": name,
+                **{k: v for k, v in run.points[-1].items()},
+                "blocks to DSG's end": None if first is None else first["blocks"],
+                "s to DSG's end": None if first is None else first["s"],
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    parser.add_argument("--seconds", type=float, default=100.0, help="of each run, default 100")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="data sets")
+    parser.add_argument(
+        "--literal", action="store_true", help="the papers' function, without an intercept"
+    )
+    chosen = parse(parser)
+    seconds = 0.2 if chosen.quick else chosen.seconds
+    report = Report(chosen)
+    for data in load_sets(chosen.sets, chosen):
+        task = task_of(data, chosen)
+        runs = {name: Run(task, how, not chosen.literal) for name, how in STRATEGIES.items()}
+        say(f"{data.name}: {len(runs)} runs of {seconds:g} s")
+        race(runs, [seconds * share for share in SHARES])
+        about = f"{data.name}, {task.X.shape[0]:,} x {task.X.shape[1]}"
+        for what in ("objective", "loss", "error"):
+            report.add(f"{about}, {what} along the clock", curves(runs, what))
+        report.add(f"{about}, objective of the last function", curves(runs, "last objective"))
+        report.add(f"{about}, in the end", ends(runs, task))
+        report.add(f"{about}, stored features", [svrg(task, seconds)])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""A million deformed digits streamed through doubly stochastic gradients, in little memory.
+
+Each row is a digit of MNIST's training set, turned, shifted and bent at random, made when it is
+read and never stored; principal components come from a first pass. Peak memory is that of a process
+of its own. Seconds and errors along the run tell what more rows would cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, load_sets, options, parse
+
+from gramless import DoublyStochasticClassifier
+from gramless.datasets.deformed import DeformedDigits
+from gramless.streaming.sources import IteratorSource
+
+PAPER_ROWS = 8_100_000
+
+
+def run(chosen: argparse.Namespace) -> dict[str, object]:
+    """Train in this process; return what is to be told."""
+    data = next(iter(load_sets(["mnist"], chosen)))
+    side = int(np.sqrt(data.X_train.shape[1]))
+    rows, batch, size = (
+        (2000, 200, 16) if chosen.quick else (chosen.rows, chosen.batch, chosen.block)
+    )
+    images = np.asarray(data.X_train[:, : side * side], np.uint8).reshape(-1, side, side)
+    digits = DeformedDigits(images, data.y_train, seed=0, n_jobs=chosen.jobs)
+    test = np.asarray(data.X_test[:, : side * side], np.float32) / 255.0
+    source = IteratorSource(digits.chunks(rows, chunk_rows=batch), n_held_out=rows // 100)
+    model = DoublyStochasticClassifier(
+        strategy=chosen.strategy,
+        n_components=min(100, side * side),
+        block_size=size,
+        batch_size=batch,
+        max_steps=source.n_rows // batch,
+        patience=None if chosen.quick else 1000,
+        random_state=0,
+        n_jobs=chosen.jobs,
+    )
+    started = perf_counter()
+    model.fit_stream(source)
+    seconds = perf_counter() - started
+    steps = model.history_
+    marks = np.unique(np.linspace(0, len(steps["seconds"]) - 1, 6).astype(int))
+    return {
+        "strategy": chosen.strategy,
+        "rows": rows,
+        "steps": int(model.n_iter_),
+        "features": len(model.weights_),
+        "test error": float(np.mean(model.predict(test) != data.y_test)),
+        "s": seconds,
+        "s of steps": float(steps["seconds"][-1]),
+        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "curve": [
+            {
+                "rows": int((k + 1) * batch),
+                "blocks": int(steps["n_blocks"][k]),
+                "batch loss": float(steps["loss"][k]),
+                "s": float(steps["seconds"][k]),
+            }
+            for k in marks
+        ],
+    }
+
+
+def slope(curve: list[Row]) -> float:
+    """Return the power of the rows with which seconds grow, over the second half."""
+    half = curve[len(curve) // 2 :]
+    rows, seconds = (np.log([point[name] for point in half]) for name in ("rows", "s"))
+    return float(np.polyfit(rows, seconds, 1)[0])
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="default 1,000,000")
+    parser.add_argument("--batch", type=int, default=2048, help="rows a step: 2048")
+    parser.add_argument("--block", type=int, default=512, help="frequencies a block: 512")
+    parser.add_argument("--strategy", default="checking", help="checking, uniform or grow")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    chosen = parse(parser)
+    if chosen.alone:
+        print(json.dumps(run(chosen)))
+        return
+    report = Report(chosen)
+    command = [sys.executable, __file__, *sys.argv[1:], "--alone"]
+    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    curve = told.pop("curve")
+    power = slope(curve)
+    plan = told["s of steps"] * (PAPER_ROWS / told["rows"]) ** power
+    report.add("deformed digits, one epoch", [told])
+    report.add("along the run", curve)
+    report.add("8.1 million rows", [{"seconds grow by rows to the power": power, "plan s": plan}])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Doubly stochastic runs side by side, each on a clock of its own, stepping by turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.features.median import median_distance
+from gramless.kernels import Gaussian
+from gramless.losses import Loss
+from gramless.streaming.array_source import ArraySource
+from gramless.streaming.blocks import FrequencyBlocks
+from gramless.streaming.choosing import (
+    block_variance,
+    first_step,
+    largest_curvature,
+    loss_curvature,
+)
+from gramless.streaming.doubly_stochastic import DoublyStochastic
+from gramless.streaming.expansion import Expansion
+from gramless.streaming.products import CpuProducts
+from gramless.streaming.schedules import InverseTime
+from gramless.streaming.strategies import Strategy
+from gramless.streaming.training import in_groups
+from gramless.streaming.updates import FreeIntercept, NoIntercept
+
+_CACHE = 1 << 29
+_SAMPLE = 1000
+_THETA_ALPHA = 1.5
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all runs share.
+
+    Parameters
+    ----------
+    X : array (n, n_inputs)
+    targets : array (n, n_outputs)
+    loss : Loss
+    alpha : float
+    block_size, batch_rows : int
+        F and B.
+    judged : array of int
+        Rows on which the objective is measured, off the clock.
+    jobs : int or None
+    """
+
+    X: NDArray[Any]
+    targets: NDArray[np.float64]
+    loss: Loss
+    alpha: float
+    block_size: int
+    batch_rows: int
+    judged: NDArray[np.intp]
+    jobs: int | None
+
+    @property
+    def bandwidth(self) -> float:
+        """The median distance."""
+        return median_distance(self.X, 0, None, "euclidean")
+
+
+@dataclass
+class Run:
+    """One strategy on a task.
+
+    Attributes
+    ----------
+    seconds : float
+        On its own clock.
+    points : list of dict
+        What was measured.
+    """
+
+    task: Task
+    strategy: Strategy
+    intercept: bool
+    seconds: float = 0.0
+    points: list[dict[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        task, n_inputs = self.task, self.task.X.shape[1]
+        n_outputs = task.targets.shape[1]
+        sample = task.X[:_SAMPLE].astype(float) / task.bandwidth
+        curvature = largest_curvature(Gaussian(), sample, centered=self.intercept)
+        first = first_step(task.loss, n_outputs, curvature, task.block_size, task.batch_rows)
+        theta = _THETA_ALPHA / task.alpha
+        blocks = FrequencyBlocks(Gaussian(), 0, task.block_size, n_inputs)
+        inverse = np.full(n_inputs, 1.0 / task.bandwidth)
+        products = CpuProducts(blocks, np.zeros(n_inputs), inverse, _CACHE, task.jobs)
+        free = FreeIntercept(1.0 / loss_curvature(task.loss, n_outputs))
+        self.machine = DoublyStochastic(
+            products,
+            Expansion(2 * task.block_size, blocks.group_blocks, n_outputs),
+            task.loss,
+            task.alpha,
+            InverseTime(theta, max(0.0, theta / first - 1.0)),
+            self.strategy,
+            free if self.intercept else NoIntercept(),
+            seed=0,
+            variance=block_variance(Gaussian(), sample[:400], task.block_size, 0),
+        )
+        self.source = ArraySource(task.X, task.targets, seed=0)
+
+    def step(self) -> None:
+        """Take a step, on the clock."""
+        started = perf_counter()
+        first = self.machine.iteration * self.task.batch_rows
+        self.machine.step(*self.source.read(first, first + self.task.batch_rows))
+        self.seconds += perf_counter() - started
+
+    def measure(self) -> None:
+        """Write down loss, objective and error over rows of the training set, off the clock."""
+        f, task = self.machine.expansion, self.task
+        rows = self.machine.products.prepare(task.X[task.judged])
+        targets = task.targets[task.judged]
+        point: dict[str, float] = {
+            "s": self.seconds,
+            "steps": self.machine.iteration,
+            "blocks": f.n_blocks,
+        }
+        functions = {
+            "": (f.averaged_weights(), f.averaged_constant),
+            "last ": (f.weights(), f.constant),
+        }
+        for name, (weights, constant) in functions.items():
+            groups = in_groups(weights, f.block_columns * f.group_blocks)
+            responses = self.machine.products.responses(rows, groups, f.n_blocks) + constant
+            loss = float(task.loss.value(responses, targets).sum()) / len(targets)
+            norm = float(np.square(weights, dtype=np.float64).sum())
+            point[f"{name}loss"] = loss
+            point[f"{name}objective"] = loss + 0.5 * task.alpha * f.n_blocks * norm
+            if targets.shape[1] > 1:
+                wrong = responses.argmax(axis=1) != targets.argmax(axis=1)
+                point[f"{name}error"] = float(wrong.mean())
+        self.points.append(point)
+
+
+def race(runs: dict[str, Run], times: list[float]) -> None:
+    """Let runs take steps by turns until each clock has passed each time, and measure there."""
+    for until in times:
+        while late := [run for run in runs.values() if run.seconds < until]:
+            min(late, key=lambda run: run.seconds).step()
+        for run in runs.values():
+            run.measure()

@@ -1,0 +1,116 @@
+"""Responses of doubly stochastic training: blocks of features, drawn once, computed at each use.
+
+A unit is a row with one frequency: a projection, a cosine and a sine, and both times the weights
+of K outputs, ``2 d + 4 K`` additions and multiplications. The limit is what BLAS reaches with large
+square matrices of float32 on as many threads, in additions and multiplications a second: cosines
+and sines are for nothing. ``matrix products`` are the same operations by BLAS, of rows with
+frequencies and of features that are there already with weights. ``numpy`` is ``cos`` and ``sin`` of
+``X @ W.T`` times weights, block by block in float32, with as many threads for BLAS.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+from _timing import Case, options, run
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from gramless.kernels import Gaussian
+from gramless.streaming.blocks import FrequencyBlocks
+from gramless.streaming.products import CpuProducts
+
+QUICK = {"rows": 200, "frequencies": 32, "blocks": 3, "jobs": 1, "square": 64}
+INPUTS, OUTPUTS = (20, 100), (1, 10)
+
+BLAS = ThreadpoolController()
+
+Array = NDArray[np.float32]
+
+
+class Setting:
+    """Rows, frequencies and weights of so many inputs and outputs."""
+
+    def __init__(self, chosen: argparse.Namespace, n_inputs: int, n_outputs: int) -> None:
+        self.jobs, self.n_blocks = chosen.jobs, chosen.blocks
+        self.blocks = FrequencyBlocks(Gaussian(), 0, chosen.frequencies, n_inputs)
+        self.products = CpuProducts(
+            self.blocks, np.zeros(n_inputs), np.ones(n_inputs), 1 << 30, chosen.jobs
+        )
+        rng = np.random.default_rng(0)
+        self.X = rng.normal(size=(chosen.rows, n_inputs)).astype(np.float32)
+        self.rows = self.products.prepare(self.X)
+        groups = -(-chosen.blocks // self.blocks.group_blocks)
+        shape = groups, self.blocks.group_columns, n_outputs
+        self.weights = list(rng.normal(size=shape).astype(np.float32))
+        size = 2 * chosen.frequencies
+        joined = np.concatenate(self.weights)
+        self.by_block = [joined[k * size : (k + 1) * size] for k in range(chosen.blocks)]
+        self.frequencies = [
+            self.blocks.draw(k).astype(np.float32).T.copy() for k in range(chosen.blocks)
+        ]
+        self.features = rng.normal(size=(chosen.rows, size)).astype(np.float32)
+
+    def ours(self) -> NDArray[np.float64]:
+        return self.products.responses(self.rows, self.weights, self.n_blocks)
+
+    def matrix_products(self) -> None:
+        with BLAS.limit(limits=self.jobs, user_api="blas"):
+            for frequencies, weights in zip(self.frequencies, self.by_block, strict=True):
+                self.X @ frequencies
+                self.features @ weights
+
+    def by_numpy(self) -> Array:
+        total = np.zeros((len(self.X), self.by_block[0].shape[1]), np.float32)
+        scale = np.float32(1.0 / np.sqrt(self.blocks.size))
+        with BLAS.limit(limits=self.jobs, user_api="blas"):
+            for frequencies, weights in zip(self.frequencies, self.by_block, strict=True):
+                angles = self.X @ frequencies
+                total += np.cos(angles) @ weights[0::2]
+                total += np.sin(angles, out=angles) @ weights[1::2]
+        return scale * total
+
+
+def make_cases(chosen: argparse.Namespace, n_inputs: int, n_outputs: int) -> list[Case]:
+    setting = Setting(chosen, n_inputs, n_outputs)
+    np.testing.assert_allclose(setting.ours(), setting.by_numpy(), atol=1e-3 * chosen.blocks)
+    units = float(chosen.rows * chosen.frequencies * chosen.blocks)
+    moved = 4.0 * (n_inputs + 2 * n_outputs) * chosen.frequencies * chosen.blocks
+    label = f"{n_inputs} inputs, {n_outputs} output{'s' * (n_outputs > 1)}"
+
+    def case(name: str, call: Callable[[], object], peer: str | None = None) -> Case:
+        own = f"{peer}, {label}" if peer else None
+        work = (2.0 * n_inputs + 4.0 * n_outputs) * units
+        return Case(f"{name}, {label}", call, "row x frequency", units, moved, "BLAS", work, own)
+
+    return [
+        case("numpy", setting.by_numpy),
+        case("matrix products", setting.matrix_products),
+        case("responses", setting.ours, "numpy"),
+        case("responses beside products", setting.ours, "matrix products"),
+    ]
+
+
+def product_rate(n_threads: int, size: int) -> float:
+    """Return the additions and multiplications a second of a large product, at best."""
+    left, right = np.random.default_rng(0).random((2, size, size)).astype(np.float32)
+    times = []
+    with BLAS.limit(limits=n_threads, user_api="blas"):
+        for _ in range(6):
+            started = perf_counter()
+            left @ right
+            times.append(perf_counter() - started)
+    return 2.0 * size**3 / min(times[1:])
+
+
+def main() -> None:
+    chosen = options(__doc__, QUICK, rows=4096, frequencies=256, blocks=32, jobs=2, square=2000)
+    cases = [case for d in INPUTS for k in OUTPUTS for case in make_cases(chosen, d, k)]
+    run(cases, chosen, {"BLAS": product_rate(chosen.jobs, chosen.square)})
+
+
+if __name__ == "__main__":
+    main()
