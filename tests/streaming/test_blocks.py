@@ -1,0 +1,173 @@
+"""Blocks of frequencies: drawn from their numbers alone, of the kernel's law, kept or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.kernels import (
+    Cauchy,
+    ExponentialPower,
+    Gaussian,
+    InversePower,
+    Kernel,
+    Laplacian,
+    Matern,
+    Mixture,
+    Product,
+    RationalQuadratic,
+    Scaled,
+    SpectralKernel,
+    Sum,
+)
+from gramless.streaming import blocks as module
+from gramless.streaming.blocks import LANES, FrequencyBlocks, PanelCache
+
+KERNELS: dict[str, SpectralKernel] = {
+    "gaussian": Gaussian(),
+    "laplacian": Laplacian(),
+    "matern_0.5": Matern(0.5),
+    "matern_1.5": Matern(),
+    "matern_0.8": Matern(0.8),
+    "cauchy": Cauchy(),
+    "rational_quadratic": RationalQuadratic(2.0),
+    "exponential_power": ExponentialPower(0.7),
+    "inverse_power": InversePower(2.0),
+    "mixture": Mixture([Laplacian(), InversePower()], [1.0, 2.0], [1.0, 3.0]),
+    "scaled": Scaled(Matern(), 2.0),
+    "sum": Sum([Gaussian(), Laplacian()], [1.0, 2.0]),
+    "product": Product([Gaussian(), Scaled(Laplacian(), 2.0)]),
+}
+
+
+def largest_z(
+    kernel: SpectralKernel, exact: Kernel, share: float = 1.0, n_blocks: int = 400
+) -> float:
+    """Return the largest distance of blocks' mean cosines from a kernel, in standard errors."""
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    pairs = np.triu_indices(len(X), 1)
+    gaps = (X[:, None] - X[None])[pairs]
+    blocks = FrequencyBlocks(kernel, seed=1, size=20, n_inputs=3)
+    means = np.stack([np.cos(blocks.draw(k) @ gaps.T).mean(axis=0) for k in range(n_blocks)])
+    errors = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+    return float(np.abs((means.mean(axis=0) - share * exact.gram(X)[pairs]) / errors).max())
+
+
+# The law.
+
+
+@pytest.mark.parametrize("label", KERNELS)
+def test_blocks_are_of_the_kernels_law(label: str) -> None:
+    assert largest_z(KERNELS[label], KERNELS[label]) < 4.0
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(0.5)])
+def test_five_percent_would_be_noticed(kernel: SpectralKernel) -> None:
+    assert largest_z(kernel, kernel, share=1.05, n_blocks=1500) > 4.0
+    assert largest_z(kernel, Scaled(kernel, 1.05), n_blocks=1500) > 4.0
+
+
+def test_blocks_are_independent() -> None:
+    blocks = FrequencyBlocks(Gaussian(), seed=3, size=8, n_inputs=5)
+    drawn = np.stack([blocks.draw(k).ravel() for k in range(2000)])
+    correlations = np.corrcoef(drawn.T)[np.triu_indices(40, 1)] * np.sqrt(2000)
+    assert np.abs(correlations).max() < 5.0
+    for apart in (1, 2, 64):
+        products = (drawn[:-apart] * drawn[apart:]).mean()
+        assert abs(products) * np.sqrt(drawn[apart:].size) < 4.0
+
+
+# Numbers and seeds.
+
+
+def test_a_block_depends_on_its_number_alone() -> None:
+    one = FrequencyBlocks(Matern(), seed=2, size=6, n_inputs=3)
+    forth = [one.draw(k) for k in range(20)]
+    back = [FrequencyBlocks(Matern(), 2, 6, 3).draw(k) for k in range(19, -1, -1)]
+    np.testing.assert_array_equal(forth, back[::-1])
+    assert len({block.tobytes() for block in forth}) == 20
+    assert one.draw(2**40).shape == (6, 3)
+
+
+def test_other_seeds_are_other_blocks() -> None:
+    drawn = [FrequencyBlocks(Gaussian(), seed, 4, 2).draw(0) for seed in (0, 1, 2**31 - 2)]
+    assert len({block.tobytes() for block in drawn}) == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "n_inputs", "expected"),
+    [(1, 1, 2048), (256, 100, 8), (255, 100, 8), (2048, 10, 1), (5000, 10, 1), (256, 10**6, 1)],
+)
+def test_blocks_that_go_together(size: int, n_inputs: int, expected: int) -> None:
+    blocks = FrequencyBlocks(Gaussian(), 0, size, n_inputs)
+    assert blocks.group_blocks == expected
+    assert blocks.group_columns == 2 * size * expected
+
+
+# What is kept.
+
+
+def same_frequencies(cache: PanelCache, groups: range, n_blocks: int) -> None:
+    """Compare groups with their blocks, drawn one after the other."""
+    blocks, most = cache.blocks, cache.blocks.group_blocks
+    found = cache.panels(groups, n_blocks)
+    assert len(found) == len(groups)
+    for group, own in zip(groups, found, strict=True):
+        numbers = range(group * most, min((group + 1) * most, n_blocks))
+        expected = np.concatenate([blocks.draw(k) for k in numbers]).astype(np.float32)
+        written = own.panels.swapaxes(1, 2).reshape(-1, blocks.n_inputs)
+        np.testing.assert_array_equal(written[: len(expected)], expected)
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GROUP_FREQUENCIES", 40)
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("size", [1, 13, 16, 17, 20, 41])
+@pytest.mark.parametrize("budget", [-5, 0, 1200, 10**6])
+def test_any_budget_gives_the_same_numbers(size: int, budget: int) -> None:
+    blocks = FrequencyBlocks(Matern(), seed=0, size=size, n_inputs=3)
+    cache = PanelCache(blocks, budget)
+    most = blocks.group_blocks
+    for n_blocks in (1, 2, most, most + 1, 3 * most + 1, 2 * most, 3 * most + 2):
+        same_frequencies(cache, range(-(-n_blocks // most)), n_blocks)
+
+
+@pytest.mark.usefixtures("small_groups")
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 4), st.integers(1, 3))
+def test_any_order_of_growth(counts: list[int], n_kept: int, n_jobs: int) -> None:
+    blocks = FrequencyBlocks(Gaussian(), seed=0, size=9, n_inputs=2)
+    assert blocks.group_blocks == 4
+    cache = PanelCache(blocks, n_kept * 3 * 2 * LANES * 4, n_jobs)
+    for n_blocks in counts:
+        same_frequencies(cache, range(-(-n_blocks // 4)), n_blocks)
+        same_frequencies(cache, range((n_blocks - 1) // 4, -(-n_blocks // 4)), n_blocks)
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("n_kept", [0, 1, 3])
+def test_the_budget_is_kept(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = FrequencyBlocks(Gaussian(), seed=0, size=10, n_inputs=2)
+    bytes_a_group = 3 * 2 * LANES * 4
+    cache = PanelCache(blocks, n_kept * bytes_a_group + bytes_a_group - 1)
+    drawn: list[int] = []
+    draw = FrequencyBlocks.draw
+    monkeypatch.setattr(
+        FrequencyBlocks, "draw", lambda self, k: [drawn.append(k), draw(self, k)][1]
+    )
+    for n_blocks in (2, 20, 3, 20, 24):
+        cache.panels(range(-(-n_blocks // 4)), n_blocks)
+    times = np.bincount(drawn)
+    assert times[: 4 * n_kept].tolist() == [1] * (4 * n_kept)
+    assert times[4 * n_kept : 20].tolist() == [3 + (k < 2) + (k < 3) for k in range(4 * n_kept, 20)]
+
+
+def test_the_largest_frequencies_leave_room_for_sums() -> None:
+    blocks = FrequencyBlocks(Matern(0.05), seed=0, size=64, n_inputs=2)
+    (panels,) = PanelCache(blocks, 0).panels(range(1), blocks.group_blocks)
+    assert np.abs(blocks.draw(0)).max() > 2.0**60
+    assert 2.0**48 < np.abs(panels.panels).max() <= 2.0**50

@@ -1,0 +1,172 @@
+"""What is learned of the rows from a sample with the exact kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless.kernels import Gaussian, Laplacian, Matern, SpectralKernel
+from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
+from gramless.streaming.blocks import FrequencyBlocks
+from gramless.streaming.choosing import (
+    best_units,
+    block_variance,
+    first_step,
+    largest_curvature,
+    loss_curvature,
+)
+from gramless.streaming.products import CpuProducts
+
+Array = NDArray[np.float64]
+
+
+def some_rows(n_rows: int, n_inputs: int = 3, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=(n_rows, n_inputs))
+
+
+def features(kernel: SpectralKernel, X: Array, size: int, block: int) -> Array:
+    """Return the features of a block (n, 2 size)."""
+    blocks = FrequencyBlocks(kernel, 0, size, X.shape[1])
+    products = CpuProducts(blocks, np.zeros(X.shape[1]), np.ones(X.shape[1]), 0)
+    return products.gradient(products.prepare(X), block, np.eye(len(X))).T
+
+
+# Units.
+
+
+def errors_twin(X: Array, y: Array) -> float:
+    """Return the least error of ridge regression over the penalties, by solving each."""
+    half, errors = len(X) // 2, []
+    gram, ahead = Gaussian().gram(X[:half]), Gaussian().gram(X[half:], X[:half])
+    center = y[:half].mean(axis=0)
+    for alpha in 10.0 ** -np.arange(1, 9):
+        weights = np.linalg.solve(gram + half * alpha * np.eye(half), y[:half] - center)
+        errors.append(np.mean((y[half:] - center - ahead @ weights) ** 2))
+    return float(min(errors))
+
+
+def test_errors_of_units_are_those_of_ridge_regression() -> None:
+    X = some_rows(81)
+    y = np.column_stack([np.sin(2 * X[:, 0]), np.cos(2 * X[:, 1])]) + 0.1 * some_rows(81, 2, seed=1)
+    units = [np.full(3, 0.3), np.array([1.0, 1.0, np.inf]), np.full(3, 30.0)]
+    best, errors = best_units(Gaussian(), X, y, units)
+    np.testing.assert_allclose(errors, [errors_twin(X / u, y) for u in units], rtol=1e-5)
+    assert best == 1 == int(np.argmin(errors))
+
+
+def test_targets_that_are_all_alike_are_no_fault() -> None:
+    candidates = [np.ones(3), np.full(3, 2.0)]
+    best, errors = best_units(Gaussian(), some_rows(10), np.full((10, 1), 5.0), candidates)
+    assert (best, errors) == (0, [0.0, 0.0])
+
+
+# Curvature.
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian()])
+def test_the_largest_curvature_is_that_of_the_features(kernel: SpectralKernel) -> None:
+    X = some_rows(60)
+    Z = np.concatenate([features(kernel, X, 500, k) for k in range(20)], axis=1) / np.sqrt(20)
+    for centered in (False, True):
+        own = Z - centered * Z.mean(axis=0)
+        expected = np.linalg.norm(own, 2) ** 2 / len(X)
+        assert largest_curvature(kernel, X, centered) == pytest.approx(expected, rel=0.03)
+
+
+def test_constant_rows_have_all_curvature_in_the_mean() -> None:
+    X = np.ones((30, 2))
+    assert largest_curvature(Gaussian(), X, centered=False) == pytest.approx(1.0)
+    assert largest_curvature(Gaussian(), X, centered=True) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_outputs", "expected"),
+    [
+        (Squared(), 3, 1.0),
+        (Logistic(), 1, 0.25),
+        (Multinomial(), 10, 0.09),
+        (SquaredHinge(), 2, 1.0),
+        (Huber(), 1, 1.0),
+        (Hinge(), 1, 1.0),
+    ],
+)
+def test_mean_curvature_of_losses(loss: Loss, n_outputs: int, expected: float) -> None:
+    assert loss_curvature(loss, n_outputs) == pytest.approx(expected)
+
+
+def growth(X: Array, step: float, size: int, batch_rows: int) -> tuple[float, float]:
+    """Return what a step makes of squared errors, on average over blocks and batches.
+
+    Of errors along the direction of the largest curvature, and of those that fare worst.
+    """
+    rng, n_rows, n_draws = np.random.default_rng(0), len(X), 80
+    total = np.zeros((n_rows, n_rows))
+    for block in range(n_draws):
+        Z = features(Gaussian(), X, size, block)
+        counts = np.bincount(rng.integers(n_rows, size=batch_rows), minlength=n_rows)
+        taken = np.eye(n_rows) - step * (Z @ Z.T) * (counts / batch_rows)
+        total += taken.T @ taken / n_draws
+    direction = np.linalg.eigh(Gaussian().gram(X))[1][:, -1]
+    return float(direction @ total @ direction), float(np.linalg.eigvalsh(total)[-1])
+
+
+@pytest.mark.parametrize("width", [0.3, 1.0])
+@pytest.mark.parametrize("size", [1, 8, 200])
+@pytest.mark.parametrize("batch_rows", [1, 8, 64])
+def test_first_steps_are_about_as_long_as_they_may_be(
+    width: float, size: int, batch_rows: int
+) -> None:
+    X = width * some_rows(30)
+    curvature = largest_curvature(Gaussian(), X, centered=False)
+    step = first_step(Squared(), 1, curvature, size, batch_rows)
+    along, worst = growth(X, step, size, batch_rows)
+    assert along < 1.0
+    assert worst < 1.7
+    assert growth(X, 3.0 * step, size, batch_rows)[1] > 1.05
+
+
+def test_first_steps_by_loss_and_outputs() -> None:
+    assert first_step(Logistic(), 1, 0.2, 4, 10) == pytest.approx(1.0 / (0.25 * 0.425))
+    assert first_step(Multinomial(), 10, 0.2, 4, 10) == pytest.approx(1.0 / (0.09 * 0.425))
+
+
+# Variance.
+
+
+def variance_twin(kernel: SpectralKernel, X: Array) -> float:
+    """Return the expectation exactly: ``2 cos a cos b = cos(a - b) + cos(a + b)``."""
+    half, found = len(X) // 2, []
+    others = X[half:]
+    between = kernel.gram(others)
+    for x in X[:half]:
+        own = kernel.gram(x[None], others)[0]
+        covariances = 0.5 * (between + kernel.gram(2.0 * x - others, others)) - np.outer(own, own)
+        found.append(np.diag(covariances).mean() - covariances.mean())
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(0.5)])
+@pytest.mark.parametrize("width", [0.2, 1.0])
+def test_the_variance_of_one_frequency(kernel: SpectralKernel, width: float) -> None:
+    X = width * some_rows(40)
+    found = [block_variance(kernel, X, 1, seed) for seed in range(100)]
+    assert np.std(found) > 0.0
+    assert np.mean(found) == pytest.approx(variance_twin(kernel, X), rel=0.03)
+
+
+def test_the_variance_of_a_block() -> None:
+    X, size = some_rows(60), 16
+    exact = Gaussian().gram(X[:30], X[30:])
+    found = []
+    for block in range(300):
+        Z = features(Gaussian(), X, size, block)
+        found.append(np.mean(np.var(Z[:30] @ Z[30:].T - exact, axis=1)))
+    assert np.mean(found) == pytest.approx(variance_twin(Gaussian(), X) / size, rel=0.04)
+
+
+def test_the_variance_falls_with_the_size_of_blocks() -> None:
+    X = some_rows(50)
+    one = block_variance(Gaussian(), X, 1, 0)
+    assert block_variance(Gaussian(), X, 10, 0) == pytest.approx(one / 10)
+    assert block_variance(Gaussian(), np.ones((20, 2)), 1, 0) == pytest.approx(0.0, abs=1e-30)

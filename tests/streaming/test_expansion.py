@@ -1,0 +1,195 @@
+"""Weights that shrink by one factor and average themselves, against plain arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gramless.streaming import expansion as module
+from gramless.streaming.expansion import Expansion
+
+from .twins import step_weights
+
+Array = NDArray[np.float64]
+
+COLUMNS, OUTPUTS = 4, 2
+
+
+class Plain:
+    """The same with everything written down, in float64."""
+
+    def __init__(self, decay: float) -> None:
+        self.decay = decay
+        self.weights: list[Array] = []
+        self.sums: list[Array] = []
+        self.offset, self.intercept = np.zeros(OUTPUTS), np.zeros(OUTPUTS)
+        self.history: list[tuple[list[Array], Array]] = []
+
+    def move(self, intercept: Array, offset: Array) -> None:
+        self.intercept, self.offset = self.intercept + intercept, self.offset + offset
+
+    def shrink(self, factor: float) -> None:
+        self.weights = [factor * own for own in self.weights]
+        self.sums = [factor * own for own in self.sums]
+        self.offset = factor * self.offset
+
+    def add(self, weights: Array, total: Array) -> None:
+        self.weights.append(weights)
+        self.sums.append(total)
+
+    def change(self, block: int, step: Array, total: Array) -> None:
+        self.weights[block] = self.weights[block] + step
+        self.sums[block] = self.sums[block] + total
+
+    def average(self) -> None:
+        self.history.append((list(self.weights), self.offset + self.intercept))
+
+    def averages(self) -> tuple[Array, Array]:
+        means, constant = [np.zeros((COLUMNS, OUTPUTS)) for _ in self.weights], np.zeros(OUTPUTS)
+        shares = step_weights(len(self.history), self.decay)
+        for share, (weights, own) in zip(shares, self.history, strict=True):
+            constant = constant + share * own
+            for k, block in enumerate(weights):
+                means[k] = means[k] + share * block
+        return joined(means), constant
+
+    def largest(self) -> float:
+        """Return the largest weight there ever was: the scale of all roundings."""
+        ever = [block for weights, _ in self.history for block in weights] + self.weights
+        return max((float(np.abs(block).max()) for block in ever), default=0.0)
+
+
+def joined(blocks: list[Array]) -> Array:
+    return np.concatenate([*blocks, np.zeros((0, OUTPUTS))])
+
+
+def compare(f: Expansion, plain: Plain, averages: bool) -> None:
+    assert f.n_blocks == len(plain.weights)
+    room = 2e-6 * plain.largest() + 1e-30
+    weights = joined(plain.weights)
+    np.testing.assert_allclose(f.weights(), weights, rtol=0, atol=room)
+    assert f.weights().dtype == np.float32
+    np.testing.assert_allclose(f.squared_norm, (weights**2).sum(), atol=room * plain.largest() * 9)
+    np.testing.assert_allclose(f.sums, np.reshape(plain.sums, (-1, OUTPUTS)), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(f.constant, plain.offset + plain.intercept, rtol=1e-9, atol=1e-9)
+    if averages:
+        means, constant = plain.averages()
+        np.testing.assert_allclose(f.averaged_weights(), means, rtol=0, atol=room)
+        np.testing.assert_allclose(f.averaged_constant, constant, rtol=1e-9, atol=1e-9)
+
+
+def act(f: Any, action: str, number: int, factor: float, rng: np.random.Generator) -> None:
+    """Do one thing to an expansion or to its twin."""
+    weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
+    n_blocks = f.n_blocks if isinstance(f, Expansion) else len(f.weights)
+    if action == "shrink":
+        f.shrink(factor)
+    elif action == "average":
+        f.average()
+    elif action == "move":
+        f.move(total, weights[0])
+    elif action == "add" or not n_blocks:
+        f.add(weights, total)
+    else:
+        f.change(number % n_blocks, weights, total)
+
+
+ACTIONS = st.tuples(
+    st.sampled_from(["shrink", "average", "average", "add", "change", "change", "move"]),
+    st.integers(0, 30),
+    st.sampled_from([0.0, 1.0, -0.5, 0.99, 0.3, 1e-7, -2e-4, 1.5]) | st.floats(-1.2, 1.2),
+)
+
+
+@given(
+    st.lists(ACTIONS, max_size=60),
+    st.integers(1, 5),
+    st.sampled_from([0.0, 1.0, 3.0]),
+    st.integers(5, 60),
+)
+def test_anything_may_follow_anything(
+    actions: list[Any], group_blocks: int, decay: float, pause: int
+) -> None:
+    f, plain = Expansion(COLUMNS, group_blocks, OUTPUTS, decay), Plain(decay)
+    for k, (action, number, factor) in enumerate(actions):
+        act(f, action, number, factor, np.random.default_rng(k))
+        act(plain, action, number, factor, np.random.default_rng(k))
+        compare(f, plain, averages=k % pause == 0)
+    compare(f, plain, averages=True)
+
+
+@given(st.lists(ACTIONS, max_size=40), st.lists(ACTIONS, max_size=20), st.integers(1, 4))
+def test_a_copy_goes_on_bit_for_bit(before: list[Any], after: list[Any], group_blocks: int) -> None:
+    f = Expansion(COLUMNS, group_blocks, OUTPUTS)
+    for k, action in enumerate(before):
+        act(f, *action, np.random.default_rng(k))
+    copy = Expansion(COLUMNS, group_blocks, OUTPUTS)
+    copy.restore(f.state())
+    for k, action in enumerate(after):
+        for own in (f, copy):
+            act(own, *action, np.random.default_rng(k))
+    for name, value in f.state().items():
+        np.testing.assert_array_equal(copy.state()[name], value, err_msg=name)
+    np.testing.assert_array_equal(copy.averaged_weights(), f.averaged_weights())
+    for a, b in zip(copy.groups, f.groups, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_states_go_through_a_file(tmp_path: Any) -> None:
+    f = Expansion(COLUMNS, 3, OUTPUTS)
+    for k in range(10):
+        f.shrink(0.3)
+        f.add(np.full((COLUMNS, OUTPUTS), k / 7.0), np.ones(OUTPUTS))
+        f.average()
+    np.savez(tmp_path / "state.npz", **f.state())
+    copy = Expansion(COLUMNS, 3, OUTPUTS)
+    with np.load(tmp_path / "state.npz") as state:
+        copy.restore({name: value[()] for name, value in state.items()})
+    for own in (f, copy):
+        own.shrink(-0.2)
+        own.change(4, np.ones((COLUMNS, OUTPUTS)), np.ones(OUTPUTS))
+        own.average()
+    np.testing.assert_array_equal(copy.averaged_weights(), f.averaged_weights())
+    np.testing.assert_array_equal(copy.weights(), f.weights())
+
+
+@pytest.mark.parametrize("limits", [(1e-6, 1e6), (0.3, 3.0)])
+def test_a_long_run(limits: tuple[float, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEAST_SCALE", limits[0])
+    monkeypatch.setattr(module, "_MOST_SCALE", limits[1])
+    f, plain, rng = Expansion(COLUMNS, 7, OUTPUTS), Plain(3.0), np.random.default_rng(0)
+    for t in range(1, 400):
+        weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
+        block = int(rng.integers(f.n_blocks + 1)) if t % 3 else f.n_blocks
+        for own in (f, plain):
+            own.shrink(1.0 - 1.5 / (1.0 + 0.05 * t))
+            if block == len(own.sums):
+                own.add(weights, total)
+            else:
+                own.change(block, weights, total)
+            own.average()
+    assert f.n_blocks > 64
+    compare(f, plain, averages=True)
+
+
+def test_an_average_of_one_step_is_that_step() -> None:
+    f = Expansion(COLUMNS, 1, OUTPUTS)
+    f.shrink(-0.5)
+    f.add(np.ones((COLUMNS, OUTPUTS)), np.ones(OUTPUTS))
+    f.average()
+    np.testing.assert_array_equal(f.averaged_weights(), f.weights())
+
+
+def test_nothing_yet() -> None:
+    f = Expansion(COLUMNS, 1, OUTPUTS)
+    f.shrink(0.0)
+    f.average()
+    assert f.weights().shape == f.averaged_weights().shape == (0, OUTPUTS)
+    assert f.sums.shape == (0, OUTPUTS)
+    assert f.squared_norm == 0.0
+    assert f.groups == []
