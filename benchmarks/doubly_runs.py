@@ -26,7 +26,7 @@ from gramless.streaming.products import CpuProducts
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.strategies import Strategy
 from gramless.streaming.training import in_groups
-from gramless.streaming.updates import FreeIntercept, NoIntercept
+from gramless.streaming.updates import FreeIntercept, NewtonStep, NoIntercept, Update
 
 _CACHE = 1 << 29
 _SAMPLE = 1000
@@ -69,6 +69,13 @@ class Task:
 class Run:
     """One strategy on a task.
 
+    Parameters
+    ----------
+    task : Task
+    strategy : Strategy
+    update : {"papers", "gradient", "newton"}
+        The papers' function and steps; with a free intercept; Newton steps of blocks.
+
     Attributes
     ----------
     seconds : float
@@ -79,7 +86,7 @@ class Run:
 
     task: Task
     strategy: Strategy
-    intercept: bool
+    update: str
     seconds: float = 0.0
     points: list[dict[str, float]] = field(default_factory=list)
 
@@ -87,21 +94,27 @@ class Run:
         task, n_inputs = self.task, self.task.X.shape[1]
         n_outputs = task.targets.shape[1]
         sample = task.X[:_SAMPLE].astype(float) / task.bandwidth
-        curvature = largest_curvature(Gaussian(), sample, centered=self.intercept)
+        curvature = largest_curvature(Gaussian(), sample, centered=self.update != "papers")
         first = first_step(task.loss, n_outputs, curvature, task.block_size, task.batch_rows)
         theta = _THETA_ALPHA / task.alpha
         blocks = FrequencyBlocks(Gaussian(), 0, task.block_size, n_inputs)
         inverse = np.full(n_inputs, 1.0 / task.bandwidth)
         products = CpuProducts(blocks, np.zeros(n_inputs), inverse, _CACHE, task.jobs)
-        free = FreeIntercept(1.0 / loss_curvature(task.loss, n_outputs))
+        bend = loss_curvature(task.loss, n_outputs)
+        schedule = InverseTime(theta, max(0.0, theta / first - 1.0))
+        updates: dict[str, Update] = {
+            "papers": NoIntercept(),
+            "gradient": FreeIntercept(1.0 / bend),
+            "newton": NewtonStep(bend, schedule.step(1), 1.0 / task.batch_rows),
+        }
         self.machine = DoublyStochastic(
             products,
             Expansion(2 * task.block_size, blocks.group_blocks, n_outputs),
             task.loss,
             task.alpha,
-            InverseTime(theta, max(0.0, theta / first - 1.0)),
+            schedule,
             self.strategy,
-            free if self.intercept else NoIntercept(),
+            updates[self.update],
             seed=0,
             variance=block_variance(Gaussian(), sample[:400], task.block_size, 0),
         )

@@ -107,15 +107,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=100.0, help="of each run, default 100")
     parser.add_argument("--sets", nargs="+", default=list(SETS), help="data sets")
     parser.add_argument(
-        "--literal", action="store_true", help="the papers' function, without an intercept"
+        "--update",
+        default="gradient",
+        choices=("papers", "gradient", "newton"),
+        help="steps of the papers, with a free intercept (default), or by Newton's method",
     )
     chosen = parse(parser)
     seconds = 0.2 if chosen.quick else chosen.seconds
     report = Report(chosen)
     for data in load_sets(chosen.sets, chosen):
         task = task_of(data, chosen)
-        runs = {name: Run(task, how, not chosen.literal) for name, how in STRATEGIES.items()}
-        say(f"{data.name}: {len(runs)} runs of {seconds:g} s")
+        runs = {name: Run(task, how, chosen.update) for name, how in STRATEGIES.items()}
+        say(f"{data.name}: {len(runs)} runs of {seconds:g} s, {chosen.update}")
         race(runs, [seconds * share for share in SHARES])
         about = f"{data.name}, {task.X.shape[0]:,} x {task.X.shape[1]}"
         for what in ("objective", "loss", "error"):
