@@ -2,7 +2,7 @@
 
 As Table 3 of Li & Póczos 2016, on images reduced to 100 components: SVC with a Gaussian kernel of
 the median distance and C = 1 / (alpha n), in one thread, and beside it on another core a run in one
-thread, which ends when SVC does: Newton steps, unless said otherwise. Then our machines on all rows,
+thread, which ends when SVC does: Newton steps by default. Then our machines on all rows,
 with their own times. Errors are of a sample of the training rows, and of the test rows.
 """
 

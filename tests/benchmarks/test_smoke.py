@@ -295,3 +295,26 @@ def test_doubly_stochastic_rate(folder: Path) -> None:
         assert 0 < row["blocks"] <= 200
         assert (row["slope"] is None) == (row["diverged"] > 0)
     assert all(row["slope"] < -0.3 for row in rows if row["strategy"] in ("DSG", "UDSG"))
+
+
+@pytest.mark.parametrize("update", ["papers", "newton"])
+def test_doubly_stochastic_runs(update: str, folder: Path) -> None:
+    found = tables("claims/doubly.py", folder, "--sets", "letter", "--update", update)
+    *curves, ends, stored = found.values()
+    assert [len(rows) for rows in curves] == [12, 12, 12, 12]
+    assert [row["run"] for row in ends] == ["DSG", "UDSG", "CDSG", "CDSG, as printed"]
+    assert all(row["steps"] >= row["blocks"] > 0 for row in ends)
+    assert [row["run"].split(",")[0] for row in stored] == ["SVRG", "SGD"]
+
+
+def test_doubly_stochastic_beside_svc(folder: Path) -> None:
+    (rows,) = tables("claims/doubly_svc.py", folder, "--sets", "letter").values()
+    assert [row["method"] for row in rows] == ["SVC", "CDSG", "ours, binning", "ours, fourier"]
+    assert all(0 <= row["training error"] <= 1 for row in rows)
+
+
+def test_doubly_stochastic_digits(folder: Path) -> None:
+    run, curve, plan = tables("claims/doubly_digits.py", folder).values()
+    assert run[0]["steps"] == curve[-1]["rows"] // 200 == 9
+    assert run[0]["peak MB"] > 0
+    assert plan[0]["plan s"] > run[0]["s of steps"]

@@ -49,6 +49,10 @@ StrategyOption = Annotated[
         "(DSG)."
     ),
 ]
+UpdateOption = Annotated[
+    Literal["auto", "newton", "gradient"],
+    typer.Option(help="What a step does to its block: Newton's method, or the papers' gradient."),
+]
 KernelName = Annotated[
     str,
     typer.Option(
@@ -138,6 +142,7 @@ def stream(
     target: Target = None,
     task: TaskOption = "auto",
     strategy: StrategyOption = "checking",
+    update: UpdateOption = "auto",
     kernel: KernelName = "gaussian",
     bandwidth: Bandwidth = "auto",
     alpha: Alpha = "auto",
@@ -168,7 +173,8 @@ def stream(
     """
     options = {
         "strategy": strategy,
-        "bandwidth": bandwidth
+        "update": update,
+        "bandwidth": "median"
         if bandwidth == "median"
         else auto_or_number(bandwidth, "--bandwidth"),
         "alpha": auto_or_number(alpha, "--alpha"),
@@ -185,29 +191,46 @@ def stream(
         "n_jobs": n_jobs,
     }
     with reporting(as_json, debug) as report:
-        check_model_place(model, data)
-        _check_places(data, model, checkpoint, picture)
         options["kernel"] = named_kernel(kernel)
-        _check_loss(loss, task)
-        _check_options(options)
+        _check(data, model, checkpoint, picture, loss, task, options)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, options))
-        with report.stage("shuffle", f"reading {data}") as say:
-            from gramless import open_stream
-
-            source = open_stream(
-                data, target=target, folder=rows_folder, random_state=seed, report=say
-            )
-            kind, reason, source = labelled(source, task, data)
-        _check_loss(loss, kind)
-        estimator = _estimator(kind, loss, options)
-        interruption = Interruption()
-        _train(report, estimator, source, interruption)
+        source, task_told = _opened(report, data, target, rows_folder, seed, task)
+        estimator = _estimator(task_told.partition(" ")[0], loss, options)
+        _train(report, estimator, source, Interruption())
         _save(report, estimator, model, picture)
         places = {"data": data, "checkpoint": checkpoint, "picture": picture}
-        _tell(report, estimator, source, model, places, f"{kind} ({reason})")
+        _tell(report, estimator, source, model, places, task_told)
         if estimator.status_ == "stopped":
             raise typer.Exit(INTERRUPTED)
+
+
+def _opened(
+    report: Report, data: Path, target: str | None, folder: Path | None, seed: int, task: str
+) -> tuple[Any, str]:
+    """Return the shuffled rows, and the task with its reason."""
+    with report.stage("shuffle", f"reading {data}") as say:
+        from gramless import open_stream
+
+        source = open_stream(data, target=target, folder=folder, random_state=seed, report=say)
+        kind, reason, source = labelled(source, task, data)
+    return source, f"{kind} ({reason})"
+
+
+def _check(
+    data: Path,
+    model: Path,
+    checkpoint: Path | None,
+    picture: Path | None,
+    loss: str | None,
+    task: str,
+    options: dict[str, Any],
+) -> None:
+    """Refuse before any row is read what would be refused after."""
+    check_model_place(model, data)
+    _check_places(data, model, checkpoint, picture)
+    _check_loss(loss, task)
+    _check_options(options)
 
 
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
@@ -279,6 +302,7 @@ def _going_on(path: Path, loss: str | None, options: dict[str, Any]) -> str:
 def _estimator(kind: str, loss: str | None, options: dict[str, Any]) -> Any:
     import gramless
 
+    _check_loss(loss, kind)
     made = getattr(gramless, _MADE[kind])
     return made(**options) if loss is None else made(**options, loss=loss)
 

@@ -188,7 +188,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     """Kernel classification by doubly stochastic gradients (DSG16, Algorithms 1 to 4).
 
-    See :class:`DoublyStochasticRegressor` for what it does and for all parameters but the loss.
+    See :class:`DoublyStochasticRegressor` for what it does, and for all parameters but the loss.
     On tables that fit into memory :class:`KernelClassifier` is faster and more accurate.
 
     Parameters
@@ -197,28 +197,14 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     loss : {"logistic", "squared", "squared_hinge", "hinge"}, default="logistic"
         ``"logistic"`` is the multinomial loss for more than two classes. The others are one
         against the rest.
-    strategy : {"checking", "uniform", "grow"} or Strategy, default="checking"
-    bandwidth : "auto", "median", float or array (n_inputs,), default="auto"
-    alpha : float or "auto", default="auto"
-    update : {"auto", "newton", "gradient"}, default="auto"
-    schedule : "auto" or InverseTime, default="auto"
-    block_size : int, default=256
-    batch_size : int, default=4096
-    max_steps : int, default=500
-    fit_intercept : bool, default=True
-    average : bool, default=True
-    scaling : {"auto", "standard", "none"}, default="auto"
-    n_components : int, default=None
-    patience : int or None, default=10
-    tol : float, default=1e-2
-    time_budget : float, default=None
-    cache_bytes : int, default=2**29
-    checkpoint : str, default=None
-    checkpoint_seconds : float, default=60
-    device : str, default="cpu"
-    random_state : int, RandomState or None, default=None
-    n_jobs : int or None, default=None
-    verbose : int, default=0
+    strategy, update, schedule : default="checking", "auto", "auto"
+    bandwidth, alpha, scaling : default="auto"
+    block_size, batch_size, max_steps : int, default=256, 4096, 500
+    fit_intercept, average : bool, default=True
+    n_components, time_budget, checkpoint : default=None
+    patience, tol : default=10, 1e-2
+    cache_bytes, checkpoint_seconds, device : default=2**29, 60, "cpu"
+    random_state, n_jobs, verbose : default=None, None, 0
 
     Attributes
     ----------
