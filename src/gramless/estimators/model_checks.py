@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 
 from gramless.base.memory import memory_budget
 from gramless.estimators.inputs import RowInputs
+from gramless.estimators.stream_parameters import MOST_SHRINKING
 from gramless.features.binning_map import BinningMap
 from gramless.features.gaps import GapFiller
 from gramless.features.scaling import SCALINGS, Scaler
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 
 _MAX_BINS = 2**31 - 2
 _MOST_SCALE = 1e3
-_SEEDS = 2**64
+_MOST_IN_RUN = 1e18
 _FREQUENCY_BYTES = 24
-"""Of a number of a frequency while it is drawn, about."""
 _JUDGED = ("iteration", "n_blocks", "loss", "error")
 
 
@@ -182,10 +182,14 @@ def check_streamed(model: StreamedMachine) -> None:
     else:
         _check_scales(state, n_outputs)
     require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
-    require(isinstance(state.get("schedule_"), InverseTime), "schedule_ is no schedule")
     for name, least in (("alpha_", 0.0), ("variance_", 0.0), ("batch_rows_", 1), ("n_iter_", 1)):
         _number(state.get(name), name, type(least))
         require(least <= state[name] < np.inf, f"{name} is out of range")
+    schedule: Any = state.get("schedule_")
+    require(isinstance(schedule, InverseTime), "schedule_ is no schedule")
+    require(
+        schedule.step(1) * state["alpha_"] <= MOST_SHRINKING, "schedule_ or alpha_ is too large"
+    )
     for name in ("status_", "reason_"):
         require(isinstance(state.get(name), str), f"{name} is no text")
     _check_records(state.get("history_"), "history_", ("iteration",), state["n_iter_"])
@@ -206,7 +210,6 @@ def _check_preparation(preparation: Any, n_features: Any) -> int:
         require(n_features == len(units), "n_features_in_ is not that of preparation_")
     else:
         require(isinstance(projection, Projection), "projection is none that gramless writes")
-        require(0 < n_features <= len(projection.mean), "n_features_in_ does not fit projection")
         _finite(vars(projection), "mean", np.float64, (n_features,))
         _finite(vars(projection), "components", np.float64, (n_features, len(units)))
     return len(units)
@@ -216,7 +219,7 @@ def _check_blocks(state: Mapping[str, Any], n_inputs: int) -> int:
     """Return the frequencies of a block."""
     as_spectral_kernel(state["kernel_"])
     _number(state.get("seed_"), "seed_", int)
-    require(0 <= state["seed_"] < _SEEDS, "seed_ is out of range")
+    require(0 <= state["seed_"] < 2**64, "seed_ is out of range")
     size: Any = state.get("block_size_")
     _number(size, "block_size_", int)
     fits = size > 0 and _FREQUENCY_BYTES * size * n_inputs <= memory_budget()
@@ -237,8 +240,8 @@ def _check_scales(state: Mapping[str, Any], n_outputs: int) -> None:
     _finite(state, "target_mean_", np.float64, (n_outputs,))
     scale = _finite(state, "target_scale_", np.float64, (n_outputs,))
     require(bool((scale > 0).all()), "target_scale_ is not positive")
-    require(isinstance(state.get("one_output_"), bool), "one_output_ is neither true nor false")
-    require(n_outputs == 1 or not state["one_output_"], "one_output_ does not fit")
+    one = state.get("one_output_")
+    require(one is False or (one is True and n_outputs == 1), "one_output_ does not fit")
 
 
 def _check_records(records: Any, what: str, names: tuple[str, ...], length: int | None) -> None:
@@ -276,8 +279,8 @@ def _check_run(run: Any, columns: int, n_outputs: int, n_steps: int) -> None:
         _finite(f, name, np.float64, (n_outputs,))
     for name in ("scale", "squared_norm", "left", "mean"):
         _number(f.get(name), name, float)
-        require(bool(np.isfinite(f[name])), f"{name} is not finite")
-    positive = f["scale"] != 0 and f["left"] > 0 and bool((seen[:, 0] > 0).all())
+        require(bool(abs(f[name]) < _MOST_IN_RUN), f"{name} is out of range")
+    positive = abs(f["scale"]) > 1.0 / _MOST_IN_RUN and 0.0 < f["left"] <= seen[:, 0].min(initial=1)
     require(positive, "the run's scale or average is 0")
     _number(f.get("n_averaged"), "n_averaged", int)
     require(f["n_averaged"] == n_steps, "the run has averaged another number of steps")

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.threads import thread_count
 from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
@@ -17,6 +16,7 @@ from gramless.losses import Loss
 from gramless.streaming.choosing import first_step, loss_curvature
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
+from gramless.streaming.training import Limits
 from gramless.streaming.updates import FreeIntercept, NewtonStep, NoIntercept, Update
 
 STRATEGIES: dict[str, Strategy] = {"checking": Checking(), "uniform": Uniform(), "grow": Grow()}
@@ -26,10 +26,15 @@ _THETA_ALPHA = 1.5
 """DSG16's Theorem 3 wants it between 1 and 2."""
 _ALPHA_ROWS = 0.1
 """alpha times rows, by default."""
+_LEAST_ALPHA = 1e-100
+MOST_SHRINKING = 1e6
+"""Of weights in a step, to which 1 - step alpha is the factor: numbers overflow far beyond."""
 _UNKNOWN_ROWS = 1_000_000
 _MOST_HELD_OUT, _HELD_OUT_SHARE = 4096, 0.1
 _FEWEST_TO_HOLD_OUT = 200
 _MOST_NEWTON_COLUMNS = 2048
+_LEAST_RIDGE = 1e-6
+"""Rounding of sums of single-precision features is below it."""
 
 
 def check_parameters(owner: Any, losses: Mapping[str, Loss]) -> None:
@@ -104,6 +109,12 @@ def given_patience(owner: Any) -> int | None:
     return None if owner.patience is None else check_count(owner, "patience")
 
 
+def given_limits(owner: Any, deadline: Deadline) -> Limits:
+    """Return when a run ends."""
+    tol = check_number(owner, "tol", high=1.0)
+    return Limits(check_count(owner, "max_steps"), given_patience(owner), tol, deadline)
+
+
 def rows_to_hold_out(owner: Any, n_rows: int) -> int:
     """Return how many rows of a table judge the run: none where that is not wanted, or few."""
     if given_patience(owner) is None or n_rows < _FEWEST_TO_HOLD_OUT:
@@ -159,7 +170,7 @@ def given_alpha(owner: Any, n_rows: int | None) -> float:
     """Return the penalty, by the rows where it is left open."""
     if is_auto(owner.alpha):
         return _ALPHA_ROWS / (n_rows or _UNKNOWN_ROWS)
-    return check_number(owner, "alpha", low=float(np.finfo(np.float64).tiny))
+    return check_number(owner, "alpha", low=_LEAST_ALPHA)
 
 
 def given_update(owner: Any, n_outputs: int) -> Update:
@@ -169,7 +180,8 @@ def given_update(owner: Any, n_outputs: int) -> Update:
     curvature = loss_curvature(owner.loss_, n_outputs)
     few = 2 * owner.block_size_ <= _MOST_NEWTON_COLUMNS
     if owner.update == "newton" or (owner.update == "auto" and few):
-        return NewtonStep(curvature, owner.schedule_.step(1), 1.0 / owner.batch_rows_)
+        ridge = max(1.0 / owner.batch_rows_, _LEAST_RIDGE)
+        return NewtonStep(curvature, owner.schedule_.step(1), ridge)
     return FreeIntercept(1.0 / curvature)
 
 
@@ -185,6 +197,12 @@ def given_schedule(owner: Any, curvature: float, n_outputs: int) -> InverseTime:
     n_outputs : int
     """
     if isinstance(owner.schedule, InverseTime):
+        first = owner.schedule.step(1) * owner.alpha_
+        if first > MOST_SHRINKING:
+            raise InputError(
+                f"{type(owner).__name__}: the first step of schedule={owner.schedule!r} times "
+                f"alpha is {first:g}, where 2 is long; give a longer delay."
+            )
         return owner.schedule
     sizes = (owner.block_size_, owner.batch_rows_)
     first = first_step(owner.loss_, n_outputs, curvature, *sizes)

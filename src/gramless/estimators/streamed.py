@@ -18,11 +18,11 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.threads import row_blocks
 from gramless.estimators.checkpoints import Checkpoint, fingerprint
-from gramless.estimators.parameters import check_count, check_number, check_switch
+from gramless.estimators.parameters import check_count, check_switch
 from gramless.estimators.stream_parameters import (
     check_parameters,
     given_alpha,
-    given_patience,
+    given_limits,
     given_scalings,
     given_schedule,
     rows_to_hold_out,
@@ -49,7 +49,6 @@ from gramless.streaming.summary import Summary, summarise
 from gramless.streaming.training import (
     Encoded,
     Evaluation,
-    Limits,
     Training,
     columns_of,
     in_groups,
@@ -242,8 +241,7 @@ class StreamedMachine(BaseEstimator, ABC):
             for name in [name for name in vars(earlier) if name.endswith("_")]:
                 setattr(self, name, getattr(earlier, name))
         training = self._training_now()
-        tol = check_number(self, "tol", high=1.0)
-        limits = Limits(check_count(self, "max_steps"), given_patience(self), tol, deadline)
+        limits = given_limits(self, deadline)
         checkpoint = self._checkpoint() if self.checkpoint is not None else None
 
         def after(step: Step, evaluation: Evaluation | None) -> bool:

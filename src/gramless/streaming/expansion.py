@@ -98,7 +98,7 @@ class Expansion:
     def shrink(self, factor: float) -> None:
         """Multiply all weights and the offset."""
         self.scale *= factor
-        self.squared_norm *= factor**2
+        self.squared_norm *= factor * factor
         if not _LEAST_SCALE < abs(self.scale) < _MOST_SCALE:
             self._fold()
 

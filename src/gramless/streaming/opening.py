@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
+from gramless.base.errors import DataFileError, InputError
+from gramless.base.files import replacing
 from gramless.base.random import RandomState, seed_from
 from gramless.datasets.chunks import open_chunks
 from gramless.features.inputs import Rows
@@ -23,6 +27,8 @@ from gramless.streaming.spool import PileSource, spool
 
 _MOST_HELD_OUT, _HELD_OUT_SHARE = 4096, 0.1
 _MOST_LABELS = 10_000
+_ORIGIN = "file.json"
+"""Beside the rows: which file they are from."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +138,17 @@ def open_stream(
     (18, (4, 2), True)
     """
     table = open_chunks(path, target=target, **options)
-    labels, n_rows = _count(_told(table, "counting", report))
-    chunks = _told(table, "shuffling", report, n_rows)
+    seen = _look(_told(table, "counting", report))
+    chunks = _told(table, "shuffling", report, seen.n_rows)
     if folder is None:
         room = tempfile.TemporaryDirectory(prefix="gramless-")
-        source: Any = _spooled(chunks, Path(room.name), labels, n_rows, random_state)
+        source: Any = _spooled(chunks, Path(room.name), seen, random_state)
         # The folder goes when the source does.
         source.room = room
     else:
-        source = _spooled(chunks, Path(folder), labels, n_rows, random_state)
+        source = _spooled(chunks, Path(folder), seen, random_state)
     source.names = _given(table.names)
-    return source if labels is None else LabelledSource(source, labels)
+    return source if seen.labels is None else LabelledSource(source, seen.labels)
 
 
 def _told(
@@ -167,11 +173,23 @@ def _given(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return names
 
 
-def _count(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[NDArray[Any] | None, int]:
-    """Return the labels, None where they are numbers, and the rows of a stream."""
+@dataclass(frozen=True)
+class _Seen:
+    """What a first look at a file finds: its labels, None where they are numbers, and its rows."""
+
+    labels: NDArray[Any] | None
+    n_rows: int
+    checksum: int
+
+    @property
+    def n_held_out(self) -> int:
+        return min(_MOST_HELD_OUT, int(_HELD_OUT_SHARE * self.n_rows))
+
+
+def _look(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> _Seen:
     found: set[str] = set()
-    n_rows = 0
-    for _, y in chunks:
+    n_rows, sums = 0, [0, 0, 0]
+    for X, y in chunks:
         if y.dtype.kind in "OU" and len(found) <= _MOST_LABELS:
             found.update(y.tolist())
             if "" in found:
@@ -180,32 +198,50 @@ def _count(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> tuple[NDArray[Any] | N
                     f"Row {row:,} of the stream (from 0) has no label; remove such rows."
                 )
         n_rows += len(y)
+        text = "\n".join([*y.tolist(), ""]).encode() if y.dtype.kind in "OU" else y
+        parts = (X.data, X.indices, text) if sp.issparse(X) else (X, b"", text)
+        sums = [zlib.crc32(_bytes(part), old) for part, old in zip(parts, sums, strict=True)]
     if len(found) > _MOST_LABELS:
         raise InputError(
             f"the target holds more than {_MOST_LABELS:,} different texts; name another column as "
             f"target."
         )
-    return (np.array(sorted(found), dtype=object) if found else None), n_rows
+    labels = np.array(sorted(found), dtype=object) if found else None
+    return _Seen(labels, n_rows, zlib.crc32(repr(sums).encode()))
+
+
+def _bytes(part: Any) -> Any:
+    return (
+        part if isinstance(part, bytes) else np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+    )
 
 
 def _spooled(
     chunks: Iterable[tuple[Any, NDArray[Any]]],
     folder: Path,
-    labels: NDArray[Any] | None,
-    n_rows: int,
+    seen: _Seen,
     random_state: RandomState,
 ) -> PileSource:
-    n_held_out = min(_MOST_HELD_OUT, int(_HELD_OUT_SHARE * n_rows))
+    origin = folder / _ORIGIN
+    known = json.dumps({"rows": seen.n_rows, "checksum": seen.checksum}).encode()
     if (folder / MANIFEST).exists():
-        source = PileSource.open(folder)
-        if source.n_rows != n_rows - n_held_out:
+        if not origin.exists() or origin.read_bytes() != known:
             raise InputError(
-                f"{str(folder)!r} holds the rows of another file: {source.n_rows:,}, not "
-                f"{n_rows - n_held_out:,}; name another folder, or remove it."
+                f"{str(folder)!r} holds the rows of another file; name another folder, or remove "
+                f"it."
             )
-        return source
+        return PileSource.open(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(origin) as file:
+            file.write(known)
+    except OSError as fault:
+        raise DataFileError(
+            f"{folder} cannot be written ({fault}); make room or name another folder."
+        ) from fault
     numbered = chunks
-    if labels is not None:
+    if seen.labels is not None:
+        labels = seen.labels
         numbered = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
     seed = seed_from(random_state)
-    return spool(numbered, folder, seed=seed, n_held_out=n_held_out, n_rows=n_rows)
+    return spool(numbered, folder, seed=seed, n_held_out=seen.n_held_out, n_rows=seen.n_rows)

@@ -1,0 +1,143 @@
+"""Rows as the kernel sees them: centers, units, what is left out, and what is tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.kernels import Gaussian, Laplacian
+from gramless.streaming.preparation import BANDWIDTHS, Preparation, prepare
+from gramless.streaming.summary import Projection, Summary, summarise
+
+Array = NDArray[Any]
+
+RNG = np.random.default_rng(0)
+X: Array = RNG.normal(size=(300, 3)) * [1.0, 10.0, 0.1] + [5.0, -3.0, 0.0]
+Y: Array = np.sin(2.0 * (X[:, :1] - 5.0))
+GAUSSIAN = Gaussian()
+BOTH = ("standard", "none")
+
+
+def summary_of(rows: Any, targets: Array = Y, **options: Any) -> Summary:
+    return summarise([(rows, targets[:, 0])], seed=0, **options)
+
+
+def prepared(
+    rows: Any, bandwidth: Any, scalings: Any = ("standard",), kernel: Any = GAUSSIAN
+) -> tuple[Preparation, str]:
+    summary = summary_of(rows)
+    targets = summary.sample_targets[:, None]
+    return prepare(summary, targets, None, bandwidth, scalings, kernel, 0)
+
+
+def median(rows: Array, order: int) -> float:
+    pairs = np.linalg.norm(rows[:, None] - rows[None], ord=order, axis=2)
+    return float(np.median(pairs[np.triu_indices(len(rows), 1)]))
+
+
+def test_a_bandwidth_as_given() -> None:
+    found, reason = prepared(X, 2.0)
+    np.testing.assert_allclose(found.center, X.mean(axis=0))
+    np.testing.assert_allclose(found.units, 2.0 * X.std(axis=0))
+    assert reason == "bandwidth as given"
+    found, _ = prepared(X, [1.0, np.inf, 3.0], ("none",))
+    np.testing.assert_array_equal(found.units, [1.0, np.inf, 3.0])
+    np.testing.assert_allclose(
+        found.unit_rows(X), (X - X.mean(axis=0)) / [1.0, np.inf, 3.0], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("kernel", "order"), [(Gaussian(), 2), (Laplacian(), 1)])
+def test_the_median_distance_of_the_kernels_metric(kernel: Any, order: int) -> None:
+    found, reason = prepared(X, "median", ("none",), kernel)
+    expected = median(X, order)
+    np.testing.assert_allclose(found.units, np.full(3, expected), rtol=0.05)
+    assert "median" in reason
+    found, _ = prepared(X, "median", BOTH, kernel)
+    scaled = median(X / X.std(axis=0), order)
+    np.testing.assert_allclose(found.units, scaled * X.std(axis=0), rtol=0.05)
+
+
+def test_auto_takes_the_best_of_what_it_names() -> None:
+    found, reason = prepared(X, "auto", BOTH)
+    assert "standard" in reason
+    assert "the best of 8" in reason
+    factor = float(reason.split(", ")[1].split()[0])
+    assert factor in BANDWIDTHS
+    medians, _ = prepared(X, "median", ("standard",))
+    np.testing.assert_allclose(found.units, factor * medians.units)
+    few, reason = prepare(summary_of(X[:30], Y[:30]), Y[:30], None, "auto", BOTH, Gaussian(), 0)
+    assert "median" in reason
+    assert np.isfinite(few.units).all()
+
+
+def test_sparse_rows_are_not_centred() -> None:
+    for bandwidth in (1.0, "median", "auto"):
+        found, _ = prepared(sp.csr_array(X), bandwidth)
+        np.testing.assert_array_equal(found.center, np.zeros(3))
+        dense, _ = prepared(X, bandwidth)
+        np.testing.assert_allclose(found.units, dense.units, rtol=1e-9)
+        np.testing.assert_allclose(
+            found.unit_rows(sp.csr_array(X)), dense.unit_rows(X + dense.center), rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, -1e9])
+@pytest.mark.parametrize("scaling", ["standard", "none"])
+def test_constants_are_left_out_and_offsets_are_not(offset: float, scaling: str) -> None:
+    rows = np.column_stack([X + offset, np.full(300, offset + 0.1), np.full(300, -1e-310)])
+    for bandwidth in (1.0, "median", "auto"):
+        found, _ = prepared(rows, bandwidth, (scaling,))
+        assert np.isinf(found.units).tolist() == [False] * 3 + [True] * 2
+        plain, _ = prepared(X, bandwidth, (scaling,))
+        np.testing.assert_allclose(found.units[:3], plain.units, rtol=1e-5)
+        assert not found.inverse[3:].any()
+        assert not found.unit_rows(rows)[:, 3:].any()
+
+
+def test_rows_that_are_all_equal() -> None:
+    for rows in (np.full((300, 2), 0.3), sp.csr_array(np.full((300, 2), 0.3))):
+        for bandwidth in (1.0, "median", "auto"):
+            found, _ = prepared(rows, bandwidth)
+            assert np.isinf(found.units).all()
+            assert not found.unit_rows(rows).any()
+
+
+def test_tiny_and_huge_units_stay_finite() -> None:
+    for size in (1e-150, 1e150):
+        found, _ = prepared(X * size, "median")
+        np.testing.assert_allclose(
+            found.unit_rows(X * size), prepared(X, "median")[0].unit_rows(X), rtol=1e-9
+        )
+    smallest = Preparation(None, np.zeros(1), np.array([5e-324]))
+    assert np.isfinite(smallest.inverse).all()
+
+
+def test_components_are_not_scaled() -> None:
+    summary = summary_of(X, covariance=True)
+    projection = Projection.principal(summary, 2)
+    targets = summary.sample_targets[:, None]
+    found, _ = prepare(summary, targets, projection, 2.0, ("none",), Gaussian(), 0)
+    np.testing.assert_array_equal(found.units, [2.0, 2.0])
+    np.testing.assert_array_equal(found.center, [0.0, 0.0])
+    np.testing.assert_allclose(found.unit_rows(X), projection.apply(X) / 2.0)
+    assert found.project(X).shape == (300, 2)
+    found, reason = prepare(summary, targets, projection, "auto", ("none",), Gaussian(), 0)
+    assert "best of 4" in reason
+
+
+def test_the_same_for_the_same_seed() -> None:
+    one, other = (prepared(X, "auto", BOTH) for _ in range(2))
+    np.testing.assert_array_equal(one[0].units, other[0].units)
+    assert one[1] == other[1]
+
+
+@pytest.mark.parametrize("bandwidth", ["wide", 0.0, -1.0, np.nan, [1.0, 2.0], [1.0, 2.0, "x"]])
+def test_wrong_bandwidths(bandwidth: Any) -> None:
+    with pytest.raises(InputError, match="bandwidth"):
+        prepared(X, bandwidth)
