@@ -13,6 +13,7 @@ from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.features.frequencies import Panels
 from gramless.features.inputs import Rows
 from gramless.loops import trig
+from gramless.loops.respond import add_responses
 from gramless.streaming.blocks import LANES, FrequencyBlocks, PanelCache
 
 _TILE_ROWS = 96
@@ -187,6 +188,10 @@ class CpuProducts:
         room = _Room(len(out))
         for panels, weights in parts:
             size = len(weights) // 2
+            if not isinstance(tile, tuple):
+                arrays = (room.starts, room.sums, room.features)
+                add_responses(tile, panels.panels, size, self._scale, weights, arrays, out)
+                continue
             for first in range(0, size, _CHUNK):
                 n = min(_CHUNK, size - first)
                 out += self._features(tile, panels, first, n, room) @ weights[2 * first :][: 2 * n]

@@ -1,0 +1,39 @@
+"""Rows times weights of Fourier features that are never kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.loops import trig
+from gramless.loops.compile import loop
+
+
+@loop
+def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # type: ignore[no-untyped-def]
+    """Add the cosines and sines of rows times frequencies, times weights.
+
+    Parameters
+    ----------
+    rows : array (at least n_rows, d) of float32, C-contiguous
+        As many as :func:`~gramless.loops.trig.project` wants.
+    panels : array (n_panels, d, frequencies a panel) of float32, C-contiguous
+    n_frequencies : int
+        The first ones count.
+    scale : float32
+        What cosines and sines are multiplied by.
+    weights : array (2 n_frequencies, n_outputs) of float32, C-contiguous
+    room : tuple of arrays of float32
+        Zeros (width,), sums (at least the rows, width) and features (n_rows times twice the
+        frequencies of a chunk,): a chunk is whole panels, no more than the width.
+    out : array (n_rows, n_outputs) of float64
+    """
+    starts, sums, features = room
+    lanes, n_rows = panels.shape[2], len(out)
+    chunk = len(features) // (2 * n_rows)
+    for first in range(0, n_frequencies, chunk):
+        n = min(chunk, n_frequencies - first)
+        last_panel = -(-(first + n) // lanes)
+        trig.project(rows, panels[first // lanes : last_panel], starts, sums)
+        part = features[: n_rows * 2 * n].reshape((n_rows, 2 * n))
+        trig.paired(sums, n_rows, scale, part, 0, 0)
+        out += np.dot(part, weights[2 * first : 2 * (first + n)])
