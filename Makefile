@@ -15,8 +15,9 @@ help: ## Show this list
 demo: $(VENV)/.demo ## Fit a first model and show what it does
 	$(BIN)/gramless demo
 
+# Whole files to each process: a fresh machine then compiles few loops twice.
 test: $(VENV)/.dev ## Run the tests
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 # Exit code 5 says that no test was collected: no fault where none is marked.
 test-data: $(VENV)/.dev ## Run the slow tests and those on real data
