@@ -444,9 +444,11 @@ def step(iteration, n_blocks=2):
     return SimpleNamespace(iteration=iteration, n_blocks=n_blocks, loss=0.25)
 
 
-def progress_on(terminal, time_budget=None):
+def progress_on(terminal, time_budget=None, kind="xterm"):
     report = Report(as_json=False)
-    report.err = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+    report.err = Console(
+        file=io.StringIO(), force_terminal=terminal, width=100, _environ={"TERM": kind}
+    )
     interruption = Interruption()
     return Progress(report, 100, time_budget, "{:.1%} wrong".format, interruption), report
 
@@ -464,8 +466,9 @@ def test_a_panel_on_a_terminal():
         assert said in text, said
 
 
-def test_lines_elsewhere(monkeypatch):
-    progress, report = progress_on(terminal=False)
+@pytest.mark.parametrize(("terminal", "kind"), [(False, "xterm"), (True, "dumb")])
+def test_lines_elsewhere(monkeypatch, terminal, kind):
+    progress, report = progress_on(terminal, kind=kind)
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     progress._said = 0.0

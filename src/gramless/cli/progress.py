@@ -87,14 +87,20 @@ class Progress:
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
         """Show the run on a terminal, while it lasts."""
-        console: Console = self._report.err
-        if not console.is_terminal:
+        if not self._has_panel:
             yield
             return
+        console: Console = self._report.err
         with Live(
             get_renderable=self._panel, console=console, transient=True, refresh_per_second=4
         ):
             yield
+
+    @property
+    def _has_panel(self) -> bool:
+        # A dumb terminal shows no panel: lines say the same there.
+        console: Console = self._report.err
+        return console.is_terminal and not console.is_dumb_terminal
 
     def after(self, step: Any, evaluation: Any, batch_rows: int) -> None:
         """Take note of a step, and of how rows held back judged it, or None."""
@@ -111,7 +117,7 @@ class Progress:
             "left": self._left(self._max_steps - step.iteration, now),
         }
         is_due = evaluation is not None or now - self._said > _SILENCE
-        if is_due and not self._report.err.is_terminal:
+        if is_due and not self._has_panel:
             self._said = now
             told = "; ".join(f"{name}: {value}" for name, value in self._facts.items())
             self._report.note(f"step {step.iteration:,} of {self._max_steps:,}; {told}")
