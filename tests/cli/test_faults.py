@@ -257,8 +257,10 @@ def test_a_reader_that_leaves_ends_it_quietly(model, write):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_control_c_in_a_real_process():
+    # A test run in the background ignores Ctrl-C, and so would what it starts.
     script = (
-        "import time, typer\nfrom gramless.cli.report import reporting\n"
+        "import signal, time, typer\nfrom gramless.cli.report import reporting\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "app = typer.Typer()\n"
         "@app.command()\ndef wait():\n    with reporting(False, False):\n"
         "        print('ready', flush=True)\n        time.sleep(60)\napp()"

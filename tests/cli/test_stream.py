@@ -22,6 +22,7 @@ from gramless.cli.progress import Interruption, Pace, Progress
 from gramless.cli.report import Report
 from gramless.cli.told import run_in_words, run_of
 from gramless.datasets import read_table
+from gramless.streaming.sources import ArraySource
 
 TINY = ["--bandwidth", "median", "--block-size", 16, "--batch-size", 40, "--steps", 30]
 N_ROWS = 300
@@ -47,6 +48,14 @@ def trained(shell, write, tmp_path):
         return data, model
 
     return train
+
+
+@pytest.fixture
+def in_front():
+    """Have Ctrl-C as at a terminal: a test run in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def words(text):
@@ -262,6 +271,7 @@ def test_checkpoints_that_are_none_are_refused_before_the_rows_are_read(
         assert said in text
 
 
+@pytest.mark.usefixtures("in_front")
 def test_control_c_saves_what_was_learned(write, shell, tmp_path, monkeypatch):
     data, model, at = write("a.csv"), tmp_path / "m", tmp_path / "ck"
     tell = Progress.after
@@ -281,7 +291,8 @@ def test_control_c_saves_what_was_learned(write, shell, tmp_path, monkeypatch):
     assert shell.json("evaluate", model, data)["r2"] > 0.5
 
 
-def test_control_c_before_the_first_step_or_twice_ends_at_once(tmp_path):
+@pytest.mark.usefixtures("in_front")
+def test_control_c_before_the_first_step_or_twice_ends_at_once():
     interruption = Interruption()
     with pytest.raises(KeyboardInterrupt), interruption.watched():
         signal.raise_signal(signal.SIGINT)
@@ -294,11 +305,25 @@ def test_control_c_before_the_first_step_or_twice_ends_at_once(tmp_path):
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.usefixtures("in_front")
+def test_control_c_that_is_ignored_stays_so():
+    interruption = Interruption()
+    interruption.begun = True
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interruption.watched():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert not interruption.asked
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_control_c_in_a_real_process(write, shell, tmp_path):
     data, model, at = write("a.csv"), tmp_path / "m", tmp_path / "ck"
-    script = "from gramless.cli.main import app; app()"
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from gramless.cli.main import app; app()"
+    )
     options = [
         "--bandwidth",
         "median",
@@ -400,6 +425,7 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
     whole, odd = np.array([0.0, 1.0, 1.0]), np.array([1.0, 0.5])
     source = SimpleNamespace(
         held_out=lambda: (np.eye(3), whole),
+        n_rows=5,
         read=lambda start, stop: (np.eye(3), whole),
         chunks=lambda: iter([(np.eye(3), whole), (np.eye(2), odd)]),
     )
@@ -409,6 +435,11 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
     assert next(chunks)[1].tolist() == [0, 1, 1]
     with pytest.raises(InputError, match=r"holds 0\.5 where others are whole .* --task regression"):
         next(chunks)
+
+
+def test_each_row_is_looked_at_once(tmp_path):
+    source = ArraySource(np.eye(50), np.arange(50) / 7.0, seed=0, n_held_out=5)
+    assert labelled(source, "auto", tmp_path)[1] == "50 distinct numbers, 50 rows looked at"
 
 
 def test_one_label_a_row_is_needed(write, shell, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -29,13 +30,11 @@ from gramless.kernels import Matern
 from gramless.streaming.sources import ArraySource, IteratorSource
 from gramless.streaming.strategies import Uniform
 
+from .streamed_models import N, X, same_run, y
+
 Array = NDArray[Any]
 
-RNG = np.random.default_rng(0)
-N = 240
-X: Array = RNG.normal(size=(N, 3))
-y: Array = np.sin(2.0 * X[:, 0]) + X[:, 1]
-NEW: Array = RNG.normal(size=(50, 3))
+NEW: Array = np.random.default_rng(1).normal(size=(50, 3))
 OPTIONS: dict[str, Any] = {
     "random_state": 3,
     "max_steps": 26,
@@ -58,17 +57,6 @@ def there(tmp_path: Path) -> Path:
 
 def stop_at(step: int) -> Any:
     return lambda now, evaluation: now.iteration == step
-
-
-def same_run(found: Any, expected: Any) -> None:
-    np.testing.assert_array_equal(found.weights_, expected.weights_)
-    np.testing.assert_array_equal(found.constant_, expected.constant_)
-    assert found.n_iter_ == expected.n_iter_
-    for name in ("history_", "evaluations_"):
-        mine, other = getattr(found, name), getattr(expected, name)
-        assert mine.keys() == other.keys()
-        for column in mine.keys() - {"seconds"}:
-            np.testing.assert_array_equal(mine[column], other[column], err_msg=column)
 
 
 # Interrupted and gone on with.
@@ -328,13 +316,9 @@ if kind == "stream":
 else:
     X = np.load(folder + "/rows.npy", mmap_mode="r")
     source = ArraySource(X[:, :-1], X[:, -1].astype(int), seed=0, n_held_out=100)
-begun = False
 
 def tell(step, evaluation):
-    global begun
-    if not begun:
-        print("steps", flush=True)
-    begun = True
+    print("step", flush=True)
 
 model.fit_stream(source, callback=tell)
 """
@@ -355,14 +339,16 @@ def start(kind: str, folder: Path, seconds: float, n_jobs: int) -> subprocess.Po
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
-def until_first_step(child: subprocess.Popen[bytes]) -> None:
+def until_step(child: subprocess.Popen[bytes], n_steps: int) -> None:
+    """Wait until a process has taken so many steps."""
     assert child.stdout is not None
-    assert child.stdout.readline() == b"steps\n"
+    for _ in range(n_steps):
+        assert child.stdout.readline() == b"step\n"
 
 
 def kill(child: subprocess.Popen[bytes], delay: float) -> bool:
-    """Kill a process after some time; tell whether it still was at work."""
-    time.sleep(delay)
+    """Kill a process after some time, or its next step; tell whether it still was at work."""
+    select.select([child.stdout], [], [], delay)
     child.send_signal(signal.SIGKILL)
     return child.wait() == -signal.SIGKILL
 
@@ -378,20 +364,19 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path) -> None:
         write_rows(folder)
     began = time.perf_counter()
     child = start(kind, whole, 1e9, 1)
-    until_first_step(child)
-    first_step = time.perf_counter()
+    until_step(child, 1)
+    first_step = time.perf_counter() - began
     assert child.wait() == 0
-    steps = time.perf_counter() - first_step
     rng, n_killed = np.random.default_rng(), 0
     for k in range(14):
         # Written after every step, or after some.
         child = start(kind, killed, (0.0, 0.03)[k % 2], 1 + k % 2)
         if k < 4:
-            n_killed += kill(child, rng.uniform(0.3, 1.1) * (first_step - began))
+            n_killed += kill(child, rng.uniform(0.3, 1.1) * first_step)
         else:
-            until_first_step(child)
-            n_killed += kill(child, rng.uniform(0.0, 0.08) * steps)
-    assert n_killed >= 10
+            until_step(child, int(rng.integers(1, 10)))
+            n_killed += kill(child, rng.uniform(0.0, 0.02))
+    assert n_killed == 14
     child = start(kind, killed, 0.0, 2)
     assert child.wait() == 0
     expected, found = load(whole / "run"), load(killed / "run")

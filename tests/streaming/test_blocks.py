@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -164,6 +166,28 @@ def test_the_budget_is_kept(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> Non
     times = np.bincount(drawn)
     assert times[: 4 * n_kept].tolist() == [1] * (4 * n_kept)
     assert times[4 * n_kept : 20].tolist() == [3 + (k < 2) + (k < 3) for k in range(4 * n_kept, 20)]
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("n_before", [0, 1, 5])
+def test_an_interruption_leaves_nothing_unwritten(
+    n_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = PanelCache(FrequencyBlocks(Gaussian(), seed=0, size=10, n_inputs=2), 1 << 20, n_jobs=1)
+    assert cache.blocks.group_blocks == 4
+    cache.panels(range(-(-n_before // 4)), n_before)
+    draw = FrequencyBlocks.draw
+
+    def interrupted(self: FrequencyBlocks, block: int) -> Any:
+        if block == 6:
+            raise KeyboardInterrupt
+        return draw(self, block)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FrequencyBlocks, "draw", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cache.panels(range(3), 12)
+    same_frequencies(cache, range(3), 12)
 
 
 def test_the_largest_frequencies_leave_room_for_sums() -> None:

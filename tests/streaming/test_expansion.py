@@ -185,6 +185,22 @@ def test_an_average_of_one_step_is_that_step() -> None:
     np.testing.assert_array_equal(f.averaged_weights(), f.weights())
 
 
+@given(st.lists(ACTIONS, max_size=40), st.integers(1, 4))
+def test_looking_at_an_average_changes_no_bit(actions: list[Any], group_blocks: int) -> None:
+    looked, alone = (Expansion(COLUMNS, group_blocks, OUTPUTS) for _ in range(2))
+    seen = []
+    for k, action in enumerate(actions):
+        for f in (looked, alone):
+            act(f, *action, np.random.default_rng(k))
+        found = looked.averaged_weights(), looked.averaged_constant
+        seen.append((found, [part.copy() for part in found]))
+    for name, value in alone.state().items():
+        np.testing.assert_array_equal(looked.state()[name], value, err_msg=name)
+    for found, before in seen:
+        for part, same in zip(found, before, strict=True):
+            np.testing.assert_array_equal(part, same)
+
+
 def test_nothing_yet() -> None:
     f = Expansion(COLUMNS, 1, OUTPUTS)
     f.shrink(0.0)

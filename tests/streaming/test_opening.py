@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, open
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets.chunks import open_chunks
 from gramless.streaming import opening
-from gramless.streaming.opening import LabelledSource
-from gramless.streaming.spool import PileSource
+from gramless.streaming.sources import MappedSource
+from gramless.streaming.spool import PileSource, spool
 
 Array = NDArray[Any]
 
@@ -164,7 +165,7 @@ def test_a_folder_is_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.Mo
     gc.collect()
     monkeypatch.setattr(opening, "spool", None)
     again = open_stream(path, folder=tmp_path / "deep" / "rows", chunk_rows=100)
-    assert isinstance(again, LabelledSource)
+    assert isinstance(again, MappedSource)
     assert again.names == ("a", "b", "c")
     for found, given in zip(again.read(0, 700), expected, strict=True):
         np.testing.assert_array_equal(found, given)
@@ -185,6 +186,19 @@ def test_the_folder_of_another_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"rows' holds the rows of another file; name anoth"):
             open_stream(path, folder=folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    spool([(X, NUMBERS)], tmp_path / "other", seed=0)
+    with pytest.raises(InputError, match="holds the rows of another file"):
+        open_stream(npz(tmp_path / "rows.npz", NUMBERS), folder=tmp_path / "other")
+
+
+def test_sparse_files_differ_by_where_rows_end(tmp_path: Path) -> None:
+    for name, lines in (("one", ["1 1:5 2:7", "1 3:1"]), ("other", ["1 1:5", "1 2:7 3:1"])):
+        (tmp_path / f"{name}.libsvm").write_text("\n".join(lines * 20) + "\n")
+    source = open_stream(tmp_path / "one.libsvm", folder=tmp_path / "rows")
+    again = open_stream(tmp_path / "one.libsvm", folder=tmp_path / "rows", chunk_rows=7)
+    np.testing.assert_array_equal(again.read(0, 50)[0], source.read(0, 50)[0])
+    with pytest.raises(InputError, match="holds the rows of another file"):
+        open_stream(tmp_path / "other.libsvm", folder=tmp_path / "rows")
 
 
 def test_a_folder_of_an_interrupted_stream_is_filled_anew(
@@ -215,21 +229,24 @@ def test_a_damaged_folder(tmp_path: Path) -> None:
     (folder / "spool.json").write_text(json.dumps({"version": 99}))
     with pytest.raises(DataFileError, match=r"spool\.json"):
         open_stream(path, folder=folder)
-    with pytest.raises(DataFileError, match=r"cannot be written.*name another folder"):
+    with pytest.raises(DataFileError, match=r"cannot be written.*choose another folder"):
         open_stream(path, folder=path)
 
 
 @pytest.mark.parametrize("targets", [LABELS.astype(str), NUMBERS])
 def test_a_temporary_folder_goes_with_the_source(targets: Array, tmp_path: Path) -> None:
     source: Any = open_stream(npz(tmp_path / "rows.npz", targets))
-    inner = source.source if isinstance(source, LabelledSource) else source
-    room = Path(inner.room.name)
+    inner = source.source if isinstance(source, MappedSource) else source
+    room = inner.folder
     assert (room / "spool.json").exists()
     kind = DoublyStochasticRegressor if targets is NUMBERS else DoublyStochasticClassifier
     model = kind(random_state=0, max_steps=12, block_size=8).fit_stream(source)
-    del source, inner
-    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        del source, inner
+        gc.collect()
     assert not room.exists()
+    assert not [one for one in told if issubclass(one.category, ResourceWarning)]
     assert np.isfinite(model._responses(X)).all()
 
 
@@ -242,7 +259,6 @@ def test_nothing_is_left_of_a_file_that_cannot_be_read(
     bad[400] = np.nan
     with pytest.raises(InputError, match=r"target of row 400 of the stream \(from 0\)"):
         open_stream(npz(tmp_path / "rows.npz", bad))
-    gc.collect()
     assert not list((tmp_path / "rooms").iterdir())
 
 
@@ -267,7 +283,8 @@ def test_too_many_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = csv(tmp_path / "rows.csv", np.array([f"w{k}" for k in range(N)]))
     with pytest.raises(InputError, match=r"more than 100 different texts; name another column"):
         open_stream(path)
-    assert open_stream(csv(path, np.array([f"w{k % 100}" for k in range(N)]))).labels.size == 100
+    source = open_stream(csv(path, np.array([f"w{k % 100}" for k in range(N)])))
+    assert set(all_rows(source).values()) == {f"w{k}" for k in range(100)}
 
 
 def test_other_files(tmp_path: Path) -> None:

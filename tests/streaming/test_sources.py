@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,14 @@ from numpy.testing import assert_array_equal
 from scipy import sparse, stats
 
 from gramless.base.errors import InputError
-from gramless.datasets import open_chunks
 from gramless.streaming import array_source
 from gramless.streaming.array_source import ArraySource
 from gramless.streaming.orders import GroupReader, Recent, epoch_parts
-from gramless.streaming.sources import IteratorSource, RowSource, StreamEnded
+from gramless.streaming.sources import (
+    MappedSource,
+    RowSource,
+    rows_to_judge,
+)
 
 
 def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -284,118 +286,26 @@ def test_groups_are_copied() -> None:
     assert not np.any(rows[1])
 
 
-# Iterators of batches.
-
-SIZES = [3, 0, 1, 7, 2]
+# Other targets.
 
 
-def batches(sizes: list[int] = SIZES) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    X, y = numbered(sum(sizes))
-    stops = np.cumsum(sizes)
-    for stop, size in zip(stops.tolist(), sizes, strict=True):
-        yield X[stop - size : stop], y[stop - size : stop]
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 13, 30])
-@pytest.mark.parametrize("n_held_out", [0, 4])
-@pytest.mark.parametrize("again", [batches, list(batches())], ids=["function", "list"])
-def test_batches_are_regrouped(size: int, n_held_out: int, again: Any) -> None:
-    source = IteratorSource(again, n_held_out=n_held_out)
-    assert source.n_features == 2
-    assert_array_equal(source.held_out()[1], np.arange(n_held_out))
-    left = np.arange(n_held_out, 13)
-    endless = np.tile(left, 12)
-    for start in range(0, 90, size):
-        rows, labels = source.read(start, start + size)
-        check_rows(rows, labels)
-        assert_array_equal(labels, endless[start : start + size])
-    assert source.n_rows == len(left)
-    assert_array_equal(np.concatenate([y for _, y in source.chunks()]), left)
-
-
-def test_a_resumed_run_skips_rows() -> None:
-    source = IteratorSource(batches, n_held_out=2)
-    assert_array_equal(source.read(25, 27)[1], [5, 6])
-    assert_array_equal(source.read(30, 31)[1], [10])
-    with pytest.raises(InputError, match="forwards only"):
-        source.read(30, 32)
-
-
-def test_an_iterator_ends() -> None:
-    source = IteratorSource(batches())
-    assert source.n_rows is None
-    assert len(source.read(0, 10)[1]) == 10
-    assert_array_equal(source.read(10, 20)[1], [10, 11, 12])
-    assert source.n_rows == 13
-    for _ in range(2):
-        with pytest.raises(StreamEnded, match="after 13 rows"):
-            source.read(13, 14)
-    with pytest.raises(InputError, match="read only once"):
-        next(source.chunks())
-    with pytest.raises(StreamEnded):
-        IteratorSource(batches()).read(13, 14)
-    with pytest.raises(StreamEnded):
-        IteratorSource(batches(), n_held_out=3).read(20, 24)
-    assert IteratorSource(batches()).read(0, 0)[0].shape == (0, 2)
-
-
-def test_endless_batches() -> None:
-    def endless() -> Iterator[Any]:
-        while True:
-            yield numbered(5)
-
-    source = IteratorSource(endless, n_held_out=7)
-    assert_array_equal(source.read(0, 6)[1], [2, 3, 4, 0, 1, 2])
-    assert source.n_rows is None
-
-
-def test_files_are_batches(tmp_path: Path) -> None:
-    X, y = numbered(20)
-    np.savez(tmp_path / "a.npz", X=X, y=y)
-    source = IteratorSource(open_chunks(tmp_path / "a.npz", chunk_rows=3), n_held_out=2)
-    assert source.n_rows == 18
-    check_rows(*source.read(0, 55))
-    assert source.n_rows == 18
-
-
-def test_sparse_batches_and_words() -> None:
-    X, y = numbered(13)
-    rows = sparse.csr_matrix(X)
-    words = np.array(["a", "bb", "ccc"])[y % 3]
-    cuts = [(rows[:5], words[:5]), (rows[5:].tocsc(), words[5:].tolist())]
-    got, labels = IteratorSource(cuts).read(2, 30)
-    assert got.format == "csr"
-    assert_array_equal(got.toarray(), np.tile(X, (3, 1))[2:30])
-    assert_array_equal(labels, np.tile(words, 3)[2:30])
+def test_targets_are_converted_everywhere() -> None:
+    plain = ArraySource(*numbered(40), seed=3, n_held_out=6)
+    words = np.array([f"w{k}" for k in range(40)])
+    mapped = MappedSource(plain, lambda y: words[y])
+    assert (mapped.n_features, mapped.n_rows, mapped.names) == (2, 34, None)
+    for name, own in (("read", (5, 90)), ("held_out", ())):
+        X, y = getattr(plain, name)(*own)
+        found_X, found = getattr(mapped, name)(*own)
+        assert_array_equal(found_X, X)
+        assert_array_equal(found, words[y])
+    for (X, y), (found_X, found) in zip(plain.chunks(), mapped.chunks(), strict=True):
+        assert_array_equal(found_X, X)
+        assert_array_equal(found, words[y])
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (5, "iterable"),
-        ([], "0 rows and 0 are held out"),
-        ([(np.ones((2, 2)), np.ones(3))], "Chunk 0 of the stream: 2 rows, but targets"),
-        ([(np.ones(2), np.ones(2))], "table of numbers"),
-        ([(np.array([["a"]]), [1])], "table of numbers"),
-        ([(np.eye(2), [1, 2]), (np.eye(3), [1, 2, 3])], "Chunk 1 .* has 3 columns, not the 2"),
-        ([(np.eye(2), [1, 2]), (sparse.eye_array(2), [1, 2])], "some chunks are sparse"),
-        ([(np.eye(2), [1, 2]), (np.eye(2), ["a", "b"])], "Chunk 1.*targets of type"),
-        ([(np.eye(2), [1, 2]), (np.eye(2), np.eye(2))], "Chunk 1.*outputs"),
-        ([np.ones((2, 2))], r"pair \(X, y\)"),
-    ],
+    ("n_rows", "expected"), [(1, 0), (9, 0), (10, 1), (40_959, 4095), (40_960, 4096), (10**9, 4096)]
 )
-def test_wrong_batches(given: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        IteratorSource(given).read(0, 9)
-
-
-def test_wrong_counts() -> None:
-    with pytest.raises(InputError, match="13 rows and 13 are held out"):
-        IteratorSource(batches, n_held_out=13).held_out()
-    with pytest.raises(InputError, match="n_held_out"):
-        IteratorSource(batches, n_held_out=-1)
-    with pytest.raises(InputError, match="has 2 columns, not the 3"):
-        IteratorSource(batches, n_features=3).read(0, 1)
-    once = batches()
-    with pytest.raises(InputError, match="a new iterator"):
-        IteratorSource(lambda: once).read(0, 14)
+def test_rows_that_judge(n_rows: int, expected: int) -> None:
+    assert rows_to_judge(n_rows) == expected

@@ -201,6 +201,13 @@ def test_wrong_streams(tmp_path: Path) -> None:
     assert len(spool([rows], tmp_path, seed=0, n_rows=0).read(0, 5)[1]) == 5
 
 
+def test_where_rows_are_from_is_kept(tmp_path: Path) -> None:
+    origin = {"rows": 5, "checksum": 2**32 - 1}
+    for name, given_ in (("known", origin), ("unknown", None)):
+        source = spool([numbered(5)], tmp_path / name, seed=0, origin=given_)
+        assert source.origin == PileSource.open(tmp_path / name).origin == given_
+
+
 def test_what_was_interrupted_is_done_anew(tmp_path: Path) -> None:
     def broken() -> Iterator[Rows]:
         yield numbered(3000)

@@ -102,8 +102,11 @@ def test_steps_solve_9(
         step = step if step > gamma else 0.0
         solved = solve_9(beta, gradient, gamma, noise)
         searched = search_9(beta, gradient, gamma, noise)
-        # Where the two solutions of (9) are near to each other, roundings decide if there are any.
-        if min(abs(excess_9(-eta, beta, gradient, gamma, noise)) for eta in (step, solved)) > 1e-9:
+        # Where the two solutions of (9) are near to each other, roundings decide if there are any;
+        # where one is near to gamma, if it is longer.
+        middle = beta @ gradient / (gradient @ gradient + noise**2)
+        edges = [excess_9(-eta, beta, gradient, gamma, noise) for eta in (middle, gamma)]
+        if min(map(abs, edges)) < 1e-9:
             continue
         assert step == pytest.approx(solved, rel=1e-6, abs=1e-9)
         if searched:

@@ -179,9 +179,25 @@ def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
         summarise([(X[:2], np.array(["a", None], dtype=object))], seed=0)
     with pytest.raises(InputError, match="Column 1 has numbers .* too large"):
         summarise([([[1.0, 1e200], [1.0, -1e200]], [0, 0])], seed=0, covariance=True)
+    with pytest.raises(InputError, match="Target 0 has numbers .* too large"):
+        summarise([([[1.0], [1.0]], [1e200, -1e200])], seed=0)
     monkeypatch.setattr(summary, "memory_budget", lambda: 100)
     with pytest.raises(InputError, match="covariance of 6 inputs"):
         summarise([(X, Y)], seed=0, covariance=True)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("covariance", [False, True])
+def test_blocks_that_are_too_far_apart(covariance: bool) -> None:
+    # Each block has variance 0, and their means differ by more than can be squared.
+    for size in (-1e200, 0.5, 1e200):
+        column = np.repeat([1e200, size], 64)
+        for rows, y, name in (
+            (np.column_stack([np.ones(128), column]), np.zeros(128), "Column 1"),
+            (np.ones((128, 2)), column, "Target 0"),
+        ):
+            with pytest.raises(InputError, match=f"{name} has numbers .* too large"):
+                summarise([(rows, y)], seed=0, covariance=covariance)
 
 
 def test_one_row_and_constant_columns() -> None:

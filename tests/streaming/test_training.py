@@ -163,6 +163,16 @@ def test_steps_outside_of_a_run_end_where_they_diverge() -> None:
     assert len(run.history) < 60
 
 
+def test_a_step_that_fails_is_none() -> None:
+    one, other = training().machine, training().machine
+    for k in range(4):
+        if k == 2:
+            with pytest.raises(InputError, match="rows have 2 inputs, not 3"):
+                one.step(X[:, :2], y[:, None])
+        assert one.step(X, y[:, None]) == other.step(X, y[:, None])
+    np.testing.assert_array_equal(one.expansion.weights(), other.expansion.weights())
+
+
 def test_a_loss_that_is_not_finite_is_never_the_best() -> None:
     run = training(length=300.0)
     with warnings.catch_warnings():
@@ -246,7 +256,6 @@ def test_classes_that_come_late() -> None:
     def batches() -> Iterator[tuple[Array, Array]]:
         for rows, _ in endless():
             yield rows, np.array(["a", "b"])[(rows[:, 0] > 0).astype(int)]
-        yield from ()
 
     def rare() -> Iterator[tuple[Array, Array]]:
         for k, (rows, labels) in enumerate(batches()):

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from gramless.base.words import sized
 from gramless.cli.options import AsJson, Debug
-from gramless.cli.report import Report, facts, listing, reporting, sized
+from gramless.cli.report import Report, facts, listing, reporting
 
 Name = Annotated[
     str | None,

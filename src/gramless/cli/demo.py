@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gramless.base.words import sized
 from gramless.cli.options import AsJson, Debug, Jobs
-from gramless.cli.report import Report, facts, listing, number, reporting, sized
+from gramless.cli.report import Report, facts, listing, number, reporting
 from gramless.cli.told import bandwidth_of, features_of, relevance_of
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.files import replacing
+from gramless.base.words import sized
 from gramless.cli.loading import is_streamed, load_predictor, read_for
 from gramless.cli.metrics import alike, class_metrics, regression_metrics
 from gramless.cli.options import AsJson, Debug, Jobs, ModelFile, PartOption, Target
 from gramless.cli.reading import labels_for, rows_for
-from gramless.cli.report import facts, number, reporting, sized
+from gramless.cli.report import facts, number, reporting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

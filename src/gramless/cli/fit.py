@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from gramless.base.errors import InputError
+from gramless.base.words import sized
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, auto_or_number, names
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
-from gramless.cli.report import Report, facts, number, reporting, sized
+from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.told import bandwidth_of, features_of, relevance_of
 
 Scaling = Literal["auto", "standard", "quantile", "none"]

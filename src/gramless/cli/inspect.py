@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramless.base.errors import InputError
+from gramless.base.words import sized
 from gramless.cli.loading import is_streamed, read_for
 from gramless.cli.options import AsJson, Debug, ModelFile, PartOption
 from gramless.cli.reading import rows_for
-from gramless.cli.report import Report, facts, number, reporting, sized
+from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.told import run_in_words, run_of
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,52 +13,6 @@ if TYPE_CHECKING:
 
 _ROWS_LOOKED_AT = 8192
 """Whose labels decide the task, besides those held back."""
-
-
-@dataclass(frozen=True)
-class Relabelled:
-    """A source whose labels are brought into one form.
-
-    Parameters
-    ----------
-    source : RowSource
-    convert : callable
-        From labels to labels.
-    """
-
-    source: Any
-    convert: Callable[[NDArray[Any]], NDArray[Any]]
-
-    @property
-    def n_features(self) -> int:
-        """Return the number of columns."""
-        return int(self.source.n_features)
-
-    @property
-    def n_rows(self) -> int | None:
-        """Return the rows of one epoch."""
-        n_rows: int | None = self.source.n_rows
-        return n_rows
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns, where the file has any."""
-        names: tuple[str, ...] | None = self.source.names
-        return names
-
-    def read(self, start: int, stop: int) -> tuple[Any, NDArray[Any]]:
-        """Return rows of the endless order."""
-        X, y = self.source.read(start, stop)
-        return X, self.convert(y)
-
-    def chunks(self) -> Iterator[tuple[Any, NDArray[Any]]]:
-        """Yield all training rows once."""
-        return ((X, self.convert(y)) for X, y in self.source.chunks())
-
-    def held_out(self) -> tuple[Any, NDArray[Any]]:
-        """Return the rows kept back."""
-        X, y = self.source.held_out()
-        return X, self.convert(y)
 
 
 def labelled(source: Any, task: str, data: Path) -> tuple[str, str, Any]:
@@ -86,7 +38,10 @@ def labelled(source: Any, task: str, data: Path) -> tuple[str, str, Any]:
     """
     import numpy as np
 
-    seen = [source.held_out()[1], source.read(0, _ROWS_LOOKED_AT)[1]]
+    from gramless.streaming.sources import MappedSource
+
+    n_rows = min(_ROWS_LOOKED_AT, source.n_rows)
+    seen = [source.held_out()[1], source.read(0, n_rows)[1]]
     y = np.concatenate(seen)
     if y.ndim > 1:
         raise InputError(f"{data} has {y.shape[1]} labels a row; one is needed.")
@@ -95,7 +50,7 @@ def labelled(source: Any, task: str, data: Path) -> tuple[str, str, Any]:
     if kind == "regression" or y.dtype.kind == "O":
         return kind, reason, source
     convert = _whole if labels_of(y, kind).dtype.kind == "i" else _named
-    return kind, reason, Relabelled(source, convert)
+    return kind, reason, MappedSource(source, convert)
 
 
 def _whole(y: NDArray[Any]) -> NDArray[Any]:

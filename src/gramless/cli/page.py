@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gramless
-from gramless.cli.report import number, sized
+from gramless.base.axes import Axis, linear_axis, log_axis
+from gramless.base.markup import escape
+from gramless.base.words import sized
+from gramless.cli.report import number
 from gramless.cli.svg import (
     COLOURS,
     WIDTH,
-    Axis,
     Panel,
     Series,
     bars,
-    escape,
-    linear_axis,
     lines,
-    log_axis,
 )
 from gramless.cli.told import bandwidth_of, features_of
 

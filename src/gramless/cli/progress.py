@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 
+from gramless.base.words import duration
 from gramless.cli.report import Report, facts, number
 
 _RECENT = 20
@@ -38,7 +39,11 @@ class Interruption:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Let Ctrl-C be a wish, meanwhile."""
+        """Let Ctrl-C be a wish, meanwhile; where it is ignored it stays so."""
+        # Shells have background runs ignore it: it is meant for what runs in front.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            yield
+            return
         before = signal.signal(signal.SIGINT, self._take)
         try:
             yield
@@ -186,22 +191,6 @@ class Pace:
 
     def _seconds(self, steps: int) -> float:
         return self._ends[-1] - self._ends[-1 - steps]
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people.
-
-    Examples
-    --------
-    >>> duration(4.21), duration(200.0), duration(8000.0)
-    ('4 s', '3 min 20 s', '2 h 13 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def three_digits(rows: float) -> str:

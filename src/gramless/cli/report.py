@@ -166,20 +166,6 @@ def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -
     return table
 
 
-def sized(n_bytes: int) -> str:
-    """Return a number of bytes for people.
-
-    Examples
-    --------
-    >>> sized(900), sized(2_500_000)
-    ('900 bytes', '2.5 MB')
-    """
-    if n_bytes < 1000:
-        return f"{n_bytes} bytes"
-    power = min(3, int(math.log10(n_bytes) / 3))
-    return f"{n_bytes / 1000**power:.1f} {['kB', 'MB', 'GB'][power - 1]}"
-
-
 def number(value: float) -> str:
     """Return a number for people: four digits.
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gramless.base.errors import InputError
+from gramless.base.words import sized
 from gramless.cli.fit import TaskOption, check_model_place, named_kernel
 from gramless.cli.labelled import labelled
 from gramless.cli.options import AsJson, Debug, Jobs, Target, auto_or_number
 from gramless.cli.progress import Interruption, Progress
-from gramless.cli.report import INTERRUPTED, Report, facts, reporting, sized
+from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.told import error_of, run_in_words, run_of
 
 if TYPE_CHECKING:

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import html
-import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Literal
+
+from gramless.base.axes import Axis
+from gramless.base.markup import escape
 
 COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#b7791f", "#6a4c93", "#4a5568")
 WIDTH = 760
 
 _INK, _PALE, _RULE = "#222222", "#666666", "#dddddd"
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CHARACTER, _BOLD = 6.6, 1.15
 """Pixels that a character takes, about, and how much more where it is bold."""
 _LABELS, _ROW, _HEAD = 210.0, 20.0, 24.0
 
 Style = Literal["line", "points", "dashes", "both", "rings"]
 Point = tuple[float, float]
-
-
-def escape(text: object) -> str:
-    """Return text that XML takes as text; characters that it forbids become a mark.
-
-    Examples
-    --------
-    >>> escape('<a & "b">')
-    '&lt;a &amp; &quot;b&quot;&gt;'
-    """
-    return html.escape(_FORBIDDEN.sub("\ufffd", str(text)))
 
 
 @dataclass(frozen=True)
@@ -116,84 +104,6 @@ def _middle(row: int) -> float:
 
 
 @dataclass(frozen=True)
-class Axis:
-    """One axis: where numbers stand between its ends, and which are named.
-
-    Parameters
-    ----------
-    title : str
-    low, high : float
-        The ends, as ``place`` returns them.
-    ticks : sequence of (float, str)
-        Numbers and their names.
-    place : callable
-        From a number to its place.
-    """
-
-    title: str
-    low: float
-    high: float
-    ticks: Sequence[tuple[float, str]]
-    place: Callable[[float], float]
-
-    def share(self, value: float) -> float:
-        """Return how far along the axis a number stands, 0 to 1 within its ends."""
-        return (self.place(value) - self.low) / (self.high - self.low)
-
-
-def linear_axis(title: str, values: Sequence[float]) -> Axis:
-    """Return an axis that holds the numbers.
-
-    Examples
-    --------
-    >>> [name for _, name in linear_axis("", [0.0, 10.0]).ticks]
-    ['0', '2', '4', '6', '8', '10']
-    """
-    low, high = _ends(values, 0.5 * max(map(abs, values), default=1.0))
-    step = _nice_step((high - low) / 6.0)
-    digits = max(6, math.ceil(math.log10(max(abs(low), abs(high)) / step)) + 1)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    ticks = [(k * step, f"{k * step:.{digits}g}") for k in range(first, last + 1)]
-    pad = 0.03 * (high - low)
-    return Axis(title, low - pad, high + pad, ticks, float)
-
-
-def log_axis(title: str, values: Sequence[float]) -> Axis:
-    """Return a logarithmic axis that holds the numbers, all of them positive.
-
-    Examples
-    --------
-    >>> [name for _, name in log_axis("", [0.001, 1.0]).ticks]
-    ['0.001', '0.01', '0.1', '1']
-    """
-    low, high = _ends([math.log10(value) for value in values], 0.1)
-    span = high - low
-    steps = (1.0, 2.0, 5.0) if span < 2.5 else (1.0,)
-    every = max(1, math.ceil(span / 8.0))
-    decades = range(math.floor(low), math.ceil(high) + 1)
-    candidates = [step * 10.0**k for k in decades if k % every == 0 for step in steps]
-    slack = 1e-9 + 0.02 * span
-    inside = [tick for tick in candidates if low - slack <= math.log10(tick) <= high + slack]
-    if len(inside) < 2:
-        inside = sorted({min(values), max(values)})
-    ticks = [(tick, f"{tick:.3g}") for tick in inside]
-    return Axis(title, low - 0.03 * span, high + 0.03 * span, ticks, math.log10)
-
-
-def _ends(values: Sequence[float], around: float) -> tuple[float, float]:
-    """Return the least and the largest value, apart from each other."""
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    if high > low:
-        return low, high
-    return low - (around or 1.0), high + (around or 1.0)
-
-
-def _nice_step(least: float) -> float:
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(k * power for k in (1.0, 2.0, 2.5, 5.0, 10.0) if k * power >= 0.999 * least)
-
-
-@dataclass(frozen=True)
 class Series:
     """Points of one colour, joined or not.
 
@@ -240,6 +150,7 @@ def lines(
 
     Examples
     --------
+    >>> from gramless.base.axes import linear_axis
     >>> axis = linear_axis("time", [0.0, 1.0])
     >>> lines("Growth", axis, axis, [Series("", [(0.0, 0.0), (1.0, 1.0)])]).count("<circle")
     2

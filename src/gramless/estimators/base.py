@@ -223,7 +223,11 @@ class KernelMachine(BaseEstimator, ABC):
         plan = {"random": planner.random, "grown": planner.grown, "auto": planner.best}[
             self._kind_of_grids(search)
         ]()
-        asked = planner.searches if is_auto(self.calibrate) else check_switch(self, "calibrate")
+        asked = (
+            planner.searches
+            if is_auto(self.calibrate)
+            else check_switch(self, "calibrate", others=" or 'auto'")
+        )
         return planner.judged(plan) if asked else plan
 
     def _goal(self) -> Goal:

@@ -124,8 +124,9 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     Notes
     -----
-    Step t costs rows of the batch times frequencies so far, each some ``1.3 + 0.02 n_inputs`` ns
-    on one core; weights take ``8 block_size n_outputs`` bytes a block, twice that in training.
+    Step t costs rows of the batch times frequencies so far, each some
+    ``0.6 + 0.02 n_inputs + 0.06 n_outputs`` ns on one core; weights take ``8 block_size n_outputs``
+    bytes a block, twice that in training.
 
     Examples
     --------

@@ -57,8 +57,15 @@ def check_count(owner: Any, name: str, *, low: int = 1) -> int:
     return int(value)
 
 
-def check_switch(owner: Any, name: str) -> bool:
+def check_switch(owner: Any, name: str, *, others: str = "") -> bool:
     """Return parameter ``name`` of an estimator as True or False.
+
+    Parameters
+    ----------
+    owner : estimator
+    name : str
+    others : str, default=""
+        What the caller also takes, for the message.
 
     Raises
     ------
@@ -74,7 +81,7 @@ def check_switch(owner: Any, name: str) -> bool:
     value = getattr(owner, name)
     if not isinstance(value, (bool, np.bool_)):
         raise InputError(
-            f"{type(owner).__name__}: {name} must be True, False or 'auto'; got {value!r}."
+            f"{type(owner).__name__}: {name} must be True or False{others}; got {value!r}."
         )
     return bool(value)
 

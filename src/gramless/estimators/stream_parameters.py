@@ -15,6 +15,7 @@ from gramless.kernels import as_spectral_kernel
 from gramless.losses import Loss
 from gramless.streaming.choosing import first_step, loss_curvature
 from gramless.streaming.schedules import InverseTime
+from gramless.streaming.sources import rows_to_judge
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 from gramless.streaming.training import Limits
 from gramless.streaming.updates import FreeIntercept, NewtonStep, NoIntercept, Update
@@ -30,7 +31,6 @@ _LEAST_ALPHA = 1e-100
 MOST_SHRINKING = 1e6
 """Of weights in a step, to which 1 - step alpha is the factor: numbers overflow far beyond."""
 _UNKNOWN_ROWS = 1_000_000
-_MOST_HELD_OUT, _HELD_OUT_SHARE = 4096, 0.1
 _FEWEST_TO_HOLD_OUT = 200
 _MOST_NEWTON_COLUMNS = 2048
 _LEAST_RIDGE = 1e-6
@@ -119,7 +119,7 @@ def rows_to_hold_out(owner: Any, n_rows: int) -> int:
     """Return how many rows of a table judge the run: none where that is not wanted, or few."""
     if given_patience(owner) is None or n_rows < _FEWEST_TO_HOLD_OUT:
         return 0
-    return min(_MOST_HELD_OUT, int(_HELD_OUT_SHARE * n_rows))
+    return rows_to_judge(n_rows)
 
 
 def given_strategy(owner: Any) -> Strategy:

@@ -17,6 +17,7 @@ from gramless.features.inputs import Rows
 from gramless.streaming.blocks import FrequencyBlocks
 from gramless.streaming.doubly_stochastic import DoublyStochastic
 from gramless.streaming.expansion import Expansion
+from gramless.streaming.orders import shuffled
 from gramless.streaming.products import BlockProducts, CpuProducts
 from gramless.streaming.sources import RowSource
 from gramless.streaming.summary import Projection, Summary
@@ -74,6 +75,14 @@ def projection_of(owner: Any, summary: Summary) -> Projection | None:
             f"more rows, or n_components=None."
         )
     return Projection.principal(summary, check_count(owner, "n_components"))
+
+
+def mixed_rows(owner: Any, summary: Summary, most: int) -> NDArray[np.float64]:
+    """Return some rows of a summary's sample, in random order, as the kernel sees them."""
+    # The sample is in the order of the stream, which may be sorted.
+    order = shuffled(owner.seed_, "rows of curvature", 0, summary.sample.shape[0])
+    rows: NDArray[np.float64] = owner.preparation_.unit_rows(summary.sample[order[:most]])
+    return rows
 
 
 def products_of(owner: Any) -> BlockProducts:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import row_blocks
 from gramless.estimators.checkpoints import Checkpoint, fingerprint
 from gramless.estimators.parameters import check_count, check_switch
@@ -31,6 +31,7 @@ from gramless.estimators.stream_run import (
     check_source,
     first_function,
     first_pass,
+    mixed_rows,
     products_of,
     projection_of,
     tell_diverged,
@@ -160,7 +161,7 @@ class StreamedMachine(BaseEstimator, ABC):
         Parameters
         ----------
         source : RowSource
-            Such as :class:`~gramless.streaming.IteratorSource` or what
+            Such as :class:`~gramless.streaming.sources.IteratorSource` or what
             :func:`~gramless.open_stream` returns. The rows that it holds out judge the run.
         classes : array-like, optional
             All labels of a classifier, where a look at the first rows may miss some.
@@ -213,6 +214,7 @@ class StreamedMachine(BaseEstimator, ABC):
         source = ArraySource(rows, targets, seed=0, shuffle=False)
         most = check_count(self, "batch_size")
         if not begun:
+            self._forget()  # Also a fit that was interrupted.
             batch = min(most, source.n_rows)
             self._begin(source.chunks(), None, batch, seed_from(self.random_state), classes)
         training = self._training_now()
@@ -279,9 +281,7 @@ class StreamedMachine(BaseEstimator, ABC):
         self.block_size_ = check_count(self, "block_size")
         self.alpha_ = given_alpha(self, n_rows)
         self.batch_rows_ = batch_rows
-        # A sample is in the order of the stream, which may be sorted.
-        order = stream(seed, "rows of curvature").permutation(summary.sample.shape[0])
-        sample = self.preparation_.unit_rows(summary.sample[order[:_CURVATURE_ROWS]])
+        sample = mixed_rows(self, summary, _CURVATURE_ROWS)
         few = sample[:_VARIANCE_ROWS]
         self.variance_ = 0.0
         if len(few) > 1:

@@ -100,20 +100,23 @@ class PanelCache:
         """Return the frequencies of some groups, of which there are ``n_blocks`` blocks in all."""
         most = self.blocks.group_blocks
         found, missing = [], []
+        drawn: dict[int, int] = {}
         for group in groups:
             array, n_drawn = self._array(group)
             n_wanted = min(most, n_blocks - group * most)
             missing += [(array, group * most, k) for k in range(n_drawn, n_wanted)]
             if group in self._kept:
-                self._n_drawn[group] = max(n_drawn, n_wanted)
+                drawn[group] = max(n_drawn, n_wanted)
             found.append(Panels(array))
         map_blocks(self._write, missing, self.n_jobs)
+        # Only now: an interruption leaves blocks that are not written.
+        self._n_drawn |= drawn
         return found
 
     def _array(self, group: int) -> tuple[NDArray[np.float32], int]:
         """Return where the panels of a group stand, and how many of its blocks are there."""
         if group in self._kept:
-            return self._kept[group], self._n_drawn[group]
+            return self._kept[group], self._n_drawn.get(group, 0)
         array = np.zeros(self._shape, np.float32)
         if group < self._n_kept:
             self._kept[group] = array

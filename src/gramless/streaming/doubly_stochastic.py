@@ -15,7 +15,7 @@ from gramless.streaming.expansion import Expansion
 from gramless.streaming.products import BlockProducts
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.strategies import Choice, Situation, Strategy
-from gramless.streaming.updates import Update
+from gramless.streaming.updates import Change, Update
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,7 @@ class DoublyStochastic:
 
     def step(self, X: Rows, targets: NDArray[np.float64]) -> Step:
         """Take one step with a batch of rows and their targets (n, n_outputs)."""
-        f = self.expansion
-        self.iteration += 1
+        f, iteration = self.expansion, self.iteration + 1
         rows = self.products.prepare(X)
         responses = self._responses(rows, len(targets))
         loss = float(self.loss.value(responses, targets).sum()) / len(targets)
@@ -104,16 +103,17 @@ class DoublyStochastic:
         bound = float(np.sqrt(np.einsum("ij,ij->i", slopes, slopes).max()))
         choice = self.strategy.choose(
             Situation(
-                *(self.iteration, self.schedule.step(self.iteration), mean, f.sums),
+                *(iteration, self.schedule.step(iteration), mean, f.sums),
                 *(bound, self.variance, len(slopes), self.seed),
             )
         )
-        share = self.schedule.step(self.iteration) / self.schedule.step(1)
-        step = self.update.step(self.products, rows, slopes, choice, share)
-        self._take(choice, *step, -choice.step * mean)
+        share = self.schedule.step(iteration) / self.schedule.step(1)
+        change = self.update.step(self.products, rows, slopes, choice, share)
+        self.iteration = iteration
+        self._take(choice, change, -choice.step * mean)
         f.average()
         norm = float(np.sqrt(inner(mean, mean)))
-        return Step(self.iteration, choice.block, f.n_blocks, choice.step, loss, objective, norm)
+        return Step(iteration, choice.block, f.n_blocks, choice.step, loss, objective, norm)
 
     def responses(self, X: Rows) -> NDArray[np.float64]:
         """Return the function, as it is now, at rows: (n, n_outputs)."""
@@ -125,18 +125,11 @@ class DoublyStochastic:
             return np.zeros((n_rows, f.n_outputs))
         return f.scale * self.products.responses(rows, f.groups, f.n_blocks) + f.constant
 
-    def _take(
-        self,
-        choice: Choice,
-        weights: NDArray[np.float64],
-        intercept: NDArray[np.float64],
-        offset: NDArray[np.float64],
-        total: NDArray[np.float64],
-    ) -> None:
+    def _take(self, choice: Choice, change: Change, total: NDArray[np.float64]) -> None:
         f = self.expansion
         f.shrink(1.0 - choice.step * self.alpha)
         if choice.block == f.n_blocks:
-            f.add(weights, total)
+            f.add(change.weights, total)
         else:
-            f.change(choice.block, weights, total)
-        f.move(intercept, offset)
+            f.change(choice.block, change.weights, total)
+        f.move(change.intercept, change.offset)

@@ -15,7 +15,7 @@ class Expansion:
 
     The weights of block k are ``scale`` times what is stored, so that shrinking all blocks is one
     multiplication. The average over the steps is brought up to date block by block, when a
-    block changes and when the average is asked for.
+    block changes; what is still missing is added to what is returned.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Expansion:
     @property
     def averaged_constant(self) -> NDArray[np.float64]:
         """The same, averaged over the steps."""
-        return self._averaged_constant
+        return self._averaged_constant.copy()
 
     def move(self, intercept: NDArray[np.float64], offset: NDArray[np.float64]) -> None:
         """Add to the intercept and to the offset, (n_outputs,) each."""
@@ -140,11 +140,14 @@ class Expansion:
 
     def averaged_weights(self) -> NDArray[np.float32]:
         """Return the weights averaged over the steps, (n_blocks block_columns, n_outputs)."""
+        whole = self._joined(self._averaged)
         for block in range(self.n_blocks):
-            self._update_average(block)
-        return self._joined(self._averaged)
+            own = slice(block * self.block_columns, (block + 1) * self.block_columns)
+            self._bring_up(whole[own], block)
+        return whole
 
     def _joined(self, groups: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Return a copy of all blocks as one array."""
         n_columns = self.n_blocks * self.block_columns
         whole = np.concatenate([*groups, np.zeros((0, self.n_outputs), np.float32)])
         return whole[:n_columns]
@@ -155,12 +158,15 @@ class Expansion:
 
     def _update_average(self, block: int) -> None:
         """Take the steps since a block last changed into its average."""
+        self._bring_up(self._block(self._averaged, block), block)
+        self._seen[block] = self._left, self._mean
+
+    def _bring_up(self, averaged: NDArray[np.float32], block: int) -> None:
+        """Add the steps since a block last changed to its average until then."""
         left, mean = self._seen[block]
         kept = self._left / left
-        averaged = self._block(self._averaged, block)
         averaged *= np.float32(kept)
         averaged += np.float32(self._mean - kept * mean) * self._block(self._stored, block)
-        self._seen[block] = self._left, self._mean
 
     def _fold(self) -> None:
         """Multiply the scale into what is stored."""
@@ -176,8 +182,8 @@ class Expansion:
     def state(self) -> dict[str, Any]:
         """Return all numbers that a copy needs, arrays and plain values."""
         return {
-            "weights": self._joined(self._stored).copy(),
-            "averaged": self._joined(self._averaged).copy(),
+            "weights": self._joined(self._stored),
+            "averaged": self._joined(self._averaged),
             "sums": self._sums[: self.n_blocks].copy(),
             "seen": self._seen[: self.n_blocks].copy(),
             "offset": self._offset.copy(),

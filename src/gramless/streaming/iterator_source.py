@@ -157,13 +157,13 @@ class IteratorSource:
 
     def _begin(self) -> None:
         """Open the first epoch, unless that is done."""
-        if self._rows is None:
-            held = self._open_epoch()
-            self._held = held
+        if self._held is None:
+            self._held = self._open_epoch()
 
     def _open_epoch(self) -> Chunk:
         """Begin an epoch; return the rows it holds out."""
-        self._rows, self._number = self._anew(), 0
+        # Nothing is left of an epoch that could not be opened.
+        self._rows, self._number, self._buffer = self._anew(), 0, RowBuffer()
         while self._buffer.n_rows <= self._n_held_out:
             if not self._fetch():
                 raise InputError(

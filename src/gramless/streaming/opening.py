@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import shutil
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,66 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.errors import DataFileError, InputError
-from gramless.base.files import replacing
+from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.datasets.chunks import open_chunks
-from gramless.features.inputs import Rows
 from gramless.streaming.piles import MANIFEST
-from gramless.streaming.sources import RowSource
+from gramless.streaming.sources import MappedSource, RowSource, rows_to_judge
 from gramless.streaming.spool import PileSource, spool
 
-_MOST_HELD_OUT, _HELD_OUT_SHARE = 4096, 0.1
 _MOST_LABELS = 10_000
-_ORIGIN = "file.json"
-"""Beside the rows: which file they are from."""
-
-
-@dataclass(frozen=True)
-class LabelledSource:
-    """A source whose targets are numbers of labels, with the labels put back.
-
-    Parameters
-    ----------
-    source : RowSource
-    labels : array (n_labels,)
-        Sorted.
-    """
-
-    source: RowSource
-    labels: NDArray[Any]
-
-    @property
-    def n_features(self) -> int:
-        """Return the number of columns."""
-        return self.source.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        """Return the rows of one epoch."""
-        return self.source.n_rows
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns, where the file has any."""
-        names: tuple[str, ...] | None = getattr(self.source, "names", None)
-        return names
-
-    def read(self, start: int, stop: int) -> tuple[Rows, NDArray[Any]]:
-        """Return rows of the endless order."""
-        return self._labelled(self.source.read(start, stop))
-
-    def chunks(self) -> Iterator[tuple[Rows, NDArray[Any]]]:
-        """Yield all training rows once."""
-        return map(self._labelled, self.source.chunks())
-
-    def held_out(self) -> tuple[Rows, NDArray[Any]]:
-        """Return the rows kept back."""
-        return self._labelled(self.source.held_out())
-
-    def _labelled(self, chunk: tuple[Rows, NDArray[Any]]) -> tuple[Rows, NDArray[Any]]:
-        X, y = chunk
-        return X, self.labels[y.astype(np.intp)]
 
 
 def open_stream(
@@ -141,14 +90,12 @@ def open_stream(
     seen = _look(_told(table, "counting", report))
     chunks = _told(table, "shuffling", report, seen.n_rows)
     if folder is None:
-        room = tempfile.TemporaryDirectory(prefix="gramless-")
-        source: Any = _spooled(chunks, Path(room.name), seen, random_state)
-        # The folder goes when the source does.
-        source.room = room
+        source = _spooled_meanwhile(chunks, seen, random_state)
     else:
         source = _spooled(chunks, Path(folder), seen, random_state)
     source.names = _given(table.names)
-    return source if seen.labels is None else LabelledSource(source, seen.labels)
+    labels = seen.labels
+    return source if labels is None else MappedSource(source, lambda y: labels[y.astype(np.intp)])
 
 
 def _told(
@@ -181,14 +128,10 @@ class _Seen:
     n_rows: int
     checksum: int
 
-    @property
-    def n_held_out(self) -> int:
-        return min(_MOST_HELD_OUT, int(_HELD_OUT_SHARE * self.n_rows))
-
 
 def _look(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> _Seen:
     found: set[str] = set()
-    n_rows, sums = 0, [0, 0, 0]
+    n_rows, sums = 0, [0, 0, 0, 0]
     for X, y in chunks:
         if y.dtype.kind in "OU" and len(found) <= _MOST_LABELS:
             found.update(y.tolist())
@@ -199,7 +142,8 @@ def _look(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> _Seen:
                 )
         n_rows += len(y)
         text = "\n".join([*y.tolist(), ""]).encode() if y.dtype.kind in "OU" else y
-        parts = (X.data, X.indices, text) if sp.issparse(X) else (X, b"", text)
+        sparse = sp.issparse(X)
+        parts = (X.data, X.indices, np.diff(X.indptr), text) if sparse else (X, b"", b"", text)
         sums = [zlib.crc32(_bytes(part), old) for part, old in zip(parts, sums, strict=True)]
     if len(found) > _MOST_LABELS:
         raise InputError(
@@ -216,32 +160,41 @@ def _bytes(part: Any) -> Any:
     )
 
 
+def _spooled_meanwhile(
+    chunks: Iterable[tuple[Any, NDArray[Any]]], seen: _Seen, random_state: RandomState
+) -> PileSource:
+    """Spool to a temporary folder, which goes when the source does."""
+    folder = tempfile.mkdtemp(prefix="gramless-")
+    try:
+        source = _spooled(chunks, Path(folder), seen, random_state)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    # No TemporaryDirectory, which warns where it is not closed.
+    weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+    return source
+
+
 def _spooled(
     chunks: Iterable[tuple[Any, NDArray[Any]]],
     folder: Path,
     seen: _Seen,
     random_state: RandomState,
 ) -> PileSource:
-    origin = folder / _ORIGIN
-    known = json.dumps({"rows": seen.n_rows, "checksum": seen.checksum}).encode()
+    origin = {"rows": seen.n_rows, "checksum": seen.checksum}
     if (folder / MANIFEST).exists():
-        if not origin.exists() or origin.read_bytes() != known:
+        found = PileSource.open(folder)
+        if found.origin != origin:
             raise InputError(
                 f"{str(folder)!r} holds the rows of another file; name another folder, or remove "
                 f"it."
             )
-        return PileSource.open(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(origin) as file:
-            file.write(known)
-    except OSError as fault:
-        raise DataFileError(
-            f"{folder} cannot be written ({fault}); make room or name another folder."
-        ) from fault
+        return found
     numbered = chunks
     if seen.labels is not None:
         labels = seen.labels
         numbered = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
-    seed = seed_from(random_state)
-    return spool(numbered, folder, seed=seed, n_held_out=seen.n_held_out, n_rows=seen.n_rows)
+    n_held_out, seed = rows_to_judge(seen.n_rows), seed_from(random_state)
+    return spool(
+        numbered, folder, seed=seed, n_held_out=n_held_out, n_rows=seen.n_rows, origin=origin
+    )

@@ -80,6 +80,10 @@ class PileSource:
         Of the spool and of the orders.
     n_features, n_rows : int
         ``n_rows`` without those held out.
+    origin : dict or None
+        As ``spool`` was given it.
+    names : tuple of str or None
+        Of the columns, where somebody sets them.
 
     Notes
     -----
@@ -89,6 +93,8 @@ class PileSource:
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
         self.seed, self.n_features = int(manifest["seed"]), int(manifest["n_features"])
+        self.origin = manifest.get("origin")
+        self.names: tuple[str, ...] | None = None
         self._outputs = tuple(int(k) for k in manifest["outputs"])
         self._held = Pile(**manifest["held_out"])
         piles = [Pile(**pile) for pile in manifest["piles"]]

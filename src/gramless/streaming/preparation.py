@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.random import stream
 from gramless.features.inputs import Rows
 from gramless.features.median import median_distance
 from gramless.kernels import SpectralKernel, bandwidth_vector
 from gramless.streaming.choosing import best_units
+from gramless.streaming.orders import shuffled
 from gramless.streaming.summary import Projection, Summary
 
 FloatArray = NDArray[np.float64]
@@ -123,7 +123,7 @@ def prepare(
         return Preparation(projection, center, medians[0]), reason
     tried = [(kind, factor) for kind in scalings for factor in BANDWIDTHS]
     units = [median * factor for median in medians for factor in BANDWIDTHS]
-    order = stream(seed, "sample order").permutation(len(sample))
+    order = shuffled(seed, "sample order", 0, len(sample))
     best, errors = best_units(kernel, (sample - center)[order], targets[order], units)
     kind, factor = tried[best]
     reason = f"scaling {kind}, {factor:g} times the median distance, the best of {len(errors)}"

@@ -41,6 +41,7 @@ def spool(
     n_held_out: int = 0,
     pile_rows: int = PILE_ROWS,
     n_rows: int | None = None,
+    origin: dict[str, int] | None = None,
 ) -> PileSource:
     """Shuffle a stream of rows on a disk.
 
@@ -62,6 +63,8 @@ def spool(
     n_rows : int or None, default=None
         Rows of the stream, about. Without it there are 256 files, which are as large as the
         stream makes them.
+    origin : dict or None, default=None
+        Where the rows are from, in numbers: kept as the source's ``origin``.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def spool(
     writer = _Writer(folder, seed, n_piles, n_held_out)
     for X, y in fixed_blocks(chunks, dense=True):
         writer.add(X, y)
-    writer.finish(pile_rows)
+    writer.finish(pile_rows, origin)
     return PileSource.open(folder)
 
 
@@ -139,7 +142,7 @@ class _Writer:
             for k, start, stop in zip(used.tolist(), bounds[:-1], bounds[1:], strict=True):
                 self._piles[k].append(self._folder, X[start:stop], y[start:stop])
 
-    def finish(self, pile_rows: int) -> None:
+    def finish(self, pile_rows: int, origin: dict[str, int] | None) -> None:
         """Write what was held out and, last, the manifest."""
         piles = [pile for pile in self._piles if pile.n_rows]
         if not piles:
@@ -150,6 +153,7 @@ class _Writer:
                 held.append(self._folder, *self._held.rows())
             manifest = {
                 "version": VERSION,
+                "origin": origin,
                 "seed": self._seed,
                 "n_features": self._n_features,
                 "outputs": self._outputs,

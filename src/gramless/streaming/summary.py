@@ -88,8 +88,8 @@ def summarise(
     Raises
     ------
     InputError
-        For NaN or infinity, naming the row; if there are no rows, chunks do not fit each other, or
-        the covariance does not fit into memory.
+        For NaN or infinity, naming the row; for numbers too large to be squared; if there are no
+        rows, chunks do not fit each other, or the covariance does not fit into memory.
 
     Notes
     -----
@@ -103,7 +103,7 @@ def summarise(
     (4, array([0.5, 0.5]), array([0.25, 0.25]), array([0, 1, 2]))
     """
     reservoir = Reservoir(sample_rows, seed, "sample")
-    rows = _Moments(covariance, n_jobs)
+    rows = _Moments("Column", covariance, n_jobs)
     targets = _Targets()
     n_rows = 0
     for X, y in fixed_blocks(chunks, dense=covariance):
@@ -128,8 +128,8 @@ def summarise(
 class _Moments:
     """The mean of rows, sums of squares around it and, where asked, of products."""
 
-    def __init__(self, with_products: bool, n_jobs: int | None = 1) -> None:
-        self._with_products, self._n_jobs = with_products, n_jobs
+    def __init__(self, name: str, with_products: bool = False, n_jobs: int | None = 1) -> None:
+        self._name, self._with_products, self._n_jobs = name, with_products, n_jobs
         self.n_rows = 0
         self.mean = self.squares = np.zeros(0)
         self.products = np.zeros((0, 0))
@@ -141,21 +141,25 @@ class _Moments:
             self._start(X.shape[1])
         dense = not sp.issparse(X) or self._with_products
         block = X.toarray() if sp.issparse(X) and dense else X
+        share = self.n_rows * n / (self.n_rows + n)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, squares, centred = _block_moments(block)
-        if not np.isfinite(squares).all():
-            raise InputError(
-                f"Column {int(np.flatnonzero(~np.isfinite(squares))[0])} has numbers whose squares "
-                "are too large for double precision; rescale it."
-            )
-        step = mean - self.mean
-        share = self.n_rows * n / (self.n_rows + n)
+            step = mean - self.mean
+            self.squares = self.squares + squares + share * step**2
+        self._check_squares()
         if self._with_products:
             _add_products(self.products, centred, self._n_jobs)
             self.products += share * np.outer(step, step)
-        self.squares = self.squares + squares + share * step**2
         self.mean = self.mean + step * (n / (self.n_rows + n))
         self.n_rows += n
+
+    def _check_squares(self) -> None:
+        too_large = np.flatnonzero(~np.isfinite(self.squares))
+        if len(too_large):
+            raise InputError(
+                f"{self._name} {int(too_large[0])} has numbers whose squares are too large for "
+                "double precision; rescale it."
+            )
 
     def _start(self, n_features: int) -> None:
         self.mean = self.squares = np.zeros(n_features)
@@ -208,7 +212,7 @@ class _Targets:
     def add(self, y: NDArray[Any]) -> None:
         """Take another block into account."""
         if y.dtype.kind in "biuf":
-            self._moments = self._moments or _Moments(False)
+            self._moments = self._moments or _Moments("Target")
             self._moments.add(y.reshape(len(y), -1))
         whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
         self._measured |= y.ndim > 1 or not whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -242,9 +241,6 @@ class Training:
         f = self.machine.expansion
         if not self.averaged:
             return Function(f.weights(), f.constant, self.machine.iteration)
-        # Averaging brings sums up to date, which rounds them: of a copy, so that the bits of a run
-        # do not depend on when it was looked at.
-        f = copy.deepcopy(f)
         return Function(f.averaged_weights(), f.averaged_constant, self.machine.iteration)
 
     def _judges(self, source: Encoded) -> tuple[Any, NDArray[np.float64]] | None:

@@ -14,6 +14,25 @@ from gramless.base.threads import one_blas_thread
 from gramless.streaming.products import BlockProducts
 from gramless.streaming.strategies import Choice
 
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a step adds.
+
+    Parameters
+    ----------
+    weights : array (block_columns, n_outputs)
+        To those of the block.
+    intercept, offset : array (n_outputs,)
+        To the two parts of the constant.
+    """
+
+    weights: FloatArray
+    intercept: FloatArray
+    offset: FloatArray
+
 
 class Update(Protocol):
     """What a step does to its block and to the constant."""
@@ -22,11 +41,11 @@ class Update(Protocol):
         self,
         products: BlockProducts,
         rows: Any,
-        slopes: NDArray[np.float64],
+        slopes: FloatArray,
         choice: Choice,
         share: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return what is added to the block's weights, to the intercept and to the offset.
+    ) -> Change:
+        """Return what is added to the block's weights and to the constant.
 
         Parameters
         ----------
@@ -48,14 +67,14 @@ class NoIntercept:
         self,
         products: BlockProducts,
         rows: Any,
-        slopes: NDArray[np.float64],
+        slopes: FloatArray,
         choice: Choice,
         share: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Change:
         """Return minus the step times the mean of derivative times features, and zeros."""
         nothing = np.zeros(slopes.shape[1])
         gradient = products.gradient(rows, choice.block, slopes) / len(slopes)
-        return -choice.step * gradient, nothing, nothing
+        return Change(-choice.step * gradient, nothing, nothing)
 
 
 @dataclass(frozen=True)
@@ -79,16 +98,15 @@ class FreeIntercept:
         self,
         products: BlockProducts,
         rows: Any,
-        slopes: NDArray[np.float64],
+        slopes: FloatArray,
         choice: Choice,
         share: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Change:
         """Return the same for features less their means, and what keeps the means out."""
-        mean = slopes.mean(axis=0)
-        both = np.column_stack([slopes - mean, np.ones(len(slopes))])
-        found = products.gradient(rows, choice.block, both) / len(slopes)
-        weights, means = -choice.step * found[:, :-1], found[:, -1]
-        return weights, -share * self.length * mean, -weighted_sums(means, weights)
+        gradient, means = _centred_gradient(products, rows, choice.block, slopes)
+        weights = -choice.step * gradient
+        intercept = -share * self.length * slopes.mean(axis=0)
+        return Change(weights, intercept, -weighted_sums(means, weights))
 
 
 @dataclass(frozen=True)
@@ -124,19 +142,26 @@ class NewtonStep:
         self,
         products: BlockProducts,
         rows: Any,
-        slopes: NDArray[np.float64],
+        slopes: FloatArray,
         choice: Choice,
         share: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Change:
         """Return the damped Newton step, that of the constant, and what keeps the means out."""
-        n, mean = len(slopes), slopes.mean(axis=0)
-        both = np.column_stack([slopes - mean, np.ones(n)])
-        found = products.gradient(rows, choice.block, both) / n
-        gradient, means = found[:, :-1], found[:, -1]
-        covariance = products.moments(rows, choice.block) / n - np.outer(means, means)
+        gradient, means = _centred_gradient(products, rows, choice.block, slopes)
+        covariance = products.moments(rows, choice.block) / len(slopes) - np.outer(means, means)
         covariance[np.diag_indices(len(means))] += self.ridge
         with one_blas_thread():
             direction = solve(covariance, gradient, assume_a="pos", overwrite_a=True)
         length = self.damping * choice.step / (self.first * self.curvature)
-        weights: NDArray[np.float64] = -length * direction
-        return weights, -share / self.curvature * mean, -weighted_sums(means, weights)
+        weights: FloatArray = -length * direction
+        intercept = -share / self.curvature * slopes.mean(axis=0)
+        return Change(weights, intercept, -weighted_sums(means, weights))
+
+
+def _centred_gradient(
+    products: BlockProducts, rows: Any, block: int, slopes: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of slopes times features less their means, and those means."""
+    both = np.column_stack([slopes - slopes.mean(axis=0), np.ones(len(slopes))])
+    found = products.gradient(rows, block, both) / len(slopes)
+    return found[:, :-1], found[:, -1]

@@ -1,0 +1,35 @@
+"""Sizes and times as people say them."""
+
+from __future__ import annotations
+
+import math
+
+
+def sized(n_bytes: int) -> str:
+    """Return a number of bytes for people.
+
+    Examples
+    --------
+    >>> sized(900), sized(2_500_000)
+    ('900 bytes', '2.5 MB')
+    """
+    if n_bytes < 1000:
+        return f"{n_bytes} bytes"
+    power = min(3, int(math.log10(n_bytes) / 3))
+    return f"{n_bytes / 1000**power:.1f} {['kB', 'MB', 'GB'][power - 1]}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people.
+
+    Examples
+    --------
+    >>> duration(4.21), duration(200.0), duration(8000.0)
+    ('4 s', '3 min 20 s', '2 h 13 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
