@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from gramless.features.grids import Grids, KnownBins
+from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
 from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared
 from gramless.matrices.base import Vector
@@ -36,8 +36,10 @@ def squares(z: Vector, y: Vector, weight: NDArray[np.float64] | None) -> float:
 
 def learned(
     n_grids: int = 5, seed: int = 0, rows: Vector = X
-) -> tuple[NDArray[np.unsignedinteger], KnownBins]:
-    return Grids.draw(Laplacian(), np.full(2, 2.0), n_grids, seed).learn(rows, 1)
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+    """Return codes, and how many bins each grid has."""
+    codes, known = Grids.draw(Laplacian(), np.full(2, 2.0), n_grids, seed).learn(rows, 1)
+    return codes, known.n_bins
 
 
 def made(
@@ -65,9 +67,9 @@ def with_grids(halves: Halves) -> Halves:
 def dense() -> NDArray[np.float64]:
     """Return the features of both parts, of value 1."""
     parts = []
-    for codes, known in (learned(5), learned(3, seed=1)):
-        for own, n_bins in zip(codes, known.n_bins, strict=True):
-            parts.append(own[:, None] == np.arange(1, n_bins + 1))
+    for codes, n_bins in (learned(5), learned(3, seed=1)):
+        for own, most in zip(codes, n_bins, strict=True):
+            parts.append(own[:, None] == np.arange(1, most + 1))
     return np.concatenate(parts, axis=1).astype(np.float64)
 
 

@@ -247,9 +247,8 @@ class BinnedMatrix:
 
     def take_rows(self, rows: NDArray[np.integer] | slice) -> BinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
-        codes = self.codes[:, rows]
         return BinnedMatrix(
-            codes if isinstance(rows, slice) else np.ascontiguousarray(codes),
+            taken(self.codes, rows),
             self.offsets,
             scale=self.scale,
             has_unseen=self.has_unseen,
@@ -348,6 +347,16 @@ def csr_of(
     shape = (codes.shape[1], int(offsets[-1]))
     index = np.int32 if max(int(indptr[-1]), shape[1]) < 2**31 else np.int64
     return sp.csr_array((values, columns[seen].astype(index), indptr.astype(index)), shape=shape)
+
+
+def taken(per_grid: NDArray[Any], rows: NDArray[np.integer] | slice) -> NDArray[Any]:
+    """Return some rows of an array (n_grids, n_rows), each grid's side by side in memory."""
+    # Without a grid, take would not see whether the rows exist.
+    if isinstance(rows, slice) or len(per_grid) == 0:
+        return per_grid[:, rows]
+    numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    # Indexing with an array would leave the grids interleaved: another pass over all.
+    return np.take(per_grid, numbers, axis=1)
 
 
 def _target(out: Vector | None, shape: tuple[int, ...]) -> Vector:

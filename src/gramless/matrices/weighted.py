@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.loops import weighted_gather as loops
 from gramless.matrices.base import ColumnBlock, Vector, check_room, into, operand
-from gramless.matrices.binned import csr_of
+from gramless.matrices.binned import csr_of, taken
 
 _TASK_NONZEROS = 1 << 18
 _TASK_ROWS = 1 << 17
@@ -231,10 +231,7 @@ class WeightedBinnedMatrix:
 
     def take_rows(self, rows: NDArray[np.integer] | slice) -> WeightedBinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
-        codes, values = self.codes[:, rows], self.values[:, rows]
-        if not isinstance(rows, slice):
-            codes, values = np.ascontiguousarray(codes), np.ascontiguousarray(values)
-        part = self._like(codes, values, self.offsets)
+        part = self._like(taken(self.codes, rows), taken(self.values, rows), self.offsets)
         part.unseen_squares = self.unseen_squares[rows]
         return part
 

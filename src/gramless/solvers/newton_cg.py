@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from gramless.base.sums import weighted_sums
-from gramless.losses import Squared
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
 from gramless.solvers.conjugate import (
     ConjugateRuns,
     Curvature,
     RowCurvature,
-    SoftmaxCurvature,
     System,
     matvec,
     rmatvec,
 )
+from gramless.solvers.curved_rows import RowChoice
+from gramless.solvers.line import Line, Losses, search
+from gramless.solvers.long_vectors import add_times, weighted_inner
 from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth
 from gramless.solvers.preconditioners import (
     Inverse,
@@ -29,15 +28,17 @@ from gramless.solvers.preconditioners import (
     SampledRows,
     energy,
 )
+from gramless.solvers.row_runs import RowRuns, fit_for_rows
 from gramless.solvers.steps import run
 
-_DECREASE = 1e-4
-_HALVINGS = 30
-_DOUBLINGS = 60
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
 _LITTLE = 1e-6
 _CAREFUL = 0.1
+_AT_ZERO, _LATER = 8.0, 1.0
+"""Curvature that a chosen row may stand for, in penalties."""
+_SLOW, _FINER = 0.9, 4.0
+"""A step that leaves more of the gradient than that has chosen too few rows; by how many more."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,15 @@ class NewtonCG:
     """Newton-CG with a line search (RB16, section 3.2).
 
     Each step solves ``(Z' C Z + alpha I) d = -gradient`` with the losses'
-    curvatures ``C``, roughly, and is shortened until the objective falls enough;
+    curvatures ``C``, roughly, and takes the length at which the objective is least;
     trial points need no product, because responses are linear in the step.
+    ``C`` has rows drawn by their curvature: see :class:`RowChoice`. Gradient,
+    objective and convergence are of all rows.
 
     Parameters
     ----------
     preconditioner : Preconditioner, default=SampledRows()
-        Weighed anew by the curvatures of each step.
+        Of the chosen rows, weighed by the curvatures of each step.
     tol : float, default=1e-2
         An output has converged when its gradient, in the preconditioner's norm,
         is at most ``tol`` times the gradient at zero.
@@ -66,8 +69,9 @@ class NewtonCG:
 
     Notes
     -----
-    A matvec and an rmatvec each inner iteration, and one more of each a step;
-    memory for five vectors of ``n_columns`` and five of ``n_rows`` an output.
+    A matvec and an rmatvec of the chosen rows each inner iteration, and of all rows
+    each step; memory for five vectors of ``n_columns`` and five of ``n_rows`` an
+    output, and the codes of the chosen rows.
 
     Examples
     --------
@@ -106,8 +110,9 @@ class NewtonCG:
         -------
         Solution
             ``n_iter`` counts Newton steps; its history's ``products`` counts
-            pairs of products so far. Status ``"stalled"`` means that no step
-            lowered the objective: rounding is as good as it gets.
+            conjugate gradients so far, a pair of products of the chosen rows each.
+            Status ``"stalled"`` means that no step lowered the objective: rounding is
+            as good as it gets.
         """
         require_smooth(problem, "NewtonCG")
         state = _State(problem, start, self)
@@ -120,21 +125,20 @@ class _State:
 
     def __init__(self, problem: Problem, start: Vector | None, options: NewtonCG) -> None:
         self.problem, self.options = problem, options
-        self.targets, self.row_weights = columns(problem.targets), problem.row_weights
-        self.weights = np.zeros((problem.matrix.shape[1], self.targets.shape[1]))
+        self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
+        self.weights = np.zeros((problem.matrix.shape[1], self.losses.targets.shape[1]))
         self.ridge = problem.penalty.diagonal(self.weights[:, 0])
-        self.responses = np.zeros_like(self.targets, dtype=float)
+        self.responses = np.zeros_like(self.losses.targets, dtype=float)
         self.products = 0
-        self.preconditioner = options.preconditioner.drawn(problem.matrix)
+        self.choice, self.penalties = RowChoice(problem.matrix, problem.penalty.l2), _AT_ZERO
         self._differentiate()
         self.at_zero, self.scale = self.gradient, self.norm
+        self.penalties = _LATER
         if start is not None:
             self.weights = columns(start).astype(float)
             self.responses = matvec(problem.matrix, self.weights)
             self._differentiate()
-        self.objective = self._mean_losses(self.responses) + self._by_run(
-            0.5 * self._ridge_product(self.weights, self.weights)
-        )
+        self.objective = self.losses.mean(self.responses) + self._penalty(self.weights)
         self._compare()
 
     def converged(self) -> bool:
@@ -151,17 +155,25 @@ class _State:
 
     def step(self) -> bool:
         """Take a Newton step; False when none lowers the objective."""
-        right = np.where(self.relative > self.options.tol, -self.gradient, 0.0)
+        right = self.gradient * np.where(self.relative > self.options.tol, -1.0, 0.0)
         direction = self._newton_direction(right)
         change = matvec(self.problem.matrix, direction)
-        slope = -self._by_run(np.einsum("dk,dk->k", right, direction))
-        lengths = self._search(direction, change, slope)
+        slope = -self._inner(np.ones_like(self.ridge), right, direction)
+        mixed = self._inner(self.ridge, self.weights, direction)
+        penalty = (self._penalty(self.weights), mixed, self._penalty(direction))
+        line = Line(self.losses, self.responses, change, penalty)
+        lengths, self.objective = search(line, self.objective, slope, self.flat)
         if not lengths.any():
             return False
-        self.weights = self.weights + lengths * direction
+        # Callbacks may have kept the weights.
+        self.weights = self.weights.copy()
+        add_times(self.weights, lengths, direction, self.options.n_jobs)
         self.responses += lengths * change
+        before = self.relative.max()
         self._differentiate()
         self._compare()
+        if self.relative.max() > _SLOW * before:
+            self.penalties /= _FINER
         return True
 
     def _newton_direction(self, right: Vector) -> Vector:
@@ -169,8 +181,7 @@ class _State:
         # Rough directions from a start that is worse than zero weights can lead nowhere.
         rough = bool((self.relative <= 1.0).all())
         inner_tol = options.inner_tol if rough else min(options.inner_tol, _CAREFUL)
-        system = System(self.problem.matrix, self.curvature, self.ridge, right)
-        runs = ConjugateRuns(system, self.inverse, inner_tol, options.n_jobs)
+        runs = self._runs(right, inner_tol)
         for _ in range(options.max_inner):
             if runs.drop_converged():
                 break
@@ -178,61 +189,30 @@ class _State:
             self.products += 1
         return runs.result()
 
-    def _search(
-        self, direction: Vector, change: Vector, slope: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Halve each run's step until its objective falls by enough; 0 where it never does."""
-        along = self._along(direction, change)
-        before, rounding = self.objective, 4 * np.finfo(float).eps * np.abs(self.objective)
-        lengths = np.where(slope < 0, 1.0, 0.0)
-        for _ in range(_HALVINGS):
-            there = along(lengths)
-            short = there > before + _DECREASE * lengths * slope + rounding
-            if not short.any():
-                break
-            lengths[short] *= 0.5
-        self.objective = np.where(short, before, there)
-        return self._lengthened(np.where(short, 0.0, lengths), along)
-
-    def _along(self, direction: Vector, change: Vector) -> Callable[[Vector], Vector]:
-        """Return each run's objective as a function of the lengths of the steps."""
-        penalty = self._by_run(0.5 * self._ridge_product(self.weights, self.weights))
-        mixed = self._by_run(self._ridge_product(self.weights, direction))
-        squared = self._by_run(0.5 * self._ridge_product(direction, direction))
-
-        def along(lengths: Vector) -> Vector:
-            losses = self._mean_losses(self.responses + lengths * change)
-            return losses + (penalty + lengths * mixed + lengths**2 * squared)
-
-        return along
-
-    def _lengthened(self, lengths: Vector, along: Callable[[Vector], Vector]) -> Vector:
-        """Double the steps of flat runs while that helps: their curvature is a guess."""
-        growing = self.flat & (lengths > 0)
-        for _ in range(_DOUBLINGS):
-            if not growing.any():
-                break
-            longer = np.where(growing, 2.0 * lengths, lengths)
-            there = along(longer)
-            growing = growing & (there < self.objective)
-            lengths = np.where(growing, longer, lengths)
-            self.objective = np.where(growing, there, self.objective)
-        return lengths
+    def _runs(self, right: Vector, tol: float) -> ConjugateRuns | RowRuns:
+        """Return conjugate gradients over the shorter of columns and rows."""
+        matrix, inverse = self.rows.matrix, self.inverse
+        system = System(matrix, self.curvature, self.ridge, right)
+        if self.problem.penalty.n_free == 0 and fit_for_rows(inverse, matrix):
+            return RowRuns(system, inverse, tol, self.options.n_jobs)
+        return ConjugateRuns(system, inverse, tol, self.options.n_jobs)
 
     def _differentiate(self) -> None:
         """Set the gradient, the curvatures, their preconditioner and the gradient's norm."""
-        problem, loss = self.problem, self.problem.loss
-        slopes = self.row_weights[:, None] * loss.gradient(self.responses, self.targets)
-        self.gradient = rmatvec(problem.matrix, slopes) + self.ridge[:, None] * self.weights
-        curvatures = self.row_weights[:, None] * loss.curvature(self.responses, self.targets)
-        curvatures, flat = self._held(curvatures)
-        self.flat = self._by_run(flat.astype(float)) > 0
-        self.curvature: Curvature = RowCurvature(curvatures)
-        if loss.coupled and not flat.any():
-            self.curvature = SoftmaxCurvature(self.row_weights, softmax(self.responses, axis=1))
-        weights = curvatures.mean(axis=1)
+        slopes = self.losses.slopes(self.responses)
+        self.gradient = rmatvec(self.problem.matrix, slopes)
+        add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        curvatures, flat = self._held(self.losses.curvatures(self.responses))
+        self.flat = self.losses.by_run(flat.astype(float)) > 0
+        self.rows = self.choice.choose(curvatures, self.penalties)
+        own = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
+        self.curvature: Curvature = RowCurvature(own)
+        if self.losses.loss.coupled and not flat.any():
+            chosen = self.losses.of_rows(self.rows.chosen, self.rows.upscale)
+            self.curvature = chosen.curvature(self.responses[self.rows.chosen])
+        weights = own.mean(axis=1)
         self.total = float(weights.sum())
-        self.inverse = self._inverse(weights, self.total)
+        self.inverse = self._inverse(weights)
         self.norm = self._norm(self.gradient)
 
     def _compare(self) -> None:
@@ -250,29 +230,37 @@ class _State:
         Without a penalty every row needs some.
         """
         alpha, most = self.problem.penalty.l2, self.problem.loss.smoothness
+        row_weights = self.losses.row_weights[:, None]
         flat = curvatures.sum(axis=0) <= _NO_CURVATURE * most
         little = min(_FLAT * alpha, most) if alpha > 0 else most
-        held = np.where(flat, self.row_weights[:, None] * little, curvatures)
+        held = np.where(flat, row_weights * little, curvatures) if flat.any() else curvatures
         if alpha == 0:
-            held = np.maximum(held, _LITTLE * most * self.row_weights[:, None])
+            held = np.maximum(held, _LITTLE * most * row_weights)
         return held, flat
 
     def _norm(self, gradient: Vector) -> NDArray[np.float64]:
         """Return each run's norm in the metric of the present curvatures."""
-        return np.sqrt(self._by_run(energy(self.inverse, gradient)) / self.total)
+        return np.sqrt(self.losses.by_run(energy(self.inverse, gradient)) / self.total)
 
-    def _inverse(self, weights: NDArray[np.float64], total: float) -> Inverse:
-        """Precondition the ridge problem with the curvatures as weights."""
-        penalty = L2(self.problem.penalty.l2 / total, self.problem.penalty.n_free)
-        ridge = replace(self.problem, loss=Squared(), penalty=penalty, sample_weight=weights)
-        return self.preconditioner.inverse(ridge)
+    def _inverse(self, weights: NDArray[np.float64]) -> Inverse:
+        """Precondition the ridge problem of the chosen rows with the curvatures as weights."""
+        penalty = L2(self.problem.penalty.l2 / self.total, self.problem.penalty.n_free)
+        ridge = Problem(
+            self.rows.matrix,
+            self.problem.targets[self.rows.chosen],
+            penalty,
+            sample_weight=weights,
+        )
+        made = self._drawn if self.rows.whole else self.options.preconditioner
+        return made.inverse(ridge)
 
-    def _mean_losses(self, responses: Vector) -> NDArray[np.float64]:
-        losses = self.problem.loss.value(responses, self.targets)
-        return weighted_sums(self.row_weights, losses)
+    @cached_property
+    def _drawn(self) -> Preconditioner:
+        """What steps on all rows share."""
+        return self.options.preconditioner.drawn(self.problem.matrix)
 
-    def _ridge_product(self, a: Vector, b: Vector) -> NDArray[np.float64]:
-        return np.einsum("d,dk,dk->k", self.ridge, a, b)
+    def _penalty(self, weights: Vector) -> NDArray[np.float64]:
+        return 0.5 * self._inner(self.ridge, weights, weights)
 
-    def _by_run(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sums.sum(keepdims=True) if self.problem.loss.coupled else sums
+    def _inner(self, diagonal: Vector, a: Vector, b: Vector) -> NDArray[np.float64]:
+        return self.losses.by_run(weighted_inner(diagonal, a, b, self.options.n_jobs))

@@ -88,14 +88,19 @@ class SampledInverse:
     diagonal: Vector
     mu: float
     rows: FeatureMatrix
+    chosen: NDArray[np.intp]
+    """Which rows of the problem's matrix they are."""
     roots: NDArray[np.float64]
     factor: NDArray[np.float64]
 
     def coefficients(self, residual: Vector) -> Vector:
         """Return ``(mu I + V V')^-1 V residual`` of the m rows, and ``V residual``."""
         narrow = residual[:, 0] if residual.shape[1] == 1 else residual
-        responses = self.rows.matvec(narrow).reshape(len(self.roots), -1)
-        responses *= self.roots[:, None]
+        return self.solved(self.rows.matvec(narrow).reshape(len(self.roots), -1))
+
+    def solved(self, responses: Vector) -> Vector:
+        """Return the coefficients, given the rows' responses to the residual, (m, K)."""
+        responses = responses * self.roots[:, None]
         with one_blas_thread():
             shares, _ = scipy.linalg.lapack.dpotrs(self.factor, responses, lower=1)
         return np.stack([shares, responses])
@@ -107,11 +112,15 @@ class SampledInverse:
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
         """Subtract the rows times their shares."""
-        shares = coefficients[0] * (-self.roots[:, None] / self.mu)
+        shares = -self.subtracted(coefficients)
         if shares.shape[1] == 1:
             self.rows.add_rmatvec(shares[:, 0], direction[:, 0])
         else:
             self.rows.add_rmatvec(shares, direction)
+
+    def subtracted(self, coefficients: Vector) -> Vector:
+        """Return how much of each row :meth:`subtract` takes away, (m, K)."""
+        return np.asarray(coefficients[0] * (self.roots[:, None] / self.mu))
 
 
 class NothingShared:
@@ -256,7 +265,7 @@ class RowSample(NothingShared):
             self._factors.clear()
             self._factors[mu] = factor
         diagonal = np.full(self.rows.shape[1], 1.0 / mu)
-        return SampledInverse(diagonal, mu, self.rows, self.roots, factor)
+        return SampledInverse(diagonal, mu, self.rows, self.chosen, self.roots, factor)
 
 
 @dataclass(frozen=True)

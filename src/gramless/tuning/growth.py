@@ -16,6 +16,7 @@ from gramless.tuning.alpha import Goal
 from gramless.tuning.candidates import Breeder, Candidates
 from gramless.tuning.data import Data
 from gramless.tuning.halves import Halves
+from gramless.tuning.matched import Groups, shuffled
 from gramless.tuning.scoring import draw_multipliers, score_candidates
 from gramless.tuning.splits import Split
 
@@ -99,6 +100,8 @@ class Growth:
         How many to grow at most.
     seed : int
     n_jobs : int or None
+    groups : array (n_rows,), optional
+        Of rows that no two halves share, see :mod:`gramless.tuning.matched`.
 
     Notes
     -----
@@ -115,10 +118,11 @@ class Growth:
         n_grids: int,
         seed: int,
         n_jobs: int | None,
+        groups: Groups | None = None,
     ) -> None:
         self.scaler, self.n_grids, self.n_jobs = scaler, n_grids, n_jobs
         self.generator = stream(seed, "growth")
-        training = self.generator.permutation(split[0])[:MOST_ROWS]
+        training = shuffled(split[0], groups, self.generator)[:MOST_ROWS]
         judges = self.generator.permutation(split[1])[:MOST_JUDGES]
         data = data.take(np.concatenate([training, judges]))
         self.rows = np.asarray(scaler.rows(data.rows, n_jobs))
@@ -200,7 +204,7 @@ class Growth:
         self.breeder.reward(winners)
         self.kept.append(self._in_units(winners))
         codes, known = self.kept[-1].learn(self.rows, self.n_jobs)
-        self.halves.add(codes, known, _SHRINKAGE)
+        self.halves.add(codes, known.n_bins, _SHRINKAGE)
         return len(helpful) > 0
 
     def _scored(

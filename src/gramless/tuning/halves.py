@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.features.grids import KnownBins
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.solvers.cg import ConjugateGradient
@@ -94,18 +93,21 @@ class Halves:
             own[half.rows], others[half.others] = curvature[half.rows], curvature[half.others]
         return Unexplained(fitted, judged, own, others)
 
-    def add(self, codes: NDArray[np.unsignedinteger], known: KnownBins, shrinkage: float) -> None:
+    def add(
+        self, codes: NDArray[np.unsignedinteger], n_bins: NDArray[np.int64], shrinkage: float
+    ) -> None:
         """Add the bins of new grids; both models take a small step along them.
 
         Parameters
         ----------
         codes : array (n_new, n_rows)
-        known : KnownBins
+        n_bins : array (n_new,)
+            Of each grid.
         shrinkage : float
             Rows' worth of zero that a bin's value is shrunk by.
         """
         n_new, at = len(codes), self.count
-        ends = np.cumsum(known.n_bins)
+        ends = np.cumsum(n_bins)
         self.codes[at : at + n_new] = codes
         self.offsets[at + 1 : at + n_new + 1] = self.offsets[at] + ends
         self.count += n_new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gramless.tuning.alpha import Goal, search_alpha
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
 from gramless.tuning.judging import Judged, judge
+from gramless.tuning.matched import Groups, kept_together, matched_rows
 from gramless.tuning.recipes import GridRecipe, RandomRecipe, Recipe
 from gramless.tuning.search import TIME_SHARE, Search, Settings, Trial
 from gramless.tuning.sizing import LEAST_ROWS_TO_SIZE, enough_grids
@@ -196,15 +198,25 @@ class Planner:
 
     def _sized(self, plan: Plan) -> Plan:
         """Return the plan with as many grids as are worth their time."""
-        search, split = self.search, self._splits()[0]
+        search, settings = self.search, plan.settings
         assert isinstance(plan.recipe, RandomRecipe)
-        alpha = plan.alpha * self.n_rows / len(split[0])
-        judged = enough_grids(
-            self.data, self.goal, plan.recipe, alpha, split, search.deadline, search.n_jobs
+        recipe, history = enough_grids(
+            self.data,
+            self.goal,
+            plan.recipe,
+            plan.alpha,
+            self._splits()[0],
+            self._groups,
+            search.seed,
+            search.deadline,
+            search.n_jobs,
         )
-        plan = replace(plan, recipe=judged.recipe, judged=judged)
-        self._tell(plan)
-        return plan
+        for size in history:
+            n_rows, n_grids, score = int(size["n_rows"]), int(size["n_grids"]), size["score"]
+            own = replace(settings, alpha=plan.alpha * self.n_rows / n_rows)
+            search.trials.append(Trial(own, score, 0, n_rows, n_grids, size["seconds"], [score]))
+            search.report(f"{2 * n_rows:>7} rows, {n_grids} random grids -> {score:.5f}")
+        return replace(plan, recipe=recipe)
 
     def _grow(self) -> Plan:
         """Grow grids on the training part and choose alpha on the rows held back."""
@@ -221,6 +233,7 @@ class Planner:
             self._affordable(wanted),
             search.seed,
             search.n_jobs,
+            self._groups,
         )
         grown = growth.run(lambda: not self._has_time(_GROWTH_SHARE, "growth"))
         for stage in grown.history:
@@ -266,7 +279,15 @@ class Planner:
         return self.data.scaler(kind)
 
     def _splits(self) -> list[Split]:
-        return held_back_splits(self.n_rows, self.search.seed)
+        splits = held_back_splits(self.n_rows, self.search.seed)
+        return [kept_together(split, self._groups) for split in splits]
+
+    @cached_property
+    def _groups(self) -> Groups | None:
+        groups = matched_rows(self.data)
+        if groups is not None:
+            self.search.report("rows that agree in all inputs but one are matched: not parted")
+        return groups
 
     def _has_time(self, share: float, what: str) -> bool:
         """Tell whether the time budget allows more; remember what it cut short."""

@@ -1,52 +1,114 @@
-"""As many random grids as are worth their time."""
+"""As many random grids as are worth their time, the best of many that are drawn."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
+from gramless.base.random import stream
+from gramless.base.threads import row_blocks
 from gramless.features.grids import Grids
-from gramless.features.inputs import Rows
-from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data
-from gramless.tuning.judging import Judged
-from gramless.tuning.recipes import RandomRecipe
+from gramless.tuning.halves import Halves
+from gramless.tuning.matched import Groups, shuffled
+from gramless.tuning.recipes import GridRecipe, RandomRecipe
+from gramless.tuning.scoring import MOST_SKETCHES, Unexplained
 from gramless.tuning.splits import Split
 
 LEAST_ROWS_TO_SIZE = 2000
-FIRST_GRIDS = 128
+FIRST_GRIDS = 64
 LEAST_GAIN = 0.02
-"""Twice the grids, and so twice the time, must lower the score by this much. The noise of a
-kernel of R grids falls as 1/R: what all further doublings could gain is about as much again."""
+"""A doubling that lowers the score by less is the last. The noise of a kernel of R grids falls
+as 1/R: what all further doublings could gain is about as much again."""
+MOST_ROWS, MOST_JUDGES = 10_000, 4_000
+"""Rows that choose grids, and that judge them."""
+_FEW_OUTPUTS, _ROWS_OF_MANY = 4, 4_000
+"""More outputs have fewer rows: their weights are as many as outputs times bins."""
+_POOL = 1024
+_SHRINKAGE = 5.0
 _TIME_SHARE = 0.6
+_GRIDS_AT_ONCE = 64
 
 
-class _Bins:
-    """The bins of training and held-back rows, grids added one after the other."""
+class Pool:
+    """Random grids, two models over those that are taken, and what the others would gain.
 
-    def __init__(self, rows: Rows, others: Rows, n_jobs: int | None) -> None:
-        self.rows, self.others, self.n_jobs = rows, others, n_jobs
-        self.codes: list[NDArray[Any]] = []
-        self.other_codes: list[NDArray[Any]] = []
-        self.offsets = np.zeros(1, np.int64)
+    Parameters
+    ----------
+    data : Data
+        In random order.
+    parts : (slice, slice, slice)
+        The rows of either half, and those that judge both models.
+    goal : Goal
+    recipe : RandomRecipe
+        As many grids as there are to choose from.
+    generator : numpy.random.Generator
+    n_jobs : int or None
 
-    def add(self, grids: Grids) -> None:
-        codes, known = grids.learn(self.rows, self.n_jobs)
-        self.codes.append(codes)
-        self.other_codes.append(known.find(self.others, self.n_jobs))
-        ends = self.offsets[-1] + np.cumsum(known.n_bins)
-        self.offsets = np.concatenate([self.offsets, ends])
+    Notes
+    -----
+    2 bytes a row and grid.
+    """
 
-    def matrices(self) -> tuple[BinnedMatrix, BinnedMatrix]:
-        """Return the matrix of the training rows and that of the held-back ones."""
-        codes, others = np.concatenate(self.codes), np.concatenate(self.other_codes)
-        training = BinnedMatrix(codes, self.offsets, has_unseen=False, n_jobs=self.n_jobs)
-        return training, BinnedMatrix(others, self.offsets, n_jobs=self.n_jobs)
+    def __init__(
+        self,
+        data: Data,
+        parts: tuple[slice, slice, slice],
+        goal: Goal,
+        recipe: RandomRecipe,
+        generator: np.random.Generator,
+        n_jobs: int | None,
+    ) -> None:
+        self.recipe, self.generator, self.n_jobs = recipe, generator, n_jobs
+        self.grids: Grids = recipe.draw()
+        self.codes, known = self.grids.learn(recipe.scaler.rows(data.rows, n_jobs), n_jobs)
+        self.n_bins = known.n_bins
+        self.halves = Halves(data, parts, goal, len(self.grids), n_jobs)
+        self.taken = np.zeros(len(self.grids), bool)
+
+    def take(self, n_more: int) -> None:
+        """Take the grids that would gain most; the first ones where none are taken."""
+        left = np.flatnonzero(~self.taken)
+        if self.taken.any():
+            left = left[np.argsort(-self.gains(left), kind="stable")]
+        new = left[:n_more]
+        self.taken[new] = True
+        self.halves.add(self.codes[new], self.n_bins[new], _SHRINKAGE)
+
+    def solve(self, alpha: float) -> float:
+        """Solve all weights again, and return the score."""
+        score, self.halves.models = self.halves.solved(alpha)
+        return score
+
+    def gains(self, which: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return how much grids would lower the loss of rows that they were not fitted to.
+
+        As :func:`gramless.tuning.scoring.score_candidates` does, from known bins.
+        """
+        rest = _sketched(self.halves.unexplained(), self.generator)
+        blocks = [which[a:b] for a, b in row_blocks(len(which), _GRIDS_AT_ONCE)]
+        return np.concatenate([self._gains_at_once(own, rest) for own in blocks])
+
+    def _gains_at_once(self, which: NDArray[np.intp], rest: Unexplained) -> NDArray[np.float64]:
+        offsets = np.concatenate([[0], np.cumsum(self.n_bins[which])])
+        matrix = BinnedMatrix(
+            self.codes[which], offsets, scale=1.0, has_unseen=False, n_jobs=self.n_jobs
+        )
+        gains = np.zeros(offsets[-1])
+        for half in self.halves.models:
+            own, others = matrix.take_rows(half.rows), matrix.take_rows(half.others)
+            size = own.gram_diagonal(rest.fitted_curvature[half.rows]) + _SHRINKAGE
+            value = own.rmatvec(rest.fitted[half.rows]) / size[:, None]
+            judged = others.rmatvec(rest.judged[half.others])
+            curvature = others.gram_diagonal(rest.judged_curvature[half.others])
+            gains += (judged * value).sum(axis=1) - 0.5 * curvature * (value**2).sum(axis=1)
+        return np.add.reduceat(gains, offsets[:-1])
 
 
 def enough_grids(
@@ -55,10 +117,15 @@ def enough_grids(
     recipe: RandomRecipe,
     alpha: float,
     split: Split,
+    groups: Groups | None,
+    seed: int,
     deadline: Deadline,
     n_jobs: int | None,
-) -> Judged:
-    """Double the number of grids for as long as that predicts held-back rows better.
+) -> tuple[GridRecipe, list[dict[str, float]]]:
+    """Double the number of grids for as long as that predicts held-back rows clearly better.
+
+    The first are taken as they are drawn, then always those of many that would lower the loss
+    most of rows that they were not fitted to.
 
     Parameters
     ----------
@@ -67,55 +134,64 @@ def enough_grids(
     recipe : RandomRecipe
         Its number of grids is the most.
     alpha : float
-        For the training rows.
+        For all rows.
     split : (training rows, held-back rows)
+        At most 10,000 rows choose the grids, at most 4,000 others judge them.
+    groups : array (n_rows,) or None
+        Of rows that are not parted.
+    seed : int
     deadline : Deadline
     n_jobs : int or None
 
     Returns
     -------
-    Judged
-        The fit with as many, and the recipe for it.
+    recipe : GridRecipe
+    history : list of dict
+        ``n_grids``, ``n_rows``, ``score`` and ``seconds`` of each size.
 
     Notes
     -----
-    Every solution starts from the one with half the grids.
+    Does not grow with the rows: about a fit of the rows that choose with all grids that are
+    drawn, and the drawing.
     """
-    training, held_back = split
-    most, grids = recipe.template.n_grids, recipe.draw()
-    scaler = recipe.scaler
-    bins = _Bins(
-        scaler.rows(data.rows[training], n_jobs), scaler.rows(data.rows[held_back], n_jobs), n_jobs
-    )
-    truth, weight = data.targets[held_back], data.weights_of(held_back)
-    start = None
-    before, n_grids, score = 0, min(FIRST_GRIDS, most), np.inf
+    started, generator, most = time.perf_counter(), stream(seed, "sizing"), recipe.size
+    n_rows = MOST_ROWS if data.n_outputs <= _FEW_OUTPUTS else _ROWS_OF_MANY
+    training = shuffled(split[0], groups, generator)[:n_rows]
+    judges = generator.permutation(split[1])[:MOST_JUDGES]
+    n_half, n_both = len(training) // 2, len(training)
+    parts = slice(0, n_half), slice(n_half, n_both), slice(n_both, n_both + len(judges))
+    sample = data.take(np.concatenate([training, judges]))
+    pool = Pool(sample, parts, goal, recipe.sized(max(most, _POOL)), generator, n_jobs)
+    # The penalty beside the summed losses stays what it is.
+    alpha *= data.rows.shape[0] / n_half
+    history: list[dict[str, float]] = []
+    n_grids, score = min(FIRST_GRIDS, most), np.inf
     while True:
-        bins.add(grids.take((np.arange(most) >= before) & (np.arange(most) < n_grids)))
-        Z, others = (data.matrix(part) for part in bins.matrices())
-        start = _lengthened(start, Z, int(data.intercept), n_grids / max(before, 1))
-        problem = goal.problem(data, Z, alpha, training)
-        start = goal.solver(problem, n_jobs).solve(problem, start).weights
-        responses = others.matvec(start)
-        last, score = score, goal.score(responses, truth, weight)
+        before = pool.taken.copy()
+        pool.take(n_grids - pool.halves.count)
+        last, score = score, pool.solve(alpha)
+        told = {"n_grids": n_grids, "n_rows": n_half, "score": score}
+        history.append({**told, "seconds": time.perf_counter() - started})
         enough = score > (1.0 - LEAST_GAIN) * last or n_grids == most
         if enough or deadline.beyond(_TIME_SHARE):
-            judged = Judged(
-                recipe.sized(n_grids), alpha, score, held_back, responses, len(training)
-            )
-            return judged
-        before, n_grids = n_grids, min(2 * n_grids, most)
+            taken = pool.taken if score < last else before
+            return GridRecipe(recipe.scaler, pool.grids.take(taken)), history
+        n_grids = min(2 * n_grids, most)
 
 
-def _lengthened(
-    weights: Vector | None, Z: FeatureMatrix, n_free: int, more: float
-) -> Vector | None:
-    """Return weights that predict the same over ``more`` times the grids: zeros in new bins."""
-    if weights is None:
-        return None
-    n_old = len(weights) - n_free
-    longer = np.zeros((Z.shape[1], *weights.shape[1:]))
-    # Features have the value 1/sqrt(n_grids).
-    longer[:n_old] = weights[:n_old] * np.sqrt(more)
-    longer[len(longer) - n_free :] = weights[n_old:]
-    return longer
+def _sketched(rest: Unexplained, generator: np.random.Generator) -> Unexplained:
+    """Return a few random projections of many outputs."""
+    n_outputs = rest.fitted.shape[1]
+    if n_outputs <= MOST_SKETCHES:
+        return rest
+    directions = generator.normal(size=(n_outputs, MOST_SKETCHES))
+
+    def projected(values: Vector) -> Vector:
+        return np.einsum("nk,ks->ns", values, directions)
+
+    return Unexplained(
+        projected(rest.fitted),
+        projected(rest.judged),
+        rest.fitted_curvature,
+        rest.judged_curvature,
+    )

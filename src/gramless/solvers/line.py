@@ -1,0 +1,158 @@
+"""The objective along a step: responses are linear in it, so no product is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from gramless.base.sums import weighted_sums
+from gramless.losses import Loss
+from gramless.matrices.base import Vector
+from gramless.solvers.conjugate import Curvature, RowCurvature, SoftmaxCurvature
+
+Numbers = NDArray[np.float64]
+"""One a run: an output, or all outputs if they are coupled."""
+
+_DECREASE = 1e-4
+_HALVINGS = 30
+_DOUBLINGS = 60
+_REFINEMENTS = 3
+_CLOSE = 0.05
+"""Of a length: a refinement that changes it by less is not worth its two passes over the rows."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The weighted mean loss of responses (n_rows, K) and its curvature."""
+
+    loss: Loss
+    targets: Vector
+    row_weights: NDArray[np.float64]
+
+    def mean(self, responses: Vector) -> Numbers:
+        """Return each run's mean loss."""
+        return weighted_sums(self.row_weights, self.loss.value(responses, self.targets))
+
+    def slopes(self, responses: Vector) -> Vector:
+        """Return the derivative by each response, (n_rows, K)."""
+        return self.row_weights[:, None] * self.loss.gradient(responses, self.targets)
+
+    def curvatures(self, responses: Vector) -> Vector:
+        """Return the second derivative by each response, (n_rows, K)."""
+        return self.row_weights[:, None] * self.loss.curvature(responses, self.targets)
+
+    def curvature(self, responses: Vector) -> Curvature:
+        """Return the second derivative as an operator."""
+        if self.loss.coupled:
+            return SoftmaxCurvature(self.row_weights, softmax(responses, axis=1))
+        return RowCurvature(self.curvatures(responses))
+
+    def of_rows(self, chosen: NDArray[np.intp] | slice, upscale: NDArray[np.float64]) -> Losses:
+        """Return those of some rows, their weights times ``upscale``."""
+        return Losses(self.loss, self.targets[chosen], self.row_weights[chosen] * upscale)
+
+    def by_run(self, sums: NDArray[np.float64]) -> Numbers:
+        """Return numbers of outputs as numbers of runs."""
+        return sums.sum(keepdims=True) if self.loss.coupled else sums
+
+
+@dataclass(frozen=True)
+class Line:
+    """Each run's objective at some lengths of a step.
+
+    ``penalty`` holds the penalty's constant, linear and quadratic part.
+    """
+
+    losses: Losses
+    responses: Vector
+    change: Vector
+    penalty: tuple[Numbers, Numbers, Numbers]
+
+    def value(self, lengths: Numbers) -> Numbers:
+        """Return the objective."""
+        constant, linear, quadratic = self.penalty
+        mean = self.losses.mean(self.responses + lengths * self.change)
+        return mean + (constant + lengths * linear + lengths**2 * quadratic)
+
+    def newton_lengths(self, lengths: Numbers) -> Numbers:
+        """Return where the parabola through each length has its minimum; 0 at least."""
+        _, linear, quadratic = self.penalty
+        there = self.responses + lengths * self.change
+        curved = self.change.copy()
+        self.losses.curvature(there).apply(slice(None), curved, np.arange(curved.shape[1]))
+        slopes = np.einsum("nk,nk->k", self.losses.slopes(there), self.change)
+        slope = self.losses.by_run(slopes) + linear + 2.0 * lengths * quadratic
+        curvature = self.losses.by_run(np.einsum("nk,nk->k", curved, self.change)) + 2.0 * quadratic
+        move = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
+        return np.maximum(lengths - move, 0.0)
+
+
+def search(
+    line: Line, before: Numbers, slope: Numbers, flat: NDArray[np.bool_]
+) -> tuple[Numbers, Numbers]:
+    """Return lengths that lower each run's objective, 0 where none does, and the objective there.
+
+    Parameters
+    ----------
+    line : Line
+    before : array (n_runs,)
+        The objective at length 0.
+    slope : array (n_runs,)
+        Its slope there.
+    flat : array (n_runs,) of bool
+        Runs whose curvature is a guess: their steps are doubled while that helps.
+
+    Returns
+    -------
+    array (n_runs,), array (n_runs,)
+    """
+    lengths, objective = _halved(line, before, slope)
+    lengths, objective = _doubled(line, lengths, objective, flat)
+    return _refined(line, lengths, objective)
+
+
+def _halved(line: Line, before: Numbers, slope: Numbers) -> tuple[Numbers, Numbers]:
+    """Halve each run's step until its objective falls by enough; 0 where it never does."""
+    rounding = 4 * np.finfo(float).eps * np.abs(before)
+    lengths = np.where(slope < 0, 1.0, 0.0)
+    for _ in range(_HALVINGS):
+        there = line.value(lengths)
+        short = there > before + _DECREASE * lengths * slope + rounding
+        if not short.any():
+            break
+        lengths[short] *= 0.5
+    return np.where(short, 0.0, lengths), np.where(short, before, there)
+
+
+def _doubled(
+    line: Line, lengths: Numbers, objective: Numbers, flat: NDArray[np.bool_]
+) -> tuple[Numbers, Numbers]:
+    """Double the steps of flat runs while that helps."""
+    growing = flat & (lengths > 0)
+    for _ in range(_DOUBLINGS):
+        if not growing.any():
+            break
+        longer = np.where(growing, 2.0 * lengths, lengths)
+        there = line.value(longer)
+        growing = growing & (there < objective)
+        lengths = np.where(growing, longer, lengths)
+        objective = np.where(growing, there, objective)
+    return lengths, objective
+
+
+def _refined(line: Line, lengths: Numbers, objective: Numbers) -> tuple[Numbers, Numbers]:
+    """Follow Newton's steps along the line while they help."""
+    for _ in range(_REFINEMENTS):
+        better = np.where(lengths > 0, line.newton_lengths(lengths), 0.0)
+        if not (np.abs(better - lengths) > _CLOSE * lengths).any():
+            break
+        there = line.value(better)
+        lower = there < objective
+        if not lower.any():
+            break
+        lengths = np.where(lower, better, lengths)
+        objective = np.where(lower, there, objective)
+    return lengths, objective

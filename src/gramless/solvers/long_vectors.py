@@ -1,0 +1,48 @@
+"""Work on vectors (n_columns, K), a block that fits into the cache at a time, on all threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.matrices.base import Vector
+
+_BLOCK_NUMBERS = 1 << 15
+_FEW_BLOCKS = 4
+"""No more are worth waking a thread."""
+
+
+def add_times(
+    target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
+) -> None:
+    """Add ``factors * other`` to ``target``, both (n, K); factors (K,), or (n, 1) one a row."""
+    by_row = factors.ndim == 2
+
+    def add(a: int, b: int) -> None:
+        target[a:b] += (factors[a:b] if by_row else factors) * other[a:b]
+
+    _over_blocks(add, target, n_jobs)
+
+
+def weighted_inner(
+    weights: NDArray[np.float64], a: Vector, b: Vector, n_jobs: int | None
+) -> NDArray[np.float64]:
+    """Return ``sum_d weights[d] a[d, k] b[d, k]``, (K,), the same for any number of threads."""
+
+    def multiply(first: int, last: int) -> NDArray[np.float64]:
+        own = weights[first:last, None] * a[first:last]
+        return np.asarray(np.einsum("dk,dk->k", own, b[first:last]))
+
+    return np.sum(_over_blocks(multiply, a, n_jobs), axis=0)
+
+
+def _over_blocks(
+    function: Callable[[int, int], Any], like: Vector, n_jobs: int | None
+) -> list[Any]:
+    """Call ``function(first, last)`` on blocks of rows; return what it did, in their order."""
+    parts = row_blocks(len(like), max(1, _BLOCK_NUMBERS // max(1, like.shape[1])))
+    return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)

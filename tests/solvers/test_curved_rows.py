@@ -1,0 +1,168 @@
+"""Rows drawn by their curvature: an unbiased Hessian, and Newton-CG with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless.losses import Huber, Logistic, Loss, Multinomial, SquaredHinge
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L2
+from gramless.solvers.curved_rows import CurvedRows, RowChoice
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.objective import Problem
+
+N_ROWS, N_GRIDS, N_BINS = 4500, 10, 700
+Array = NDArray[np.float64]
+
+
+def matrix(n_jobs: int | None = None, seed: int = 0) -> BinnedMatrix:
+    """Return grids with more columns than rows, each row in the same place of all but for noise."""
+    rng = np.random.default_rng(seed)
+    place = rng.random(N_ROWS) ** 2 + 0.02 * rng.random((N_GRIDS, N_ROWS))
+    codes = np.array(
+        [1 + np.unique((N_BINS * row).astype(int), return_inverse=True)[1] for row in place],
+        np.uint16,
+    )
+    offsets = np.concatenate([[0], np.cumsum(codes.max(axis=1).astype(int))])
+    return BinnedMatrix(codes, offsets, n_jobs=n_jobs)
+
+
+def problem_of(loss: Loss, alpha: float, n_jobs: int | None = None) -> Problem:
+    rng = np.random.default_rng(1)
+    Z = matrix(n_jobs)
+    z = 3.0 * np.sin(20.0 * Z.codes[0] / Z.codes[0].max()) + 0.3 * rng.normal(size=N_ROWS)
+    if loss.coupled:
+        classes = np.digitize(z, [-1.5, 1.5])
+        return Problem(Z, np.where(np.arange(3) == classes[:, None], 1.0, -1.0), L2(alpha), loss)
+    targets = z if loss.name == "huber" else np.sign(z)
+    return Problem(Z, targets, L2(alpha), loss)
+
+
+def curvatures() -> Array:
+    """Return the curvatures of two outputs, over five orders of magnitude; some rows have none."""
+    rng = np.random.default_rng(2)
+    drawn = 10.0 ** rng.uniform(-5, 0, size=(N_ROWS, 2)) / N_ROWS
+    drawn[::7] = 0.0
+    return np.asarray(drawn)
+
+
+# The choice.
+
+
+def chosen_from(Z: BinnedMatrix, c: Array, alpha: float, draws: int = 0) -> CurvedRows:
+    """Return the rows of one of many draws, with half of alpha for a row."""
+    choice = RowChoice(Z, 2.0 * alpha)
+    choice.draws = draws
+    return choice.choose(c, 0.5)
+
+
+def test_rows_without_curvature_are_left_out_and_no_others() -> None:
+    sparse = np.where(np.arange(N_ROWS)[:, None] % 3 == 0, 1.0, 0.0)
+    rows = chosen_from(matrix(), sparse, 0.0, 0)
+    np.testing.assert_array_equal(rows.chosen, np.arange(0, N_ROWS, 3))
+    np.testing.assert_array_equal(rows.upscale, 1.0)
+
+
+def test_the_expected_weights_are_the_curvatures() -> None:
+    """Each draw is one of many: their mean is within five standard errors, their number too."""
+    c, enough = curvatures(), 0.1 / N_ROWS
+    Z, largest = matrix(), c.max(axis=1)
+    sums, numbers = np.zeros(N_ROWS), []
+    for step in range(4):
+        rows = chosen_from(Z, c, enough, step)
+        sums[rows.chosen] += largest[rows.chosen] * rows.upscale
+        numbers.append(len(rows.upscale))
+        assert (c[rows.chosen].max(axis=1) * rows.upscale >= 0.999 * enough).all()
+    chances = np.minimum(largest / enough, 1.0)
+    assert abs(np.mean(numbers) - chances.sum()) < 5 * np.sqrt(chances.sum() / len(numbers))
+    error = np.sqrt((largest**2 * (1 / np.maximum(chances, 1e-300) - 1))[largest > 0].sum())
+    assert abs(sums.sum() / len(numbers) - largest.sum()) < 5 * error / np.sqrt(len(numbers))
+    certain = chances == 1.0
+    np.testing.assert_allclose(sums[certain], len(numbers) * largest[certain])
+
+
+def test_each_step_draws_anew_and_always_the_same() -> None:
+    c, Z = curvatures(), matrix()
+    first, again, other = (chosen_from(Z, c, 0.1 / N_ROWS, step).chosen for step in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("enough", [1.0, 1e-12])
+def test_all_rows_where_they_are_few_or_nearly_all_count(enough: float) -> None:
+    Z, c = matrix(), np.ones((N_ROWS, 1))
+    few = Z.take_rows(slice(0, 4000))
+    assert chosen_from(few, c[:4000], enough, 0).matrix is few
+    assert chosen_from(Z, c, enough, 0).whole
+    assert chosen_from(Z, 0.0 * c, enough, 0).whole
+
+
+def test_mean_squared_norm() -> None:
+    assert RowChoice(matrix(), 1.0).squared_norm == pytest.approx(1.0)
+    rows = np.random.default_rng(0).normal(size=(3000, 40))
+    assert RowChoice(DenseMatrix(rows), 1.0).squared_norm == pytest.approx(40.0, rel=0.05)
+    few = RowChoice(DenseMatrix(rows[:5]), 1.0)
+    assert few.squared_norm == pytest.approx((rows[:5] ** 2).sum() / 5)
+
+
+# Newton-CG with it.
+
+
+LOSSES = [Logistic(), SquaredHinge(), Multinomial(), Huber(0.5)]
+
+
+@pytest.mark.parametrize(
+    ("loss", "alpha"), [*((loss, 1e-3) for loss in LOSSES), (Logistic(), 1e-5)]
+)
+def test_the_solution_is_that_of_all_rows(
+    loss: Loss, alpha: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = problem_of(loss, alpha)
+    found = NewtonCG(tol=1e-7, max_iter=60).solve(problem)
+    assert found.status == "converged"
+    monkeypatch.setattr("gramless.solvers.curved_rows._FEW_ROWS", N_ROWS)
+    monkeypatch.setattr("gramless.solvers.newton_cg.fit_for_rows", lambda *_: False)
+    exact = NewtonCG(tol=1e-8).solve(problem)
+    assert exact.status == "converged"
+    np.testing.assert_allclose(found.weights, exact.weights, rtol=1e-4, atol=1e-5)
+    assert problem.value(found.weights) <= problem.value(exact.weights) * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial()], ids=lambda loss: loss.name)
+def test_rows_save_work(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver does choose, and not many."""
+    problem, sizes = problem_of(loss, 1e-4), []
+    choose = RowChoice.choose
+
+    def watched(*arguments: Any) -> Any:
+        rows = choose(*arguments)
+        sizes.append(rows.matrix.shape[0])
+        return rows
+
+    monkeypatch.setattr(RowChoice, "choose", watched)
+    assert NewtonCG(tol=1e-3).solve(problem).status == "converged"
+    assert np.mean(sizes) < 0.6 * N_ROWS
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial()], ids=lambda loss: loss.name)
+def test_threads_do_not_change_a_bit(loss: Loss) -> None:
+    found = [NewtonCG(tol=1e-2, n_jobs=n).solve(problem_of(loss, 1e-4, n)) for n in (1, 2, 3)]
+    for other in found[1:]:
+        assert other.history == found[0].history
+        np.testing.assert_array_equal(other.weights, found[0].weights)
+
+
+def test_a_free_constant_and_chosen_rows() -> None:
+    """Free columns have another ridge: runs are in the space of columns then."""
+    inner = problem_of(Logistic(), 1e-4)
+    problem = Problem(WithIntercept(inner.matrix), inner.targets, L2(1e-4, n_free=1), Logistic())
+    solution = NewtonCG(tol=1e-6).solve(problem)
+    assert solution.status == "converged"
+    zero = np.abs(problem.gradient(np.zeros_like(solution.weights))).max()
+    assert np.abs(problem.gradient(solution.weights)).max() < 1e-5 * zero
