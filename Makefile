@@ -4,10 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+BUDGET ?= 30
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-all lint format bench claims versus clean
+.PHONY: help demo test test-data test-all lint format bench claims versus papers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +45,9 @@ claims: $(VENV)/.bench ## Measure every claim of the README
 
 versus: $(VENV)/.bench ## Compare with other methods
 	$(BIN)/python benchmarks/versus/run.py
+
+papers: $(VENV)/.bench ## Run the papers' figures and tables again (BUDGET=minutes)
+	$(BIN)/gramless paper all --budget $(BUDGET) --out docs/papers
 
 clean: ## Remove caches and builds, keep .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

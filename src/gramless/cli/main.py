@@ -14,6 +14,7 @@ from gramless.cli.evaluate import evaluate
 from gramless.cli.explain import explain
 from gramless.cli.fit import fit
 from gramless.cli.inspect import inspect
+from gramless.cli.paper import paper
 from gramless.cli.predict import predict
 from gramless.cli.stream import stream
 
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (demo, fit, stream, predict, evaluate, inspect, explain, compare, datasets):
+for _verb in (demo, fit, stream, predict, evaluate, inspect, explain, compare, datasets, paper):
     app.command()(_verb)
 
 

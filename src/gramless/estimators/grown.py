@@ -23,6 +23,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
+from gramless.tuning.matched import kept_together, matched_rows
 from gramless.tuning.planning import LEAST_TO_GROW
 from gramless.tuning.splits import held_back_splits
 
@@ -132,8 +133,9 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         data = Data(rows, targets, None, machine._score, machine._free_intercept)
         goal = Goal(Squared(), 0.0, machine._score)
         self.scaler_ = Scaler.fit("both", rows)
-        split = held_back_splits(len(rows), seed)[0]
-        grown = Growth(data, split, self.scaler_, goal, n_grids, seed, self.n_jobs).run()
+        groups = matched_rows(data)
+        split = kept_together(held_back_splits(len(rows), seed)[0], groups)
+        grown = Growth(data, split, self.scaler_, goal, n_grids, seed, self.n_jobs, groups).run()
         self.growth_, self.relevance_ = grown.history, grown.relevance(rows.shape[1])
         self.features_ = GivenBinning(n_jobs=self.n_jobs)
         return self.features_.learn_bins(self.scaler_.rows(rows, self.n_jobs), grown.grids)

@@ -1,0 +1,1 @@
+"""The papers' tables and figures, run again: what they measured, what we do, side by side."""

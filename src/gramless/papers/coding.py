@@ -1,0 +1,76 @@
+"""Labels as numbers that a least-squares machine is fitted to, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.datasets.known import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """How targets become numbers: +1 for a class and -1 for all others, a column for each.
+
+    Two classes are one column, +1 for the second. Numbers stay numbers, less ``centre``.
+
+    Parameters
+    ----------
+    task : {"binary", "multiclass", "regression"}
+    classes : ndarray (n_classes,)
+        In their order; empty for regression.
+    centre : float or ndarray (n_outputs,)
+        Subtracted from targets and added to responses: 0, or their means.
+    copies : int, default=1
+        Columns that the one output is repeated in, for equal work.
+
+    Examples
+    --------
+    >>> coding = Coding.of("multiclass", np.array([3, 5, 9]))
+    >>> coding.targets(np.array([5])).tolist()
+    [[-1.0, 1.0, -1.0]]
+    >>> coding.answers(np.array([[0.1, 0.5, 0.2]]))
+    array([5])
+    """
+
+    task: Task
+    classes: NDArray[Any]
+    centre: float | NDArray[np.float64] = 0.0
+    copies: int = 1
+
+    @classmethod
+    def of(cls, task: Task, y: NDArray[Any], *, centred: bool = False, copies: int = 1) -> Coding:
+        """Learn the classes, and the means of the targets if they are to be centred."""
+        classes = y[:0] if task == "regression" else np.unique(y)
+        plain = cls(task, classes, copies=copies)
+        centre = plain.targets(y).mean(axis=0) if centred else 0.0
+        return cls(task, classes, centre, copies)
+
+    def targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the numbers to fit, (n_rows,) or (n_rows, n_outputs)."""
+        if self.task == "regression":
+            numbers = np.asarray(y, np.float64)
+        elif len(self.classes) == 2:
+            numbers = np.where(y == self.classes[1], 1.0, -1.0)
+        else:
+            numbers = np.where(y[:, None] == self.classes, 1.0, -1.0)
+        if self.copies > 1:
+            numbers = np.repeat(numbers[:, None], self.copies, axis=1)
+        return numbers - self.centre
+
+    def responses(self, fitted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the machine's outputs as they are compared with targets; of copies the first."""
+        whole = fitted + self.centre
+        return whole[:, 0] if self.copies > 1 else whole
+
+    def answers(self, fitted: NDArray[np.float64]) -> NDArray[Any]:
+        """Return numbers or labels from the machine's outputs."""
+        responses = self.responses(fitted)
+        if self.task == "regression":
+            return responses
+        if len(self.classes) == 2:
+            return np.asarray(self.classes[(responses > 0.0).astype(np.intp)])
+        return np.asarray(self.classes[responses.argmax(axis=1)])

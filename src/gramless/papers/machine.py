@@ -1,0 +1,68 @@
+"""On what a number was measured: processor, cores, memory, versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import gramless
+from gramless.base.threads import available_cpus
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm")
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Return what this machine is.
+
+    Returns
+    -------
+    dict
+        ``cpu`` (its name), ``cores`` (that this process may use), ``memory`` (bytes, 0 if not
+        known), ``system``.
+
+    Examples
+    --------
+    >>> machine()["cores"] >= 1
+    True
+    """
+    system = f"{platform.system()} {platform.machine()}"
+    return {"cpu": _cpu(), "cores": available_cpus(), "memory": _memory(), "system": system}
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of this package and of those it is compared by.
+
+    Examples
+    --------
+    >>> sorted(versions())[:3]
+    ['gramless', 'lightgbm', 'numba']
+    """
+    found = {"python": platform.python_version(), "gramless": gramless.__version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = ""
+    return found
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0

@@ -1,0 +1,113 @@
+"""The memory that training takes at its peak, as the operating system counts it."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+_RESET = Path("/proc/self/clear_refs")
+_PERIOD = 0.005
+"""Seconds between two looks where the system keeps no peak that can be set back."""
+
+
+class PeakMemory:
+    """Bytes of this process at their peak, above what it had when this was made.
+
+    On Linux the kernel's own peak, set back at the start; where that is forbidden, the largest of
+    many looks. Elsewhere the growth of the process's peak, which is too little if the
+    process had more before; NaN where the system says nothing.
+
+    Examples
+    --------
+    >>> peak = PeakMemory()
+    >>> block = bytearray(b"1" * 50_000_000)
+    >>> del block
+    >>> peak.bytes() > 40_000_000
+    True
+    """
+
+    def __init__(self) -> None:
+        give_back()
+        self._read, self._reset = _means()
+        self._reset()
+        self._most = 0.0
+        self._before = self._read()
+
+    def bytes(self) -> float:
+        """Return the peak so far, whole bytes."""
+        self._most = max(self._most, self._read() - self._before)
+        return self._most
+
+    @contextmanager
+    def ignoring(self) -> Iterator[None]:
+        """Leave out what is allocated and freed meanwhile."""
+        self.bytes()
+        try:
+            yield
+        finally:
+            self._reset()
+
+
+def give_back() -> None:
+    """Return freed memory to the system, so that it is not counted as taken already."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return
+
+
+def _means() -> tuple[Callable[[], float], Callable[[], None]]:
+    """Return how the peak is read, and how it is set back to what is taken now."""
+    if not _STATUS.exists():
+        return _rusage, lambda: None
+    try:
+        _set_back()
+    except OSError:
+        watcher = _Watcher()
+        return watcher.read, watcher.set_back
+    return lambda: _status("VmHWM"), _set_back
+
+
+def _set_back() -> None:
+    _RESET.write_text("5", encoding="ascii")
+
+
+def _status(name: str) -> float:
+    lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+    return 1024.0 * int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
+
+
+def _rusage() -> float:
+    try:
+        import resource
+    except ImportError:
+        return float("nan")
+    most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return most if sys.platform == "darwin" else 1024.0 * most
+
+
+class _Watcher:
+    """Looks at the memory again and again, from a thread of its own."""
+
+    def __init__(self) -> None:
+        self._most = _status("VmRSS")
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(_PERIOD):
+            self._most = max(self._most, _status("VmRSS"))
+
+    def read(self) -> float:
+        self._most = max(self._most, _status("VmRSS"))
+        return self._most
+
+    def set_back(self) -> None:
+        self._most = _status("VmRSS")

@@ -1,0 +1,201 @@
+"""RB16's studies: jobs of every scale, what records show, and none at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gramless.papers.methods import TRAINERS
+from gramless.papers.picking import fit_seconds
+from gramless.papers.published import published
+from gramless.papers.rb16 import STUDIES
+from gramless.papers.rb16.claim import Run, claimed, factor
+from gramless.papers.rb16.curves import points
+from gramless.papers.rb16.sets import GAMMAS, SETS
+from gramless.papers.study import Job, Record, Study
+
+BY_NAME = {study.name: study for study in STUDIES}
+SCALES = (1.0, 0.5, 0.25, 0.1, 0.05)
+study_named = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+
+
+def record(job: Job, facts: dict[str, Any], error: float, seconds: float = 2.0) -> Record:
+    return {
+        **job.identity,
+        "key": job.key,
+        "snapshot": 0,
+        "status": "done",
+        "reason": "",
+        "task": "binary",
+        "rows": [job.n_train or 1000, job.n_test or 1000],
+        "inputs": 3,
+        "seconds": {"total": seconds, "predict": 0.1},
+        "memory": 2**20,
+        "scores": {"relative_error": error, "train_relative_error": error / 2},
+        "facts": {"seconds": seconds, "columns": 500, "iterations": 9, **facts},
+    }
+
+
+def records_of(study: Study) -> list[Record]:
+    """Return made-up records of all jobs, a snapshot for each size or bandwidth."""
+    found = []
+    for job in study.jobs(0.25):
+        for size in str(job.options.get("size", 8)).split():
+            for bandwidth in str(job.options.get("bandwidth", 1.0)).split():
+                counts = str(job.options.get("at_once", "1")).split()
+                for at_once in counts:
+                    facts = {
+                        "size": int(float(size)),
+                        "bandwidth": float(bandwidth),
+                        "at_once": int(at_once),
+                        "speed_up": float(at_once),
+                        "law": float(at_once),
+                        "epochs": 3.0,
+                        "run_seconds": 1.0,
+                        "pattern": list(range(2000)),
+                    }
+                    found.append(record(job, facts, 0.1))
+    return found
+
+
+@study_named
+def test_jobs_are_different_and_their_methods_known(study: Study) -> None:
+    for scale in SCALES:
+        jobs = study.jobs(scale)
+        assert len({job.key for job in jobs}) == len(jobs)
+        assert {job.method for job in jobs} <= {*TRAINERS, "gramless defaults"}
+        assert all(job.study == study.key and job.seconds > 0 for job in jobs)
+
+
+@study_named
+def test_smaller_scales_ask_for_less_with_the_same_methods(study: Study) -> None:
+    seconds = [sum(job.seconds for job in study.jobs(scale)) for scale in SCALES]
+    assert seconds == sorted(seconds, reverse=True)
+    methods = [{(job.data, job.method) for job in study.jobs(scale)} for scale in SCALES]
+    assert all(one == methods[0] for one in methods)
+
+
+@study_named
+def test_nothing_measured_is_shown_as_such(study: Study) -> None:
+    study.panels([])
+    study.tables([])
+    assert all(one.verdict == "not measured" for one in study.comparisons([]))
+
+
+@study_named
+def test_failed_runs_are_no_numbers(study: Study) -> None:
+    (first, *_) = study.jobs(0.25)
+    failed = {**record(first, {}, 0.1), "status": "failed", "reason": "too few rows"}
+    study.panels([failed])
+    study.tables([failed])
+    assert all(one.ours is None for one in study.comparisons([failed]))
+
+
+@study_named
+def test_records_are_shown(study: Study) -> None:
+    records = records_of(study)
+    panels, tables = study.panels(records), study.tables(records)
+    assert panels or tables
+    for panel in panels:
+        assert panel.lines
+        for line in panel.lines:
+            assert len(line.x) == len(line.y)
+    for table in tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+    measured = [one for one in study.comparisons(records) if one.ours is not None]
+    assert measured
+    assert all(np.isfinite(one.theirs) for one in measured)
+
+
+def test_figure_2_takes_the_nearest_number_of_columns() -> None:
+    study = BY_NAME["figure-2"]
+    (job,) = study.jobs(1.0)
+    records = [
+        record(job, {"columns": columns, "bandwidth": 1.0, "pattern": [0] * 2000}, 0.0)
+        for columns in (100, 380, 900)
+    ]
+    columns, nonzeros = study.comparisons(records)
+    assert (columns.ours, columns.verdict) == (380.0, "agrees")
+    assert (nonzeros.ours, nonzeros.verdict) == (2000.0, "agrees")
+
+
+def test_figure_3_compares_at_the_same_bandwidth() -> None:
+    study = BY_NAME["figure-3"]
+    job = next(job for job in study.jobs(1.0) if job.data == "ijcnn1")
+    ours = record(job, {"bandwidth": 1.0 / 1.12, "size": 128}, 0.02, seconds=0.5)
+    test, train, seconds = study.comparisons([ours])
+    (theirs,) = [one for one in points("figure-3", "ijcnn1") if one.sigma == 1.12]
+    assert theirs.test is not None
+    assert theirs.train is not None
+    assert (test.theirs, test.ours) == (pytest.approx(100 * theirs.test), pytest.approx(2.0))
+    assert (train.theirs, train.ours) == (pytest.approx(100 * theirs.train), pytest.approx(1.0))
+    assert (seconds.theirs, seconds.ours) == (theirs.seconds, 0.5)
+
+
+def test_the_factor_is_at_the_lowest_error_that_both_reach() -> None:
+    bins = [Run(8.0, 0.1, 1.0), Run(5.0, 1.0, 10.0), Run(3.0, 9.0, 90.0)]
+    others = [Run(9.0, 1.0, 3.0), Run(5.5, 60.0, 40.0), Run(6.0, 50.0, 200.0)]
+    found = factor("letter", "fourier", bins, others)
+    assert found is not None
+    assert (found.error, found.time, found.memory) == (5.5, 60.0, 4.0)
+    better = factor("letter", "fourier", bins, [Run(1.0, 0.5, 1.0)])
+    assert better is not None
+    assert (better.error, better.time) == (3.0, pytest.approx(0.5 / 9.0))
+    assert factor("letter", "fourier", bins, []) is None
+
+
+def test_the_authors_own_runs_by_the_same_rule() -> None:
+    forest = claimed("covtype_1vs2_169k", "fourier")
+    assert forest is not None
+    # 32,768 columns take 2235.9 s for an error that 8 grids reach in 6.92282 s.
+    assert forest.time == pytest.approx(2235.9 / 6.92282)
+    assert forest.error == pytest.approx(100.0 - 85.8945)
+    blocks = claimed("ijcnn1", "blocks")
+    assert blocks is not None
+    assert blocks.time < 1.0
+
+
+def test_the_claim_is_measured_from_records() -> None:
+    study = BY_NAME["figure-5"]
+    jobs = {(job.data, job.method): job for job in study.jobs(1.0)}
+    bins = record(jobs["mnist", "binning"], {"size": 64}, 0.03, seconds=2.0)
+    fourier = record(jobs["mnist", "fourier"], {"size": 64}, 0.04, seconds=30.0)
+    (claim,) = [
+        one
+        for one in study.comparisons([bins, fourier])
+        if one.what == "mnist, Fourier against random bins: times the time at the same error"
+    ]
+    assert claim.ours == pytest.approx(15.0)
+    (table,) = study.tables([bins, fourier])
+    assert [row[:2] for row in table.rows] == [("mnist", "Fourier")]
+
+
+def test_logs_say_whether_they_are_twenty_times_faster() -> None:
+    study = BY_NAME["logs"]
+    forest = next(job for job in study.jobs(1.0) if job.options.get("solver") == "rows")
+    numbers = published("rb16")
+    theirs = numbers["covtype-mult/128/features"].value + numbers["covtype-mult/128/solve"].value
+    for seconds, word in ((theirs / 25.0, "above"), (theirs / 15.0, "below")):
+        runs = [record(forest, {"size": 128}, 0.1, seconds=seconds)]
+        (time,) = [one for one in study.comparisons(runs) if one.unit == "s" and one.ours]
+        assert (time.theirs, time.ours) == (pytest.approx(theirs), seconds)
+        assert f"{word} the 20 asked for" in time.note
+
+
+def test_curves_are_the_authors() -> None:
+    (exact,) = points("figure-5", "mnist", "exact")
+    assert (exact.size, exact.seconds) == (60_000, 15752.5)
+    assert exact.test == pytest.approx(0.0157)
+    assert all(one.size == 128 for one in points("figure-3", "letter"))
+    assert [one.sigma for one in points("figure-3", "letter")] == list(GAMMAS)
+    for own in SETS.values():
+        assert points("figure-5", own.paper_name, "binning")
+        assert set(own.gammas.values()) <= set(GAMMAS)
+
+
+def test_fit_seconds_are_of_one_machine() -> None:
+    (job, *_) = BY_NAME["figure-4"].jobs(0.1)
+    assert fit_seconds(record(job, {"seconds": 0.25}, 0.1, seconds=9.0)) == 0.25
