@@ -59,7 +59,7 @@ def as_dear_as_large(given, monkeypatch):
 
 
 def test_an_outcome_is_that_of_the_estimator_with_the_settings_chosen(given):
-    found = run(budget=12_000)
+    found = run(budget=24_000)
     outcome = found.outcomes[2]
     model = KernelRegressor(
         RandomBinning(n_grids=32, random_state=0),

@@ -189,9 +189,7 @@ def run_sums(
 ) -> None:
     slots = np.empty(loops.TILE, np.uint32)
     shift = np.uint32(32 - bits)
-    loops.sum_bins(
-        columns, values.reshape(-1), start, stop, grid.arguments(), shift, slots, sums.reshape(-1)
-    )
+    loops.sum_bins(columns, values, start, stop, grid.arguments(), shift, slots, sums)
 
 
 @any_lanes

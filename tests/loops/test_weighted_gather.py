@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
+from gramless.base.views import frozen
 from gramless.loops import weighted_gather as loops
 from gramless.loops.compile import loop
 
@@ -44,14 +45,15 @@ class Problem:
 
     @property
     def parts(self) -> tuple[NDArray, NDArray, NDArray]:
-        return self.codes, self.stored, self.starts
+        """What the loops take, read-only as the library has it."""
+        return frozen(self.codes), frozen(self.stored), self.starts
 
     def take(self, grids: slice, rows: slice) -> Problem:
         part = (self.codes[grids, rows], self.values[grids, rows], self.starts[grids])
         return Problem(*part, self.n_weights)
 
 
-def make_problem(seed, dtype, kind, n_grids, n_rows, order="C") -> Problem:
+def make_problem(seed, dtype, kind, n_grids, n_rows) -> Problem:
     rng = np.random.default_rng(seed)
     n_bins = rng.integers(1, 1 + min(300, np.iinfo(dtype).max), n_grids)
     codes = rng.integers(1, n_bins[:, None], (n_grids, n_rows), endpoint=True)
@@ -60,13 +62,23 @@ def make_problem(seed, dtype, kind, n_grids, n_rows, order="C") -> Problem:
     # The first grid's start is one before the first weight: it wraps around.
     starts = (ends - n_bins - 1).astype(np.uint64)
     n_weights = int(ends[-1]) if n_grids else 0
-    return Problem(codes.astype(dtype, order), values.astype(kind, order), starts, n_weights)
+    return Problem(codes.astype(dtype), values.astype(kind), starts, n_weights)
 
 
 PROBLEMS = st.builds(
     make_problem,
     seed=st.integers(0, 2**32 - 1),
     dtype=st.sampled_from(CODE_TYPES),
+    kind=st.sampled_from(VALUE_TYPES),
+    n_grids=st.integers(0, 11),
+    n_rows=st.integers(0, 45),
+)
+
+# Rows of a larger matrix are other types of array, compiled anew for each type of code.
+PROBLEMS_OF_16_BITS = st.builds(
+    make_problem,
+    seed=st.integers(0, 2**32 - 1),
+    dtype=st.just(np.uint16),
     kind=st.sampled_from(VALUE_TYPES),
     n_grids=st.integers(0, 11),
     n_rows=st.integers(0, 45),
@@ -93,10 +105,11 @@ def guards_hold(whole: NDArray[np.float64]) -> bool:
 def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
     """Gather one column, or K columns when the weights have two dimensions."""
     inner, whole = guarded(out / problem.unit)
+    flat = frozen(weights.reshape(-1))
     if weights.ndim == 1:
-        loops.gather_sum(*problem.parts, weights, inner)
+        loops.gather_sum(*problem.parts, flat, inner)
     else:
-        loops.gather_rows(*problem.parts, weights.reshape(-1), weights.shape[1], inner)
+        loops.gather_rows(*problem.parts, flat, weights.shape[1], inner)
     assert guards_hold(whole)
     return inner.reshape(out.shape) * problem.unit
 
@@ -143,23 +156,12 @@ def test_every_lane_remainder(n_columns, n_grids):
 
 @pytest.mark.parametrize("tail", [(), (3,)])
 @pytest.mark.parametrize("kind", VALUE_TYPES)
-@pytest.mark.parametrize("layout", ["sliced", "strided", "F"])
-def test_other_layouts(layout, kind, tail):
-    problem = make_problem(5, np.uint16, kind, 11, 40, order="F" if layout == "F" else "C")
-    rows = {"sliced": slice(7, 33), "strided": slice(None, None, -3), "F": slice(None)}[layout]
-    check_both(problem.take(slice(None), rows), tail)
+def test_some_rows_of_a_larger_matrix(kind, tail):
+    problem = make_problem(5, np.uint16, kind, 11, 40)
+    check_both(problem.take(slice(None), slice(7, 33)), tail)
 
 
-@pytest.mark.parametrize("tail", [(), (10,)])
-def test_read_only_arrays(tail):
-    problem = make_problem(6, np.uint16, np.float32, 5, 12)
-    rows, weights = whole_numbers((12, *tail)), whole_numbers((problem.n_weights, *tail))
-    for array in (problem.codes, problem.values, problem.starts, rows, weights):
-        array.flags.writeable = False
-    check_both(problem, tail)
-
-
-@given(PROBLEMS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
+@given(PROBLEMS_OF_16_BITS, st.sampled_from([(), (1,), (7,), (16,)]), st.data())
 def test_blocks_change_no_bit(problem, tail, data):
     """Neither blocks of rows in a gather nor blocks of grids in a scatter."""
     rng = np.random.default_rng(1)
@@ -209,13 +211,13 @@ def test_squares(problem):
 @given(PROBLEMS, st.data())
 def test_products_of_rows(problem, data):
     codes, values = problem.codes.T.copy(), problem.values.T.astype(float)
-    stored, n_rows = problem.stored.T.copy(), problem.codes.shape[1]
+    stored, n_rows = frozen(problem.stored.T.copy()), problem.codes.shape[1]
     shared = codes[:, None, :] == codes[None, :, :]
     expected = np.where(shared, values[:, None, :] * values[None, :, :], 0.0).sum(axis=2)
     first = data.draw(st.integers(0, n_rows))
     sums = np.full((n_rows, n_rows), np.nan)
     for a, b in ((first, n_rows), (0, first)):
-        loops.sum_shared(codes, stored, a, b, sums)
+        loops.sum_shared(frozen(codes), stored, a, b, sums)
     np.testing.assert_array_equal(sums * problem.unit**2, expected)
 
 

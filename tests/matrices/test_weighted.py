@@ -66,13 +66,13 @@ SAMPLES = {
     "uint32": weighted(np.uint32, [4, 300, 2], 70, unseen=True),
     "column_major": weighted(np.uint16, [5, 3, 8, 2], 50, unseen=True, order="F"),
     "one_grid": weighted(np.uint8, [6], 40),
-    "many_grids": weighted(np.uint8, [2, 3, 1, 4] * 9 + [2], 30, HALF, unseen=True),
+    "many_grids": weighted(np.uint16, [2, 3, 1, 4] * 9 + [2], 30, HALF, unseen=True),
     "tall": weighted(np.uint8, [3, 2] * 5, 70_001, unseen=True),
     "one_row": weighted(np.uint16, [3, 4, 2], 1),
     "no_row": weighted(np.uint8, [3, 4, 2], 0),
     "no_grid": weighted(np.uint8, [], 15),
     "grids_without_columns": weighted(np.uint8, [0, 4, 0, 2, 0], 12, unseen=True),
-    "nothing_seen": weighted(np.uint8, [0, 0, 0], 12, HALF, unseen=True),
+    "nothing_seen": weighted(np.uint16, [0, 0, 0], 12, HALF, unseen=True),
 }
 
 

@@ -59,7 +59,7 @@ def score(
     shrinkage = more.pop("shrinkage", 5.0)
     assert not more
     return score_candidates(
-        *(columns.astype(np.float32), values, n_outputs, parts),
+        *(np.ascontiguousarray(columns, np.float32), values, n_outputs, parts),
         *(candidates, multipliers, shrinkage, n_jobs),
     )
 

@@ -137,7 +137,7 @@ def compare(
     ...     task="regression",
     ...     methods=["binning"],
     ...     by="memory",
-    ...     budget=16_000,
+    ...     budget=28_000,
     ... )
     >>> [outcome.size for outcome in found.outcomes]
     [8, 16, 32, 64]

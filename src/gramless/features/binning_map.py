@@ -83,7 +83,8 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._grids = self._grids.take(grids)
         self.n_bins_ = counts[grids]
         self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
-        self._known = KnownBins.from_keys(self._grids, keys, self.offsets_)
+        n_learned = self._known.n_learned
+        self._known = KnownBins.from_keys(self._grids, keys, self.offsets_, n_learned)
         self.widths_, self.shifts_ = self._grids.widths, self._grids.shifts
 
     def feature_matrix(self, X: Any) -> BinnedMatrix:

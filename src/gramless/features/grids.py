@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,8 @@ from gramless.kernels import BinningKernel
 from gramless.loops.binning import GROUP
 
 _WORTH_THREADS = 1 << 15
+_WORTH_8_BITS = 1 << 20
+"""Codes; fewer are near in 16 bits too, and loops over codes of 8 bits need not be compiled."""
 _BIN_GROWTH = 0.6
 """Bins grow about as this power of the rows, where there are very many."""
 
@@ -118,7 +120,8 @@ class Grids:
         Returns
         -------
         codes : array (n_grids, n_samples) of uint8, uint16 or uint32
-            Bin numbers from 1, in the smallest type that holds them.
+            Bin numbers from 1, in the smallest type that holds them; of fewer than a
+            million, none is smaller than uint16.
         known : KnownBins
 
         Raises
@@ -147,24 +150,37 @@ class Grids:
                 codes = _widened(codes, stop if fits else start)
             if not fits:
                 known.find_block(block, codes[:, start:stop], n_jobs)
-        return _narrowest(codes, known.n_bins), known
+        return _narrowest(codes, known.n_bins), replace(known, n_learned=codes.size)
 
 
 @dataclass(frozen=True)
 class KnownBins:
-    """The bins that training rows fell into, ready for look-up."""
+    """The bins that training rows fell into, ready for look-up.
+
+    Attributes
+    ----------
+    grids : Grids
+    tables : list of BinTables
+    n_learned : int, default=0
+        Codes of the training rows, whose type those of new rows have too; 0 if not known.
+    """
 
     grids: Grids
     tables: list[BinTables] = field(repr=False)
+    n_learned: int = 0
 
     @classmethod
     def from_keys(
-        cls, grids: Grids, keys: NDArray[np.int64], offsets: NDArray[np.int64]
+        cls,
+        grids: Grids,
+        keys: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        n_learned: int = 0,
     ) -> KnownBins:
         """Rebuild the tables from the keys of all bins, grid after grid."""
         parts = [keys[offsets[r] : offsets[r + 1]] for r in range(len(grids))]
         groups = row_blocks(len(grids), GROUP)
-        return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in groups])
+        return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in groups], n_learned)
 
     @property
     def n_bins(self) -> NDArray[np.int64]:
@@ -187,7 +203,8 @@ class KnownBins:
         -------
         array (n_grids, n_samples) of uint8, uint16 or uint32
         """
-        codes = np.empty((len(self.grids), X.shape[0]), _code_type(self.n_bins))
+        shape = len(self.grids), X.shape[0]
+        codes = np.empty(shape, _code_type(self.n_bins, max(self.n_learned, shape[0] * shape[1])))
         if codes.size < _WORTH_THREADS:
             n_jobs = 1
         for start, stop, block in self.blocks(X, n_jobs):
@@ -249,9 +266,11 @@ def _tell_apart(
     shifts[:, categorical] = np.where(parted, 0.5, 0.0)[:, categorical]
 
 
-def _code_type(n_bins: NDArray[np.int64]) -> type[np.unsignedinteger]:
+def _code_type(n_bins: NDArray[np.int64], n_codes: int) -> type[np.unsignedinteger]:
     largest = int(n_bins.max(initial=0))
-    return np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.uint32
+    if largest < 2**8 and n_codes >= _WORTH_8_BITS:
+        return np.uint8
+    return np.uint16 if largest < 2**16 else np.uint32
 
 
 def _outgrown(n_bins: NDArray[np.int64], done: int, n_rows: int) -> bool:
@@ -267,5 +286,5 @@ def _widened(codes: NDArray[Any], filled: int) -> NDArray[np.uint32]:
 
 
 def _narrowest(codes: NDArray[Any], n_bins: NDArray[np.int64]) -> NDArray[Any]:
-    wanted = _code_type(n_bins)
+    wanted = _code_type(n_bins, codes.size)
     return codes if codes.dtype == wanted else codes.astype(wanted)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.views import frozen
 from gramless.features.inputs import Rows
 from gramless.loops import packing as loops
 from gramless.loops.lanes import CELL_ROWS
@@ -182,8 +183,10 @@ def _tiles(rows, columns, limits, n_jobs):  # type: ignore[no-untyped-def]
     n_tiles = -(-len(rows) // width)
     tiles = np.empty((n_tiles, width, len(columns)))
     parts = row_blocks(n_tiles, -(-n_tiles // 8)) if len(columns) > 0 else []
+    strides = tuple(stride // rows.itemsize for stride in rows.strides)
+    matrix = frozen(rows.reshape(-1, order="A")), strides, len(rows)
     clipped = map_blocks(
-        loops.pack_rows, [(rows, a, columns, limits, tiles[a:b]) for a, b in parts], n_jobs
+        loops.pack_rows, [(*matrix, a, columns, limits, tiles[a:b]) for a, b in parts], n_jobs
     )
     return tiles, any(clipped)
 
@@ -191,7 +194,7 @@ def _tiles(rows, columns, limits, n_jobs):  # type: ignore[no-untyped-def]
 def _pattern_groups(sample: NDArray) -> list[NDArray[np.int64]]:
     """Group columns of few values while their combinations stay few on the sample."""
     odd = _odd_multipliers(sample.shape[1])
-    bits = sample.view(f"i{sample.itemsize}")
+    bits = frozen(sample.view(f"i{sample.itemsize}"))
     column_hashes = np.empty(len(sample), np.int64)
     groups: list[NDArray[np.int64]] = []
     open_group: list[int] = []
@@ -232,7 +235,7 @@ def _number_patterns(rows, columns, n_jobs):  # type: ignore[no-untyped-def]
     first = int(columns.min())
     multipliers = np.zeros(int(columns.max()) - first + 1, np.int64)
     multipliers[columns - first] = _odd_multipliers(len(columns))
-    bits = rows.view(f"i{rows.itemsize}")
+    bits = frozen(rows.view(f"i{rows.itemsize}"))
     hash_part = loops.hash_rows if rows.flags.c_contiguous else loops.hash_columns
     parts = row_blocks(n_rows, max(4096, n_rows // 8))
     map_blocks(hash_part, [(bits, first, multipliers, a, b, hashes) for a, b in parts], n_jobs)
@@ -266,6 +269,7 @@ def _nonzeros(rows, columns):  # type: ignore[no-untyped-def]
     indptr = np.zeros(len(rows) + 1, np.int64)
     if len(columns) == 0:
         return indptr, np.empty(0, np.int64), np.empty(0)
+    rows = frozen(rows)
     loops.count_nonzeros(rows, columns, indptr)
     np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int64)

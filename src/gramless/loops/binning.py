@@ -26,11 +26,8 @@ def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
     shifts, multipliers), each (n_columns, GROUP).
     """
     n_rows, n_columns = rows.shape
-    numbers, before, flat = rows.reshape(-1), begun.reshape(-1), keys.reshape(-1)
-    inverse, shifts, multipliers = grids
-    parts = inverse.reshape(-1), shifts.reshape(-1), multipliers.reshape(-1)
     for i in range(0, n_rows, CELL_ROWS):
-        add_cells_8(numbers, i * n_columns, n_columns, parts, before, i * GROUP, flat, i, n_rows)
+        add_cells_8(rows, i * n_columns, n_columns, grids, begun, i * GROUP, keys, i, n_rows)
 
 
 @loop
@@ -42,21 +39,17 @@ def add_sparse_cells(  # type: ignore[no-untyped-def]
     ``grids`` as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are what
     the zero of each column has added to the keys (n, GROUP). All are contiguous.
     """
-    inverse, shifts, multipliers = grids
-    parts = inverse.reshape(-1), shifts.reshape(-1), multipliers.reshape(-1)
-    zeros, flat = zero_keys.reshape(-1), keys.reshape(-1)
     for i in range(start, stop):
         add_sparse_cells_8(
-            indices, values, indptr[i], indptr[i + 1], parts, zeros, flat, (i - start) * GROUP
+            indices, values, indptr[i], indptr[i + 1], grids, zero_keys, keys, (i - start) * GROUP
         )
 
 
 @loop
 def add_patterns(ids, contributions, keys):  # type: ignore[no-untyped-def]
     """Add each row's tabulated contributions (n_patterns, GROUP) to its keys."""
-    added, flat = contributions.reshape(-1), keys.reshape(-1)
     for i in range(len(ids)):
-        add_keys_8(flat, i * GROUP, added, np.int64(ids[i]) * GROUP)
+        add_keys_8(keys, i * GROUP, contributions, np.int64(ids[i]) * GROUP)
 
 
 @loop
@@ -64,7 +57,8 @@ def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
     """Index bins ``1..count`` of ``table`` in the first ``2**bits`` entries of ``slots``."""
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
-    slots[: mask + 1] = 0
+    for empty in range(mask + 1):
+        slots[empty] = 0
     for code in range(1, count + 1):
         slot = np.int64(np.uint64(table[code]) >> shift)
         while slots[slot] != 0:
@@ -144,9 +138,8 @@ def tile_keys(  # type: ignore[no-untyped-def]
     ``begun`` (width, GROUP) is room for them before the cells of the tile.
     """
     width = len(begun)
-    flat = begun.reshape(-1)
     for i in range(width):
-        set_keys_8(flat, i * GROUP, offsets, 0)
+        set_keys_8(begun, i * GROUP, offsets, 0)
     for p in range(ids.shape[0]):
         add_patterns(ids[p, t * width : (t + 1) * width], contributions, begun)
     indptr, indices, values = sparse
@@ -183,8 +176,9 @@ def learn_block(  # type: ignore[no-untyped-def]
     width = tiles.shape[1]
     begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
     for t in range(first_tile, tiles.shape[0]):
-        if counts.max() + width >= table.shape[1]:
-            return t
+        for g in range(len(counts)):
+            if counts[g] + width >= table.shape[1]:
+                return t
         tile_keys(
             t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
         )

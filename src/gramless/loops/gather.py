@@ -1,9 +1,10 @@
 """Products with a binned matrix: each row picks one weight a grid.
 
-``codes`` is (n_grids, n_rows), small unsigned integers, grid-major; the weight
-of row i in grid r is ``weights[starts[r] + codes[r, i]]``. Every loop takes a
-block of rows or of grids, so that blocks can run side by side without conflict.
-``starts`` is uint64: unsigned indices need no wrap-around test.
+``codes`` are small unsigned integers, flat: in grid r, row i has the code ``codes[r * apart + i]``
+and the weight ``weights[starts[r] + code]``. So codes of some rows are an array of the same type
+as those of all, and loops are compiled once. Every loop takes a block of rows or of grids, so that
+blocks can run side by side without conflict. ``starts`` is uint64, as are places: unsigned
+indices need no wrap-around test.
 """
 
 from __future__ import annotations
@@ -15,66 +16,75 @@ from gramless.loops.compile import loop
 
 
 @loop
-def gather_sum(codes, starts, weights, out):  # type: ignore[no-untyped-def]
-    """``out[i] += sum_r weights[starts[r] + codes[r, i]]``.
+def gather_sum(codes, apart, starts, weights, out):  # type: ignore[no-untyped-def]
+    """``out[i] += sum_r weights[starts[r] + codes[r * apart + i]]``.
 
     Eight grids a pass over the rows; reads 2 bytes a non-zero with 16-bit codes.
     """
-    n_grids, n_rows = codes.shape
+    n_grids, n_rows = len(starts), np.uint64(len(out))
     full = n_grids - n_grids % 8
-    w = weights
+    c, w, one_apart = codes, weights, np.uint64(apart)
+    two, three, four = np.uint64(2 * apart), np.uint64(3 * apart), np.uint64(4 * apart)
+    five, six, seven = np.uint64(5 * apart), np.uint64(6 * apart), np.uint64(7 * apart)
+    # It is 1, which the compiler does not know: where it does, it runs out of registers.
+    step = np.uint64(codes.strides[0] // codes.itemsize)
     for r in range(0, full, 8):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
         s4, s5, s6, s7 = starts[r + 4], starts[r + 5], starts[r + 6], starts[r + 7]
+        first = np.uint64(r * apart)
         for i in range(n_rows):
+            at = first + i * step
             out[i] += (
-                (w[s0 + codes[r, i]] + w[s1 + codes[r + 1, i]])
-                + (w[s2 + codes[r + 2, i]] + w[s3 + codes[r + 3, i]])
+                (w[s0 + c[at]] + w[s1 + c[at + one_apart]])
+                + (w[s2 + c[at + two]] + w[s3 + c[at + three]])
             ) + (
-                (w[s4 + codes[r + 4, i]] + w[s5 + codes[r + 5, i]])
-                + (w[s6 + codes[r + 6, i]] + w[s7 + codes[r + 7, i]])
+                (w[s4 + c[at + four]] + w[s5 + c[at + five]])
+                + (w[s6 + c[at + six]] + w[s7 + c[at + seven]])
             )
     for r in range(full, n_grids):
-        start = starts[r]
+        start, first = starts[r], np.uint64(r * apart)
         for i in range(n_rows):
-            out[i] += w[start + codes[r, i]]
+            out[i] += w[start + c[first + i]]
 
 
 @loop
-def scatter_add(codes, starts, values, out):  # type: ignore[no-untyped-def]
-    """``out[starts[r] + codes[r, i]] += values[i]`` for every row and grid.
+def scatter_add(codes, apart, starts, values, out):  # type: ignore[no-untyped-def]
+    """``out[starts[r] + codes[r * apart + i]] += values[i]`` for every row and grid.
 
     Four grids a pass: four independent chains of loads and stores.
     """
-    n_grids, n_rows = codes.shape
+    n_grids, n_rows = len(starts), np.uint64(len(values))
     full = n_grids - n_grids % 4
     for r in range(0, full, 4):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
+        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
+        c2, c3 = np.uint64((r + 2) * apart), np.uint64((r + 3) * apart)
         for i in range(n_rows):
             value = values[i]
-            out[s0 + codes[r, i]] += value
-            out[s1 + codes[r + 1, i]] += value
-            out[s2 + codes[r + 2, i]] += value
-            out[s3 + codes[r + 3, i]] += value
+            out[s0 + codes[c0 + i]] += value
+            out[s1 + codes[c1 + i]] += value
+            out[s2 + codes[c2 + i]] += value
+            out[s3 + codes[c3 + i]] += value
     for r in range(full, n_grids):
-        start = starts[r]
+        start, first = starts[r], np.uint64(r * apart)
         for i in range(n_rows):
-            out[start + codes[r, i]] += values[i]
+            out[start + codes[first + i]] += values[i]
 
 
 @loop
-def gather_rows(codes, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
-    """``out[i, :] += sum_r weights[starts[r] + codes[r, i], :]``, K columns.
+def gather_rows(codes, apart, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
+    """``out[i, :] += sum_r weights[starts[r] + codes[r * apart + i], :]``, K columns.
 
     ``weights`` and ``out`` are flat, row-major. Two grids a pass.
     """
-    n_grids, n_rows = codes.shape
-    width = np.int64(n_columns)
+    n_grids, width = len(starts), np.int64(n_columns)
+    n_rows = len(out) // width
     for r in range(0, n_grids - 1, 2):
         s0, s1 = starts[r], starts[r + 1]
+        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
         for i in range(n_rows):
-            a = np.int64(s0 + codes[r, i]) * width
-            b = np.int64(s1 + codes[r + 1, i]) * width
+            a = np.int64(s0 + codes[c0 + np.uint64(i)]) * width
+            b = np.int64(s1 + codes[c1 + np.uint64(i)]) * width
             k, at = 0, i * width
             while k + 8 <= width:
                 lanes.gather_8(out, at + k, weights, a + k, b + k)
@@ -88,26 +98,27 @@ def gather_rows(codes, starts, weights, n_columns, out):  # type: ignore[no-unty
             if k < width:
                 lanes.gather_1(out, at + k, weights, a + k, b + k)
     if n_grids % 2 == 1:
-        start = starts[n_grids - 1]
+        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * apart)
         for i in range(n_rows):
-            a = np.int64(start + codes[n_grids - 1, i]) * width
+            a = np.int64(start + codes[first + np.uint64(i)]) * width
             for k in range(width):
                 out[i * width + k] += weights[a + k]
 
 
 @loop
-def scatter_add_rows(codes, starts, values, n_columns, out):  # type: ignore[no-untyped-def]
-    """``out[starts[r] + codes[r, i], :] += values[i, :]``, K columns.
+def scatter_add_rows(codes, apart, starts, values, n_columns, out):  # type: ignore[no-untyped-def]
+    """``out[starts[r] + codes[r * apart + i], :] += values[i, :]``, K columns.
 
     ``values`` and ``out`` are flat, row-major. Two grids a pass.
     """
-    n_grids, n_rows = codes.shape
-    width = np.int64(n_columns)
+    n_grids, width = len(starts), np.int64(n_columns)
+    n_rows = len(values) // width
     for r in range(0, n_grids - 1, 2):
         s0, s1 = starts[r], starts[r + 1]
+        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
         for i in range(n_rows):
-            a = np.int64(s0 + codes[r, i]) * width
-            b = np.int64(s1 + codes[r + 1, i]) * width
+            a = np.int64(s0 + codes[c0 + np.uint64(i)]) * width
+            b = np.int64(s1 + codes[c1 + np.uint64(i)]) * width
             k, at = 0, i * width
             while k + 4 <= width:
                 lanes.scatter_4(out, a + k, b + k, values, at + k)
@@ -118,9 +129,9 @@ def scatter_add_rows(codes, starts, values, n_columns, out):  # type: ignore[no-
             if k < width:
                 lanes.scatter_1(out, a + k, b + k, values, at + k)
     if n_grids % 2 == 1:
-        start = starts[n_grids - 1]
+        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * apart)
         for i in range(n_rows):
-            a = np.int64(start + codes[n_grids - 1, i]) * width
+            a = np.int64(start + codes[first + np.uint64(i)]) * width
             for k in range(width):
                 out[a + k] += values[i * width + k]
 

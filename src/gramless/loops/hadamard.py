@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop
-from gramless.loops.lanes import check_flat, vector_at
+from gramless.loops.lanes import check_contiguous, vector_at
 from gramless.loops.trig import multiply_adder
 
 # Of the products of units by Cayley and Dickson: unit i times unit j is so many times unit i ^ j.
@@ -144,7 +144,7 @@ def _transform_lanes(typing_context, row, at):  # type: ignore[no-untyped-def]
         builder.store(numbers, place, align=size)
         return context.get_dummy_value()
 
-    check_flat(row)
+    check_contiguous(row)
     return types.void(row, at), generate
 
 
@@ -183,7 +183,7 @@ def _multiplier(lanes: int) -> Any:
                 builder.store(total, place(kinds[2], product, c), align=size)
             return context.get_dummy_value()
 
-        check_flat(first, second, product)
+        check_contiguous(first, second, product)
         return types.void(first, second, product, n, at), generate
 
     return multiply

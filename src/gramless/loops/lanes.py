@@ -22,15 +22,19 @@ _DOUBLE, _INTEGER = ir.DoubleType(), ir.IntType(64)
 _DOUBLES, _INTEGERS = ir.VectorType(_DOUBLE, 8), ir.VectorType(_INTEGER, 8)
 
 
-def check_flat(*arrays: Any) -> None:
-    """Refuse to compile for arrays whose numbers do not follow each other."""
+def check_contiguous(*arrays: Any) -> None:
+    """Refuse to compile for arrays whose numbers do not follow each other.
+
+    Arrays of several dimensions are read as flat ones: a loop that reshapes them is
+    twice as long to compile.
+    """
     for array in arrays:
-        if array.ndim != 1 or array.layout != "C":
-            raise TypingError(f"needs flat contiguous arrays, got {array}")
+        if array.layout != "C":
+            raise TypingError(f"needs contiguous arrays, got {array}")
 
 
 def vector_at(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: int) -> Any:
-    """Return a pointer to ``lanes`` numbers of a flat array, from ``index`` on."""
+    """Return a pointer to ``lanes`` numbers of an array, from flat ``index`` on."""
     data = context.make_array(kind)(context, builder, array).data
     start = builder.gep(data, [index])
     return builder.bitcast(start, ir.VectorType(data.type.pointee, lanes).as_pointer())
@@ -54,7 +58,7 @@ def _gatherer(lanes: int) -> Any:
             builder.store(total, target, align=8)
             return context.get_dummy_value()
 
-        check_flat(out, weights)
+        check_contiguous(out, weights)
         return types.void(out, at, weights, a, b), generate
 
     return gather
@@ -77,7 +81,7 @@ def _scatterer(lanes: int) -> Any:
                 builder.store(builder.fadd(builder.load(target, align=8), value), target, align=8)
             return context.get_dummy_value()
 
-        check_flat(out, values)
+        check_contiguous(out, values)
         return types.void(out, a, b, values, at), generate
 
     return scatter
@@ -97,7 +101,7 @@ def _depositor(lanes: int) -> Any:
             builder.store(total, target, align=4)
             return context.get_dummy_value()
 
-        check_flat(out, values)
+        check_contiguous(out, values)
         return types.void(out, a, values, at), generate
 
     return deposit
@@ -121,7 +125,7 @@ def _key_step(combine: Any) -> Any:
             builder.store(result, target, align=8)
             return context.get_dummy_value()
 
-        check_flat(out, keys)
+        check_contiguous(out, keys)
         return types.void(out, at, keys, a), generate
 
     return step
@@ -170,7 +174,7 @@ def add_cells_8(  # type: ignore[no-untyped-def]
             builder.store(part, target, align=8)
         return context.get_dummy_value()
 
-    check_flat(rows, *grids, begun, keys)
+    check_contiguous(rows, *grids, begun, keys)
     return types.void(rows, at, n_columns, grids, begun, a, keys, to, stride), generate
 
 
@@ -200,7 +204,7 @@ def add_sparse_cells_8(  # type: ignore[no-untyped-def]
         builder.store(builder.load(total), target, align=8)
         return context.get_dummy_value()
 
-    check_flat(indices, values, *grids, zero_keys, keys)
+    check_contiguous(indices, values, *grids, zero_keys, keys)
     return types.void(indices, values, start, stop, grids, zero_keys, keys, to), generate
 
 

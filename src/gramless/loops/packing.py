@@ -11,22 +11,24 @@ TILE = 512
 
 
 @loop
-def pack_rows(X, first_tile, columns, limits, tiles):  # type: ignore[no-untyped-def]
-    """Copy columns of ``X`` into rows of float64, clipped to ``+-limits``.
+def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):  # type: ignore[no-untyped-def]
+    """Copy columns of a matrix into rows of float64, clipped to ``+-limits``.
 
+    The matrix is given flat: row i and column j stand at ``i * strides[0] + j * strides[1]``.
     ``tiles`` (n_tiles, width, n_columns) begins at tile ``first_tile`` of the
     rows; the tail of the last tile repeats the last row, so that no tile
     holds undefined numbers. Returns whether a number had to be clipped.
     """
     n_tiles, width, n_columns = tiles.shape
-    last = X.shape[0] - 1
+    last, down, across = n_rows - 1, np.uint64(strides[0]), np.uint64(strides[1])
     clipped = False
     for t in range(n_tiles):
         origin = (first_tile + t) * width
         for i in range(width):
-            row = min(origin + i, last)
+            row = np.uint64(min(origin + i, last)) * down
             for c in range(n_columns):
-                value, limit = np.float64(X[row, columns[c]]), limits[c]
+                place, limit = row + np.uint64(columns[c]) * across, limits[c]
+                value = np.float64(numbers[place])
                 inside = min(max(value, -limit), limit)
                 clipped |= inside != value
                 tiles[t, i, c] = inside
@@ -59,10 +61,10 @@ def hash_columns(bits, first, multipliers, start, stop, hashes):  # type: ignore
     for i in range(start, stop):
         hashes[i] = 0
     for c in range(len(multipliers)):
-        multiplier, column = multipliers[c], bits[:, first + c]
+        multiplier = multipliers[c]
         if multiplier != 0:
             for i in range(start, stop):
-                value = np.uint64(column[i])
+                value = np.uint64(bits[i, first + c])
                 folded = value ^ (value >> np.uint64(16)) ^ (value >> np.uint64(44))
                 hashes[i] += multiplier * np.int64(folded)
 

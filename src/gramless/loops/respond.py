@@ -29,11 +29,13 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # ty
     """
     starts, sums, features = room
     lanes, n_rows = panels.shape[2], len(out)
+    # A number that is written down is a type of its own, for which a loop is compiled anew.
+    top = np.int64(0)
     chunk = len(features) // (2 * n_rows)
     for first in range(0, n_frequencies, chunk):
         n = min(chunk, n_frequencies - first)
         last_panel = -(-(first + n) // lanes)
         trig.project(rows, panels[first // lanes : last_panel], starts, sums)
         part = features[: n_rows * 2 * n].reshape((n_rows, 2 * n))
-        trig.paired(sums, n_rows, scale, part, 0, 0)
+        trig.paired(sums, n_rows, scale, part, top, top)
         out += np.dot(part, weights[2 * first : 2 * (first + n)])

@@ -35,12 +35,11 @@ def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, shift
 def sum_bins(columns, values, start, stop, grid, shift, slots, sums):  # type: ignore[no-untyped-def]
     """Add the values of rows ``start:stop`` to the sums of their bins in one grid.
 
-    ``values`` and ``sums`` are flat, 4 or 8 numbers a row or bin, as many as
-    ``len(sums) >> (32 - shift)``. ``grid`` are (inputs, inverse widths, shifts,
-    multipliers).
+    ``values`` (n_rows, 4 or 8) and ``sums``, a row a bin, are contiguous. ``grid`` are
+    (inputs, inverse widths, shifts, multipliers); ``slots`` is room for a tile.
     """
     inputs, inverse, shifts, multipliers = grid
-    lanes = len(sums) >> (np.int64(32) - np.int64(shift))
+    lanes = sums.shape[1]
     for a in range(start, stop, TILE):
         b = min(a + TILE, stop)
         tile_slots(columns, a, b, inputs, inverse, shifts, multipliers, shift, slots)
@@ -112,16 +111,13 @@ def score_grids(  # type: ignore[no-untyped-def]
     gains : array (n_grids,) of float64
         Written.
     """
-    lanes = values.shape[1]
     inputs, inverse, shifts = grids
-    flat, shift = values.reshape(-1), np.uint32(32 - bits)
-    slots = np.empty(TILE, np.uint32)
-    sums = np.empty((2, (1 << bits) * lanes), np.float32)
-    bins = sums.reshape(2, 1 << bits, lanes)
+    shift, slots = np.uint32(32 - bits), np.empty(TILE, np.uint32)
+    sums = np.empty((2, 1 << bits, values.shape[1]), np.float32)
     for c in range(first, last):
         m = sizes[c]
         grid = inputs[c, :m], inverse[c, :m], shifts[c, :m], multipliers[:m]
         sums[:] = 0.0
         for k in range(2):
-            sum_bins(columns, flat, parts[k, 0], parts[k, 1], grid, shift, slots, sums[k])
-        gains[c] = crossed_gain(bins[0], bins[1], n_outputs, shrinkage)
+            sum_bins(columns, values, parts[k, 0], parts[k, 1], grid, shift, slots, sums[k])
+        gains[c] = crossed_gain(sums[0], sums[1], n_outputs, shrinkage)

@@ -18,7 +18,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 
 from gramless.loops.compile import loop
-from gramless.loops.lanes import check_flat, vector_at
+from gramless.loops.lanes import check_contiguous, vector_at
 
 PANEL_BYTES = 64
 """Frequencies a panel, times the bytes of one."""
@@ -85,7 +85,7 @@ def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
     """
     n_rows, n_inputs = rows.shape
     lanes, width = panels.shape[2], sums.shape[1]
-    flat_rows, flat_panels, flat_sums = rows.reshape(-1), panels.reshape(-1), sums.reshape(-1)
+    flat_sums = sums.reshape(-1)
     before, stride = starts, 0
     for begin in range(0, n_inputs, _INPUTS_AT_ONCE):
         length = min(_INPUTS_AT_ONCE, n_inputs - begin)
@@ -93,7 +93,7 @@ def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
             panel = (p * n_inputs + begin) * lanes
             for i in range(0, n_rows, GROUP_ROWS):
                 _add_group(
-                    *(flat_rows, i * n_inputs + begin, n_inputs, length, flat_panels, panel),
+                    *(rows, i * n_inputs + begin, n_inputs, length, panels, panel),
                     *(before, i * stride + p * lanes, stride),
                     *(flat_sums, i * width + p * lanes, width),
                 )
@@ -104,13 +104,12 @@ def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
 def project_sparse(indptr, indices, values, panels, starts, sums):  # type: ignore[no-untyped-def]
     """Do as :func:`project` with CSR rows, as many as ``indptr`` tells."""
     n_inputs, lanes, width = panels.shape[1], panels.shape[2], sums.shape[1]
-    flat_panels, flat_sums = panels.reshape(-1), sums.reshape(-1)
     for p in range(len(panels)):
         for i in range(len(indptr) - 1):
             first, last = np.int64(indptr[i]), np.int64(indptr[i + 1])
             _add_sparse(
-                *(indices, values, first, last, flat_panels, p * n_inputs * lanes),
-                *(starts, p * lanes, flat_sums, i * width + p * lanes),
+                *(indices, values, first, last, panels, p * n_inputs * lanes),
+                *(starts, p * lanes, sums, i * width + p * lanes),
             )
 
 
@@ -272,7 +271,7 @@ def _add_group(  # type: ignore[no-untyped-def]
             builder.store(builder.load(total), place(kinds[9], sums, to, width, r), align=align)
         return context.get_dummy_value()
 
-    check_flat(rows, panels, before, sums)
+    check_contiguous(rows, panels, before, sums)
     kinds = (rows, at, apart, length, panels, panel, before, start, stride, sums, to, width)
     return types.void(*kinds), generate
 
@@ -302,7 +301,7 @@ def _add_sparse(  # type: ignore[no-untyped-def]
         builder.store(builder.load(total), target, align=align)
         return context.get_dummy_value()
 
-    check_flat(indices, values, panels, before, sums)
+    check_contiguous(indices, values, panels, before, sums)
     kinds = (indices, values, a, b, panels, panel, before, start, sums, to)
     return types.void(*kinds), generate
 

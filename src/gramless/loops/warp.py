@@ -40,7 +40,10 @@ def warp(images, sources, turns, shifts, knots, down, across, out):  # type: ign
     # With black around it, an image needs no question whether a pixel is inside.
     framed = np.zeros((height + 3, width + 3))
     for i in range(len(sources)):
-        framed[1 : height + 1, 1 : width + 1] = images[sources[i]]
+        image = images[sources[i]]
+        for row in range(height):
+            for column in range(width):
+                framed[row + 1, column + 1] = image[row, column]
         for row in range(height):
             _place(turns[i], shifts[i], row, (height, width), from_rows, from_columns)
             _mix(down[row], knots[i], lines)

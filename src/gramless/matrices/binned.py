@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.views import flat_rows, frozen, side_by_side
 from gramless.loops import gather as loops
 from gramless.matrices.base import ColumnBlock, Vector, check_room, into, is_room, operand
 from gramless.matrices.row_lists import RowLists, list_bins
@@ -30,7 +31,8 @@ class BinnedMatrix:
     Parameters
     ----------
     codes : array (n_grids, n_rows) of uint8, uint16 or uint32
-        Bin numbers from 1; 0 for a bin never seen.
+        Bin numbers from 1; 0 for a bin never seen. Copied where those of a grid are not
+        side by side.
     offsets : array (n_grids + 1,) of int
         Where each grid's columns start; ``offsets[-1]`` is the number of columns.
     scale : float, default=1/sqrt(n_grids)
@@ -73,7 +75,8 @@ class BinnedMatrix:
                 f"BinnedMatrix: codes must be a 2-D array of uint8, uint16 or uint32, "
                 f"got {codes.ndim}-D {codes.dtype}."
             )
-        self.codes = codes
+        self.codes = side_by_side(codes)
+        self._flat, self._apart = flat_rows(self.codes)
         self.offsets = np.asarray(offsets, np.int64)
         if self.offsets.shape != (len(codes) + 1,):
             raise InputError(
@@ -120,17 +123,18 @@ class BinnedMatrix:
         n_rows * n_grids additions a column of ``w``; copies ``w`` once.
         """
         w = operand(self, w, self.shape[1], "w")
-        all_codes, starts, weights = self._gatherable(w)
+        codes, apart, starts, weights = self._gatherable(w)
+        weights = frozen(weights.reshape(-1))
         result = _target(out, (self.shape[0], *w.shape[1:]))
         n_columns = w.shape[1] if w.ndim == 2 else 1
 
         def gather(a: int, b: int) -> None:
-            codes, part = all_codes[:, a:b], result[a:b].reshape(-1)
+            part = result[a:b].reshape(-1)
             part[:] = 0.0
             if w.ndim == 1:
-                loops.gather_sum(codes, starts, weights, part)
+                loops.gather_sum(codes[a:], apart, starts, weights, part)
             else:
-                loops.gather_rows(codes, starts, weights.reshape(-1), n_columns, part)
+                loops.gather_rows(codes[a:], apart, starts, weights, n_columns, part)
             part *= self.scale
 
         map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
@@ -199,7 +203,7 @@ class BinnedMatrix:
         n_rows**2 / 2 * n_grids comparisons of small integers, some 8 a ns and core;
         8 * n_rows**2 bytes.
         """
-        codes, n_rows = np.ascontiguousarray(self.codes.T), self.shape[0]
+        codes, n_rows = frozen(np.ascontiguousarray(self.codes.T)), self.shape[0]
         gram = np.zeros((n_rows, n_rows))
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
         map_blocks(lambda a, b: loops.count_shared(codes, a, b, gram), parts, self.n_jobs)
@@ -208,11 +212,12 @@ class BinnedMatrix:
 
     def _scatter(self, values: Vector, a: int, b: int, sums: NDArray[np.float64]) -> None:
         """Add each row's values to the flat ``sums`` of its bins in grids ``a:b``."""
-        codes, starts = self.codes[a:b], self._starts[a:b]
+        codes, starts = self._flat[a * self._apart :], self._starts[a:b]
         if values.ndim == 1:
-            loops.scatter_add(codes, starts, values, sums)
+            loops.scatter_add(codes, self._apart, starts, values, sums)
         else:
-            loops.scatter_add_rows(codes, starts, values.reshape(-1), values.shape[1], sums)
+            flat, n_columns = values.reshape(-1), values.shape[1]
+            loops.scatter_add_rows(codes, self._apart, starts, flat, n_columns, sums)
 
     def _over_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
         n_columns = values.shape[1] if values.ndim == 2 else 1
@@ -283,25 +288,22 @@ class BinnedMatrix:
         work = _TASK_NONZEROS // max(1, self.shape[0] * n_columns)
         return max(4, work - work % 4)
 
-    def _gatherable(self, w: Vector) -> tuple[NDArray[Any], NDArray[np.uint64], Vector]:
+    def _gatherable(self, w: Vector) -> tuple[NDArray[Any], int, NDArray[np.uint64], Vector]:
         """Return codes, starts and weights for the loops, where every code has a weight.
 
         For a few rows only the weights that they need are copied, row i of a
-        grid at slot i + 1: the sums are the same, in the same order.
+        grid at slot i: the sums are the same, in the same order.
         """
         if not self.has_unseen or self.codes.size > self.shape[1]:
-            return self.codes, self._starts, self._with_unseen(w)
+            return self._flat, self._apart, self._starts, self._with_unseen(w)
         n_rows = self.shape[0]
         columns = self.codes + (self.offsets[:-1, None] - 1)
-        needed = np.zeros((self.n_grids, n_rows + 1, *w.shape[1:]))
-        needed[:, 1:][self.codes != 0] = w[columns[self.codes != 0]]
-        codes = np.broadcast_to(np.arange(1, n_rows + 1, dtype=np.uint32), self.codes.shape)
-        starts = np.arange(self.n_grids, dtype=np.uint64) * np.uint64(n_rows + 1)
-        return (
-            np.ascontiguousarray(codes),
-            starts,
-            needed.reshape(len(starts) * (n_rows + 1), *w.shape[1:]),
-        )
+        needed = np.zeros((self.n_grids, n_rows, *w.shape[1:]))
+        needed[self.codes != 0] = w[columns[self.codes != 0]]
+        # All grids share the codes. Of 16 bits if that is enough: the loop is there from training.
+        codes = np.arange(n_rows, dtype=np.uint16 if n_rows <= 1 << 16 else np.uint32)
+        starts = np.arange(self.n_grids, dtype=np.uint64) * np.uint64(n_rows)
+        return frozen(codes), 0, starts, needed
 
     def _with_unseen(self, w: Vector) -> Vector:
         """Return the weights, a zero before each grid's where codes may be 0."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.views import frozen, side_by_side
 from gramless.loops import weighted_gather as loops
 from gramless.matrices.base import ColumnBlock, Vector, check_room, into, operand
 from gramless.matrices.binned import csr_of, taken
@@ -29,7 +30,8 @@ class WeightedBinnedMatrix:
     ----------
     codes : array (n_grids, n_rows) of uint8, uint16 or uint32
         Bin numbers from 1; 0 for a bin never seen. Kept without zeros, so that no loop has to
-        look: where there are some, a copy has another number there, and 0 as the value.
+        look: where there are some, a copy has another number there, and 0 as the value. Copied
+        too where those of a grid are not side by side.
     values : array (n_grids, n_rows) of float32 or float16
         Finite, also where the code is 0; in half precision not negative.
     offsets : array (n_grids + 1,) of int
@@ -90,14 +92,14 @@ class WeightedBinnedMatrix:
             lost = np.where(codes == 0, values, values.dtype.type(0))
             self.unseen_squares += np.einsum("ri,ri->i", lost, lost, dtype=float) * self.scale**2
             values, codes = values - lost, np.maximum(codes, codes.dtype.type(1))
-        self.codes, self.values = codes, values
+        self.codes, self.values = side_by_side(codes), side_by_side(values)
         self.n_jobs = n_jobs
         # What the loops read: grids that have columns, half precision as its bits.
         used = np.flatnonzero(np.diff(self.offsets))
         kept = slice(None) if len(used) == len(codes) else used
         single = values.dtype == np.float32
-        self._codes = codes[kept]
-        self._values = values[kept] if single else values[kept].view(np.uint16)
+        self._codes = frozen(self.codes[kept])
+        self._values = frozen(self.values[kept] if single else self.values[kept].view(np.uint16))
         self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
         self._bounds = np.append(self.offsets[used], self.offsets[-1])
         self._starts = self._bounds[:-1].astype(np.uint64) - np.uint64(1)
@@ -135,15 +137,15 @@ class WeightedBinnedMatrix:
         n_rows * n_grids multiplications a column of ``w``.
         """
         w = operand(self, w, self.shape[1], "w")
-        result = np.zeros((self.shape[0], *w.shape[1:]))
+        result, weights = np.zeros((self.shape[0], *w.shape[1:])), frozen(w.reshape(-1))
         n_columns = w.shape[1] if w.ndim == 2 else 1
 
         def gather(a: int, b: int) -> None:
             codes, values, part = self._codes[:, a:b], self._values[:, a:b], result[a:b].reshape(-1)
             if w.ndim == 1:
-                loops.gather_sum(codes, values, self._starts, w, part)
+                loops.gather_sum(codes, values, self._starts, weights, part)
             else:
-                loops.gather_rows(codes, values, self._starts, w.reshape(-1), n_columns, part)
+                loops.gather_rows(codes, values, self._starts, weights, n_columns, part)
             part *= self._unit
 
         map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
@@ -196,7 +198,8 @@ class WeightedBinnedMatrix:
         n_rows**2 / 2 * n_grids comparisons and multiplications, some 6 a ns and core;
         8 * n_rows**2 bytes.
         """
-        codes, values = (np.ascontiguousarray(part.T) for part in (self._codes, self._values))
+        by_rows = self._codes.T, self._values.T
+        codes, values = (frozen(np.ascontiguousarray(part)) for part in by_rows)
         n_rows = self.shape[0]
         gram = np.zeros((n_rows, n_rows))
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))

@@ -1,0 +1,66 @@
+"""Views for loops: read-only, flat, and the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless.base.views import flat_rows, frozen, side_by_side
+
+WHOLE = np.arange(60, dtype=np.uint16).reshape(6, 10)
+BESIDE = {
+    "whole": WHOLE,
+    "some columns": WHOLE[:, 3:8],
+    "some rows": WHOLE[2:5],
+    "every other row": WHOLE[::2, 1:],
+    "one row": WHOLE[3:4, 2:5],
+    "one number": WHOLE[3:4, 2:3],
+    "one row many times": np.broadcast_to(WHOLE[1], (4, 10)),
+    "no row": WHOLE[:0],
+    "no column": WHOLE[:, :0],
+}
+APART = {
+    "every other column": WHOLE[:, ::2],
+    "backwards": WHOLE[:, ::-1],
+    "rows backwards": WHOLE[::-1],
+    "column-major": np.asfortranarray(WHOLE),
+    "a field": np.zeros(5, [("a", "u2", 4), ("b", "u1")])["a"],
+}
+
+
+@pytest.mark.parametrize("array", [*BESIDE.values(), *APART.values()], ids=[*BESIDE, *APART])
+def test_flat_rows_hold_the_same_numbers(array: NDArray[Any]) -> None:
+    flat, apart = flat_rows(side_by_side(array))
+    n, m = array.shape
+    assert flat.ndim == 1
+    assert flat.flags.c_contiguous
+    assert not flat.flags.writeable
+    assert [flat[i * apart : i * apart + m].tolist() for i in range(n)] == array.tolist()
+
+
+@pytest.mark.parametrize("array", BESIDE.values(), ids=BESIDE)
+def test_nothing_is_copied_without_need(array: NDArray[Any]) -> None:
+    assert side_by_side(array) is array
+    assert array.size == 0 or np.shares_memory(flat_rows(array)[0], array)
+
+
+@pytest.mark.parametrize("array", APART.values(), ids=APART)
+def test_what_lies_apart_is_copied(array: NDArray[Any]) -> None:
+    assert not np.shares_memory(side_by_side(array), array)
+
+
+def test_flat_rows_end_with_the_last_number() -> None:
+    flat, _ = flat_rows(WHOLE[2:4, 3:5])
+    assert flat.tolist() == list(range(23, 35))
+
+
+def test_frozen_arrays_follow_the_given_one() -> None:
+    given = np.zeros(3)
+    view = frozen(given)
+    given[1] = 5.0
+    assert view.tolist() == [0.0, 5.0, 0.0]
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 1.0
