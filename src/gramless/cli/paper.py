@@ -149,11 +149,9 @@ def _run(
     out: Path,
     again: bool,
 ) -> None:
-    from gramless.features.pictures import require_matplotlib
     from gramless.papers import runner
     from gramless.papers.records import Store
 
-    require_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
     store = Store(out / "records")
     known = set() if again else runner.known_keys(chosen, store)

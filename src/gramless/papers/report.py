@@ -34,7 +34,8 @@ WHAT = (
 )
 MEANING = (
     "Agrees: the two differ by no more than two runs of the paper's own method may, which is the "
-    "number after ±. Better and worse: by more than that. Seconds and bytes of a paper were "
+    "number after ±. Better and worse: by more than that. Other data: another set stands in, and "
+    "neither number says anything of the other. Seconds and bytes of a paper were "
     "measured on its authors' machine; they are quoted as printed."
 )
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gramless.datasets import data_folder
 from gramless.papers.catalogue import TRAINER_MODULES
 from gramless.papers.process import no_data, run_job, time_limit
 from gramless.papers.records import Store, settled
@@ -213,7 +212,7 @@ def run(
     list of Job
         What was left.
     """
-    _store_absent(todo, store, folder)
+    _store_absent(todo, store)
     end = time.monotonic() + budget
     left: list[Job] = []
     waiting = todo.seconds
@@ -234,10 +233,11 @@ def run(
     return left
 
 
-def _store_absent(todo: Plan, store: Store, folder: str | os.PathLike[str] | None) -> None:
+def _store_absent(todo: Plan, store: Store) -> None:
     """Say in the store which data sets are missing, once."""
     for name, jobs in todo.absent.items():
-        reason = f"the data set {name} is not in {data_folder(folder)}"
+        # Reports are for others too: their folders are not this machine's.
+        reason = f"the data set {name} is not in the folder of data sets"
         told = {one["key"] for study in {job.study for job in jobs} for one in store.of(study)}
         for job in jobs:
             if job.key not in told:

@@ -13,7 +13,7 @@ from gramless.base.words import sized
 from gramless.papers.records import DONE, FAILED, OVER_TIME, UNAVAILABLE
 from gramless.papers.study import Comparison, Panel, Record, Study, TableOf
 
-VERDICTS = ("better", "agrees", "worse", "not measured")
+VERDICTS = ("better", "agrees", "worse", "other data", "not measured")
 ENDS = {OVER_TIME: "over time", FAILED: "failed", UNAVAILABLE: "not available here"}
 _MOST_TOLD, _LONGEST = 6, 200
 

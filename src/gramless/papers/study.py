@@ -224,6 +224,8 @@ class Comparison:
     smaller_is_better : bool, default=True
     note : str, default=""
         What differs in data, convention or machine.
+    stand_in : bool, default=False
+        Whether ours is of another data set, so that neither number says anything of the other.
     """
 
     what: str
@@ -233,10 +235,11 @@ class Comparison:
     tolerance: float
     smaller_is_better: bool = True
     note: str = ""
+    stand_in: bool = False
 
     @property
     def verdict(self) -> str:
-        """``"better"``, ``"agrees"``, ``"worse"``, or ``"not measured"``.
+        """``"better"``, ``"agrees"``, ``"worse"``, ``"other data"`` or ``"not measured"``.
 
         Examples
         --------
@@ -245,6 +248,8 @@ class Comparison:
         """
         if self.ours is None:
             return "not measured"
+        if self.stand_in:
+            return "other data"
         gain = self.theirs - self.ours if self.smaller_is_better else self.ours - self.theirs
         if abs(gain) <= self.tolerance:
             return "agrees"

@@ -122,7 +122,9 @@ def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
             what = f"{head}: {part} error"
             tolerance = max(0.3, _TOLERANCE * percent)
             error = error_of(ours, part)
-            found.append(Comparison(what, percent, error, "%", tolerance, note=note))
+            found.append(
+                Comparison(what, percent, error, "%", tolerance, note=note, stand_in=own.other_rows)
+            )
     if point.seconds is not None:
         other = "theirs: 16 cores, rows of the test binned as well"
         found.append(

@@ -102,6 +102,7 @@ def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
             "%",
             max(0.3, _TOLERANCE * 100.0 * theirs),
             note=note,
+            stand_in=own.other_rows,
         )
         for part, theirs in (("test", point.test), ("train", point.train))
         if theirs is not None

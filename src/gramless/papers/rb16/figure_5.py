@@ -116,7 +116,10 @@ def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
         percent = 100.0 * point.test
         tolerance = max(0.3, _TOLERANCE * percent)
         what = f"{head}: test error"
-        found.append(Comparison(what, percent, error_of(ours), "%", tolerance, note=note))
+        error = error_of(ours)
+        found.append(
+            Comparison(what, percent, error, "%", tolerance, note=note, stand_in=own.other_rows)
+        )
     if point.seconds is not None:
         found.append(
             Comparison(

@@ -57,6 +57,8 @@ class PaperSet:
         What differs from the paper's rows.
     other_inputs : bool, default=False
         Whether the inputs are others, so that errors do not compare.
+    other_rows : bool, default=False
+        Whether the rows are so different a part that errors do not compare, only their course.
     exact_work : float, default=1.0
         Seconds of the exact kernel, relative to those of a few inputs.
     """
@@ -69,6 +71,7 @@ class PaperSet:
     n_train: int | None = None
     note: str = ""
     other_inputs: bool = False
+    other_rows: bool = False
     exact_work: float = 1.0
 
 
@@ -110,6 +113,7 @@ SETS = {
             "range",
             _gammas(6.3, 0.39, 0.39, 1.58),
             note="169,472 rows of classes 1 and 2 stand in for 581,012 rows of all classes",
+            other_rows=True,
         ),
         PaperSet(
             "letter",

@@ -112,7 +112,15 @@ def _comparison(records: list[Record], number: Published) -> Comparison:
     else:
         ours = _error(record) if what == "error" else fit_seconds(record)
         note = f"{own.note}; {record['rows'][0]:,} training rows"
-    return Comparison(number.what, number.value, ours, number.unit, number.tolerance, note=note)
+    return Comparison(
+        number.what,
+        number.value,
+        ours,
+        number.unit,
+        number.tolerance,
+        note=note,
+        stand_in=own.other_inputs and what == "error",
+    )
 
 
 def _cell(
