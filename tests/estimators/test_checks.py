@@ -17,11 +17,20 @@ Check = Callable[[Any], None]
     [
         KernelRegressor(RandomBinning(n_grids=8)),
         KernelClassifier(RandomBinning(n_grids=8)),
+    ]
+)
+def test_with_few_grids(estimator: Any, check: Check) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
         KernelRegressor(RandomBinning(n_grids=8), loss="huber"),
         KernelClassifier(RandomBinning(n_grids=8), loss="logistic", class_weight="balanced"),
     ]
 )
-def test_with_few_grids(estimator: Any, check: Check) -> None:
+def test_with_other_losses(estimator: Any, check: Check) -> None:
     check(estimator)
 
 

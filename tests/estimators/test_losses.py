@@ -103,7 +103,10 @@ def contaminated(n_rows: int):
     return X, y, truth
 
 
-@pytest.mark.parametrize("loss", ["huber", "median", Huber(0.05)])
+@pytest.mark.parametrize(
+    "loss",
+    ["huber", *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("median", Huber(0.05)))],
+)
 def test_robust_losses_withstand_outliers(loss):
     X, y, truth = contaminated(4000)
     errors = {}
@@ -187,6 +190,7 @@ def test_threads_change_no_bit(loss):
         assert model.coef_.tobytes() == models[0].coef_.tobytes()
 
 
+@pytest.mark.slow
 def test_alpha_is_searched_with_the_loss_itself():
     X, y = labelled(2)
     model = KernelClassifier(loss="logistic", grids="random", random_state=0).fit(X, y)

@@ -335,6 +335,7 @@ def test_with_everything_left_to_choose(task: str) -> None:
     assert model.sparsity_ > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l1_ratio", [1e-2, 1e-4])
 def test_hardly_any_l1_predicts_as_well_as_squares(l1_ratio: float) -> None:
     assert chosen("numbers", l1_ratio)[1] > chosen("numbers", 0.0)[1] - 0.05

@@ -19,7 +19,10 @@ BROKEN = """<!DOCTYPE html><html><head></head><body><p style="width:500px">too w
 <svg class="plot" width="80" height="20"><path d="M0,0h9"/><text x="60" y="9">too long</text></svg>
 </body></html>"""
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium or Chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_browser() is None, reason="needs Chromium or Chrome"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -137,12 +137,14 @@ def test_scoring_is_not_training():
     assert second["seconds"]["total"] < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [40, 120])
 def test_memory_is_that_of_training(megabytes):
     (found,) = measured("allocating", megabytes=megabytes)
     np.testing.assert_allclose(found["memory"], megabytes * MEGABYTE, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_memory_of_scoring_is_left_out():
     peak = PeakMemory()
     with peak.ignoring():
@@ -154,6 +156,7 @@ def test_memory_of_scoring_is_left_out():
     np.testing.assert_allclose(peak.bytes(), 30 * MEGABYTE, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_memory_without_the_kernel_s_peak(monkeypatch):
     def refuse():
         raise PermissionError
@@ -189,6 +192,7 @@ def test_worker_process(monkeypatch):
     assert found["versions"]["numpy"] == np.__version__
 
 
+@pytest.mark.slow
 def test_too_long_a_run_keeps_its_snapshots(worker):
     worker("""print('{"snapshot": 0, "status": "done"}', flush=True)\ntime.sleep(60)""")
     started = time.perf_counter()
@@ -248,6 +252,7 @@ def test_worker_process_that_sleeps_too_long(monkeypatch):
     assert len(found) > 3
 
 
+@pytest.mark.slow
 def test_no_process_outlives_its_job(worker, tmp_path):
     told = tmp_path / "pid"
     worker(f"open({str(told)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")
