@@ -145,12 +145,17 @@ def test_memory_is_that_of_training(megabytes):
 
 
 @pytest.mark.slow
-def test_memory_of_scoring_is_left_out():
+@pytest.mark.parametrize("megabytes", [25, 100])
+def test_memory_of_scoring_is_left_out(megabytes):
+    # Once a block of 25 MB was freed, the C library keeps the next one in its heap.
+    for _ in range(2):
+        block = np.ones(megabytes * MEGABYTE // 8)
+        del block
     peak = PeakMemory()
     with peak.ignoring():
-        block = np.ones(100 * MEGABYTE // 8)
+        block = np.ones(megabytes * MEGABYTE // 8)
         del block
-    assert peak.bytes() < 20 * MEGABYTE
+    assert peak.bytes() < 5 * MEGABYTE
     block = np.ones(30 * MEGABYTE // 8)
     del block
     np.testing.assert_allclose(peak.bytes(), 30 * MEGABYTE, rtol=0.2)

@@ -6,14 +6,12 @@ import ctypes
 import gc
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
-_SETTLED = 0.02
 _PERIOD = 0.005
 """Seconds between two looks where the system keeps no peak that can be set back."""
 
@@ -53,8 +51,8 @@ class PeakMemory:
         try:
             yield
         finally:
-            # The kernel may count pages that were just freed for a moment longer.
-            time.sleep(_SETTLED)
+            # Memory freed into a hole of the heap stays with the process, and would be counted.
+            give_back()
             self._reset()
 
 
