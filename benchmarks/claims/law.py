@@ -49,14 +49,11 @@ from gramless.losses import Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.diagnostics import law_of_speedup
+from gramless.papers.descent import LONG_RUN, epochs_to_gap
 from gramless.penalties import L1
 from gramless.solvers.objective import Problem
-from gramless.solvers.random_descent import (
-    RandomDescent,
-    SharedSteps,
-    SimultaneousSteps,
-    StoredColumns,
-)
+from gramless.solvers.random_descent import SharedSteps, StoredColumns
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 LOSSES = (Squared(), SquaredHinge())
@@ -64,10 +61,9 @@ ALPHA = 1e-4
 ROWS, GRIDS = 10_000, 64
 FOURIER_ROWS, FOURIER_FEATURES = 2000, 64
 MOST_AT_ONCE = 1024
-GAP, LOOKS_AN_EPOCH, MOST_EPOCHS = 1e-3, 10, 20_000
+GAP = 1e-3
 SEEDS = {"bins": 9, "fourier": 3}
 """With one seed the epochs of L1 problems vary by a fifth."""
-LONG_RUN = RandomDescent(tol=1e-7, max_iter=400)
 TIMED_EPOCHS = 20
 CLAIMED_RATIO, CLAIMED_SPEED_UP = 0.7, 1.7
 
@@ -92,10 +88,14 @@ class Setting:
             "columns": columns,
         }
 
-    def law(self, n_simultaneous: int) -> float:
-        """Return RB16's equation 29."""
-        excess = (self.stored.most_nonzeros - 1) / (self.problem.matrix.shape[1] - 1)
-        return n_simultaneous / (1.0 + excess * (n_simultaneous - 1))
+    def law(self, at_once: int) -> float:
+        """Return what RB16's equation 29 says of so many steps at once."""
+        n_columns = self.problem.matrix.shape[1]
+        return law_of_speedup(at_once, self.stored.most_nonzeros, n_columns)
+
+    def epochs(self, best: float, at_once: int, seed: int) -> float:
+        """Return the epochs to the gap; NaN if they are too many."""
+        return epochs_to_gap(self.problem, self.stored, best, GAP, at_once, seed)[0]
 
 
 def binned(data: Dataset, chosen: argparse.Namespace) -> BinnedMatrix:
@@ -128,34 +128,16 @@ def settings(data: Dataset, chosen: argparse.Namespace) -> Iterator[Setting]:
             yield Setting(data.name, features, problem, StoredColumns.of(problem))
 
 
-def epochs_to(goal: float, best: float, setting: Setting, n_simultaneous: int, seed: int) -> float:
-    """Return the epochs after which the objective is below ``goal``; NaN if it takes too many."""
-    run = SimultaneousSteps(setting.problem, setting.stored, n_simultaneous, seed)
-    n_columns = len(run.weights)
-    n_steps = max(1, n_columns // (LOOKS_AN_EPOCH * n_simultaneous))
-    updates, before = 0, run.value()
-    while updates < MOST_EPOCHS * n_columns:
-        run.step(n_steps)
-        value = run.value()
-        if value <= goal:
-            left, gained = np.log(before - best), np.log(max(value - best, 1e-300))
-            share = (left - np.log(goal - best)) / (left - gained)
-            return float(updates + share * n_steps * n_simultaneous) / n_columns
-        updates, before = updates + n_steps * n_simultaneous, value
-    return float("nan")
-
-
 def speed_ups(setting: Setting, chosen: argparse.Namespace) -> list[Row]:
     """Measure the epochs for 1, 2, 4, ... steps at once, several runs side by side."""
     best = LONG_RUN.solve(setting.problem).history[-1]["objective"]
     most = min(MOST_AT_ONCE, setting.problem.matrix.shape[1])
     at_once = [2**k for k in range(most.bit_length())]
-    goal = best * (1.0 + GAP)
-    reach = partial(epochs_to, goal, best, setting)
     seeds = range(1 if chosen.quick else SEEDS[setting.features])
     # The slowest first: no thread is left alone with it.
     runs = [(tau, seed) for tau in at_once[::-1] for seed in seeds]
-    found = np.reshape(map_blocks(reach, runs, chosen.jobs), (len(at_once), len(seeds)))[::-1]
+    epochs_of = map_blocks(partial(setting.epochs, best), runs, chosen.jobs)
+    found = np.reshape(epochs_of, (len(at_once), len(seeds)))[::-1]
     medians = [None if np.isnan(own).any() else float(np.median(own)) for own in found]
     rows = []
     for tau, epochs in zip(at_once, medians, strict=True):

@@ -22,6 +22,7 @@ from gramless.estimators.persistence import describe
 from gramless.kernels import ExponentialPower, Hat, Laplacian, Mixture
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.preconditioners import Identity, SampledRows
+from gramless.solvers.row_conjugate import RowConjugateGradient
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
@@ -98,6 +99,8 @@ def test_classifier(kind, there):
         {"solver": "root"},
         {"solver": ConjugateGradient(Identity(), tol=1e-2, max_iter=7)},
         {"solver": ConjugateGradient()},
+        {"solver": "rows"},
+        {"solver": RowConjugateGradient(tol=1e-2)},
         {"solver": ConjugateGradient(SampledRows(n_rows=7))},
         {"random_state": np.random.RandomState(1)},
         {"n_jobs": 2, "verbose": 0, "max_iter": 5},

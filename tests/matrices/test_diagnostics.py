@@ -12,7 +12,13 @@ from gramless.base.errors import InputError
 from gramless.kernels import Laplacian
 from gramless.losses import Logistic, Multinomial, SmoothPinball, Squared
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.diagnostics import Diagnostics, diagnose, fullest_shares, summarise
+from gramless.matrices.diagnostics import (
+    Diagnostics,
+    diagnose,
+    fullest_shares,
+    law_of_speedup,
+    summarise,
+)
 
 
 @pytest.fixture
@@ -102,6 +108,10 @@ def test_more_threads_are_never_slower_and_the_limit_is_never_passed(n_grids, n_
         assert values[-1] == pytest.approx(found.speedup_limit, rel=1e-5)
     else:
         assert found.speedup_limit == np.inf
+
+
+def test_the_law_of_diagnostics_is_the_law():
+    assert sized(8, 40).speedup(7.5) == law_of_speedup(7.5, n_nonzeros=8, n_columns=40)
 
 
 def test_dense_features_gain_nothing():

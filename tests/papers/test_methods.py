@@ -12,6 +12,7 @@ from gramless.base.errors import InputError
 from gramless.kernels import Laplacian
 from gramless.papers.clock import StopWatch
 from gramless.papers.coding import Coding
+from gramless.papers.descent import Descent
 from gramless.papers.methods import TRAINERS
 from gramless.papers.settings import Setting, unit_of
 from gramless.papers.study import Snapshot, Training
@@ -185,3 +186,11 @@ def test_descent_needs_one_step_at_a_time_first(classes: Training) -> None:
     options = {"features": "binning", "size": 8, "bandwidth": 1.0, "at_once": "2 4"}
     with pytest.raises(InputError, match="at_once must begin with 1"):
         next(TRAINERS["shared descent"](classes, options, StopWatch()))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"), [({"at_once": "1"}, "bandwidth"), ({"tau": 2}, "tau")]
+)
+def test_descent_names_options_that_are_wrong(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=f"descent's options: missing or not known: .*{named}"):
+        Descent.read({"features": "binning", "size": 8, **options})

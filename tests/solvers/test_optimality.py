@@ -44,7 +44,7 @@ LOSSES: dict[str, Loss] = {
 PENALTIES: dict[str, type[Penalty]] = {"l2": L2, "l1": L1, "net": ElasticNet}
 BINS = ("binned", "unseen", "intercept")
 MATRICES = (*BINS, "dense", "dense and intercept", "computed", "wide")
-SQUARES = ("pcg", "nystrom", "root", "jacobi", "cg", "cholesky", "gmres")
+SQUARES = ("pcg", "nystrom", "root", "jacobi", "cg", "rows", "cholesky", "gmres")
 ALL_SOLVERS: dict[str, Any] = {**SOLVERS, "parallel": ParallelRandomDescent(n_jobs=2)}
 
 

@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError
 from gramless.losses import Logistic
+from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import SideBySide
 from gramless.penalties import L1, L2
 from gramless.solvers.objective import Problem
 from gramless.solvers.row_conjugate import RowConjugateGradient
 
 
-def problem_of(n_outputs: int | None, weighted: bool = False) -> Problem:
+def problem_of(n_outputs: int | None, weighted: bool = False, n_free: int = 0) -> Problem:
+    """Return a problem over bins, with free columns: of ones, of an input, and of their sum."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
-    matrix = RandomBinning(bandwidth=1.0, n_grids=12, random_state=0).fit_matrix(X)
-    targets = rng.normal(size=120 if n_outputs is None else (120, n_outputs))
+    matrix: FeatureMatrix = RandomBinning(bandwidth=1.0, n_grids=12, random_state=0).fit_matrix(X)
+    targets = 3.0 + rng.normal(size=120 if n_outputs is None else (120, n_outputs))
     weights = rng.uniform(0.1, 2.0, 120) if weighted else None
-    return Problem(matrix, targets, L2(0.01), sample_weight=weights)
+    shared = np.column_stack([np.ones(120), X[:, 0], 1.0 + X[:, 0]])[:, :n_free]
+    if n_free:
+        matrix = SideBySide([matrix, DenseMatrix(shared)])
+    return Problem(matrix, targets, L2(0.01, n_free), sample_weight=weights)
 
 
 def by_hand(problem: Problem) -> np.ndarray:
     Z, s = problem.matrix.tocsr().toarray(), problem.row_weights
-    hessian = Z.T @ (s[:, None] * Z) + problem.penalty.l2 * np.eye(Z.shape[1])
-    return np.linalg.solve(hessian, Z.T @ (s * problem.targets.T).T)
+    hessian = Z.T @ (s[:, None] * Z) + np.diag(problem.penalty.diagonal(np.empty(Z.shape[1])))
+    # Of least norm where free columns express each other.
+    return np.linalg.pinv(hessian, hermitian=True) @ (Z.T @ (s * problem.targets.T).T)
 
 
 @pytest.mark.parametrize("n_outputs", [None, 1, 5])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_weights_are_those_of_the_normal_equations(n_outputs: int | None, weighted: bool) -> None:
-    problem = problem_of(n_outputs, weighted)
+@pytest.mark.parametrize("n_free", [0, 1, 2, 3])
+def test_weights_are_those_of_the_normal_equations(
+    n_outputs: int | None, weighted: bool, n_free: int
+) -> None:
+    problem = problem_of(n_outputs, weighted, n_free)
     found = RowConjugateGradient(tol=1e-10).solve(problem)
     assert found.status == "converged"
     assert found.weights.shape == by_hand(problem).shape
     np.testing.assert_allclose(found.weights, by_hand(problem), atol=1e-8)
+
+
+def test_free_weights_fit_what_the_others_leave_whatever_the_iteration() -> None:
+    problem = problem_of(2, weighted=True, n_free=2)
+    seen: list[np.ndarray] = []
+    RowConjugateGradient(tol=0.0, max_iter=3).solve(problem, callback=lambda k, w: seen.append(w))
+    assert len(seen) == 3
+    for weights in seen:
+        np.testing.assert_allclose(problem.gradient(weights)[-2:], 0.0, atol=1e-12)
+
+
+def test_targets_that_free_columns_express_leave_nothing_to_the_others() -> None:
+    problem = replace(problem_of(None, n_free=1), targets=np.full(120, 3.0))
+    found = RowConjugateGradient().solve(problem)
+    assert found.status == "converged"
+    np.testing.assert_allclose(
+        found.weights, np.append(np.zeros(len(found.weights) - 1), 3.0), atol=1e-12
+    )
 
 
 def test_history_holds_the_objective_at_zero_and_at_the_end() -> None:
@@ -48,6 +79,13 @@ def test_history_holds_the_objective_at_zero_and_at_the_end() -> None:
     assert found.history[-1]["residual"] <= 1e-6
 
 
+def test_history_begins_with_the_best_free_weights() -> None:
+    problem = problem_of(None, weighted=True, n_free=1)
+    best = np.append(np.zeros(problem.matrix.shape[1] - 1), problem.row_weights @ problem.targets)
+    found = RowConjugateGradient().solve(problem)
+    assert found.history[0]["objective"] == pytest.approx(problem.value(best), rel=1e-12)
+
+
 def test_iterations_end_where_they_are_told_to() -> None:
     problem = problem_of(None)
     assert RowConjugateGradient(tol=0.0, max_iter=3).solve(problem).status == "max_iter"
@@ -55,8 +93,9 @@ def test_iterations_end_where_they_are_told_to() -> None:
     assert (stopped.status, stopped.n_iter) == ("stopped", 2)
 
 
-def test_results_do_not_depend_on_threads() -> None:
-    problem = problem_of(3)
+@pytest.mark.parametrize("n_free", [0, 2])
+def test_results_do_not_depend_on_threads(n_free: int) -> None:
+    problem = problem_of(3, n_free=n_free)
     one, two = (RowConjugateGradient(n_jobs=n).solve(problem).weights for n in (1, 2))
     np.testing.assert_array_equal(one, two)
 
@@ -64,10 +103,10 @@ def test_results_do_not_depend_on_threads() -> None:
 def test_what_it_cannot_solve_is_refused() -> None:
     Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
     y = np.array([1.0, 2.0, 6.0])
-    for problem in (
-        Problem(Z, np.sign(y), L2(1.0), Logistic()),
-        Problem(Z, y, L1(1.0)),
-        Problem(Z, y, L2(1.0, n_free=1)),
+    for problem, said in (
+        (Problem(Z, np.sign(y), L2(1.0), Logistic()), "squared loss only"),
+        (Problem(Z, y, L1(1.0)), "use GridDescent"),
+        (Problem(Z, y, L2(0.0)), "alpha above 0.*use ConjugateGradient"),
     ):
-        with pytest.raises(InputError, match="RowConjugateGradient"):
+        with pytest.raises(InputError, match=f"RowConjugateGradient.*{said}"):
             RowConjugateGradient().solve(problem)

@@ -62,6 +62,7 @@ from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
+from gramless.solvers.row_conjugate import RowConjugateGradient
 from gramless.solvers.svrg import SVRG
 from gramless.streaming.preparation import Preparation
 from gramless.streaming.schedules import InverseTime
@@ -90,7 +91,7 @@ RECORDS: dict[str, type[Any]] = {
         *(RowInputs, GapFiller, Scaler, Settings, Calibration, Conformal, Posterior),
         HadamardBlocks,
         *(Preparation, Projection, InverseTime, Grow, Uniform, Checking),
-        *(ConjugateGradient, Cholesky, Gmres, NewtonCG, GridDescent),
+        *(ConjugateGradient, RowConjugateGradient, Cholesky, Gmres, NewtonCG, GridDescent),
         *(RandomDescent, ParallelRandomDescent, SVRG),
         *(SampledRows, RandomisedNystrom, RootJacobi, Jacobi, Identity),
         *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball, Hinge),

@@ -51,13 +51,7 @@ class Diagnostics:
         return self.n_columns / self.n_grids
 
     def speedup(self, threads: float) -> float:
-        """Return how much faster parallel coordinate descent is (RB16, equation 29).
-
-        ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads, each of which
-        updates one column at a time, drawn uniformly from all D. It compares
-        guarantees: coordinate steps that the theory asks of one thread, over
-        rounds of steps that it asks of tau. Costs of memory and threads are not
-        in it, and solvers that do not descend by coordinates do not follow it.
+        """Return how much faster parallel coordinate descent is: :func:`law_of_speedup`.
 
         Parameters
         ----------
@@ -80,9 +74,7 @@ class Diagnostics:
         >>> found.speedup(1), round(found.speedup(102), 6), found.speedup_limit
         (1.0, 51.0, 101.0)
         """
-        if not threads >= 1:
-            raise InputError(f"Diagnostics: threads must be at least 1, got {threads!r}.")
-        return threads / (1.0 + (threads - 1.0) / self.speedup_limit)
+        return law_of_speedup(threads, self.n_grids, self.n_columns)
 
     @property
     def speedup_limit(self) -> float:
@@ -146,6 +138,48 @@ class Diagnostics:
                 f"got {len(weights)}."
             )
         return loss.smoothness * float(np.sum(weights**2)) / (self.kappa * self.n_grids)
+
+
+def law_of_speedup(threads: float, n_nonzeros: int, n_columns: int) -> float:
+    """Return how much faster parallel coordinate descent is (RB16, equation 29).
+
+    ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads, each of which
+    updates one column at a time, drawn uniformly from all D. It compares
+    guarantees: coordinate steps that the theory asks of one thread, over
+    rounds of steps that it asks of tau. Costs of memory and threads are not
+    in it, and solvers that do not descend by coordinates do not follow it.
+
+    Parameters
+    ----------
+    threads : float
+        tau, at least 1: threads, or steps at once.
+    n_nonzeros : int
+        R, the most non-zeros of a row: the grids of random bins.
+    n_columns : int
+        D, at least R; features without zeros have as many.
+
+    Returns
+    -------
+    float
+        1 for one thread, and for any number where all columns share all rows.
+
+    Raises
+    ------
+    InputError
+        If ``threads`` is below 1.
+
+    Examples
+    --------
+    >>> round(law_of_speedup(102, n_nonzeros=10, n_columns=910), 6)
+    51.0
+    >>> law_of_speedup(102, n_nonzeros=64, n_columns=64)
+    1.0
+    """
+    if not threads >= 1:
+        raise InputError(f"The law of speed-up: threads must be at least 1, got {threads!r}.")
+    # One column alone is among the features without zeros.
+    shared = 1.0 if n_columns == n_nonzeros else (n_nonzeros - 1) / (n_columns - 1)
+    return threads / (1.0 + shared * (threads - 1.0))
 
 
 def diagnose(matrix: BinnedMatrix) -> Diagnostics:

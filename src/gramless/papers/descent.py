@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -17,8 +18,9 @@ from gramless.base.threads import map_blocks
 from gramless.losses import Loss, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.diagnostics import law_of_speedup
 from gramless.papers.coding import Coding
-from gramless.papers.settings import numbers_in, unit_of
+from gramless.papers.settings import numbers_in, read_options, unit_of
 from gramless.papers.study import Clock, Snapshot, Training
 from gramless.penalties import L1
 from gramless.solvers.objective import Problem
@@ -80,12 +82,9 @@ class Descent:
         Raises
         ------
         InputError
-            If an option is not known, or the first of ``at_once`` is not 1.
+            If an option is missing or not known, or the first of ``at_once`` is not 1.
         """
-        wrong = sorted(set(options) - {field.name for field in fields(cls)})
-        if wrong:
-            raise InputError(f"descent: options not known: {', '.join(wrong)}")
-        read = cls(**options)
+        read = read_options(cls, options, "descent's options")
         if read.counts[0] != 1:
             raise InputError(f"descent: at_once must begin with 1, got {read.at_once!r}")
         return read
@@ -127,9 +126,9 @@ class _Task:
         return cls(problem, StoredColumns.of(problem), feature_map.feature_matrix, coding)
 
     def law(self, n_at_once: int) -> float:
-        """Return RB16's equation 29."""
-        excess = (self.stored.most_nonzeros - 1) / (self.problem.matrix.shape[1] - 1)
-        return n_at_once / (1.0 + excess * (n_at_once - 1))
+        """Return what RB16's equation 29 says of so many steps at once."""
+        n_columns = self.problem.matrix.shape[1]
+        return law_of_speedup(n_at_once, self.stored.most_nonzeros, n_columns)
 
     def snapshot(self, weights: NDArray[np.float64], facts: dict[str, Any]) -> Snapshot:
         weights = weights.copy()
@@ -168,15 +167,12 @@ def simultaneous_descent(
         RB16's equation 29.
     """
     chosen = Descent.read(options)
-    with clock.phase("features"):
-        task = _Task.of(chosen, training)
-    with clock.phase("best"):
-        best = LONG_RUN.solve(task.problem).history[-1]["objective"]
+    task, best = _task_and_best(chosen, training, clock)
     alone: float | None = None
     for at_once in chosen.counts:
         with clock.phase("descent"):
-            runs = [(task, best, chosen.gap, at_once, seed) for seed in range(chosen.repeats)]
-            found = map_blocks(epochs_to_gap, runs, None)
+            reach = partial(epochs_to_gap, task.problem, task.stored, best, chosen.gap, at_once)
+            found = map_blocks(reach, [(seed,) for seed in range(chosen.repeats)], None)
         arrived = all(np.isfinite(epochs) for epochs, _ in found)
         epochs = float(median(epochs for epochs, _ in found)) if arrived else None
         alone = epochs if at_once == 1 else alone
@@ -189,15 +185,38 @@ def simultaneous_descent(
         yield task.snapshot(found[0][1], facts)
 
 
+def _task_and_best(chosen: Descent, training: Training, clock: Clock) -> tuple[_Task, float]:
+    """Return the task and its least objective: phases ``"features"`` and ``"best"``."""
+    with clock.phase("features"):
+        task = _Task.of(chosen, training)
+    with clock.phase("best"):
+        best = LONG_RUN.solve(task.problem).history[-1]["objective"]
+    return task, best
+
+
 def epochs_to_gap(
-    task: _Task, best: float, gap: float, at_once: int, seed: int
+    problem: Problem, stored: StoredColumns, best: float, gap: float, at_once: int, seed: int
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the epochs to a gap, NaN if they are too many, and the weights there.
 
     An epoch is as many updates as there are columns. Between two looks at the objective the
     logarithm of its gap is taken for linear.
+
+    Parameters
+    ----------
+    problem : Problem
+    stored : StoredColumns
+        Those of the problem's matrix.
+    best : float
+        F*, the least objective, above 0.
+    gap : float
+        ``(F - F*) / F*`` that is to be reached from zero weights.
+    at_once : int
+        Steps at once.
+    seed : int
+        Of the columns' order.
     """
-    run = SimultaneousSteps(task.problem, task.stored, at_once, seed)
+    run = SimultaneousSteps(problem, stored, at_once, seed)
     n_columns, goal = len(run.weights), best * (1.0 + gap)
     n_steps = max(1, n_columns // (LOOKS_AN_EPOCH * at_once))
     updates, before = 0, run.value()
@@ -233,10 +252,7 @@ def shared_descent(
         arrive; ``law``.
     """
     chosen = Descent.read(options)
-    with clock.phase("features"):
-        task = _Task.of(chosen, training)
-    with clock.phase("best"):
-        best = LONG_RUN.solve(task.problem).history[-1]["objective"]
+    task, best = _task_and_best(chosen, training, clock)
     goal = best * (1.0 + chosen.gap)
     runs: dict[int, list[_Timed]] = {threads: [] for threads in chosen.counts}
     with clock.phase("descent"):

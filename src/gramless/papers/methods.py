@@ -24,15 +24,11 @@ from gramless.papers.study import Clock, Snapshot, Trainer, Training
 from gramless.penalties import L2
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem
-from gramless.solvers.row_conjugate import RowConjugateGradient
 
 ROWS_AT_ONCE = 8192
 """Rows predicted at once: what predictions need must not hide what training needed."""
 _REHEARSED_GRIDS = 8
 _GRAM_ROWS = 512
-
-OVER_ROWS = "rows"
-"""The solver of this name has an unknown a row; all others are those of ``solvers/choose.py``."""
 
 Outputs = Callable[[Any], NDArray[np.float64]]
 
@@ -137,8 +133,6 @@ def _problem(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Pro
 
 
 def _solver(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Any:
-    if setting.solver == OVER_ROWS:
-        return RowConjugateGradient(setting.tol, setting.max_iter)
     n_outputs = targets.shape[1] if targets.ndim == 2 else 1
     solver, _ = choose_solver(
         setting.solver,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from gramless.base.errors import InputError
 
 Units = Literal["none", "standard", "largest", "range", "half range", "overall"]
 UNITS: tuple[Units, ...] = ("none", "standard", "largest", "range", "half range", "overall")
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,7 @@ class Setting:
     inputs : str, default=""
         Positions of the inputs used; all by default.
     solver : str, default="cg"
-        A name in ``solvers/choose.py``; ``"auto"``, whatever is cheapest there; or ``"rows"``,
-        conjugate gradients over the rows.
+        A name in ``solvers/choose.py``, or ``"auto"``, whatever is cheapest there.
     tol, max_iter : float, int, default=1e-3, 50
         Of iterative solvers.
     centred : bool, default=False
@@ -78,11 +79,7 @@ class Setting:
         InputError
             If an option is missing or not known.
         """
-        known = {field.name for field in fields(cls)}
-        wrong = sorted(set(options) - known) + sorted({"size", "bandwidth"} - set(options))
-        if wrong:
-            raise InputError(f"a machine's options: missing or not known: {', '.join(wrong)}")
-        setting = cls(**options)
+        setting = read_options(cls, options, "a machine's options")
         if setting.units not in UNITS:
             raise InputError(f"units must be one of {', '.join(UNITS)}, got {setting.units!r}")
         return setting
@@ -102,6 +99,35 @@ class Setting:
         if self.bandwidth == "median":
             return self.bandwidth
         return float(self.bandwidth) * unit_of(self.units, X)
+
+
+def read_options(kind: type[Kind], options: Mapping[str, Any], what: str) -> Kind:
+    """Return the dataclass of a kind that options fill.
+
+    Parameters
+    ----------
+    kind : type
+    options : mapping
+        Fields by their names.
+    what : str
+        What the options are called in errors.
+
+    Raises
+    ------
+    InputError
+        If an option is missing or not known.
+
+    Examples
+    --------
+    >>> read_options(Setting, {"size": 8, "bandwidth": 0.5}, "a machine's options").solver
+    'cg'
+    """
+    known = fields(kind)  # type: ignore[arg-type]  # any dataclass will do
+    asked = {field.name for field in known if field.default is MISSING}
+    wrong = sorted(set(options) - {field.name for field in known}) + sorted(asked - set(options))
+    if wrong:
+        raise InputError(f"{what}: missing or not known: {', '.join(wrong)}")
+    return kind(**options)
 
 
 def numbers_in(value: Any) -> list[Any]:

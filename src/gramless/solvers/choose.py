@@ -22,10 +22,19 @@ from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Solver
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import RandomDescent
+from gramless.solvers.row_conjugate import RowConjugateGradient
 from gramless.solvers.svrg import SVRG
 
 SOLVERS: dict[
-    str, Cholesky | ConjugateGradient | Gmres | NewtonCG | GridDescent | RandomDescent | SVRG
+    str,
+    Cholesky
+    | ConjugateGradient
+    | Gmres
+    | GridDescent
+    | NewtonCG
+    | RandomDescent
+    | RowConjugateGradient
+    | SVRG,
 ] = {
     "pcg": ConjugateGradient(SampledRows()),
     "root": ConjugateGradient(RootJacobi()),
@@ -34,6 +43,7 @@ SOLVERS: dict[
     "nystrom": ConjugateGradient(RandomisedNystrom()),
     "cholesky": Cholesky(),
     "gmres": Gmres(),
+    "rows": RowConjugateGradient(),
     "newton": NewtonCG(),
     "grid": GridDescent(),
     "random": RandomDescent(),

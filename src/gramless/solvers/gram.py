@@ -155,7 +155,7 @@ class RowGram:
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
         """Return ``S^1/2 Z Z' S^1/2 + alpha`` of the penalised columns, bordered by the free."""
         n, n_free = len(self.roots), _n_free(penalty)
-        free = self.roots[:, None] * _last_columns(self.matrix, n_free)
+        free = self.roots[:, None] * last_columns(self.matrix, n_free)
         with one_blas_thread():
             penalised = self.gram - free @ free.T if n_free else self.gram
         ridge, corner = np.full(n, penalty.l2), np.zeros((n_free, n_free))
@@ -219,7 +219,7 @@ class BlockGrams(_Primal):
             with one_blas_thread():
                 grams.extend(map_blocks(square, some, n_jobs))
         n = matrix.shape[1] - n_shared
-        shared = row_weights[:, None] * _last_columns(matrix, n_shared)
+        shared = row_weights[:, None] * last_columns(matrix, n_shared)
         products = rmatvec(matrix, shared) if n_shared else np.empty((n, 0))
         return cls(grams, products[:n], products[n:])
 
@@ -281,7 +281,7 @@ def _n_free(penalty: Penalty) -> int:
     return penalty.n_free if penalty.l2 > 0.0 else 0
 
 
-def _last_columns(matrix: FeatureMatrix, n: int) -> NDArray[np.float64]:
+def last_columns(matrix: FeatureMatrix, n: int) -> NDArray[np.float64]:
     """Return the last columns of a matrix, (n_rows, n)."""
     n_rows, n_columns = matrix.shape
     if n == 0:

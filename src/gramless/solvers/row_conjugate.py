@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.sums import inner
-from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.base.threads import one_blas_thread
+from gramless.matrices.base import Vector
 from gramless.solvers.conjugate import ConjugateRuns, System, matvec, rmatvec
+from gramless.solvers.gram import last_columns
 from gramless.solvers.objective import (
     Callback,
     Problem,
@@ -25,25 +27,29 @@ from gramless.solvers.preconditioners import DiagonalInverse
 
 @dataclass(frozen=True)
 class RowConjugateGradient:
-    """Ridge regression, ``(S^1/2 Z Z' S^1/2 + alpha I) a = S^1/2 y``, ``w = Z' S^1/2 a``.
+    """Ridge regression, ``(P S^1/2 Z Z' S^1/2 P + alpha I) a = P S^1/2 y``, ``w = Z' S^1/2 a``.
 
     The same minimum as that of :class:`ConjugateGradient`: there the unknowns are the weights,
     here there is one a row. Random bins of small cells have many times more columns than rows, and
     most of the time of an iteration goes into vectors as long as the unknowns.
 
+    Columns that are not penalised, F, such as the intercept, are eliminated: ``P`` takes out of
+    a vector what ``S^1/2 F`` can express (Frisch and Waugh 1933), and their weights fit what the
+    others leave. Without such columns ``P`` is the identity.
+
     Parameters
     ----------
     tol : float, default=1e-3
         An output has converged when the residual of these equations is at most ``tol`` times
-        that at zero.
+        that at zero penalised weights.
     max_iter : int, default=200
     n_jobs : int or None, default=None
         Threads for the vector work. Results do not depend on it.
 
     Notes
     -----
-    One rmatvec and one matvec an iteration; memory for four vectors of ``n_rows`` and one of
-    ``n_columns`` an output.
+    One rmatvec and one matvec an iteration, and 4 multiplications a row, output and free column;
+    memory for four vectors of ``n_rows`` and one of ``n_columns`` an output.
 
     Examples
     --------
@@ -67,7 +73,7 @@ class RowConjugateGradient:
         Parameters
         ----------
         problem : Problem
-            With the squared loss and a smooth penalty on every weight.
+            With the squared loss and a smooth penalty, alpha above 0.
         start : ignored
         callback : callable, optional
             ``callback(iteration, weights)`` after each iteration; True stops. Weights cost
@@ -76,21 +82,27 @@ class RowConjugateGradient:
         Returns
         -------
         Solution
-            Its history holds the state at zero weights and at the end.
+            Its history holds the state at zero penalised weights and at the end.
 
         Raises
         ------
         InputError
-            For another loss or penalty.
+            For another loss or penalty, or alpha 0.
         """
         require_squared(problem, "RowConjugateGradient")
         require_smooth(problem, "RowConjugateGradient")
-        if problem.penalty.n_free:
+        if problem.penalty.l2 <= 0.0:
             raise InputError(
-                "RowConjugateGradient needs a penalty on every weight, and "
-                f"{problem.penalty.n_free} are free; use ConjugateGradient."
+                "RowConjugateGradient needs alpha above 0: without a penalty its equations may "
+                "have no solution; use ConjugateGradient, solver='cg'."
             )
-        runs, roots = self._begin(problem)
+        equations = _RowEquations.of(problem)
+        runs = ConjugateRuns(
+            equations.system(),
+            DiagonalInverse(np.ones(len(equations.roots))),
+            self.tol,
+            self.n_jobs,
+        )
         at_zero = 0.5 * inner(runs.system.right, runs.system.right)
         history = [_record(at_zero, runs)]
         iteration, stopped = 0, False
@@ -98,35 +110,12 @@ class RowConjugateGradient:
             runs.step()
             iteration += 1
             stopped = callback is not None and bool(
-                callback(iteration, _weights(problem, roots, runs))
+                callback(iteration, equations.weights(runs.result()))
             )
         status = "converged" if runs.drop_converged() else "stopped" if stopped else "max_iter"
-        weights = _weights(problem, roots, runs)
+        weights = equations.weights(runs.result())
         history.append(_record(problem.value(weights), runs))
         return Solution(weights, status, iteration, history)
-
-    def _begin(self, problem: Problem) -> tuple[ConjugateRuns, NDArray[np.float64]]:
-        """Return the runs at zero, and the roots of the rows' weights."""
-        roots = np.sqrt(problem.row_weights)[:, None]
-        right = roots * columns(problem.targets)
-        n_rows = len(roots)
-        system = System(
-            _Transposed(problem.matrix, roots),  # type: ignore[arg-type]  # products will do
-            _Ones(),
-            np.full(n_rows, problem.penalty.l2),
-            np.ascontiguousarray(right),
-        )
-        inverse = DiagonalInverse(np.ones(n_rows))
-        return ConjugateRuns(system, inverse, self.tol, self.n_jobs), roots
-
-
-def _weights(problem: Problem, roots: NDArray[np.float64], runs: ConjugateRuns) -> Vector:
-    found = rmatvec(problem.matrix, roots * runs.result())
-    return found.reshape(_shape(problem))
-
-
-def _shape(problem: Problem) -> tuple[int, ...]:
-    return (problem.matrix.shape[1], *problem.targets.shape[1:])
 
 
 def _record(objective: float, runs: ConjugateRuns) -> dict[str, float]:
@@ -144,27 +133,82 @@ class _Ones:
 
 
 @dataclass(frozen=True, eq=False)
-class _Transposed:
-    """``Z' S^1/2`` as a matrix of its products alone."""
+class _RowEquations:
+    """A problem's equations over the rows, with ``Z' S^1/2 P`` as a matrix of its products alone.
 
-    matrix: FeatureMatrix
+    Parameters
+    ----------
+    problem : Problem
+    roots : array (n_rows, 1)
+        Of the rows' weights.
+    basis : array (n_rows, m)
+        Orthonormal, of the free columns times the roots.
+    back : array (n_free, m)
+        From coefficients of the basis to free weights.
+    """
+
+    problem: Problem
     roots: NDArray[np.float64]
+    basis: NDArray[np.float64]
+    back: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, problem: Problem) -> _RowEquations:
+        """Find the basis: free columns that others express need no more of their own."""
+        roots = np.sqrt(problem.row_weights)[:, None]
+        free = roots * last_columns(problem.matrix, problem.penalty.n_free)
+        with one_blas_thread():
+            left, sizes, right = np.linalg.svd(free, full_matrices=False)
+        least = sizes.max(initial=0.0) * max(free.shape) * np.finfo(float).eps
+        kept = sizes > least
+        return cls(problem, roots, left[:, kept], right[kept].T / sizes[kept])
+
+    def system(self) -> System:
+        """Return what conjugate gradients solve."""
+        right = self._without_free(self.roots * columns(self.problem.targets))
+        # Where little is left of the targets, rounding has left a part of the free columns in it.
+        right = self._without_free(right)
+        ridge = np.full(len(right), self.problem.penalty.l2)
+        # Of a matrix, products will do.
+        return System(self, _Ones(), ridge, np.ascontiguousarray(right))  # type: ignore[arg-type]
+
+    def weights(self, unknowns: Vector) -> Vector:
+        """Return the weights of all columns, shaped as the targets ask."""
+        problem, n_free = self.problem, self.problem.penalty.n_free
+        found = rmatvec(problem.matrix, self.roots * unknowns)
+        if n_free:
+            found[-n_free:] = 0.0
+            left = columns(problem.targets) - matvec(problem.matrix, found)
+            coefficients = self._coefficients(self.roots * left)
+            found[-n_free:] = np.einsum("pm,mk->pk", self.back, coefficients)
+        return found.reshape(problem.matrix.shape[1], *problem.targets.shape[1:])
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n_columns, n_rows)."""
-        return self.matrix.shape[1], self.matrix.shape[0]
+        return self.problem.matrix.shape[1], self.problem.matrix.shape[0]
 
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z' S^1/2 w``."""
+        """Return ``Z' S^1/2 w`` of vectors that have no part in the free columns."""
         wide = w if w.ndim == 2 else w[:, None]
-        return rmatvec(self.matrix, self.roots * wide).reshape(-1, *w.shape[1:])
+        return rmatvec(self.problem.matrix, self.roots * wide).reshape(-1, *w.shape[1:])
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``S^1/2 Z v``."""
+        """Return ``P S^1/2 Z v``."""
         wide = v if v.ndim == 2 else v[:, None]
-        product = (self.roots * matvec(self.matrix, wide)).reshape(-1, *v.shape[1:])
+        product = self._without_free(self.roots * matvec(self.problem.matrix, wide))
+        product = product.reshape(-1, *v.shape[1:])
         if out is None:
             return product
         out[...] = product
         return out
+
+    def _without_free(self, rows: Vector) -> Vector:
+        """Return ``P rows``; the same array where no column is free."""
+        if not self.basis.size:
+            return rows
+        return rows - np.einsum("nm,mk->nk", self.basis, self._coefficients(rows))
+
+    def _coefficients(self, rows: Vector) -> NDArray[np.float64]:
+        coefficients: NDArray[np.float64] = np.einsum("nm,nk->mk", self.basis, rows)
+        return coefficients

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from gramless.papers.picking import fit_seconds
 from gramless.papers.rb16.curves import NUMBERS, Point
 from gramless.papers.rb16.sets import SETS, PaperSet
-from gramless.papers.study import Job, Line, Record
+from gramless.papers.study import Comparison, Job, Line, Record
 
 METHODS = {
     "binning": "random bins",
@@ -28,6 +29,8 @@ _START = 2.5
 """Seconds of a job besides its training: the process, the rows, the scores."""
 _EXACT_SECONDS = 2.0
 """Of the exact kernel on 5,000 rows, with its answers."""
+_TOLERANCE, _LEAST_TOLERANCE = 0.1, 0.3
+"""What another draw of features and rows changes: a share of an error or a time, and per cent."""
 
 
 def n_train_of(own: PaperSet, scale: float) -> int:
@@ -118,6 +121,70 @@ def error_label(data: str) -> str:
     """Return the axis of a data set's errors."""
     paper_name = SETS[data].paper_name
     return "relative error, %" if paper_name in NUMBERS else "wrong, %"
+
+
+def compared_errors(
+    head: str, data: str, point: Point, ours: Record, parts: tuple[str, ...] = ("test", "train")
+) -> list[Comparison]:
+    """Return the errors of one of the authors' runs beside ours, those that they have.
+
+    Parameters
+    ----------
+    head : str
+        What was run, for people.
+    data : str
+        Name of the data set.
+    point : Point
+    ours : dict
+        The record of the same run here.
+    parts : tuple of {"test", "train"}
+    """
+    percents = {
+        part: 100.0 * getattr(point, part) for part in parts if getattr(point, part) is not None
+    }
+    return [
+        Comparison(
+            f"{head}: {part} error",
+            theirs,
+            error_of(ours, part),
+            "%",
+            max(_LEAST_TOLERANCE, _TOLERANCE * theirs),
+            note=_note(data, ours),
+            stand_in=SETS[data].other_rows,
+        )
+        for part, theirs in percents.items()
+    ]
+
+
+def compared_time(
+    head: str, data: str, point: Point, ours: Record, theirs: str
+) -> list[Comparison]:
+    """Return the seconds of one of the authors' trainings beside ours, if they have them.
+
+    Parameters
+    ----------
+    head, data, point, ours
+        As in :func:`compared_errors`.
+    theirs : str
+        What was different there.
+    """
+    if point.seconds is None:
+        return []
+    return [
+        Comparison(
+            f"{head}: training",
+            point.seconds,
+            fit_seconds(ours),
+            "s",
+            _TOLERANCE * point.seconds,
+            note=f"{_note(data, ours)}. {theirs}",
+        )
+    ]
+
+
+def _note(data: str, ours: Record) -> str:
+    rows = f"{ours['rows'][0]:,} training rows"
+    return ". ".join(filter(None, (SETS[data].note, rows)))
 
 
 def published_line(label: str, points: list[Point], x: str, y: str) -> Line:

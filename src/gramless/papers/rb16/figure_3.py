@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gramless.papers.picking import done, fit_seconds, last
 from gramless.papers.rb16.common import (
+    compared_errors,
+    compared_time,
     error_label,
     error_of,
     exact_job,
@@ -30,8 +32,6 @@ _SECONDS = {
     "house_16H": 0.3,
 }
 """Of one bandwidth on all rows, about."""
-_TOLERANCE = 0.1
-"""Of an error, as a share of it: what another draw of grids and rows changes."""
 
 
 def gammas_at(scale: float, best: float) -> list[float]:
@@ -111,33 +111,12 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 
 
 def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
-    own = SETS[data]
-    head = f"{own.paper_name}, R = {GRIDS}, σ = {point.sigma:g}"
-    rows = f"{ours['rows'][0]:,} training rows"
-    note = ". ".join(filter(None, (own.note, rows)))
-    found = []
-    for part, theirs in (("test", point.test), ("train", point.train)):
-        if theirs is not None:
-            percent = 100.0 * theirs
-            what = f"{head}: {part} error"
-            tolerance = max(0.3, _TOLERANCE * percent)
-            error = error_of(ours, part)
-            found.append(
-                Comparison(what, percent, error, "%", tolerance, note=note, stand_in=own.other_rows)
-            )
-    if point.seconds is not None:
-        other = "theirs: 16 cores, rows of the test binned as well"
-        found.append(
-            Comparison(
-                f"{head}: training",
-                point.seconds,
-                fit_seconds(ours),
-                "s",
-                _TOLERANCE * point.seconds,
-                note=f"{note}. {other}",
-            )
-        )
-    return found
+    head = f"{SETS[data].paper_name}, R = {GRIDS}, σ = {point.sigma:g}"
+    times = "theirs: 16 cores, rows of the test binned as well"
+    return [
+        *compared_errors(head, data, point, ours),
+        *compared_time(head, data, point, ours, times),
+    ]
 
 
 def _bins(data: str, records: list[Record]) -> list[Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gramless.papers.picking import done
 from gramless.papers.rb16.common import (
+    compared_errors,
     error_label,
     error_of,
     machine_job,
@@ -28,7 +29,6 @@ _SECONDS = {
     "house_16H": 0.0025,
 }
 """Of one grid on all rows, about."""
-_TOLERANCE = 0.1
 
 
 def sizes_at(scale: float) -> list[int]:
@@ -91,22 +91,8 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 
 
 def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
-    own = SETS[data]
-    note = ". ".join(filter(None, (own.note, f"{ours['rows'][0]:,} training rows")))
-    head = f"{own.paper_name}, σ = {point.sigma:g}, R = {point.size}"
-    return [
-        Comparison(
-            f"{head}: {part} error",
-            100.0 * theirs,
-            error_of(ours, part),
-            "%",
-            max(0.3, _TOLERANCE * 100.0 * theirs),
-            note=note,
-            stand_in=own.other_rows,
-        )
-        for part, theirs in (("test", point.test), ("train", point.train))
-        if theirs is not None
-    ]
+    head = f"{SETS[data].paper_name}, σ = {point.sigma:g}, R = {point.size}"
+    return compared_errors(head, data, point, ours)
 
 
 def _found(data: str, records: list[Record]) -> list[Record]:

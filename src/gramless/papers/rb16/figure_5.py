@@ -6,6 +6,8 @@ from gramless.papers.picking import done, fit_seconds
 from gramless.papers.rb16.claim import claims, factor_table
 from gramless.papers.rb16.common import (
     METHODS,
+    compared_errors,
+    compared_time,
     error_label,
     error_of,
     exact_job,
@@ -31,7 +33,6 @@ _SECONDS = {
     "cod-rna": {"binning": 0.006, "fourier": 0.0006, "nystrom": 0.001, "blocks": 0.006},
 }
 """Of one grid, column, landmark or row of a block on all rows, about."""
-_TOLERANCE = 0.1
 
 
 def jobs(scale: float) -> list[Job]:
@@ -108,30 +109,11 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 
 
 def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
-    own = SETS[data]
-    head = f"{own.paper_name}, {METHODS[point.method]}, R = {point.size}"
-    note = ". ".join(filter(None, (own.note, f"{ours['rows'][0]:,} training rows")))
-    found = []
-    if point.test is not None:
-        percent = 100.0 * point.test
-        tolerance = max(0.3, _TOLERANCE * percent)
-        what = f"{head}: test error"
-        error = error_of(ours)
-        found.append(
-            Comparison(what, percent, error, "%", tolerance, note=note, stand_in=own.other_rows)
-        )
-    if point.seconds is not None:
-        found.append(
-            Comparison(
-                f"{head}: training",
-                point.seconds,
-                fit_seconds(ours),
-                "s",
-                _TOLERANCE * point.seconds,
-                note=f"{note}. Theirs: 16 cores",
-            )
-        )
-    return found
+    head = f"{SETS[data].paper_name}, {METHODS[point.method]}, R = {point.size}"
+    return [
+        *compared_errors(head, data, point, ours, parts=("test",)),
+        *compared_time(head, data, point, ours, "Theirs: 16 cores"),
+    ]
 
 
 def _found(data: str, method: str, records: list[Record]) -> list[Record]:
