@@ -42,6 +42,17 @@ def regressor(**options: Any) -> KernelRegressor:
     return KernelRegressor(**{"n_grids": 48, "random_state": 0, "n_jobs": 2, **options})
 
 
+def short(**options: Any) -> KernelRegressor:
+    """Return a machine that is quick to fit, for what accuracy has no part in."""
+    return regressor(**{"n_grids": 8, **options})
+
+
+def narrow(n_rows: int = LEAST_ROWS) -> tuple[Array, Array]:
+    """Return the inputs that matter, for what the others have no part in."""
+    X, y = friedman(n_rows)
+    return X[:, :5], y
+
+
 def data_of(X: Any) -> Data:
     return Data(X, np.zeros(X.shape[0]), None, lambda z, y, weight: 0.0, True)
 
@@ -74,8 +85,8 @@ def test_random_grids_help_where_all_inputs_matter_together() -> None:
     X, y = radial(3000)
     model = regressor().fit(X[:1500], y[:1500])
     grown = regressor(grids="grown").fit(X[:1500], y[:1500])
-    assert model.settings_.grids in ("random", "both")
-    assert kinds(model) == {"grown", "random", "both"}
+    assert model.settings_.grids == "random"
+    assert kinds(model) == {"grown", "random"}
     assert model.score(X[1500:], y[1500:]) > grown.score(X[1500:], y[1500:]) + 0.02
     assert len(model.growth_) > 0
 
@@ -87,12 +98,13 @@ def test_noise_is_predicted_as_hardly_more_than_its_mean() -> None:
     assert np.mean((model.predict(X[1000:]) - 5.0) ** 2) < 0.05
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_winner_has_the_best_score_or_nearly(seed: int) -> None:
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_of_a_given_number_the_better_kind_is_taken(seed: int) -> None:
     model = regressor(random_state=seed).fit(*radial(1500, seed))
     finals = {t["grids"]: t["score"] for t in model.search_ if t["n_rows"] == 1200}
-    assert set(finals) == {"grown", "random", "both"}
-    assert finals[model.settings_.grids] <= 1.006 * min(finals.values())
+    assert set(finals) == {"grown", "random"}
+    assert finals[model.settings_.grids] == min(finals.values())
+    assert len(model.features_.n_bins_) == 48
 
 
 # When grids are grown at all.
@@ -118,14 +130,14 @@ def test_rows_and_inputs_that_may_pay(shape: tuple[int, int], grown: bool) -> No
         {"bandwidth": 2.0},
         {"alpha": 1e-3},
         {"scaling": "standard"},
-        {"features": RandomBinning(n_grids=24)},
+        {"features": RandomBinning(n_grids=8)},
         {"l1_ratio": 0.5},
         {"grids": "random"},
     ],
     ids=str,
 )
 def test_what_is_decided_leaves_random_grids(options: dict[str, Any]) -> None:
-    model = regressor(n_grids=24).set_params(**options).fit(*friedman(1000))
+    model = short().set_params(**options).fit(*narrow())
     assert isinstance(model.features_, RandomFeatures)
     assert model.settings_.grids == "random"
     assert model.growth_ == []
@@ -133,15 +145,15 @@ def test_what_is_decided_leaves_random_grids(options: dict[str, Any]) -> None:
 
 
 def test_few_rows_take_random_grids() -> None:
-    model = regressor().fit(*friedman(LEAST_ROWS - 1))
+    model = short().fit(*narrow(LEAST_ROWS - 1))
     assert isinstance(model.features_, RandomFeatures)
 
 
 def test_grown_grids_want_dense_rows() -> None:
-    X, y = friedman(1000)
+    X, y = narrow()
     with pytest.raises(InputError, match="grids='grown' needs dense rows"):
-        regressor(grids="grown").fit(sp.csr_array(X), y)
-    regressor().fit(sp.csr_array(X), y)
+        short(grids="grown").fit(sp.csr_array(X), y)
+    short().fit(sp.csr_array(X), y)
 
 
 def test_grown_grids_want_a_few_rows() -> None:
@@ -170,14 +182,14 @@ def test_a_given_alpha_is_used() -> None:
 
 @pytest.mark.parametrize("grids", ["grown", "auto"])
 def test_a_given_number_of_grids_is_the_most(grids: str) -> None:
-    model = regressor(grids=grids, n_grids=19).fit(*friedman(1000))
+    model = regressor(grids=grids, n_grids=19).fit(*narrow())
     assert len(model.features_.n_bins_) == 19
 
 
 @pytest.mark.parametrize(("ratio", "kind"), [(1.0, "grown"), (0.5, "grown"), (1.0, "random")])
 def test_an_l1_penalty_forgets_bins(ratio: float, kind: str) -> None:
-    X, y = friedman(1000)
-    model = regressor(grids=kind, l1_ratio=ratio).fit(X, y)
+    X, y = narrow()
+    model = regressor(grids=kind, l1_ratio=ratio, n_grids=24).fit(X, y)
     assert 0 < model.sparsity_ < 1
     assert len(model.coef_) == model.features_.offsets_[-1]
     assert model.score(X, y) > 0.5
@@ -205,7 +217,7 @@ def test_affordable_bin_numbers_fit(n_rows: int) -> None:
 
 
 def test_memory_cuts_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = friedman(1000)
+    X, y = narrow()
     monkeypatch.setattr(planning, "memory_budget", lambda: 4 * 1000 * 12 + 5)
     for grids in ("grown", "random", "auto"):
         model = regressor(grids=grids).fit(X, y)
@@ -228,18 +240,17 @@ def test_a_tiny_time_budget_still_predicts(grids: str) -> None:
 
 
 def test_a_budget_of_days_changes_nothing() -> None:
-    X, y = friedman(1000)
-    X = X[:, :5]
-    found, expected = regressor(time_budget=1e6).fit(X, y), regressor().fit(X, y)
+    X, y = narrow()
+    found, expected = short(time_budget=1e6).fit(X, y), short().fit(X, y)
     assert found.limits_ == expected.limits_ == []
     np.testing.assert_array_equal(found.predict(X), expected.predict(X))
 
 
 def test_a_search_that_is_cut_short_says_so() -> None:
     """The walk over bandwidths never happens."""
-    X, y = friedman(1500)
-    whole = regressor(grids="random").fit(X, y)
-    cut = regressor(grids="random", time_budget=1e-3, tol=0.9).fit(X, y)
+    X, y = narrow(1500)
+    whole = short(grids="random").fit(X, y)
+    cut = short(grids="random", time_budget=1e-3, tol=0.9).fit(X, y)
     assert len(cut.search_) < len(whole.search_)
     assert any("search" in limit for limit in cut.limits_)
 
@@ -253,16 +264,19 @@ def test_budgets_that_are_none(budget: Any) -> None:
 # Other losses.
 
 
-@pytest.mark.parametrize("loss", ["huber", "median"])
+@pytest.mark.parametrize("loss", ["huber", pytest.param("median", marks=pytest.mark.slow)])
 def test_scores_of_one_loss_are_compared(loss: str) -> None:
     """Whether random grids are worth a trial is asked in the units of the loss."""
     X, y = radial(1000)
     model = regressor(loss=loss, n_grids=24).fit(X, y)
-    assert kinds(model) == {"grown", "random", "both"}
-    assert model.settings_.grids in ("random", "both")
+    finals = {t["grids"]: t["score"] for t in model.search_ if t["n_rows"] == 800}
+    assert set(finals) == {"grown", "random"}
+    assert finals[model.settings_.grids] == min(finals.values())
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+@pytest.mark.parametrize(
+    "loss", ["squared", "logistic", pytest.param("squared_hinge", marks=pytest.mark.slow)]
+)
 def test_classes_of_few_inputs_are_grown(loss: str) -> None:
     X, y = friedman(2000)
     labels = np.digitize(y, [12.0, 17.0])
@@ -273,7 +287,7 @@ def test_classes_of_few_inputs_are_grown(loss: str) -> None:
 
 
 def test_trials_say_what_they_cost() -> None:
-    model = regressor().fit(*friedman(1000))
+    model = short().fit(*narrow())
     for trial in model.search_:
         assert trial["size"] > 0
         assert trial["n_rows"] > 0

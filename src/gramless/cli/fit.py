@@ -230,6 +230,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "classes": getattr(model, "classes_", None),
         "scaling": model.scaler_.kind,
         "grids_kind": model.settings_.grids,
+        "random_share": model.settings_.random_share,
         "bandwidth": None if model.bandwidth_ is None else np.asarray(model.bandwidth_),
         "relevance": model.relevance_,
         "alpha": model.alpha_,

@@ -43,7 +43,10 @@ def features_of(model: Any) -> str:
     n_columns = features._n_features_out
     if not hasattr(features, "n_bins_"):
         return f"{type(features).__name__}, {n_columns:,} columns"
-    return f"{len(features.n_bins_):,} {_KINDS[model.settings_.grids]}, {n_columns:,} bins"
+    share = model.settings_.random_share
+    averaged = "" if share is None else f" ({share:.0%} of the prediction by random ones)"
+    kind = f"{_KINDS[model.settings_.grids]}{averaged}"
+    return f"{len(features.n_bins_):,} {kind}, {n_columns:,} bins"
 
 
 def run_of(model: Any) -> dict[str, Any]:

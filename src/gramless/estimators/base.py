@@ -30,7 +30,7 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.choose import choose_solver
-from gramless.solvers.objective import Solver
+from gramless.solvers.objective import Problem, Solution, Solver
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.data import Data, Score
@@ -220,9 +220,12 @@ class KernelMachine(BaseEstimator, ABC):
     def _plan(self, search: Search) -> Plan:
         """Return what to fit: as given, searched, grown, or by rule when rows are few."""
         planner = Planner(search, self._goal())
-        plan = {"random": planner.random, "grown": planner.grown, "auto": planner.best}[
-            self._kind_of_grids(search)
-        ]()
+        plan = {
+            "random": planner.random,
+            "grown": planner.grown,
+            "auto": planner.best,
+            "single": planner.single,
+        }[self._kind_of_grids(search)]()
         asked = (
             planner.searches
             if is_auto(self.calibrate)
@@ -236,7 +239,7 @@ class KernelMachine(BaseEstimator, ABC):
         return Goal(self.loss_, float(self.l1_ratio), score)
 
     def _kind_of_grids(self, search: Search) -> str:
-        """Return "random", "grown", or "auto" for the better of both."""
+        """Return "random", "grown", or "auto" for what is best, an average of both included."""
         if self.grids not in ("auto", "random", "grown"):
             raise InputError(
                 f"{type(self).__name__}: grids must be 'auto', 'random' or 'grown', "
@@ -269,8 +272,11 @@ class KernelMachine(BaseEstimator, ABC):
         Z = data.matrix(features)
         penalty = data.penalty(self.alpha_, float(self.l1_ratio))
         problem = replace(data.problem(Z, self.alpha_), loss=self.loss_, penalty=penalty)
-        solver, self.solver_reason_ = self._solver(self.loss_, Z, data.n_outputs)
-        solution = solver.solve(problem, callback=deadline.watch(_SOLVE_SHARE))
+        if plan.blend is None:
+            solution = self._solved(problem, deadline)
+        else:
+            parts = [self._solved(part, deadline) for part in plan.blend.problems(problem)]
+            solution = plan.blend.joined(problem, parts)
         if solution.status == "stopped":
             self.limits_ = [*plan.limits, "time: the final solve was cut short"]
         weights = self._without_zeros(solution.weights, self.features_)
@@ -282,6 +288,11 @@ class KernelMachine(BaseEstimator, ABC):
             f"final fit: {Z.shape[0]} rows, {Z.shape[1]} columns, {self.solver_reason_}; "
             f"{self.status_} after {self.n_iter_} iterations"
         )
+
+    def _solved(self, problem: Problem, deadline: Deadline) -> Solution:
+        n_outputs = 1 if problem.targets.ndim == 1 else problem.targets.shape[1]
+        solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs)
+        return solver.solve(problem, callback=deadline.watch(_SOLVE_SHARE))
 
     def _without_zeros(self, weights: Vector, feature_map: FittedMap) -> Vector:
         """Say how many columns an L1 penalty has left without weight, and forget such bins."""

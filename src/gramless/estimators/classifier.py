@@ -77,13 +77,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     grids : {"auto", "random", "grown"}, default="auto"
         "random" draws grids over all inputs. "grown" chooses grids over a few inputs
         each, by what they add to the prediction of rows that they were not fitted to.
-        "auto" takes what predicts held-back rows better, or both together, where
+        "auto" takes what predicts held-back rows better, or an average of both, where
         bandwidth, alpha and scaling are left open, rows are dense, at least 1,000 and 200 a class,
         and inputs at most 256; else "random".
     n_grids : int or "auto", default="auto"
         "auto" adds grids until they predict held-back rows hardly better: twice as many
         random ones, the best of 1,024 that are drawn, by less than 2 % of the score, 160
         more grown ones by less than 1 %, and never more than half of the free memory holds.
+        Where a number is given, grids are of one kind.
     l1_ratio : float, default=0.0
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are
@@ -99,9 +100,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
         for losses other than the squared one, else "pcg": conjugate gradients,
         preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
-        (bin counts), "cg" (nothing), "gmres", "random" (coordinate descent). Features
-        without zeros are also solved by "cholesky", which "auto" takes where that costs
-        less, and preconditioned by "nystrom".
+        (bin counts), "cg" (nothing), "rows" (nothing, with an unknown a row), "gmres",
+        "random" (coordinate descent). Features without zeros are also solved by "cholesky",
+        which "auto" takes where that costs less, and preconditioned by "nystrom".
     tol : float, default=1e-2
         On the gradient relative to the start, in the preconditioner's norm; the
         objective is then within about 1e-4 of its minimum, relative to the way
@@ -122,6 +123,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         One output for two classes. There is no constant beside the bins: a row
         of no known bin is undecided.
     bandwidth_, alpha_, settings_ : what was chosen
+        In an average, ``alpha_`` is that of the grown grids.
     search_ : list of dict
         Every trial: settings, score on held-back rows, validation curve along
         the iterations, rows, grids, seconds.

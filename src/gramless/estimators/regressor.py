@@ -22,6 +22,7 @@ from gramless.tuning.conformal import Conformal, interval_scores
 from gramless.tuning.data import Data
 from gramless.tuning.judging import Judged
 from gramless.tuning.posterior import Posterior, unseen_squares
+from gramless.tuning.search import Search
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -58,13 +59,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     grids : {"auto", "random", "grown"}, default="auto"
         "random" draws grids over all inputs. "grown" chooses grids over a few inputs
         each, by what they add to the prediction of rows that they were not fitted to.
-        "auto" takes what predicts held-back rows better, or both together, where
+        "auto" takes what predicts held-back rows better, or an average of both, where
         bandwidth, alpha and scaling are left open, rows are dense and at least 1,000,
         and inputs at most 256; else "random".
     n_grids : int or "auto", default="auto"
         "auto" adds grids until they predict held-back rows hardly better: twice as many
         random ones, the best of 1,024 that are drawn, by less than 2 % of the score, 160
         more grown ones by less than 1 %, and never more than half of the free memory holds.
+        Where a number is given, grids are of one kind.
     l1_ratio : float, default=0.0
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are
@@ -76,7 +78,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     n_posterior : int, default=0
         How many draws to keep of what a Gaussian process with these features leaves
         open, for ``predict(return_std=True)``; standard deviations are off by about
-        ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``.
+        ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``,
+        and one kind of grids.
         Each draw costs as much as an output that is solved to ``tol=1e-4``, which
         ``time_budget`` does not count, and 8 bytes a column.
     time_budget : float, optional
@@ -86,9 +89,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
         for losses other than the squared one, else "pcg": conjugate gradients,
         preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
-        (bin counts), "cg" (nothing), "gmres", "random" (coordinate descent). Features
-        without zeros are also solved by "cholesky", which "auto" takes where that costs
-        less, and preconditioned by "nystrom".
+        (bin counts), "cg" (nothing), "rows" (nothing, with an unknown a row), "gmres",
+        "random" (coordinate descent). Features without zeros are also solved by "cholesky",
+        which "auto" takes where that costs less, and preconditioned by "nystrom".
     tol : float, default=1e-2
         On the gradient relative to the start, in the preconditioner's norm; the
         objective is then within about 1e-4 of its minimum, relative to the way
@@ -106,6 +109,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Fitted, over the rows that the scaler returns.
     coef_, intercept_ : arrays (D,) or (D, n_outputs); float or (n_outputs,)
     bandwidth_, alpha_, settings_ : what was chosen
+        In an average, ``alpha_`` is that of the grown grids.
     search_ : list of dict
         Every trial: settings, score on held-back rows, validation curve along
         the iterations, rows, grids, seconds.
@@ -320,6 +324,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 f"are no Gaussian process; got loss={self.loss!r} and l1_ratio={self.l1_ratio!r}."
             )
         return chosen
+
+    def _kind_of_grids(self, search: Search) -> str:
+        kind = super()._kind_of_grids(search)
+        # Draws tell what one Gaussian process leaves open, and an average of two fits is none.
+        return "single" if kind == "auto" and self.n_posterior else kind
 
     def _target_options(self) -> dict[str, Any]:
         return {"multi_output": True, "y_numeric": True}

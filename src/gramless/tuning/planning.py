@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from gramless.base.memory import memory_budget
 from gramless.features.binning import RandomBinning
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.tuning.alpha import Goal, search_alpha
+from gramless.tuning.blending import Blend, best_share
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
 from gramless.tuning.judging import Judged, judge
@@ -38,15 +40,11 @@ _CODE_BYTES = 4
 _GROWTH_SHARE, _COMPARE_SHARE = 0.4, 0.5
 """Of a time budget: growth ends, and other features are not tried any more."""
 _MOST_WORK = 1 << 27
-"""Rows times outputs times grids that are grown, at most."""
-_RANDOM_GRIDS = 256
-"""That are tried beside grown ones."""
+"""Rows times outputs times grids of a kind, at most."""
+_RANDOM_GRIDS = 256, 512
+"""That are tried beside grown ones, at least and at most."""
 _CLEARLY = 0.2
 """Grown grids whose score is below that of a search by this factor are taken as they are."""
-_HOPE = 0.25
-"""By this factor all rows and grids may lower a score of the search."""
-_WORTH = 0.995
-"""Other features must lower the score this much."""
 _STRONG_ALPHAS = (1e-1, 1e-2, 1e-3)
 _ALPHAS = 4.0 ** np.arange(1, -6, -1)
 ENOUGH_TO_SEARCH = 40
@@ -72,6 +70,8 @@ class Plan:
         What a budget of time or memory cut short.
     judged : Judged or None
         A fit of this kind that did not know the rows held back.
+    blend : Blend or None
+        How the model is an average of two; ``alpha`` is then that of grown grids.
     """
 
     recipe: Recipe
@@ -83,6 +83,7 @@ class Plan:
     growth: list[dict[str, float]] = field(default_factory=list, repr=False)
     limits: list[str] = field(default_factory=list)
     judged: Judged | None = field(default=None, repr=False)
+    blend: Blend | None = None
 
 
 def can_grow(data: Data) -> bool:
@@ -145,21 +146,25 @@ class Planner:
 
     def grown(self) -> Plan:
         """Return grown grids."""
-        return self._finished(self._grow())
+        return self._finished(self._grow(self._most_grown()))
 
     def best(self) -> Plan:
-        """Return grown grids, random ones, or both together, whichever predicts best."""
-        best = grown = self._grow()
-        settings = self._random_settings()
-        searched = min(trial.score for trial in self.search.trials[self.last_search :])
-        if _score(best) >= _CLEARLY * searched and self._has_time(_COMPARE_SHARE, "comparison"):
-            random = self._random_plan(settings)
-            best = _better(best, self._together(best, random))
-            if _score(best) > _HOPE * searched:
-                judged = self.judged(random)
-                self._tell(judged)
-                best = _better(best, judged)
-        return replace(self._finished(best), growth=grown.growth)
+        """Return grown grids, random ones, or the average of both models, what predicts best.
+
+        Of a number of grids that is given, all are of one kind: each model of an average
+        would have too few.
+        """
+        if self.search.choices.n_grids is not None:
+            return self.single()
+        n_grown, n_random = self._most_of_each()
+        if n_random == 0:
+            return self.single()
+        return self._chosen(n_grown, n_random, self._averaged)
+
+    def single(self) -> Plan:
+        """Return grown grids or random ones, whichever predict better: one kernel, one solution."""
+        most = self._most_grown()
+        return self._chosen(most, most, lambda grown, random: min(grown, random, key=_score))
 
     def judged(self, plan: Plan) -> Plan:
         """Return the plan with a fit that did not know some rows, unless it has one."""
@@ -167,8 +172,33 @@ class Planner:
             return plan
         if self.n_rows < 2:
             raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
-        alpha = plan.alpha * self.n_rows / len(self._splits()[0][0])
+        alpha = self._fewer_rows(plan.alpha)
         return replace(plan, judged=self._judge(plan.recipe, [alpha], self._splits()))
+
+    def _chosen(self, n_grown: int, n_random: int, choose: Callable[[Plan, Plan], Plan]) -> Plan:
+        """Return what is chosen of grown and random grids; grown ones if they are far better."""
+        chosen = grown = self._grow(n_grown)
+        settings = self._random_settings()
+        searched = min(trial.score for trial in self.search.trials[self.last_search :])
+        near = _score(grown) >= _CLEARLY * searched
+        if near and self._has_time(_COMPARE_SHARE, "comparison"):
+            chosen = choose(grown, self._random_beside(settings, n_random))
+        return replace(self._finished(chosen), growth=grown.growth)
+
+    def _most_grown(self) -> int:
+        wanted = self.search.choices.n_grids
+        n_rows = len(self._splits()[0][0])
+        return self._affordable(wanted or number_of_grids(n_rows, self.data.n_outputs))
+
+    def _most_of_each(self) -> tuple[int, int]:
+        """Return how many grids to grow, and to draw beside them."""
+        n_rows, n_outputs = len(self._splits()[0][0]), self.data.n_outputs
+        n_grown = number_of_grids(n_rows, n_outputs)
+        n_random = int(np.clip(_MOST_WORK // (n_rows * n_outputs), *_RANDOM_GRIDS))
+        most = self._affordable(n_grown + n_random)
+        if most < n_grown + n_random:
+            n_random = min(n_random, most // 3)
+        return most - n_random, n_random
 
     def _random_settings(self) -> Settings:
         search, choices = self.search, self.search.choices
@@ -218,22 +248,14 @@ class Planner:
             search.report(f"{2 * n_rows:>7} rows, {n_grids} random grids -> {score:.5f}")
         return replace(plan, recipe=recipe)
 
-    def _grow(self) -> Plan:
+    def _grow(self, most: int) -> Plan:
         """Grow grids on the training part and choose alpha on the rows held back."""
         data, search = self.data, self.search
         split = self._splits()[0]
         n_rows, n_features = len(split[0]), data.rows.shape[1]
         scaler = self._scaler("both")
-        wanted = search.choices.n_grids or number_of_grids(n_rows, data.n_outputs)
         growth = Growth(
-            data,
-            split,
-            scaler,
-            self.goal,
-            self._affordable(wanted),
-            search.seed,
-            search.n_jobs,
-            self._groups,
+            data, split, scaler, self.goal, most, search.seed, search.n_jobs, self._groups
         )
         grown = growth.run(lambda: not self._has_time(_GROWTH_SHARE, "growth"))
         for stage in grown.history:
@@ -246,19 +268,46 @@ class Planner:
         plan = self._grown_plan(judged, Settings("both", None, 0.0, grids="grown"))
         return replace(plan, relevance=grown.relevance(n_features), growth=grown.history)
 
-    def _together(self, grown: Plan, random: Plan) -> Plan:
-        """Return grown grids with some random ones beside them."""
-        old, recipe, few = grown.judged, grown.recipe, random.recipe
-        assert old is not None
-        assert isinstance(recipe, GridRecipe)
-        assert isinstance(few, RandomRecipe)
-        most = self._affordable(self.search.choices.n_grids or recipe.size + _RANDOM_GRIDS)
-        few = few.sized(max(1, min(_RANDOM_GRIDS, few.size, most // 2)))
-        alphas = self._alphas(old.alpha)[:-2]
-        judged = self._judge(recipe.with_random(most - few.size, few), alphas, self._splits()[:1])
-        settings = replace(grown.settings, bandwidth=random.settings.bandwidth, grids="both")
-        plan = self._grown_plan(judged, settings)
-        return replace(plan, relevance=grown.relevance, bandwidth=random.bandwidth)
+    def _random_beside(self, settings: Settings, n_grids: int) -> Plan:
+        """Return so many random grids, judged by the rows that judge grown ones."""
+        plan = self._random_plan(settings)
+        assert isinstance(plan.recipe, RandomRecipe)
+        recipe, alpha = plan.recipe.sized(n_grids), self._fewer_rows(plan.alpha)
+        judged = self._judge(recipe, [alpha], self._splits()[:1])
+        plan = replace(plan, recipe=recipe, judged=judged)
+        self._tell(plan)
+        return plan
+
+    def _averaged(self, grown: Plan, random: Plan) -> Plan:
+        """Return the average of both that predicts the rows held back well, or one of them."""
+        assert isinstance(grown.recipe, GridRecipe)
+        assert isinstance(random.recipe, RandomRecipe)
+        first, second = grown.judged, random.judged
+        assert first is not None
+        assert second is not None
+        targets, weight = self.data.targets[first.rows], self.data.weights_of(first.rows)
+        share, score = best_share(
+            first.responses, second.responses, targets, weight, self.goal.score
+        )
+        if share in (0.0, 1.0):
+            return random if share else grown
+        responses = (1.0 - share) * first.responses + share * second.responses
+        recipe = grown.recipe.with_random(random.recipe)
+        plan = replace(
+            grown,
+            recipe=recipe,
+            settings=replace(
+                grown.settings,
+                bandwidth=random.settings.bandwidth,
+                grids="both",
+                random_share=share,
+            ),
+            bandwidth=random.bandwidth,
+            judged=replace(first, recipe=recipe, score=score, responses=responses),
+            blend=Blend(grown.recipe.size, share, (grown.alpha, random.alpha)),
+        )
+        self._tell(plan)
+        return plan
 
     def _grown_plan(self, judged: Judged, settings: Settings) -> Plan:
         alpha = judged.alpha * judged.n_rows / self.n_rows
@@ -312,9 +361,13 @@ class Planner:
         """Return alphas from strong to weak; half the rows chose grids, and flatter weak ones."""
         given = self.search.choices.alpha
         if given is not None:
-            return [given * self.n_rows / len(self._splits()[0][0])]
+            return [self._fewer_rows(given)]
         nearby = _ALPHAS * centre
         return [*(alpha for alpha in _STRONG_ALPHAS if alpha > nearby[0]), *nearby.tolist()]
+
+    def _fewer_rows(self, alpha: float) -> float:
+        """Return an alpha of all rows as it is for those that are not held back."""
+        return alpha * self.n_rows / len(self._splits()[0][0])
 
     def _tell(self, plan: Plan) -> None:
         judged = plan.judged
@@ -328,10 +381,6 @@ class Planner:
             f"{judged.n_rows:>7} rows, {settings.grids} {unit}, alpha {judged.alpha:.1e} -> "
             f"{judged.score:.5f}"
         )
-
-
-def _better(plan: Plan, other: Plan) -> Plan:
-    return other if _score(other) < _WORTH * _score(plan) else plan
 
 
 def _score(plan: Plan) -> float:

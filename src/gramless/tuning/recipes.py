@@ -69,12 +69,13 @@ class RandomRecipe:
     def beside(self, scaler: Scaler) -> Grids:
         """Return the grids over the rows of a scaler that has all inputs and all ranks."""
         n_features = len(self.scaler.unit)
-        own = np.asarray(self.template.bandwidth, np.float64)
+        own = np.array(self.template.bandwidth, np.float64)
         wants_rank = ~self.scaler.told_apart & (self.scaler.kind == "quantile")
         ranked = wants_rank & np.isfinite(scaler.unit[n_features:])
         # An input of two values has no rank there; its own values serve, in their unit.
         length = np.ptp(scaler.knots, axis=1)
-        own = np.where(wants_rank & ~ranked & (length > 0), own * length, own)
+        stretched = wants_rank & ~ranked & (length > 0)
+        own[stretched] *= length[stretched]
         bandwidth = np.full(len(scaler.unit), np.inf)
         bandwidth[np.arange(n_features) + n_features * ranked] = own
         return self._drawn(bandwidth, scaler.categorical)
@@ -103,7 +104,6 @@ class GridRecipe:
         feature_map = GivenBinning(n_jobs=n_jobs)
         return feature_map, feature_map.learn_bins(self.scaler.rows(rows, n_jobs), self.grids)
 
-    def with_random(self, n_own: int, random: RandomRecipe) -> GridRecipe:
-        """Return the recipe's first grids and random ones beside them."""
-        first = self.grids.take(np.arange(len(self.grids)) < n_own)
-        return GridRecipe(self.scaler, Grids.joined([first, random.beside(self.scaler)]))
+    def with_random(self, random: RandomRecipe) -> GridRecipe:
+        """Return the recipe's grids and random ones beside them."""
+        return GridRecipe(self.scaler, Grids.joined([self.grids, random.beside(self.scaler)]))

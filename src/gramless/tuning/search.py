@@ -66,6 +66,8 @@ class Settings:
     relevance : array (n_features,), optional
         Learned weights of the inputs; None weighs them alike.
     grids : {"random", "grown", "both"}, default="random"
+    random_share : float, optional
+        Of the predictions of random grids in the average, where there are both.
     """
 
     scaling: ScalingKind
@@ -73,6 +75,7 @@ class Settings:
     alpha: float
     relevance: NDArray[np.float64] | None = None
     grids: str = "random"
+    random_share: float | None = None
 
 
 @dataclass(frozen=True)

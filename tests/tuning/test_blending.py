@@ -1,0 +1,239 @@
+"""Averages of two models: the share, and the weights over the grids of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless import KernelClassifier, KernelRegressor
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L2
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.objective import Problem, Solution
+from gramless.tuning.blending import Blend, best_share
+
+Array = NDArray[np.float64]
+
+
+def squares(z: Array, y: Array, weight: Array | None) -> float:
+    return float(np.average((z - y) ** 2, weights=weight))
+
+
+# The share.
+
+
+def noisy(spread: float, other: float, n_rows: int = 2000) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=n_rows)
+    return y + spread * rng.normal(size=n_rows), y + other * rng.normal(size=n_rows), y
+
+
+@pytest.mark.parametrize(("spread", "other"), [(1.0, 1.0), (1.0, 2.0), (2.0, 1.0), (1.0, 1.5)])
+def test_independent_errors_are_weighed_by_their_variances(spread: float, other: float) -> None:
+    first, second, y = noisy(spread, other)
+    share, score = best_share(first, second, y, None, squares)
+    best = spread**2 / (spread**2 + other**2)
+    assert abs(share - best) <= 0.1
+    # Never beyond the best towards the less even.
+    assert abs(share - 0.5) <= abs(best - 0.5) + 0.05
+    assert score == pytest.approx(squares((1 - share) * first + share * second, y, None))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_model_that_is_far_better_is_taken_alone(at: int) -> None:
+    first, second, y = noisy(0.01, 1.0)
+    pair = (first, second) if at == 0 else (second, first)
+    assert best_share(*pair, y, None, squares)[0] == at
+
+
+def test_models_that_agree_share_evenly() -> None:
+    first, _, y = noisy(1.0, 1.0)
+    assert best_share(first, first, y, None, squares) == (0.5, squares(first, y, None))
+
+
+def test_the_most_even_share_within_a_standard_error() -> None:
+    """The rule, written out."""
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=60)
+    first, second = y + rng.normal(size=60), y + 1.2 * rng.normal(size=60)
+    shares = [k / 10 for k in range(11)]
+    losses = {s: ((1 - s) * first + s * second - y) ** 2 for s in shares}
+    best = min(shares, key=lambda s: losses[s].mean())
+    allowed = []
+    for s in shares:
+        blocks = [(losses[s] - losses[best])[k::20].mean() for k in range(20)]
+        if losses[s].mean() <= losses[best].mean() + np.std(blocks) / np.sqrt(20):
+            allowed.append(s)
+    assert len(allowed) > 1
+    found, _ = best_share(first, second, y, None, squares)
+    assert found == min(allowed, key=lambda s: abs(s - 0.5))
+
+
+def test_rows_count_by_their_weights() -> None:
+    first, second, y = noisy(1.0, 1.0)
+    good = np.arange(2000) % 2 == 0
+    second = np.where(good, y, second + 5.0)
+    share, score = best_share(first, second, y, np.where(good, 1.0, 1e-9), squares)
+    assert share == 1.0
+    assert score < 1e-6
+    assert best_share(first, second, y, None, squares)[0] < 0.5
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 19])
+def test_few_rows(n_rows: int) -> None:
+    first, second, y = noisy(1.0, 0.0, n_rows)
+    share, score = best_share(first, second, y, None, squares)
+    assert 0.5 <= share <= 1.0
+    assert score <= squares(first, y, None)
+
+
+# The weights.
+
+
+def matrix_of(n_rows: int = 40, n_grids: int = 5) -> BinnedMatrix:
+    rng = np.random.default_rng(2)
+    codes = rng.integers(1, 4, (n_grids, n_rows)).astype(np.uint8)
+    codes[:, :3] = np.arange(1, 4)
+    return BinnedMatrix(codes, 3 * np.arange(n_grids + 1))
+
+
+def problem_of(intercept: bool, outputs: int | None) -> Problem:
+    rng = np.random.default_rng(3)
+    Z: Any = WithIntercept(matrix_of()) if intercept else matrix_of()
+    targets = 2.0 + rng.normal(size=40 if outputs is None else (40, outputs))
+    return Problem(Z, targets, L2(0.1, int(intercept)), sample_weight=rng.uniform(1, 2, 40))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("outputs", [None, 1, 3])
+def test_the_average_predicts_the_average(intercept: bool, outputs: int | None) -> None:
+    problem, blend = problem_of(intercept, outputs), Blend(2, 0.3, (0.01, 0.5))
+    parts = blend.problems(problem)
+    solver = ConjugateGradient(tol=1e-10)
+    solutions = [solver.solve(part) for part in parts]
+    assert [part.penalty.l2 for part in parts] == [0.01, 0.5]
+    assert [part.matrix.shape[1] for part in parts] == [6 + intercept, 9 + intercept]
+    first, second = (
+        part.matrix.matvec(found.weights) for part, found in zip(parts, solutions, strict=True)
+    )
+    joined = blend.joined(problem, solutions)
+    np.testing.assert_allclose(
+        problem.matrix.matvec(joined.weights), 0.7 * first + 0.3 * second, rtol=1e-12
+    )
+
+
+def test_each_part_is_the_model_of_its_own_grids() -> None:
+    whole = matrix_of()
+    first, second = Blend(2, 0.5, (1.0, 1.0)).problems(problem_of(False, None))
+    for part, own, n_grids in ((first, slice(0, 6), 2), (second, slice(6, 15), 3)):
+        expected = whole.toarray()[:, own] * np.sqrt(5 / n_grids)
+        np.testing.assert_allclose(part.matrix.toarray(), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        (("converged", "converged"), "converged"),
+        (("converged", "max_iter"), "max_iter"),
+        (("stopped", "max_iter"), "stopped"),
+        (("stalled", "converged"), "stalled"),
+    ],
+)
+def test_the_worse_end_is_told(ends: tuple[str, str], told: str) -> None:
+    problem, blend = problem_of(False, None), Blend(2, 0.3, (0.1, 0.1))
+    sizes = 6, 9
+    solutions = [
+        Solution(np.zeros(size), end, n, [{"objective": float(n)}])
+        for size, end, n in zip(sizes, ends, (3, 4), strict=True)
+    ]
+    joined = blend.joined(problem, solutions)
+    assert (joined.status, joined.n_iter) == (told, 7)
+    assert joined.history == [{"objective": 3.0}, {"objective": 4.0}]
+
+
+# In the estimators.
+
+
+def mixed(n_rows: int) -> tuple[Array, Array]:
+    """Return targets with a part of one input, and a part of all of ten together."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 10)) * rng.gamma(2.0, size=(n_rows, 1))
+    return X, 0.6 * np.sin(2 * X[:, 0]) + np.cos(0.5 * np.linalg.norm(X, axis=1))
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Array, Array]:
+    return mixed(4000)
+
+
+def fitted(rows: tuple[Array, Array], grids: str) -> KernelRegressor:
+    X, y = rows
+    return KernelRegressor(grids=grids, random_state=0, tol=1e-4, n_jobs=2).fit(X[:1200], y[:1200])
+
+
+@pytest.fixture(scope="module")
+def averaged(rows: tuple[Array, Array]) -> KernelRegressor:
+    model = fitted(rows, "auto")
+    assert model.settings_.grids == "both"
+    return model
+
+
+def test_both_parts_are_at_their_minimum(
+    averaged: KernelRegressor, rows: tuple[Array, Array]
+) -> None:
+    X, y = (part[:1200] for part in rows)
+    share, model = averaged.settings_.random_share, averaged
+    codes = model.features_.rows_matrix(model.scaler_.rows(X, 1))
+    assert share is not None
+    n_random = 512
+    n_first = codes.n_grids - n_random
+    starts = codes.offsets[[0, n_first, codes.n_grids]]
+    targets = (y - y.mean()) / y.std()
+    for k, (own, a, b) in enumerate([(1 - share, 0, n_first), (share, n_first, codes.n_grids)]):
+        part = codes.take_grids(a, b)
+        weights = model.coef_[starts[k] : starts[k + 1]] / own / y.std()
+        weights *= np.sqrt((b - a) / codes.n_grids)
+        left = targets - part.matvec(weights)
+        slope = part.rmatvec(left - left.mean()) / len(y)
+        if k == 0:
+            alpha = model.alpha_
+        else:
+            # Of random grids alpha is not kept; at the minimum it is slope over weights.
+            alpha = float(slope @ weights / (weights @ weights))
+        rest = np.linalg.norm(slope - alpha * weights) / np.linalg.norm(
+            part.rmatvec(targets) / len(y)
+        )
+        assert rest < 1e-3
+
+
+@pytest.mark.slow
+def test_an_average_is_better_than_either(
+    averaged: KernelRegressor, rows: tuple[Array, Array]
+) -> None:
+    X, y = (part[1200:] for part in rows)
+    fits = [fitted(rows, grids) for grids in ("random", "grown")]
+    assert averaged.score(X, y) > max(model.score(X, y) for model in fits)
+
+
+def test_draws_come_from_one_process() -> None:
+    X, y = mixed(1000)
+    model = KernelRegressor(n_posterior=4, random_state=0, n_jobs=2).fit(X, y)
+    assert model.settings_.grids in ("random", "grown")
+    assert model.settings_.random_share is None
+
+
+@pytest.mark.slow
+def test_classes_are_averaged_too() -> None:
+    X, y = mixed(3000)
+    labels = np.digitize(y, [-0.7, 0.7])
+    fits = {
+        grids: KernelClassifier(grids=grids, random_state=0, n_jobs=2).fit(X[:1500], labels[:1500])
+        for grids in ("auto", "random", "grown")
+    }
+    assert fits["auto"].settings_.grids == "both"
+    right = {grids: model.score(X[1500:], labels[1500:]) for grids, model in fits.items()}
+    assert right["auto"] > max(right["random"], right["grown"]) - 0.01
