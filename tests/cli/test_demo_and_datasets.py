@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
-from gramless import load
+from gramless import KernelClassifier, load
 from gramless.cli import contest, picture
 
 
@@ -15,6 +16,7 @@ def test_demo(shell, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(contest, "_COMPONENTS", 200)
     monkeypatch.setattr(contest, "_RIDGES", (0.1,))
+    monkeypatch.setattr(contest, "KernelClassifier", partial(KernelClassifier, n_grids=64))
     found = shell.json("demo", "--out", tmp_path / "deep" / "demo")
     names = [method["name"] for method in found["methods"]]
     assert names[0] == "gramless, defaults"
@@ -36,6 +38,7 @@ def few_digits(monkeypatch):
     monkeypatch.setattr(contest, "load_digits", lambda seed: few)
     monkeypatch.setattr(contest, "METHODS", dict(list(contest.METHODS.items())[:2]))
     monkeypatch.setattr(contest, "compile_loops", lambda *_: 1.5)
+    monkeypatch.setattr(contest, "KernelClassifier", partial(KernelClassifier, n_grids=16))
     return few
 
 
@@ -59,7 +62,9 @@ def test_the_picture_shows_mistakes_first(tmp_path, few_digits, monkeypatch):
     assert len(shown) == 15
 
 
-def test_the_warm_up_takes_no_longer_the_second_time():
+def test_the_warm_up_takes_no_longer_the_second_time(monkeypatch):
+    monkeypatch.setattr(contest, "_WARM_UP_ROWS", 100)
+    monkeypatch.setattr(contest, "KernelClassifier", partial(KernelClassifier, n_grids=16))
     assert contest.compile_loops(contest.load_digits(0), 0, None) < 60
 
 

@@ -95,7 +95,9 @@ def test_what_has_no_weights_or_no_units_has_no_estimate(tmp_path, shell, column
 # The picture of inspect.
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.npz", "a.libsvm"])
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.libsvm", pytest.param("a.npz", marks=pytest.mark.slow)]
+)
 def test_inspect_draws_the_bins_of_rows(name, fitted, shell, tmp_path):
     data, model = fitted(name=name)
     out = tmp_path / "bins.svg"

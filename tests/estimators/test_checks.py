@@ -13,6 +13,18 @@ from gramless import KernelClassifier, KernelRegressor, RandomBinning
 Check = Callable[[Any], None]
 
 
+# Searching for everything and calibrating both takes ten times as long: asked the same below.
+@parametrize_with_checks(
+    [
+        KernelRegressor(RandomBinning(n_grids=8), bandwidth=1.0),
+        KernelClassifier(RandomBinning(n_grids=8), bandwidth=1.0, calibrate=False),
+    ]
+)
+def test_with_a_part_given(estimator: Any, check: Check) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         KernelRegressor(RandomBinning(n_grids=8)),

@@ -47,7 +47,8 @@ def test_a_regressor_finds_a_smooth_function(name: str):
 
 
 def test_a_classifier_finds_a_smooth_boundary(name: str):
-    model = KernelClassifier(small(name), grids="random", random_state=0).fit(X, LABELS)
+    given = {"scaling": "standard", "relevance": "equal"}
+    model = KernelClassifier(small(name), grids="random", **given, random_state=0).fit(X, LABELS)
     truth = np.where(TRUTH > 0.4, "high", "low")
     assert np.mean(model.predict(NEW) != truth) < 0.16
     probabilities = model.predict_proba(NEW)
@@ -127,7 +128,8 @@ def test_absolute_values_make_weights_zero(kind: str):
 
 def test_hybrids_are_features_like_any():
     parts = [small("binning"), small("fourier")]
-    model = KernelRegressor(Hybrid(parts), grids="random", random_state=0).fit(X, Y)
+    given = {"scaling": "standard", "relevance": "equal"}
+    model = KernelRegressor(Hybrid(parts), grids="random", **given, random_state=0).fit(X, Y)
     assert np.std(model.predict(NEW) - TRUTH) < 0.4 * np.std(TRUTH)
 
 

@@ -80,15 +80,16 @@ def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> No
 def gap_in_standard_errors(kernel: BinningKernel, drawn: float, claimed: float) -> float:
     """Compare the features at bandwidth ``drawn`` with the exact kernel at ``claimed``.
 
-    The pairs differ in one input each, so that their collisions are independent draws.
+    The pairs differ in one input each, so that those of one distance are independent draws.
     """
     n_grids, n_inputs, worst = 2048, 16, 0.0
     base = np.random.default_rng(1).normal(size=(1, n_inputs))
-    for distance in (0.3, 1.0, 2.0):
-        rows = np.concatenate([base, base + distance * np.eye(n_inputs)])
-        Z = binning(kernel=kernel, n_grids=n_grids, bandwidth=drawn).fit_transform(rows)
-        found = (Z[1:] @ Z[[0]].T).toarray().mean()
-        exact = kernel.gram(rows[:1], rows[1:2], bandwidth=claimed)[0, 0]
+    moved = [base + distance * np.eye(n_inputs) for distance in (0.3, 1.0, 2.0)]
+    rows = np.concatenate([base, *moved])
+    Z = binning(kernel=kernel, n_grids=n_grids, bandwidth=drawn).fit_transform(rows)
+    collisions = (Z[1:] @ Z[[0]].T).toarray().reshape(3, n_inputs)
+    for found, others in zip(collisions.mean(axis=1), moved, strict=True):
+        exact = kernel.gram(base, others[:1], bandwidth=claimed)[0, 0]
         error = np.sqrt(exact * (1 - exact) / (n_grids * n_inputs))
         worst = max(worst, abs(found - exact) / max(error, 1e-12))
     return worst

@@ -38,18 +38,21 @@ def test_shape(matrix, dense):
     assert all(isinstance(n, int) for n in matrix.shape)
 
 
-@pytest.mark.parametrize("tail", TAILS)
-def test_products(matrix, dense, tail):
-    for product, length, twin in products(matrix, dense):
+def tailed(cases):
+    """Return every case with every shape of what follows the rows."""
+    return [(*case, tail) for case in cases for tail in TAILS]
+
+
+def test_products(matrix, dense):
+    for product, length, twin, tail in tailed(products(matrix, dense)):
         operand = draw((length, *tail))
         before = operand.copy()
         close(product(operand), twin @ operand)
         np.testing.assert_array_equal(operand, before)
 
 
-@pytest.mark.parametrize("tail", TAILS)
-def test_out_is_written_over_and_returned(matrix, dense, tail):
-    for product, length, twin in products(matrix, dense):
+def test_out_is_written_over_and_returned(matrix, dense):
+    for product, length, twin, tail in tailed(products(matrix, dense)):
         operand = draw((length, *tail))
         out = np.full((len(twin), *tail), np.nan)
         assert product(operand, out=out) is out
@@ -61,9 +64,8 @@ def with_and_without_intercept(matrix, dense):
     return [(matrix, dense), (WithIntercept(matrix), np.hstack([dense, ones]))]
 
 
-@pytest.mark.parametrize("tail", TAILS)
-def test_add_rmatvec_adds(matrix, dense, tail):
-    for whole, twin in with_and_without_intercept(matrix, dense):
+def test_add_rmatvec_adds(matrix, dense):
+    for whole, twin, tail in tailed(with_and_without_intercept(matrix, dense)):
         v, out = draw((len(twin), *tail)), draw((twin.shape[1], *tail), 1)
         operand, expected = v.copy(), out + twin.T @ v
         whole.add_rmatvec(v, out)

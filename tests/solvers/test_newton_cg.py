@@ -412,7 +412,7 @@ def test_a_start_where_zero_is_the_solution(loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", ["squared hinge", "logistic", "multinomial"])
-@pytest.mark.parametrize("alpha", [0.0, 1e-14, 1e-8])
+@pytest.mark.parametrize("alpha", [0.0, pytest.param(1e-14, marks=pytest.mark.slow), 1e-8])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("preconditioner", ["sampled rows", "plain"])
 def test_separable_classes(loss: str, alpha: float, intercept: bool, preconditioner: str) -> None:
@@ -450,8 +450,15 @@ def test_all_margins_over_one(intercept: bool) -> None:
 
 
 @pytest.mark.parametrize("loss", [Huber(0.7), SmoothPinball(0.3, 0.05)], ids=["huber", "quantile"])
-@pytest.mark.parametrize("n_outputs", [None, 2])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    ("n_outputs", "intercept"),
+    [
+        (None, False),
+        (2, True),
+        pytest.param(None, True, marks=pytest.mark.slow),
+        pytest.param(2, False, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("alpha", [1e-2, 1e-5])
 @every_preconditioner
 def test_far_from_every_target(

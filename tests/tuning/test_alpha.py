@@ -217,7 +217,7 @@ MODELS = [
     (KernelRegressor, "huber", 0.5),
     (KernelClassifier, "squared", 0.5),
     (KernelClassifier, "logistic", 1.0),
-    (KernelClassifier, "squared_hinge", 1.0),
+    pytest.param(KernelClassifier, "squared_hinge", 1.0, marks=pytest.mark.slow),
     (KernelClassifier, "logistic", 0.0),
 ]
 

@@ -96,7 +96,7 @@ def test_categories_move_to_those_of_other_rows(X: NDArray) -> None:
     np.testing.assert_array_equal(again, relevance)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_learned_weights_beat_equal_ones_where_half_the_inputs_are_noise(seed: int) -> None:
     X, y = friedman1(3500, seed=seed)
     models = {
