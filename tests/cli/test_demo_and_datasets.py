@@ -42,6 +42,7 @@ def few_digits(monkeypatch):
     return few
 
 
+@pytest.mark.slow
 def test_demo_without_matplotlib(shell, tmp_path, monkeypatch, few_digits):
     monkeypatch.setitem(sys.modules, "gramless.cli.picture", None)
     result = shell("demo", "--out", tmp_path)

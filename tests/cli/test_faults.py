@@ -241,6 +241,7 @@ def test_a_whole_run(write, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+@pytest.mark.slow
 def test_a_reader_that_leaves_ends_it_quietly(model, write):
     data = write("b.csv", size=np.zeros(N_ROWS))
     script = "import sys; from gramless.cli.main import app; sys.stdin.read(); app(sys.argv[1:])"

@@ -158,6 +158,7 @@ def test_features_are_run_where_the_file_is(brought, tmp_path_factory):
     assert not elsewhere.jobs
 
 
+@pytest.mark.slow
 def test_features_are_learned(brought):
     small = {"seconds": 0.1, "snapshots": 2, "batch_size": 200, "block_size": 32}
     job = job_of(TABLE_6, "features")

@@ -219,6 +219,7 @@ def test_an_average_is_better_than_either(
     assert averaged.score(X, y) > max(model.score(X, y) for model in fits)
 
 
+@pytest.mark.slow
 def test_draws_come_from_one_process() -> None:
     X, y = mixed(1000)
     model = KernelRegressor(n_posterior=4, random_state=0, n_jobs=2).fit(X, y)

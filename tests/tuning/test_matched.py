@@ -186,6 +186,7 @@ def test_shuffled_groups_stay_together_in_any_order() -> None:
 # What that is good for.
 
 
+@pytest.mark.slow
 def test_calibration_promises_what_new_sets_keep() -> None:
     X, y, _ = matched(900, seed=0)
     new, truth, _ = matched(900, seed=1)
