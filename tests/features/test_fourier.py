@@ -543,3 +543,37 @@ def fail_with_one_column(estimator: RandomFourier) -> dict[str, str]:
 )
 def test_what_scikit_learn_asks_for(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
+
+
+# Gradients of predictions.
+
+
+@pytest.mark.parametrize("kind", ["paired", "shifted"])
+@pytest.mark.parametrize("sampling", ["iid", "structured"])
+@pytest.mark.parametrize("outputs", [None, 1, 3])
+def test_gradients_are_those_of_differences(kind, sampling, outputs):
+    rng = np.random.default_rng(5)
+    X = rng.normal(loc=[0.0, 100.0, -3.0], size=(20, 3))
+    waves = RandomFourier(
+        bandwidth=[0.5, 2.0, np.inf], n_components=64, map=kind, sampling=sampling, random_state=0
+    ).fit(X)
+    weights = rng.normal(size=64 if outputs is None else (64, outputs))
+    found = waves.gradients(X, weights)
+    assert found.shape == (20, 3, *weights.shape[1:])
+    for j in range(3):
+        step = np.zeros(3)
+        step[j] = 1e-5
+        up, down = waves.transform(X + step) @ weights, waves.transform(X - step) @ weights
+        np.testing.assert_allclose(found[:, j], (up - down) / 2e-5, rtol=1e-6, atol=1e-7)
+
+
+def test_gradients_along_categories_are_zero():
+    rng = np.random.default_rng(6)
+    X = np.column_stack([rng.normal(size=50), rng.integers(0, 4, 50)])
+    waves = RandomFourier(bandwidth=1.0, categorical=[1], n_components=32, random_state=0).fit(X)
+    weights = rng.normal(size=32)
+    found = waves.gradients(X, weights)
+    assert (found[:, 1] == 0).all()
+    step = np.array([1e-5, 0.0])
+    up, down = waves.transform(X + step) @ weights, waves.transform(X - step) @ weights
+    np.testing.assert_allclose(found[:, 0], (up - down) / 2e-5, rtol=1e-6, atol=1e-7)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless import KernelRegressor, RandomBinning
+from gramless import KernelRegressor, RandomBinning, RandomFourier
 from gramless.datasets.generators import friedman1
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
@@ -94,6 +97,42 @@ def test_categories_move_to_those_of_other_rows(X: NDArray) -> None:
     steps = np.array([0.3, 1e6, 1e-6, 0.3])
     again = learned_relevance(binning, weights, rows[:300], steps, mask)
     np.testing.assert_array_equal(again, relevance)
+
+
+def by_waves(X: NDArray, targets: NDArray, **options: Any) -> tuple[RandomFourier, NDArray]:
+    waves = RandomFourier(bandwidth=1.0, n_components=256, random_state=0, **options)
+    Z = waves.fit_transform(X)
+    return waves, np.linalg.solve(Z.T @ Z + 0.1 * np.eye(256), Z.T @ targets)
+
+
+def test_smooth_features_have_derivatives(X: NDArray) -> None:
+    """Of a smooth function small steps say the same, and gradients take none."""
+    waves, weights = by_waves(X, np.sin(3 * X[:, 2]) + 0.5 * X[:, 0] ** 2)
+    found = learned_relevance(waves, weights, X[:300], np.full(4, 1e-3))
+    hidden = SimpleNamespace(rows_matrix=waves.rows_matrix)
+    expected = learned_relevance(hidden, weights, X[:300], np.full(4, 1e-3))
+    np.testing.assert_allclose(found, expected, rtol=1e-2)
+    assert np.argsort(-found)[:2].tolist() == [2, 0]
+    np.testing.assert_allclose(
+        learned_relevance(waves, weights[:, None], X[:300], np.full(4, 0.5)), found, rtol=1e-9
+    )
+
+
+def test_derivatives_count_in_units_of_the_steps(X: NDArray) -> None:
+    waves, weights = by_waves(X, X[:, 0] + X[:, 1])
+    steps = np.array([1.0, 3.0, 1.0, 1.0])
+    equal = learned_relevance(waves, weights, X[:300], np.ones(4))
+    found = learned_relevance(waves, weights, X[:300], steps)
+    ratio = found[1] / found[0] / (equal[1] / equal[0])
+    assert ratio == pytest.approx(3.0**0.75)
+
+
+def test_categories_of_smooth_features_move(X: NDArray) -> None:
+    rows = X.copy()
+    rows[:, 1] = np.random.default_rng(2).integers(0, 5, 1500)
+    mask = np.array([False, True, False, False])
+    waves, weights = by_waves(rows, (rows[:, 1] > 2) * 2.0, categorical=mask)
+    assert learned_relevance(waves, weights, rows[:300], np.full(4, 0.3), mask).argmax() == 1
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
