@@ -19,7 +19,8 @@ from gramless.tuning import alpha as tuning
 from gramless.tuning import planning
 from gramless.tuning.alpha import Goal, mean_loss, search_alpha
 from gramless.tuning.data import Data
-from gramless.tuning.search import ALPHAS, Choices, Search, Settings
+from gramless.tuning.search import ALPHAS, Search
+from gramless.tuning.settings import Choices, Settings
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 NUMBERS = np.sin(2 * X[:, 0]) + X[:, 1]

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless import KernelClassifier
+from gramless import KernelClassifier, RandomBinning
 from gramless.tuning.data import Data
 from gramless.tuning.matched import _agreement, kept_together, matched_rows, shuffled
-from gramless.tuning.splits import held_back_splits
+from gramless.tuning.search import Sample, Search
+from gramless.tuning.settings import Choices
+from gramless.tuning.splits import held_back_splits, holdout_splits
 
 Array = NDArray[np.float64]
 
@@ -162,6 +164,25 @@ def test_splits_keep_their_proportions() -> None:
     held_back = kept_together(split, groups)[1]
     assert len(held_back) == pytest.approx(len(split[1]), rel=0.05)
     assert kept_together(split, None) is split
+
+
+def test_splits_of_some_rows() -> None:
+    groups = matched(400)[2]
+    for split in holdout_splits(len(groups), 300, 0):
+        training, held_back = kept_together(split, groups)
+        np.testing.assert_array_equal(np.union1d(training, held_back), np.union1d(*split))
+        assert len(np.intersect1d(groups[training], groups[held_back])) == 0
+
+
+def test_trials_of_a_search_do_not_part_groups() -> None:
+    X, y, groups = matched(600)
+    search = Search(
+        data_of(X, y), RandomBinning(n_grids=8), Choices(("standard",), None, None, "equal"), 0
+    )
+    sample = Sample(search, 900, 8, 0.0)
+    parted = holdout_splits(len(groups), 900, 0)
+    assert any(len(np.intersect1d(groups[a], groups[b])) for a, b in parted)
+    assert not any(len(np.intersect1d(groups[a], groups[b])) for a, b in sample.splits)
 
 
 def test_turns_hold_each_row_back_once() -> None:

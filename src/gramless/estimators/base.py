@@ -36,7 +36,8 @@ from gramless.tuning.conformal import Conformal
 from gramless.tuning.data import Data, Score
 from gramless.tuning.judging import Judged
 from gramless.tuning.planning import LEAST_TO_GROW, Plan, Planner, can_grow
-from gramless.tuning.search import RELEVANCES, Choices, Search
+from gramless.tuning.search import RELEVANCES, Search
+from gramless.tuning.settings import Choices
 
 _PREDICT_ROWS = 65_536
 _PREDICT_NUMBERS = 1 << 25

@@ -71,7 +71,7 @@ from gramless.streaming.summary import Projection
 from gramless.tuning.calibration import Calibration
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.posterior import Posterior
-from gramless.tuning.search import Settings
+from gramless.tuning.settings import Settings
 
 Tensors = dict[str, NDArray[Any]]
 Model = KernelMachine | StreamedMachine | SizedMap | GivenBinning

@@ -16,7 +16,8 @@ from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, Solver, columns
 from gramless.tuning.data import Data, Score
-from gramless.tuning.search import ALPHAS, Sample, Search, Settings, Trial, worse_twice
+from gramless.tuning.search import ALPHAS, Sample, Search, worse_twice
+from gramless.tuning.settings import Settings, Trial
 
 _ROWS = 20_000
 _SPARSE_SHARE = 8 / 3

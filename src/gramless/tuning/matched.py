@@ -77,8 +77,9 @@ def kept_together(split: Split, groups: Groups | None) -> Split:
     Parameters
     ----------
     split : (training rows, held-back rows)
-        Of all rows.
+        Of all rows, or of some.
     groups : array (n_rows,) or None
+        Of all rows.
 
     Returns
     -------
@@ -87,13 +88,13 @@ def kept_together(split: Split, groups: Groups | None) -> Split:
     """
     if groups is None:
         return split
-    held_back = np.zeros(len(groups), bool)
-    held_back[split[1]] = True
-    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    rows = np.sort(np.concatenate(split))
+    held_back = np.isin(rows, split[1])
+    _, first, number = np.unique(groups[rows], return_index=True, return_inverse=True)
     held_back = held_back[first[number.reshape(-1)]]
     if held_back.all() or not held_back.any():
         return split
-    return np.flatnonzero(~held_back), np.flatnonzero(held_back)
+    return rows[~held_back], rows[held_back]
 
 
 def shuffled(

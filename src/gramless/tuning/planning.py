@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ from gramless.tuning.blending import Blend, best_share
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
 from gramless.tuning.judging import Judged, judge
-from gramless.tuning.matched import Groups, kept_together, matched_rows
+from gramless.tuning.matched import kept_together
 from gramless.tuning.recipes import GridRecipe, RandomRecipe, Recipe
-from gramless.tuning.search import TIME_SHARE, Search, Settings, Trial
+from gramless.tuning.search import TIME_SHARE, Search
+from gramless.tuning.settings import Settings, Trial
 from gramless.tuning.sizing import LEAST_ROWS_TO_SIZE, enough_grids
 from gramless.tuning.splits import Split, held_back_splits
 
@@ -236,7 +236,7 @@ class Planner:
             plan.recipe,
             plan.alpha,
             self._splits()[0],
-            self._groups,
+            self.search.groups,
             search.seed,
             search.deadline,
             search.n_jobs,
@@ -255,7 +255,7 @@ class Planner:
         n_rows, n_features = len(split[0]), data.rows.shape[1]
         scaler = self._scaler("both")
         growth = Growth(
-            data, split, scaler, self.goal, most, search.seed, search.n_jobs, self._groups
+            data, split, scaler, self.goal, most, search.seed, search.n_jobs, self.search.groups
         )
         grown = growth.run(lambda: not self._has_time(_GROWTH_SHARE, "growth"))
         for stage in grown.history:
@@ -329,14 +329,7 @@ class Planner:
 
     def _splits(self) -> list[Split]:
         splits = held_back_splits(self.n_rows, self.search.seed)
-        return [kept_together(split, self._groups) for split in splits]
-
-    @cached_property
-    def _groups(self) -> Groups | None:
-        groups = matched_rows(self.data)
-        if groups is not None:
-            self.search.report("rows that agree in all inputs but one are matched: not parted")
-        return groups
+        return [kept_together(split, self.search.groups) for split in splits]
 
     def _has_time(self, share: float, what: str) -> bool:
         """Tell whether the time budget allows more; remember what it cut short."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,12 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.choose import path_solver
 from gramless.solvers.objective import Solver
 from gramless.tuning.data import Data
+from gramless.tuning.matched import Groups, kept_together, matched_rows
 from gramless.tuning.relevance import learned_relevance
+from gramless.tuning.settings import START_BANDWIDTH, Choices, Settings, Trial
 from gramless.tuning.splits import holdout_splits
 
 RELEVANCES = ("auto", "equal", "learned")
-START_BANDWIDTH = 0.25
-"""In mean distances between rows."""
 ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
 _SMOOTH_START = 0.7
@@ -50,73 +51,6 @@ _RELEVANCE_GAIN = 0.85
 """Learned weights must lower the score this much: they also fit what drifts."""
 _RELEVANCE_ROWS = 20_000
 _RELEVANCE_COLUMNS = 200
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a search chooses.
-
-    Attributes
-    ----------
-    scaling : {"none", "standard", "quantile", "both"}
-    bandwidth : float or None
-        Of random features, in mean L1 distances between two rows, inputs scaled (median
-        Euclidean ones for radial kernels); None when given, or without any.
-    alpha : float
-    relevance : array (n_features,), optional
-        Learned weights of the inputs; None weighs them alike.
-    grids : {"random", "grown", "both"}, default="random"
-    random_share : float, optional
-        Of the predictions of random grids in the average, where there are both.
-    """
-
-    scaling: ScalingKind
-    bandwidth: float | None
-    alpha: float
-    relevance: NDArray[np.float64] | None = None
-    grids: str = "random"
-    random_share: float | None = None
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One solution judged on held-back rows."""
-
-    settings: Settings
-    score: float
-    n_iter: int
-    n_rows: int
-    size: int
-    """Grids, or columns of other features."""
-    seconds: float
-    curve: list[float] = field(repr=False)
-    """Scores every fourth iteration and at the end."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the trial as plain data."""
-        flat = asdict(self)
-        settings = flat.pop("settings")
-        settings["relevance"] = "equal" if settings["relevance"] is None else "learned"
-        return {**settings, **flat}
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What may be tried: one entry where the user has decided."""
-
-    scalings: tuple[ScalingKind, ...]
-    bandwidth: NDArray[np.float64] | None
-    """In units of the scaled inputs, one number or one an input; None to search."""
-    alpha: float | None
-    relevance: str
-    """"equal", "learned", or "auto": learned where that predicts clearly better."""
-    n_grids: int | None = None
-    """How many; None for as many as are worth their time."""
-
-    def settings(self, alpha: float) -> Settings:
-        """Return where a search starts."""
-        bandwidth = START_BANDWIDTH if self.bandwidth is None else None
-        return Settings(self.scalings[0], bandwidth, alpha)
 
 
 @dataclass
@@ -145,6 +79,14 @@ class Search:
     report: Callable[[str], None] = lambda line: None
     deadline: Deadline = field(default_factory=Deadline)
     trials: list[Trial] = field(default_factory=list)
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """Rows that were drawn together, which no split parts."""
+        groups = matched_rows(self.data)
+        if groups is not None:
+            self.report("rows that agree in all inputs but one are matched: not parted")
+        return groups
 
     def run(self) -> Settings:
         """Return the settings with the best score.
@@ -267,7 +209,8 @@ class Sample:
 
     def __init__(self, search: Search, n_rows: int, most: int, centre_alpha: float) -> None:
         self.search, self.feature_map = search, search.feature_map.sketch(most)
-        self.splits = holdout_splits(search.data.rows.shape[0], n_rows, search.seed)
+        splits = holdout_splits(search.data.rows.shape[0], n_rows, search.seed)
+        self.splits = [kept_together(split, search.groups) for split in splits]
         self.scalers: dict[ScalingKind, list[Scaler]] = {}
         self.done: dict[tuple[Any, ...], Trial] = {}
         self.alphas = _alpha_path(search.choices.alpha, centre_alpha)

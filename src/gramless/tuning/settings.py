@@ -1,0 +1,81 @@
+"""What a search chooses, what it may choose from, and what it tried."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.features.scaling import ScalingKind
+
+START_BANDWIDTH = 0.25
+"""In mean distances between rows."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search chooses.
+
+    Attributes
+    ----------
+    scaling : {"none", "standard", "quantile", "both"}
+    bandwidth : float or None
+        Of random features, in mean L1 distances between two rows, inputs scaled (median
+        Euclidean ones for radial kernels); None when given, or without any.
+    alpha : float
+    relevance : array (n_features,), optional
+        Learned weights of the inputs; None weighs them alike.
+    grids : {"random", "grown", "both"}, default="random"
+    random_share : float, optional
+        Of the predictions of random grids in the average, where there are both.
+    """
+
+    scaling: ScalingKind
+    bandwidth: float | None
+    alpha: float
+    relevance: NDArray[np.float64] | None = None
+    grids: str = "random"
+    random_share: float | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One solution judged on held-back rows."""
+
+    settings: Settings
+    score: float
+    n_iter: int
+    n_rows: int
+    size: int
+    """Grids, or columns of other features."""
+    seconds: float
+    curve: list[float] = field(repr=False)
+    """Scores every fourth iteration and at the end."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the trial as plain data."""
+        flat = asdict(self)
+        settings = flat.pop("settings")
+        settings["relevance"] = "equal" if settings["relevance"] is None else "learned"
+        return {**settings, **flat}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What may be tried: one entry where the user has decided."""
+
+    scalings: tuple[ScalingKind, ...]
+    bandwidth: NDArray[np.float64] | None
+    """In units of the scaled inputs, one number or one an input; None to search."""
+    alpha: float | None
+    relevance: str
+    """"equal", "learned", or "auto": learned where that predicts clearly better."""
+    n_grids: int | None = None
+    """How many; None for as many as are worth their time."""
+
+    def settings(self, alpha: float) -> Settings:
+        """Return where a search starts."""
+        bandwidth = START_BANDWIDTH if self.bandwidth is None else None
+        return Settings(self.scalings[0], bandwidth, alpha)
