@@ -189,7 +189,7 @@ def test_both_parts_are_at_their_minimum(
     share, model = averaged.settings_.random_share, averaged
     codes = model.features_.rows_matrix(model.scaler_.rows(X, 1))
     assert share is not None
-    n_random = 512
+    n_random = [t["size"] for t in model.search_ if t["grids"] == "random"][-1]
     n_first = codes.n_grids - n_random
     starts = codes.offsets[[0, n_first, codes.n_grids]]
     targets = (y - y.mean()) / y.std()

@@ -198,10 +198,12 @@ def test_given_grids_are_judged_alike() -> None:
     """A recipe of the same grids, given instead of drawn, has the same responses."""
     recipe = random_recipe()
     scaler = Scaler.fit("both", X)
-    found = judged(ALPHAS, recipe=GridRecipe(scaler, recipe.beside(scaler)))
+    found = judged(ALPHAS, recipe=GridRecipe(scaler, recipe.over(scaler).draw()))
     other = judged(ALPHAS, recipe=GridRecipe(recipe.scaler, recipe.draw()))
     plain = judged(ALPHAS)
+    drawn = judged(ALPHAS, recipe=recipe.over(scaler))
     np.testing.assert_array_equal(other.responses, plain.responses)
+    np.testing.assert_array_equal(found.responses, drawn.responses)
     assert found.score == pytest.approx(plain.score, rel=0.2)
 
 
@@ -221,7 +223,7 @@ def partition(grids: Grids, rows: Vector) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("kind", ["standard", "quantile"])
-def test_beside_grown_grids_random_ones_stay_on_their_scaling(kind: Any) -> None:
+def test_random_grids_over_another_scaler_stay_on_their_scaling(kind: Any) -> None:
     """Every input is divided as often as alone, whatever values it has."""
     rng = np.random.default_rng(1)
     rows = np.column_stack([rng.normal(size=400), rng.integers(0, 2, 400), rng.integers(0, 3, 400)])
@@ -233,7 +235,7 @@ def test_beside_grown_grids_random_ones_stay_on_their_scaling(kind: Any) -> None
         apart[:, :] = rows[0]
         apart[:, j] = rows[:, j].min(), rows[:, j].max()
         alone = partition(recipe.draw(), own.rows(apart))
-        beside = partition(recipe.beside(both), both.rows(apart))
+        beside = partition(recipe.over(both).draw(), both.rows(apart))
         share, other = (float((codes[:, 0] != codes[:, 1]).mean()) for codes in (alone, beside))
         assert other == pytest.approx(share, abs=0.15), f"input {j}"
 

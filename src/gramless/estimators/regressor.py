@@ -64,7 +64,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         and inputs at most 256; else "random".
     n_grids : int or "auto", default="auto"
         "auto" adds grids until they predict held-back rows hardly better: twice as many
-        random ones, the best of 1,024 that are drawn, by less than 2 % of the score, 160
+        random ones, the best of 1,024 or more that are drawn, by less than 2 % of the score, 160
         more grown ones by less than 1 %, and never more than half of the free memory holds.
         Where a number is given, grids are of one kind.
     l1_ratio : float, default=0.0

@@ -41,7 +41,7 @@ _GROWTH_SHARE, _COMPARE_SHARE = 0.4, 0.5
 """Of a time budget: growth ends, and other features are not tried any more."""
 _MOST_WORK = 1 << 27
 """Rows times outputs times grids of a kind, at most."""
-_RANDOM_GRIDS = 256, 512
+_RANDOM_GRIDS = 256, 2048
 """That are tried beside grown ones, at least and at most."""
 _CLEARLY = 0.2
 """Grown grids whose score is below that of a search by this factor are taken as they are."""
@@ -138,11 +138,8 @@ class Planner:
     def random(self) -> Plan:
         """Return random grids, their settings as given, searched, or by rule for few rows."""
         plan = self._random_plan(self._random_settings())
-        sized = isinstance(self.search.feature_map, RandomBinning) and not self.goal.sparse
-        sized &= self.search.choices.n_grids is None
-        if sized and self.n_rows >= LEAST_ROWS_TO_SIZE:
-            plan = self._sized(plan)
-        return self._finished(plan)
+        binning = isinstance(self.search.feature_map, RandomBinning)
+        return self._finished(self._of_enough_grids(plan) if binning else plan)
 
     def grown(self) -> Plan:
         """Return grown grids."""
@@ -226,9 +223,12 @@ class Planner:
         recipe = RandomRecipe(scaler, template)
         return Plan(recipe, settings, settings.alpha, bandwidth, weights, [])
 
-    def _sized(self, plan: Plan) -> Plan:
-        """Return the plan with as many grids as are worth their time."""
+    def _of_enough_grids(self, plan: Plan) -> Plan:
+        """Return the plan with as many grids as are worth their time, or as are given."""
         search, settings = self.search, plan.settings
+        given = search.choices.n_grids is not None
+        if given or self.goal.sparse or self.n_rows < LEAST_ROWS_TO_SIZE:
+            return plan
         assert isinstance(plan.recipe, RandomRecipe)
         recipe, history = enough_grids(
             self.data,
@@ -269,19 +269,20 @@ class Planner:
         return replace(plan, relevance=grown.relevance(n_features), growth=grown.history)
 
     def _random_beside(self, settings: Settings, n_grids: int) -> Plan:
-        """Return so many random grids, judged by the rows that judge grown ones."""
+        """Return random grids, at most so many, judged by the rows that judge grown ones."""
         plan = self._random_plan(settings)
         assert isinstance(plan.recipe, RandomRecipe)
-        recipe, alpha = plan.recipe.sized(n_grids), self._fewer_rows(plan.alpha)
-        judged = self._judge(recipe, [alpha], self._splits()[:1])
-        plan = replace(plan, recipe=recipe, judged=judged)
+        few = plan.recipe.sized(min(n_grids, plan.recipe.size))
+        plan = self._of_enough_grids(replace(plan, recipe=few.over(self._scaler("both"))))
+        judged = self._judge(plan.recipe, [self._fewer_rows(plan.alpha)], self._splits()[:1])
+        plan = replace(plan, judged=judged)
         self._tell(plan)
         return plan
 
     def _averaged(self, grown: Plan, random: Plan) -> Plan:
         """Return the average of both that predicts the rows held back well, or one of them."""
         assert isinstance(grown.recipe, GridRecipe)
-        assert isinstance(random.recipe, RandomRecipe)
+        assert isinstance(random.recipe, RandomRecipe | GridRecipe)
         first, second = grown.judged, random.judged
         assert first is not None
         assert second is not None
@@ -292,7 +293,7 @@ class Planner:
         if share in (0.0, 1.0):
             return random if share else grown
         responses = (1.0 - share) * first.responses + share * second.responses
-        recipe = grown.recipe.with_random(random.recipe)
+        recipe = grown.recipe.joined(random.recipe)
         plan = replace(
             grown,
             recipe=recipe,

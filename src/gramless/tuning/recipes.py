@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from gramless.features.binning_map import BinningMap
@@ -64,10 +63,13 @@ class RandomRecipe:
 
     def draw(self) -> Grids:
         """Return the grids."""
-        return self._drawn(self.template.bandwidth, self.scaler.categorical)
+        kernel, template = self.template.check_parameters(), self.template
+        told_apart = self.scaler.categorical
+        seed = template.random_state
+        return Grids.draw(kernel, template.bandwidth, template.n_grids, seed, told_apart)
 
-    def beside(self, scaler: Scaler) -> Grids:
-        """Return the grids over the rows of a scaler that has all inputs and all ranks."""
+    def over(self, scaler: Scaler) -> RandomRecipe:
+        """Return the recipe over the rows of a scaler that has all inputs and all ranks."""
         n_features = len(self.scaler.unit)
         own = np.array(self.template.bandwidth, np.float64)
         wants_rank = ~self.scaler.told_apart & (self.scaler.kind == "quantile")
@@ -78,13 +80,9 @@ class RandomRecipe:
         own[stretched] *= length[stretched]
         bandwidth = np.full(len(scaler.unit), np.inf)
         bandwidth[np.arange(n_features) + n_features * ranked] = own
-        return self._drawn(bandwidth, scaler.categorical)
-
-    def _drawn(
-        self, bandwidth: NDArray[np.float64], categorical: NDArray[np.bool_] | None
-    ) -> Grids:
-        kernel, seed = self.template.check_parameters(), self.template.random_state
-        return Grids.draw(kernel, bandwidth, self.template.n_grids, seed, categorical)
+        template = clone(self.template)
+        template.set_params(bandwidth=bandwidth, categorical=scaler.categorical)
+        return RandomRecipe(scaler, template)
 
 
 @dataclass(frozen=True)
@@ -104,6 +102,10 @@ class GridRecipe:
         feature_map = GivenBinning(n_jobs=n_jobs)
         return feature_map, feature_map.learn_bins(self.scaler.rows(rows, n_jobs), self.grids)
 
-    def with_random(self, random: RandomRecipe) -> GridRecipe:
-        """Return the recipe's grids and random ones beside them."""
-        return GridRecipe(self.scaler, Grids.joined([self.grids, random.beside(self.scaler)]))
+    def draw(self) -> Grids:
+        """Return the grids."""
+        return self.grids
+
+    def joined(self, other: RandomRecipe | GridRecipe) -> GridRecipe:
+        """Return the recipe's grids and those of another over the same scaler."""
+        return GridRecipe(self.scaler, Grids.joined([self.grids, other.draw()]))
