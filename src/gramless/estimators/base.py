@@ -30,7 +30,7 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.choose import choose_solver
-from gramless.solvers.objective import Problem, Solution, Solver
+from gramless.solvers.objective import Problem, Solution, Solver, columns
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.data import Data, Score
@@ -291,7 +291,8 @@ class KernelMachine(BaseEstimator, ABC):
         )
 
     def _solved(self, problem: Problem, deadline: Deadline) -> Solution:
-        n_outputs = 1 if problem.targets.ndim == 1 else problem.targets.shape[1]
+        """Solve with the solver that suits the problem's matrix."""
+        n_outputs = columns(problem.targets).shape[1]
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs)
         return solver.solve(problem, callback=deadline.watch(_SOLVE_SHARE))
 

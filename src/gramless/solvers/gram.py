@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import without_ones
 from gramless.penalties import Penalty
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, matvec, rmatvec
 from gramless.solvers.factor import BorderedFactor, FactorInverse
@@ -206,7 +206,7 @@ class BlockGrams(_Primal):
         cls, matrix: FeatureMatrix, row_weights: NDArray[np.float64], n_jobs: int | None
     ) -> BlockGrams:
         """Multiply each block with itself."""
-        inner, n_shared = _without_ones(matrix)
+        inner, n_shared = without_ones(matrix)
         roots = np.sqrt(row_weights)
         blocks = (own for own in inner.diagonal_blocks() if own[2].shape[1] > 0)
 
@@ -259,12 +259,7 @@ def gram_of(
 
 def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix is block-diagonal, a last column of ones aside."""
-    return hasattr(_without_ones(matrix)[0], "diagonal_blocks")
-
-
-def _without_ones(matrix: FeatureMatrix) -> tuple[Any, int]:
-    """Return the matrix without a last column of ones, and how many columns that leaves out."""
-    return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)
+    return hasattr(without_ones(matrix)[0], "diagonal_blocks")
 
 
 def _at_weights(problem: Problem, weights: Vector) -> Point:

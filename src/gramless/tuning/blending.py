@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.base import Vector
+from gramless.matrices.stacked import WithIntercept, without_ones
 from gramless.penalties import L2
 from gramless.solvers.objective import Problem, Solution
 from gramless.tuning.data import Score
@@ -96,13 +95,12 @@ class Blend:
 
     def problems(self, problem: Problem) -> tuple[Problem, Problem]:
         """Return each model's own problem, given the problem over the grids of both."""
-        whole = _bins(problem.matrix)
+        whole, n_free = without_ones(problem.matrix)
         parts = whole.take_grids(0, self.n_first), whole.take_grids(self.n_first, whole.n_grids)
-        free = isinstance(problem.matrix, WithIntercept)
         first, second = (
             replace(
                 problem,
-                matrix=WithIntercept(part) if free else part,
+                matrix=WithIntercept(part) if n_free else part,
                 penalty=L2(alpha, problem.penalty.n_free),
             )
             for part, alpha in zip(parts, self.alphas, strict=True)
@@ -124,19 +122,18 @@ class Blend:
         Solution
             Iterations and history of one after the other; the worse status.
         """
-        whole = _bins(problem.matrix)
+        whole, n_free = without_ones(problem.matrix)
         n_grids = self.n_first, whole.n_grids - self.n_first
         shares = 1.0 - self.share, self.share
-        free = problem.matrix.shape[1] - whole.shape[1]
         # A model of fewer grids has larger features.
         scales = [
             share * np.sqrt(whole.n_grids / own) for share, own in zip(shares, n_grids, strict=True)
         ]
         parts = [
-            scale * found.weights[: len(found.weights) - free]
+            scale * found.weights[: len(found.weights) - n_free]
             for scale, found in zip(scales, solutions, strict=True)
         ]
-        if free:
+        if n_free:
             first, second = (found.weights[-1:] for found in solutions)
             parts.append(shares[0] * first + shares[1] * second)
         return Solution(
@@ -145,9 +142,3 @@ class Blend:
             sum(found.n_iter for found in solutions),
             [entry for found in solutions for entry in found.history],
         )
-
-
-def _bins(matrix: FeatureMatrix) -> BinnedMatrix:
-    inner = matrix.matrix if isinstance(matrix, WithIntercept) else matrix
-    assert isinstance(inner, BinnedMatrix)
-    return inner

@@ -183,15 +183,15 @@ class Planner:
         return replace(self._finished(chosen), growth=grown.growth)
 
     def _most_grown(self) -> int:
-        wanted = self.search.choices.n_grids
-        n_rows = len(self._splits()[0][0])
-        return self._affordable(wanted or number_of_grids(n_rows, self.data.n_outputs))
+        return self._affordable(self.search.choices.n_grids or self._worth_growing())
+
+    def _worth_growing(self) -> int:
+        return number_of_grids(len(self._splits()[0][0]), self.data.n_outputs)
 
     def _most_of_each(self) -> tuple[int, int]:
         """Return how many grids to grow, and to draw beside them."""
-        n_rows, n_outputs = len(self._splits()[0][0]), self.data.n_outputs
-        n_grown = number_of_grids(n_rows, n_outputs)
-        n_random = int(np.clip(_MOST_WORK // (n_rows * n_outputs), *_RANDOM_GRIDS))
+        n_grown, work = self._worth_growing(), len(self._splits()[0][0]) * self.data.n_outputs
+        n_random = int(np.clip(_MOST_WORK // work, *_RANDOM_GRIDS))
         most = self._affordable(n_grown + n_random)
         if most < n_grown + n_random:
             n_random = min(n_random, most // 3)
