@@ -397,8 +397,3 @@ class _JoinedSlabs(SlabMatrix):
 
     def take_rows(self, rows: NDArray[np.integer] | slice) -> SideBySide:
         return SideBySide([part.take_rows(rows) for part in self.parts])
-
-
-def without_ones(matrix: FeatureMatrix) -> tuple[Any, int]:
-    """Return the matrix without a last column of ones, and how many columns that leaves out."""
-    return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)

@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.stacked import without_ones
+from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import Penalty
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, matvec, rmatvec
 from gramless.solvers.factor import BorderedFactor, FactorInverse
@@ -260,6 +260,11 @@ def gram_of(
 def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix is block-diagonal, a last column of ones aside."""
     return hasattr(without_ones(matrix)[0], "diagonal_blocks")
+
+
+def without_ones(matrix: FeatureMatrix) -> tuple[Any, int]:
+    """Return the matrix without a last column of ones, and how many columns that leaves out."""
+    return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)
 
 
 def _at_weights(problem: Problem, weights: Vector) -> Point:

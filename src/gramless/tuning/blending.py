@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.matrices.base import Vector
-from gramless.matrices.stacked import WithIntercept, without_ones
+from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
+from gramless.solvers.gram import without_ones
 from gramless.solvers.objective import Problem, Solution
 from gramless.tuning.data import Score
 
