@@ -9,11 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
+from gramless.solvers import cg
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, SoftmaxCurvature, System
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import Identity, SampledInverse, SampledRows
-from gramless.solvers.row_runs import RowRuns, fit_for_rows
+from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 
 N_ROWS, ALPHA = 400, 1e-3
 Array = NDArray[np.float64]
@@ -39,6 +41,10 @@ def sampled(Z: BinnedMatrix, n_rows: int = 50) -> SampledInverse:
     return SampledRows(n_rows).inverse(Problem(Z, np.zeros(N_ROWS), L2(ALPHA)))
 
 
+def shorter(system: System) -> RowSystem:
+    return RowSystem.towards(system.matrix, system.curvature, L2(ALPHA), system.right)
+
+
 every_kind = pytest.mark.parametrize("kind", ["one output", "three outputs", "coupled"])
 
 
@@ -48,7 +54,7 @@ def test_iterates_are_those_over_the_columns(kind: str, has_unseen: bool) -> Non
     Z = matrix(has_unseen)
     system, inverse = system_of(kind, Z), sampled(Z)
     rows, columns = (
-        RowRuns(system, inverse, 0.0, None),
+        RowRuns(shorter(system), inverse, 0.0, None),
         ConjugateRuns(system, inverse, 0.0, None),
     )
     for _ in range(12):
@@ -60,11 +66,66 @@ def test_iterates_are_those_over_the_columns(kind: str, has_unseen: bool) -> Non
         np.testing.assert_allclose(rows.result(), expected, rtol=1e-8, atol=1e-10 * scale)
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_free", [0, 1, 2])
+@pytest.mark.parametrize("has_start", [False, True])
+def test_ridge_from_a_start_and_with_free_columns(
+    n_outputs: int, n_free: int, has_start: bool
+) -> None:
+    Z: Any = matrix()
+    if n_free == 1:
+        Z = WithIntercept(Z)
+    rng = np.random.default_rng(2)
+    weight, y = rng.random(N_ROWS), rng.normal(size=(N_ROWS, n_outputs)) + 1.0
+    problem = Problem(Z, y, L2(ALPHA, n_free), sample_weight=weight)
+    start = rng.normal(size=(Z.shape[1], n_outputs)) if has_start else None
+    row_weights, ridge = problem.row_weights[:, None], np.full(Z.shape[1], ALPHA)
+    ridge[Z.shape[1] - n_free :] = 0.0
+    right = Z.rmatvec(row_weights * y)
+    inverse = SampledRows(50).inverse(problem)
+    rows = RowRuns(RowSystem.of_squares(problem, start), inverse, 0.0, None)
+    whole = System(Z, RowCurvature(row_weights), ridge, right)
+    columns = ConjugateRuns(whole, inverse, 0.0, None, start)
+    at_zero = problem.value(np.zeros_like(right))
+    for _ in range(8):
+        np.testing.assert_allclose(rows.relative, columns.relative, rtol=1e-7)
+        expected = columns.result()
+        np.testing.assert_allclose(
+            rows.result(), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max()
+        )
+        assert at_zero - rows.decrease == pytest.approx(problem.value(expected), rel=1e-9)
+        rows.step()
+        columns.step()
+
+
+def test_ridge_is_solved_over_the_rows_unless_somebody_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[RowRuns] = []
+
+    class Watched(RowRuns):
+        def __init__(self, *given: Any) -> None:
+            made.append(self)
+            super().__init__(*given)
+
+    monkeypatch.setattr(cg, "RowRuns", Watched)
+    problem = Problem(matrix(), np.random.default_rng(3).normal(size=N_ROWS), L2(ALPHA))
+    solver = cg.ConjugateGradient(SampledRows(50), tol=1e-9)
+    over_rows = solver.solve(problem)
+    assert len(made) == 1
+    seen: list[int] = []
+    over_columns = solver.solve(problem, callback=lambda k, w: seen.append(k))
+    assert len(made) == 1
+    assert len(seen) == over_columns.n_iter
+    np.testing.assert_allclose(over_rows.weights, over_columns.weights, rtol=1e-6, atol=1e-9)
+    assert problem.kkt_residual(over_rows.weights) < 1e-9
+
+
 @every_kind
 def test_the_end_solves_the_system(kind: str) -> None:
     Z = matrix()
     system = system_of(kind, Z)
-    runs = RowRuns(system, sampled(Z), 1e-9, None)
+    runs = RowRuns(shorter(system), sampled(Z), 1e-9, None)
     steps = 0
     while not runs.drop_converged():
         runs.step()
@@ -79,7 +140,7 @@ def test_outputs_that_need_no_step_stay_zero() -> None:
     Z = matrix()
     whole = system_of("three outputs", Z)
     right = whole.right * [0.0, 1.0, 0.0]
-    runs = RowRuns(System(Z, whole.curvature, whole.ridge, right), sampled(Z), 1e-6, None)
+    runs = RowRuns(shorter(System(Z, whole.curvature, whole.ridge, right)), sampled(Z), 1e-6, None)
     while not runs.drop_converged():
         runs.step()
     assert runs.active.size == 0

@@ -16,6 +16,7 @@ from gramless.solvers.objective import (
     require_squared,
 )
 from gramless.solvers.preconditioners import Preconditioner, SampledRows
+from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class ConjugateGradient:
         """
         require_squared(problem, "ConjugateGradient")
         require_smooth(problem, "ConjugateGradient")
-        runs, at_zero = self._begin(problem, start)
+        runs, at_zero = self._begin(problem, start, callback is not None)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         history = [_record(at_zero, runs)]
         status = "max_iter"
@@ -98,24 +99,28 @@ class ConjugateGradient:
             status = "converged" if runs.drop_converged() else status
         return Solution(runs.result().reshape(shape), status, len(history) - 1, history)
 
-    def _begin(self, problem: Problem, start: Vector | None) -> tuple[ConjugateRuns, float]:
+    def _begin(
+        self, problem: Problem, start: Vector | None, watched: bool
+    ) -> tuple[ConjugateRuns | RowRuns, float]:
         """Return the runs at their start, and the objective of zero weights."""
         row_weights, targets = problem.row_weights[:, None], columns(problem.targets)
         weighted = row_weights * targets
-        right = rmatvec(problem.matrix, weighted)
-        ridge = problem.penalty.diagonal(right[:, 0])
-        system = System(problem.matrix, RowCurvature(row_weights), ridge, right)
-        runs = ConjugateRuns(
-            system,
-            self.preconditioner.inverse(problem),
-            self.tol,
-            self.n_jobs,
-            None if start is None else columns(start),
-        )
+        inverse = self.preconditioner.inverse(problem)
+        first = None if start is None else columns(start).astype(float)
+        runs: ConjugateRuns | RowRuns
+        # Weights cost a product there: only where nobody looks at them on the way.
+        if not watched and fit_for_rows(inverse, problem.matrix):
+            system = RowSystem.of_squares(problem, first)
+            runs = RowRuns(system, inverse, self.tol, self.n_jobs)
+        else:
+            right = rmatvec(problem.matrix, weighted)
+            ridge = problem.penalty.diagonal(right[:, 0])
+            whole = System(problem.matrix, RowCurvature(row_weights), ridge, right)
+            runs = ConjugateRuns(whole, inverse, self.tol, self.n_jobs, first)
         return runs, 0.5 * inner(weighted, targets)
 
 
-def _record(at_zero: float, runs: ConjugateRuns) -> dict[str, float]:
+def _record(at_zero: float, runs: ConjugateRuns | RowRuns) -> dict[str, float]:
     return {
         "objective": at_zero - runs.decrease,
         "residual": float(runs.relative.max(initial=0.0)),

@@ -28,7 +28,7 @@ from gramless.solvers.preconditioners import (
     SampledRows,
     energy,
 )
-from gramless.solvers.row_runs import RowRuns, fit_for_rows
+from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 from gramless.solvers.steps import run
 
 _NO_CURVATURE = 1e-12
@@ -192,9 +192,10 @@ class _State:
     def _runs(self, right: Vector, tol: float) -> ConjugateRuns | RowRuns:
         """Return conjugate gradients over the shorter of columns and rows."""
         matrix, inverse = self.rows.matrix, self.inverse
+        if fit_for_rows(inverse, matrix):
+            shorter = RowSystem.towards(matrix, self.curvature, self.problem.penalty, right)
+            return RowRuns(shorter, inverse, tol, self.options.n_jobs)
         system = System(matrix, self.curvature, self.ridge, right)
-        if self.problem.penalty.n_free == 0 and fit_for_rows(inverse, matrix):
-            return RowRuns(system, inverse, tol, self.options.n_jobs)
         return ConjugateRuns(system, inverse, tol, self.options.n_jobs)
 
     def _differentiate(self) -> None:

@@ -1,8 +1,9 @@
-"""Conjugate gradients where rows are fewer than columns: nothing is as long as the columns.
+"""Conjugate gradients where rows are fewer than columns: little is as long as the columns.
 
-Every vector of the run lies in the span of the right-hand side ``g`` and the rows:
-``t g + Z' u``. It is kept as ``t`` and ``u``, with its responses ``Z (t g + Z' u)``, so that
-inner products need no column. A product passes through the columns once and leaves nothing there.
+Every vector of a run is ``t g + Z' u + f``: ``g`` is a vector that is given, the right-hand side
+or where the run starts, and ``f`` is zero but in the columns without a penalty. It is kept as
+``t``, ``u`` and ``f``, with its responses, so that inner products need no column. A product
+passes through the columns once and leaves nothing there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.solvers.conjugate import System, matvec, rmatvec
+from gramless.penalties import Penalty
+from gramless.solvers.conjugate import Curvature, RowCurvature, matvec, rmatvec
+from gramless.solvers.gram import last_columns
 from gramless.solvers.long_vectors import add_times, weighted_inner
+from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import Inverse, SampledInverse
 
 _WORTH_KEEPING = 0.75
@@ -30,20 +34,102 @@ def fit_for_rows(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledIn
 
 
 @dataclass
-class _Vectors:
-    """``t g + Z' u`` of each output: shares (K,) and (n_rows, K)."""
+class Combination:
+    """``t g + Z' u + f`` of each output: (K,), (n_rows, K) and (n_free, K)."""
 
-    of_right: NDArray[np.float64]
+    of_given: NDArray[np.float64]
     of_rows: Vector
+    of_free: Vector
 
-    def add(self, length: NDArray[np.float64], other: _Vectors) -> None:
+    def add(self, length: NDArray[np.float64], other: Combination) -> None:
         """Add other vectors, each times a number."""
-        self.of_right = self.of_right + length * other.of_right
+        self.of_given = self.of_given + length * other.of_given
         self.of_rows += length * other.of_rows
+        self.of_free = self.of_free + length * other.of_free
 
-    def kept(self, keep: NDArray[np.bool_]) -> _Vectors:
+    def kept(self, keep: NDArray[np.bool_]) -> Combination:
         """Return those of some outputs."""
-        return _Vectors(self.of_right[keep], np.ascontiguousarray(self.of_rows[:, keep]))
+        rows = np.ascontiguousarray(self.of_rows[:, keep])
+        return Combination(self.of_given[keep], rows, self.of_free[:, keep])
+
+
+@dataclass(frozen=True)
+class RowSystem:
+    """``(Z' C Z + alpha I) w = right``, nothing of alpha in the last columns, and a start.
+
+    Attributes
+    ----------
+    matrix : FeatureMatrix (n_rows, n_columns)
+    curvature : Curvature
+    alpha : float
+    n_free : int
+        How many last columns have no penalty.
+    given : array (n_columns, K) or None
+        The vector ``g``; None where nothing has a share of it.
+    right, start, residual : Combination
+        The residual is that of the start.
+    """
+
+    matrix: FeatureMatrix
+    curvature: Curvature
+    alpha: float
+    n_free: int
+    given: Vector | None
+    right: Combination
+    start: Combination
+    residual: Combination
+
+    @classmethod
+    def towards(
+        cls, matrix: FeatureMatrix, curvature: Curvature, penalty: Penalty, right: Vector
+    ) -> RowSystem:
+        """Return the system with a right-hand side (n_columns, K), from zero."""
+        nothing = _nothing(matrix.shape[0], penalty.n_free, right.shape[1])
+        whole = Combination(np.ones(right.shape[1]), nothing.of_rows, nothing.of_free)
+        n_free = penalty.n_free
+        return cls(matrix, curvature, penalty.l2, n_free, right, whole, nothing, whole)
+
+    @classmethod
+    def of_squares(cls, problem: Problem, start: Vector | None) -> RowSystem:
+        """Return the equations of a squared-loss problem, from weights (n_columns, K)."""
+        matrix, row_weights = problem.matrix, problem.row_weights[:, None]
+        weighted = row_weights * columns(problem.targets)
+        alpha, n_free = problem.penalty.l2, problem.penalty.n_free
+        nothing = _nothing(matrix.shape[0], n_free, weighted.shape[1])
+        right = residual = Combination(nothing.of_given, weighted, nothing.of_free)
+        first = nothing
+        if start is not None:
+            ones = np.ones(weighted.shape[1])
+            first = Combination(ones, nothing.of_rows, nothing.of_free)
+            left = weighted - row_weights * matvec(matrix, start)
+            residual = Combination(-alpha * ones, left, alpha * start[len(start) - n_free :])
+        curvature = RowCurvature(row_weights)
+        return cls(matrix, curvature, alpha, n_free, start, right, first, residual)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a run must know of ``g``: responses, square, entries in columns without a penalty."""
+
+    responses: Vector
+    squared: NDArray[np.float64]
+    free: Vector
+
+    @classmethod
+    def of(cls, system: RowSystem, n_jobs: int | None) -> Given:
+        """Look at a system's vector; one matvec."""
+        g, nothing = system.given, system.right.of_free
+        n_outputs = nothing.shape[1]
+        if g is None:
+            shape = system.matrix.shape[0], n_outputs
+            return cls(np.zeros(shape), np.zeros(n_outputs), np.zeros_like(nothing))
+        squared = weighted_inner(np.ones(len(g)), g, g, n_jobs)
+        return cls(matvec(system.matrix, g), squared, g[len(g) - system.n_free :])
+
+    def kept(self, keep: NDArray[np.bool_]) -> Given:
+        """Return that of some outputs."""
+        responses = np.ascontiguousarray(self.responses[:, keep])
+        return Given(responses, self.squared[keep], self.free[:, keep])
 
 
 class RowRuns:
@@ -55,56 +141,64 @@ class RowRuns:
 
     Parameters
     ----------
-    system : System
-        With the same ridge for all columns.
+    system : RowSystem
     inverse : SampledInverse
         Of rows of the system's matrix.
     tol : float
-        As for ``ConjugateRuns``: of the residual in the preconditioner's norm.
+        As for ``ConjugateRuns``: of the residual in the preconditioner's norm, relative to
+        that of the right-hand side.
     n_jobs : int or None
         Threads for the vector work.
     """
 
     def __init__(
-        self, system: System, inverse: SampledInverse, tol: float, n_jobs: int | None
+        self, system: RowSystem, inverse: SampledInverse, tol: float, n_jobs: int | None
     ) -> None:
         self.system, self.inverse, self.tol, self.n_jobs = system, inverse, tol, n_jobs
-        self.alpha = float(system.ridge[0])
-        n_rows, n_outputs = system.matrix.shape[0], system.right.shape[1]
-        self.active = np.arange(n_outputs)
-        self.right_responses = matvec(system.matrix, system.right)
-        ones = np.ones(len(system.right))
-        self.right_squared = weighted_inner(ones, system.right, system.right, n_jobs)
-        self.room = np.empty_like(system.right)
-        self.found = _Vectors(np.zeros(n_outputs), np.zeros((n_rows, n_outputs)))
-        self.weights = self.found
-        self.residual = _Vectors(np.ones(n_outputs), np.zeros((n_rows, n_outputs)))
-        self.direction, self.responses = self._preconditioned()
+        self.active = np.arange(len(system.right.of_given))
+        self.given = Given.of(system, n_jobs)
+        self.free = last_columns(system.matrix, system.n_free)
+        self.room = np.empty((system.matrix.shape[1], len(self.active)))
+        self.weights = self.found = _copied(system.start)
+        self.residual = _copied(system.residual)
+        self.direction, self.responses = self._preconditioned(self.residual)
         self.energy = self._inner(self.residual, self.direction, self.responses)
-        self.scale = np.sqrt(self.energy)
-        self.relative = np.where(self.scale > 0, 1.0, 0.0)
+        at_zero = self.energy
+        if system.residual is not system.right:
+            towards, responses = self._preconditioned(system.right)
+            at_zero = self._inner(system.right, towards, responses)
+        self.scale = np.sqrt(at_zero)
+        self.relative = self._relative(self.energy, self.scale)
+        there = self.found.of_given * self.given.responses
+        both = self._product(system.right, self.found, there)
+        both += self._product(self.residual, self.found, there)
+        self.decrease = 0.5 * float(both.sum())
 
     def step(self) -> None:
         """Advance every active output by one iteration."""
+        alpha, direction = self.system.alpha, self.direction
         curved = self.responses.copy()
         self.system.curvature.apply(slice(None), curved, self.active)
-        curvature = self._sum(np.einsum("nk,nk->k", self.responses, curved))
-        curvature += self.alpha * self._inner(self.direction, self.direction, self.responses)
+        free = self._free_part(direction)
+        curvature = np.einsum("nk,nk->k", self.responses, curved)
+        curvature += alpha * self._product(direction, direction, self.responses)
+        curvature = self._sum(curvature - alpha * np.einsum("fk,fk->k", free, free))
         length = np.divide(
             self.energy, curvature, out=np.zeros_like(curvature), where=curvature > 0
         )
-        self.weights.add(length, self.direction)
-        self.residual.add(-length * self.alpha, self.direction)
+        runs_in_one = len(self.active) if self.system.curvature.coupled else 1
+        self.decrease += 0.5 * float(np.einsum("k,k->", length, self.energy)) / runs_in_one
+        self.weights.add(length, direction)
+        self.residual.add(-length * alpha, direction)
         self.residual.of_rows -= length * curved
-        towards, responses = self._preconditioned()
+        self.residual.of_free += length * alpha * free
+        towards, responses = self._preconditioned(self.residual)
         there = self._inner(self.residual, towards, responses)
         ratio = np.divide(there, self.energy, out=np.zeros_like(there), where=self.energy > 0)
-        towards.add(ratio, self.direction)
+        towards.add(ratio, direction)
         responses += ratio * self.responses
         self.direction, self.responses, self.energy = towards, responses, there
-        self.relative[self.active] = np.divide(
-            np.sqrt(there), self.scale[self.active], out=np.zeros_like(there), where=there > 0
-        )
+        self.relative[self.active] = self._relative(there, self.scale[self.active])
 
     def drop_converged(self) -> bool:
         """Forget the outputs that have converged, once they are many; True when all have."""
@@ -115,38 +209,53 @@ class RowRuns:
             self.weights, self.residual = self.weights.kept(keep), self.residual.kept(keep)
             self.direction = self.direction.kept(keep)
             self.responses = np.ascontiguousarray(self.responses[:, keep])
-            self.right_responses = np.ascontiguousarray(self.right_responses[:, keep])
-            self.right_squared = self.right_squared[keep]
+            self.given = self.given.kept(keep)
             self.room = np.empty((len(self.room), len(self.active)))
         return not keep.any()
 
     def result(self) -> Vector:
         """Return the weights of all outputs, (n_columns, K)."""
         self._store()
-        weights = rmatvec(self.system.matrix, self.found.of_rows)
-        add_times(weights, self.found.of_right, self.system.right, self.n_jobs)
+        if self.found.of_rows.any():
+            weights = rmatvec(self.system.matrix, self.found.of_rows)
+        else:
+            weights = np.zeros((self.system.matrix.shape[1], len(self.scale)))
+        weights[len(weights) - self.system.n_free :] += self.found.of_free
+        if self.system.given is not None:
+            add_times(weights, self.found.of_given, self.system.given, self.n_jobs)
         return weights
 
-    def _preconditioned(self) -> tuple[_Vectors, Vector]:
-        """Return the inverse times the residual, and its responses."""
-        inverse, mu = self.inverse, self.inverse.mu
-        scaled = _Vectors(self.residual.of_right / mu, self.residual.of_rows / mu)
+    def _preconditioned(self, residual: Combination) -> tuple[Combination, Vector]:
+        """Return the inverse times a vector, and its responses."""
+        inverse, mu, n_free = self.inverse, self.inverse.mu, self.system.n_free
+        scaled = Combination(residual.of_given / mu, residual.of_rows / mu, residual.of_free / mu)
         columns = rmatvec(self.system.matrix, scaled.of_rows, self.room)
-        # The right-hand side's part of the residual is not among the columns.
-        there = self.right_responses[inverse.chosen] * self.residual.of_right
+        columns[len(columns) - n_free :] += scaled.of_free
+        # What the given vector has in the residual is not among the columns.
+        there = self.given.responses[inverse.chosen] * residual.of_given
         coefficients = inverse.solved(mu * matvec(inverse.rows, columns) + there)
         inverse.subtract(coefficients, columns)
         scaled.of_rows[inverse.chosen] -= inverse.subtracted(coefficients)
         responses = matvec(self.system.matrix, columns)
-        responses += scaled.of_right * self.right_responses
+        responses += scaled.of_given * self.given.responses
         return scaled, responses
 
-    def _inner(self, a: _Vectors, b: _Vectors, responses: Vector) -> NDArray[np.float64]:
+    def _inner(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
         """Return each run's ``a' b``, given the responses to ``b``; never below zero."""
-        with_right = b.of_right * self.right_squared
-        with_right += np.einsum("nk,nk->k", b.of_rows, self.right_responses)
-        sums = a.of_right * with_right + np.einsum("nk,nk->k", a.of_rows, responses)
-        return np.maximum(self._sum(sums), 0.0)
+        return np.maximum(self._sum(self._product(a, b, responses)), 0.0)
+
+    def _product(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
+        """Return each output's ``a' b``, given the responses to ``b``."""
+        with_given = b.of_given * self.given.squared
+        with_given += np.einsum("nk,nk->k", b.of_rows, self.given.responses)
+        with_given += np.einsum("fk,fk->k", b.of_free, self.given.free)
+        sums = a.of_given * with_given + np.einsum("nk,nk->k", a.of_rows, responses)
+        return np.asarray(sums + np.einsum("fk,fk->k", a.of_free, self._free_part(b)))
+
+    def _free_part(self, vector: Combination) -> Vector:
+        """Return a vector's entries without a penalty, (n_free, K)."""
+        of_rows = np.einsum("nf,nk->fk", self.free, vector.of_rows)
+        return np.asarray(vector.of_given * self.given.free + of_rows + vector.of_free)
 
     def _sum(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return each run's sum: of all outputs where they are coupled."""
@@ -155,5 +264,21 @@ class RowRuns:
     def _store(self) -> None:
         """Write the active outputs' weights among those of all."""
         if self.weights is not self.found:
-            self.found.of_right[self.active] = self.weights.of_right
+            self.found.of_given[self.active] = self.weights.of_given
             self.found.of_rows[:, self.active] = self.weights.of_rows
+            self.found.of_free[:, self.active] = self.weights.of_free
+
+    @staticmethod
+    def _relative(energy: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+        norm = np.sqrt(energy)
+        return np.divide(norm, scale, out=norm, where=scale > 0)
+
+
+def _nothing(n_rows: int, n_free: int, n_outputs: int) -> Combination:
+    return Combination(
+        np.zeros(n_outputs), np.zeros((n_rows, n_outputs)), np.zeros((n_free, n_outputs))
+    )
+
+
+def _copied(vector: Combination) -> Combination:
+    return Combination(vector.of_given.copy(), vector.of_rows.copy(), vector.of_free.copy())
