@@ -106,7 +106,7 @@ class ConjugateGradient:
         row_weights, targets = problem.row_weights[:, None], columns(problem.targets)
         weighted = row_weights * targets
         inverse = self.preconditioner.inverse(problem)
-        first = None if start is None else columns(start).astype(float)
+        first = None if start is None else columns(start)
         runs: ConjugateRuns | RowRuns
         # Weights cost a product there: only where nobody looks at them on the way.
         if not watched and fit_for_rows(inverse, problem.matrix):

@@ -29,12 +29,15 @@ def add_times(
 
 
 def weighted_inner(
-    weights: NDArray[np.float64], a: Vector, b: Vector, n_jobs: int | None
+    weights: NDArray[np.float64] | None, a: Vector, b: Vector, n_jobs: int | None
 ) -> NDArray[np.float64]:
-    """Return ``sum_d weights[d] a[d, k] b[d, k]``, (K,), the same for any number of threads."""
+    """Return ``sum_d weights[d] a[d, k] b[d, k]``, (K,), the same for any number of threads.
+
+    Without weights all are 1.
+    """
 
     def multiply(first: int, last: int) -> NDArray[np.float64]:
-        own = weights[first:last, None] * a[first:last]
+        own = a[first:last] if weights is None else weights[first:last, None] * a[first:last]
         return np.asarray(np.einsum("dk,dk->k", own, b[first:last]))
 
     return np.sum(_over_blocks(multiply, a, n_jobs), axis=0)

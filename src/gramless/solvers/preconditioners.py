@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
@@ -85,13 +86,17 @@ class SampledInverse:
     ``factor`` is the lower Cholesky factor of ``mu I + V V'``.
     """
 
-    diagonal: Vector
     mu: float
     rows: FeatureMatrix
     chosen: NDArray[np.intp]
     """Which rows of the problem's matrix they are."""
     roots: NDArray[np.float64]
     factor: NDArray[np.float64]
+
+    @cached_property
+    def diagonal(self) -> Vector:
+        """``1 / mu`` for every column."""
+        return np.full(self.rows.shape[1], 1.0 / self.mu)
 
     def coefficients(self, residual: Vector) -> Vector:
         """Return ``(mu I + V V')^-1 V residual`` of the m rows, and ``V residual``."""
@@ -264,8 +269,7 @@ class RowSample(NothingShared):
             factor = _factorised(mu, self.gram.copy())
             self._factors.clear()
             self._factors[mu] = factor
-        diagonal = np.full(self.rows.shape[1], 1.0 / mu)
-        return SampledInverse(diagonal, mu, self.rows, self.chosen, self.roots, factor)
+        return SampledInverse(mu, self.rows, self.chosen, self.roots, factor)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Given:
         if g is None:
             shape = system.matrix.shape[0], n_outputs
             return cls(np.zeros(shape), np.zeros(n_outputs), np.zeros_like(nothing))
-        squared = weighted_inner(np.ones(len(g)), g, g, n_jobs)
+        squared = weighted_inner(None, g, g, n_jobs)
         return cls(matvec(system.matrix, g), squared, g[len(g) - system.n_free :])
 
     def kept(self, keep: NDArray[np.bool_]) -> Given:
@@ -214,12 +214,14 @@ class RowRuns:
         return not keep.any()
 
     def result(self) -> Vector:
-        """Return the weights of all outputs, (n_columns, K)."""
+        """Return the weights of all outputs, (n_columns, K); the next step writes over them."""
         self._store()
+        all_here = len(self.active) == len(self.scale)
+        weights = self.room if all_here else np.empty((len(self.room), len(self.scale)))
         if self.found.of_rows.any():
-            weights = rmatvec(self.system.matrix, self.found.of_rows)
+            rmatvec(self.system.matrix, self.found.of_rows, weights)
         else:
-            weights = np.zeros((self.system.matrix.shape[1], len(self.scale)))
+            weights[:] = 0.0
         weights[len(weights) - self.system.n_free :] += self.found.of_free
         if self.system.given is not None:
             add_times(weights, self.found.of_given, self.system.given, self.n_jobs)

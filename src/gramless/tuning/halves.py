@@ -32,8 +32,8 @@ class Half:
     ----------
     rows, others : slice
         Rows that it is fitted to, and not.
-    weights : array (n_bins, K)
-        Of features of value 1.
+    weights : tuple of arrays (n_bins, K)
+        Of features of value 1; those of some grids each.
     constant : array (K,)
     responses : array (n_rows, K)
         For all rows.
@@ -41,7 +41,7 @@ class Half:
 
     rows: slice
     others: slice
-    weights: Vector
+    weights: tuple[Vector, ...]
     constant: Vector
     responses: Vector
 
@@ -78,7 +78,7 @@ class Halves:
         self.count = 0
         nothing = np.zeros((n_rows, data.n_outputs))
         self.models = [
-            Half(rows, others, nothing[:0], np.zeros(data.n_outputs), nothing.copy())
+            Half(rows, others, (), np.zeros(data.n_outputs), nothing.copy())
             for rows, others in ((first, second), (second, first))
         ]
 
@@ -119,7 +119,7 @@ class Halves:
             step = own.rmatvec(slopes[half.rows]) * (_STEP / n_new / size)[:, None]
             self.models[k] = replace(
                 half,
-                weights=np.concatenate([half.weights, step]),
+                weights=(*half.weights, step),
                 responses=half.responses + new.matvec(step),
             )
 
@@ -161,7 +161,8 @@ class Halves:
         data, intercept = self.data, self.data.intercept
         Z: FeatureMatrix = data.matrix(matrix)
         own = data.matrix(matrix.take_rows(half.rows))
-        start = np.concatenate([half.weights, half.constant[None]]) if intercept else half.weights
+        parts = (*half.weights, half.constant[None]) if intercept else half.weights
+        start = np.concatenate(parts)
         # Features have the value 1 here, not 1/sqrt(n_grids).
         penalty = data.penalty(alpha * self.count)
         weight = None if data.sample_weight is None else data.sample_weight[half.rows]
@@ -171,8 +172,8 @@ class Halves:
         responses = Z.matvec(found).reshape(half.responses.shape)
         weights = found.reshape(start.shape)
         if not intercept:
-            return replace(half, weights=weights, responses=responses)
-        return replace(half, weights=weights[:-1], constant=weights[-1], responses=responses)
+            return replace(half, weights=(weights,), responses=responses)
+        return replace(half, weights=(weights[:-1],), constant=weights[-1], responses=responses)
 
     def _solver(self) -> Solver:
         if self.goal.loss.name == "squared":

@@ -66,7 +66,7 @@ def judge(
     recipe : Recipe
     alphas : sequence of float
         From strong to weak; each solution starts from the last, and the first that is
-        worse ends the path.
+        no better ends the path.
     splits : sequence of (training rows, held-back rows)
     deadline : Deadline
         Ends the path too.
@@ -109,6 +109,6 @@ def _path(
         weights = solver.solve(goal.problem(data, Z, alpha, training), weights).weights
         responses.append(others.matvec(weights))
         scores.append(goal.score(responses[-1], truth, weight))
-        if scores[-1] > min(scores) or deadline.beyond(_TIME_SHARE):
+        if scores[-1] >= min(scores[:-1], default=np.inf) or deadline.beyond(_TIME_SHARE):
             break
     return responses
