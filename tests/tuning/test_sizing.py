@@ -55,9 +55,10 @@ def sized(
 ) -> tuple[GridRecipe, list[dict[str, float]]]:
     n_jobs, deadline = more.pop("n_jobs", 2), more.pop("deadline", Deadline())
     alpha, groups = more.pop("alpha", 1e-4), more.pop("groups", None)
+    least = more.pop("least", 0)
     made = problem(targets, most, **more)
     split = held_back_splits(N_ROWS, 0)[0]
-    return enough_grids(*made, alpha, split, groups, 0, deadline, n_jobs)
+    return enough_grids(*made, least, alpha, split, groups, 0, deadline, n_jobs)
 
 
 # What grids would gain.
@@ -163,6 +164,19 @@ def test_there_are_never_more_than_allowed(most: int) -> None:
     found, history = sized(HARD, most)
     assert [told["n_grids"] for told in history] == ([most] if most <= 64 else [64, most])
     assert len(found.grids) in (most, FIRST_GRIDS)
+
+
+@pytest.mark.parametrize("least", [1, 65, 100, 1024])
+def test_others_as_they_are_drawn_are_added(least: int) -> None:
+    enough, history = sized(HARD, 128)
+    found, same = sized(HARD, 128, least=least)
+    assert [told["score"] for told in same] == [told["score"] for told in history]
+    own, chosen = ({tuple(row) for row in grids.grids.widths} for grids in (found, enough))
+    assert len(found.grids) == max(len(enough.grids), least)
+    assert chosen <= own
+    drawn = problem(HARD, 128)[2].sized(1024).draw().widths
+    left = [row for row in map(tuple, drawn) if row not in chosen]
+    assert own - chosen == set(left[: max(0, least - len(enough.grids))])
 
 
 def test_a_deadline_ends_doubling() -> None:

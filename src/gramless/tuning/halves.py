@@ -13,6 +13,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.preconditioners import RowSample, SampledRows
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data
 from gramless.tuning.scoring import Unexplained
@@ -76,6 +77,8 @@ class Halves:
         self.codes = np.empty((most_grids, n_rows), np.uint16)
         self.offsets = np.zeros(most_grids + 1, np.int64)
         self.count = 0
+        self._samples: dict[int, tuple[int, RowSample]] = {}
+        """What preconditions each half's problems over so many grids."""
         nothing = np.zeros((n_rows, data.n_outputs))
         self.models = [
             Half(rows, others, (), np.zeros(data.n_outputs), nothing.copy())
@@ -132,7 +135,7 @@ class Halves:
             Of a model of half the rows.
         """
         matrix = self._matrix(self.codes[: self.count], self.offsets[: self.count + 1])
-        models = [self._solved(matrix, half, alpha) for half in self.models]
+        models = [self._solved(matrix, k, alpha) for k in range(len(self.models))]
         return self.score(models), models
 
     def score(self, models: Sequence[Half]) -> float:
@@ -157,8 +160,8 @@ class Halves:
             return slopes, curvature
         return slopes * weight[:, None], curvature * weight
 
-    def _solved(self, matrix: BinnedMatrix, half: Half, alpha: float) -> Half:
-        data, intercept = self.data, self.data.intercept
+    def _solved(self, matrix: BinnedMatrix, k: int, alpha: float) -> Half:
+        data, intercept, half = self.data, self.data.intercept, self.models[k]
         Z: FeatureMatrix = data.matrix(matrix)
         own = data.matrix(matrix.take_rows(half.rows))
         parts = (*half.weights, half.constant[None]) if intercept else half.weights
@@ -168,17 +171,21 @@ class Halves:
         weight = None if data.sample_weight is None else data.sample_weight[half.rows]
         problem = Problem(own, data.targets[half.rows], penalty, self.goal.loss, weight)
         shape = (len(start), *data.targets.shape[1:])
-        found = self._solver().solve(problem, start.reshape(shape)).weights
+        found = self._solver(problem, k).solve(problem, start.reshape(shape)).weights
         responses = Z.matvec(found).reshape(half.responses.shape)
         weights = found.reshape(start.shape)
         if not intercept:
             return replace(half, weights=(weights,), responses=responses)
         return replace(half, weights=(weights[:-1],), constant=weights[-1], responses=responses)
 
-    def _solver(self) -> Solver:
-        if self.goal.loss.name == "squared":
-            return ConjugateGradient(tol=_TOL, max_iter=_ITERATIONS, n_jobs=self.n_jobs)
-        return NewtonCG(tol=_TOL, max_iter=_NEWTON_STEPS, n_jobs=self.n_jobs)
+    def _solver(self, problem: Problem, k: int) -> Solver:
+        if self.goal.loss.name != "squared":
+            return NewtonCG(tol=_TOL, max_iter=_NEWTON_STEPS, n_jobs=self.n_jobs)
+        count, sample = self._samples.get(k, (0, None))
+        if sample is None or count != self.count:
+            sample = SampledRows().draw(problem.matrix, problem.row_weights)
+            self._samples[k] = self.count, sample
+        return ConjugateGradient(sample, _TOL, _ITERATIONS, self.n_jobs)
 
     def _matrix(
         self, codes: NDArray[np.unsignedinteger], offsets: NDArray[np.int64]

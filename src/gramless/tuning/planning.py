@@ -43,6 +43,9 @@ _MOST_WORK = 1 << 27
 """Rows times outputs times grids of a kind, at most."""
 _RANDOM_GRIDS = 256, 2048
 """That are tried beside grown ones, at least and at most."""
+_LEAST_BESIDE = 768
+"""Of these, where there is room: the few rows that choose how many cannot tell what more rows
+gain by more grids, nor how a later sample drifts."""
 _CLEARLY = 0.2
 """Grown grids whose score is below that of a search by this factor are taken as they are."""
 _STRONG_ALPHAS = (1e-1, 1e-2, 1e-3)
@@ -139,7 +142,7 @@ class Planner:
         """Return random grids, their settings as given, searched, or by rule for few rows."""
         plan = self._random_plan(self._random_settings())
         binning = isinstance(self.search.feature_map, RandomBinning)
-        return self._finished(self._of_enough_grids(plan) if binning else plan)
+        return self._finished(self._of_enough_grids(plan, 0) if binning else plan)
 
     def grown(self) -> Plan:
         """Return grown grids."""
@@ -223,7 +226,7 @@ class Planner:
         recipe = RandomRecipe(scaler, template)
         return Plan(recipe, settings, settings.alpha, bandwidth, weights, [])
 
-    def _of_enough_grids(self, plan: Plan) -> Plan:
+    def _of_enough_grids(self, plan: Plan, least: int) -> Plan:
         """Return the plan with as many grids as are worth their time, or as are given."""
         search, settings = self.search, plan.settings
         given = search.choices.n_grids is not None
@@ -234,6 +237,7 @@ class Planner:
             self.data,
             self.goal,
             plan.recipe,
+            least,
             plan.alpha,
             self._splits()[0],
             self.search.groups,
@@ -272,8 +276,8 @@ class Planner:
         """Return random grids, at most so many, judged by the rows that judge grown ones."""
         plan = self._random_plan(settings)
         assert isinstance(plan.recipe, RandomRecipe)
-        few = plan.recipe.sized(min(n_grids, plan.recipe.size))
-        plan = self._of_enough_grids(replace(plan, recipe=few.over(self._scaler("both"))))
+        few = plan.recipe.sized(min(n_grids, plan.recipe.size)).over(self._scaler("both"))
+        plan = self._of_enough_grids(replace(plan, recipe=few), min(n_grids, _LEAST_BESIDE))
         judged = self._judge(plan.recipe, [self._fewer_rows(plan.alpha)], self._splits()[:1])
         plan = replace(plan, judged=judged)
         self._tell(plan)

@@ -115,6 +115,7 @@ def enough_grids(
     data: Data,
     goal: Goal,
     recipe: RandomRecipe,
+    least: int,
     alpha: float,
     split: Split,
     groups: Groups | None,
@@ -125,7 +126,8 @@ def enough_grids(
     """Double the number of grids for as long as that predicts held-back rows clearly better.
 
     The first are taken as they are drawn, then always those of many that would lower the loss
-    most of rows that they were not fitted to.
+    most of rows that they were not fitted to. Where fewer than ``least`` are enough, others
+    as they are drawn are added.
 
     Parameters
     ----------
@@ -133,6 +135,7 @@ def enough_grids(
     goal : Goal
     recipe : RandomRecipe
         Its number of grids is the most.
+    least : int
     alpha : float
         For all rows.
     split : (training rows, held-back rows)
@@ -161,7 +164,8 @@ def enough_grids(
     n_half, n_both = len(training) // 2, len(training)
     parts = slice(0, n_half), slice(n_half, n_both), slice(n_both, n_both + len(judges))
     sample = data.take(np.concatenate([training, judges]))
-    pool = Pool(sample, parts, goal, recipe.sized(max(most, _POOL)), generator, n_jobs)
+    every = recipe.sized(max(most, least, _POOL))
+    pool = Pool(sample, parts, goal, every, generator, n_jobs)
     # The penalty beside the summed losses stays what it is.
     alpha *= data.rows.shape[0] / n_half
     history: list[dict[str, float]] = []
@@ -175,8 +179,14 @@ def enough_grids(
         enough = score > (1.0 - LEAST_GAIN) * last or n_grids == most
         if enough or deadline.beyond(_TIME_SHARE):
             taken = pool.taken if score < last else before
-            return GridRecipe(recipe.scaler, pool.grids.take(taken)), history
+            return GridRecipe(recipe.scaler, pool.grids.take(_filled(taken, least))), history
         n_grids = min(2 * n_grids, most)
+
+
+def _filled(taken: NDArray[np.bool_], least: int) -> NDArray[np.bool_]:
+    """Return which grids to take: those taken, and the first others until there are ``least``."""
+    others = np.cumsum(~taken)
+    return taken | (others <= least - np.count_nonzero(taken))
 
 
 def _sketched(rest: Unexplained, generator: np.random.Generator) -> Unexplained:
