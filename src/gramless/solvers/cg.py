@@ -38,8 +38,9 @@ class ConjugateGradient:
     Notes
     -----
     One matvec and one rmatvec an iteration serve all outputs that have not
-    converged; memory for four vectors of ``n_columns`` and two of ``n_rows``
-    an output.
+    converged. Memory an output for two vectors of ``n_columns`` and eight of ``n_rows``
+    where columns are more than rows and nobody looks at the weights on the way, else
+    for four of ``n_columns`` and two of ``n_rows``.
 
     Examples
     --------
