@@ -41,10 +41,10 @@ class Combination:
     of_rows: Vector
     of_free: Vector
 
-    def add(self, length: NDArray[np.float64], other: Combination) -> None:
+    def add(self, length: NDArray[np.float64], other: Combination, n_jobs: int | None) -> None:
         """Add other vectors, each times a number."""
         self.of_given = self.of_given + length * other.of_given
-        self.of_rows += length * other.of_rows
+        add_times(self.of_rows, length, other.of_rows, n_jobs)
         self.of_free = self.of_free + length * other.of_free
 
     def kept(self, keep: NDArray[np.bool_]) -> Combination:
@@ -180,7 +180,7 @@ class RowRuns:
         curved = self.responses.copy()
         self.system.curvature.apply(slice(None), curved, self.active)
         free = self._free_part(direction)
-        curvature = np.einsum("nk,nk->k", self.responses, curved)
+        curvature = weighted_inner(None, self.responses, curved, self.n_jobs)
         curvature += alpha * self._product(direction, direction, self.responses)
         curvature = self._sum(curvature - alpha * np.einsum("fk,fk->k", free, free))
         length = np.divide(
@@ -188,15 +188,15 @@ class RowRuns:
         )
         runs_in_one = len(self.active) if self.system.curvature.coupled else 1
         self.decrease += 0.5 * float(np.einsum("k,k->", length, self.energy)) / runs_in_one
-        self.weights.add(length, direction)
-        self.residual.add(-length * alpha, direction)
-        self.residual.of_rows -= length * curved
+        self.weights.add(length, direction, self.n_jobs)
+        self.residual.add(-length * alpha, direction, self.n_jobs)
+        add_times(self.residual.of_rows, -length, curved, self.n_jobs)
         self.residual.of_free += length * alpha * free
         towards, responses = self._preconditioned(self.residual)
         there = self._inner(self.residual, towards, responses)
         ratio = np.divide(there, self.energy, out=np.zeros_like(there), where=self.energy > 0)
-        towards.add(ratio, direction)
-        responses += ratio * self.responses
+        towards.add(ratio, direction, self.n_jobs)
+        add_times(responses, ratio, self.responses, self.n_jobs)
         self.direction, self.responses, self.energy = towards, responses, there
         self.relative[self.active] = self._relative(there, self.scale[self.active])
 
@@ -249,9 +249,9 @@ class RowRuns:
     def _product(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
         """Return each output's ``a' b``, given the responses to ``b``."""
         with_given = b.of_given * self.given.squared
-        with_given += np.einsum("nk,nk->k", b.of_rows, self.given.responses)
+        with_given += weighted_inner(None, b.of_rows, self.given.responses, self.n_jobs)
         with_given += np.einsum("fk,fk->k", b.of_free, self.given.free)
-        sums = a.of_given * with_given + np.einsum("nk,nk->k", a.of_rows, responses)
+        sums = a.of_given * with_given + weighted_inner(None, a.of_rows, responses, self.n_jobs)
         return np.asarray(sums + np.einsum("fk,fk->k", a.of_free, self._free_part(b)))
 
     def _free_part(self, vector: Combination) -> Vector:
