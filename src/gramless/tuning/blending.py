@@ -18,8 +18,6 @@ from gramless.tuning.data import Score
 _SHARES = np.linspace(0.0, 1.0, 11)
 _BLOCKS = 20
 """Of the rows held back: how their scores differ tells how sure a difference is."""
-_SURE = 2.0
-"""Standard errors by which one share must be worse than another to be known as worse."""
 _WORST_FIRST = ("stopped", "max_iter", "stalled", "converged")
 
 
@@ -32,9 +30,9 @@ def best_share(
 ) -> tuple[float, float]:
     """Return the second model's share of an average of both, and its score.
 
-    The most even share that is not known to be worse than the best, its score within two
-    standard errors: an average of unlike models forgives more than rows held back can tell
-    (as the rule of one standard error, Breiman, Friedman, Olshen & Stone 1984).
+    The most even share whose score is within a standard error of the best: an average
+    of unlike models forgives more than rows held back can tell (the rule of one
+    standard error, Breiman, Friedman, Olshen & Stone 1984).
 
     Parameters
     ----------
@@ -73,7 +71,7 @@ def best_share(
     parts = np.ones(n_blocks) if weight is None else np.array([weight[own].sum() for own in rows])
     parts = (parts / parts.sum())[:, None]
     errors = np.linalg.norm(parts * (worse - (parts * worse).sum(axis=0)), axis=0)
-    good = np.flatnonzero(found <= found.min() + _SURE * errors)
+    good = np.flatnonzero(found <= found.min() + errors)
     even = good[np.abs(_SHARES[good] - 0.5).argmin()]
     return round(float(_SHARES[even]), 1), float(found[even])
 

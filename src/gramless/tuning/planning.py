@@ -43,7 +43,7 @@ _MOST_WORK = 1 << 27
 """Rows times outputs times grids of a kind, at most."""
 _RANDOM_GRIDS = 256, 2048
 """That are tried beside grown ones, at least and at most."""
-_LEAST_BESIDE = 768
+_LEAST_BESIDE = 1024
 """Of these, where there is room: the few rows that choose how many cannot tell what more rows
 gain by more grids, nor how a later sample drifts."""
 _CLEARLY = 0.2
