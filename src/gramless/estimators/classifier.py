@@ -84,7 +84,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "auto" adds grids until they predict held-back rows hardly better: twice as many
         random ones, the best of 1,024 or more that are drawn, by less than 2 % of the score, 160
         more grown ones by less than 1 %, and never more than half of the free memory holds.
-        Where a number is given, grids are of one kind.
+        An average has 1,024 random ones or more, where there is room. Where a number is
+        given, grids are of one kind.
     l1_ratio : float, default=0.0
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are

@@ -19,7 +19,7 @@ from gramless.solvers.preconditioners import Inverse, energy
 _BLOCK_NUMBERS = 1 << 15
 _FEW_BLOCKS = 4
 """No more are worth waking a thread."""
-_WORTH_KEEPING = 0.75
+WORTH_KEEPING = 0.75
 """Dropping outputs copies all others: not before a quarter has converged."""
 
 
@@ -106,18 +106,21 @@ class ConjugateRuns:
         self.weights = self.found
         self.room = np.empty_like(right)
         coefficients = inverse.coefficients(self.residual)
-        self.energy = self._sum(energy(inverse, self.residual, coefficients))
-        at_zero = self.energy if start is None else self._sum(energy(inverse, right))
+        self.energy = by_run(energy(inverse, self.residual, coefficients), self.system.curvature)
+        at_zero = (
+            self.energy if start is None else by_run(energy(inverse, right), self.system.curvature)
+        )
         self.scale = np.sqrt(at_zero)
         self.direction = self.residual * inverse.diagonal[:, None]
         inverse.subtract(coefficients, self.direction)
-        self.relative = self._relative(self.energy, self.scale)
+        self.relative = relative_norm(self.energy, self.scale)
 
     def step(self) -> None:
         """Advance every active output by one iteration."""
         product = self.system.times(self.direction, self.active, self.room)
-        curvature = self._sum(
-            self._over_rows(loops.add_ridge, self.direction, self.system.ridge, product)
+        curvature = by_run(
+            self._over_rows(loops.add_ridge, self.direction, self.system.ridge, product),
+            self.system.curvature,
         )
         length = np.divide(
             self.energy, curvature, out=np.zeros_like(curvature), where=curvature > 0
@@ -132,7 +135,9 @@ class ConjugateRuns:
             self.residual,
         )
         coefficients = self.inverse.coefficients(self.residual)
-        there = self._sum(np.maximum(whole - self.inverse.energy(coefficients), 0.0))
+        there = by_run(
+            np.maximum(whole - self.inverse.energy(coefficients), 0.0), self.system.curvature
+        )
         ratio = np.divide(there, self.energy, out=np.zeros_like(there), where=self.energy > 0)
         self._over_rows(
             lambda residual, inverse, direction, _: loops.redirect(
@@ -144,12 +149,12 @@ class ConjugateRuns:
         )
         self.inverse.subtract(coefficients, self.direction)
         self.energy = there
-        self.relative[self.active] = self._relative(there, self.scale[self.active])
+        self.relative[self.active] = relative_norm(there, self.scale[self.active])
 
     def drop_converged(self) -> bool:
         """Forget the outputs that have converged, once they are many; True when all have."""
         keep = self.relative[self.active] > self.tol
-        if np.count_nonzero(keep) <= _WORTH_KEEPING * len(keep):
+        if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
             self.result()
             self.active = self.active[keep]
             self.weights = np.ascontiguousarray(self.weights[:, keep])
@@ -165,10 +170,6 @@ class ConjugateRuns:
             self.found[:, self.active] = self.weights
         return self.found
 
-    def _sum(self, sums: Vector) -> Vector:
-        """Return each run's sum: of all outputs where they are coupled."""
-        return np.full_like(sums, sums.sum()) if self.system.curvature.coupled else sums
-
     def _runs_in_one(self) -> int:
         return len(self.active) if self.system.curvature.coupled else 1
 
@@ -180,10 +181,16 @@ class ConjugateRuns:
         map_blocks(function, calls, self.n_jobs if len(calls) > _FEW_BLOCKS else 1)
         return sums.sum(axis=0)
 
-    @staticmethod
-    def _relative(energy: Vector, scale: Vector) -> Vector:
-        norm = np.sqrt(np.maximum(energy, 0.0))
-        return np.divide(norm, scale, out=norm, where=scale > 0)
+
+def by_run(sums: Vector, curvature: Curvature) -> Vector:
+    """Return each run's sum, given the outputs': of all outputs where they are coupled."""
+    return np.full_like(sums, sums.sum()) if curvature.coupled else sums
+
+
+def relative_norm(energy: Vector, scale: Vector) -> Vector:
+    """Return each run's norm, given its square, relative to a scale; that itself where it is 0."""
+    norm = np.sqrt(np.maximum(energy, 0.0))
+    return np.divide(norm, scale, out=norm, where=scale > 0)
 
 
 def pull_back(

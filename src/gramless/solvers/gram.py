@@ -286,7 +286,7 @@ def last_columns(matrix: FeatureMatrix, n: int) -> NDArray[np.float64]:
     n_rows, n_columns = matrix.shape
     if n == 0:
         return np.empty((n_rows, 0))
-    if n == 1 and isinstance(matrix, WithIntercept):
+    if n == without_ones(matrix)[1]:
         return np.ones((n_rows, 1))
     return matvec(matrix, np.eye(n_columns, n, n - n_columns))
 

@@ -16,14 +16,19 @@ from numpy.typing import NDArray
 
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
-from gramless.solvers.conjugate import Curvature, RowCurvature, matvec, rmatvec
+from gramless.solvers.conjugate import (
+    WORTH_KEEPING,
+    Curvature,
+    RowCurvature,
+    by_run,
+    matvec,
+    relative_norm,
+    rmatvec,
+)
 from gramless.solvers.gram import last_columns
 from gramless.solvers.long_vectors import add_times, weighted_inner
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import Inverse, SampledInverse
-
-_WORTH_KEEPING = 0.75
-"""Dropping outputs copies all others: not before a quarter has converged."""
 
 
 def fit_for_rows(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledInverse]:
@@ -168,7 +173,7 @@ class RowRuns:
             towards, responses = self._preconditioned(system.right)
             at_zero = self._inner(system.right, towards, responses)
         self.scale = np.sqrt(at_zero)
-        self.relative = self._relative(self.energy, self.scale)
+        self.relative = relative_norm(self.energy, self.scale)
         there = self.found.of_given * self.given.responses
         both = self._product(system.right, self.found, there)
         both += self._product(self.residual, self.found, there)
@@ -182,7 +187,9 @@ class RowRuns:
         free = self._free_part(direction)
         curvature = weighted_inner(None, self.responses, curved, self.n_jobs)
         curvature += alpha * self._product(direction, direction, self.responses)
-        curvature = self._sum(curvature - alpha * np.einsum("fk,fk->k", free, free))
+        curvature = by_run(
+            curvature - alpha * np.einsum("fk,fk->k", free, free), self.system.curvature
+        )
         length = np.divide(
             self.energy, curvature, out=np.zeros_like(curvature), where=curvature > 0
         )
@@ -198,12 +205,12 @@ class RowRuns:
         towards.add(ratio, direction, self.n_jobs)
         add_times(responses, ratio, self.responses, self.n_jobs)
         self.direction, self.responses, self.energy = towards, responses, there
-        self.relative[self.active] = self._relative(there, self.scale[self.active])
+        self.relative[self.active] = relative_norm(there, self.scale[self.active])
 
     def drop_converged(self) -> bool:
         """Forget the outputs that have converged, once they are many; True when all have."""
         keep = self.relative[self.active] > self.tol
-        if np.count_nonzero(keep) <= _WORTH_KEEPING * len(keep):
+        if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
             self._store()
             self.active, self.energy = self.active[keep], self.energy[keep]
             self.weights, self.residual = self.weights.kept(keep), self.residual.kept(keep)
@@ -244,7 +251,7 @@ class RowRuns:
 
     def _inner(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
         """Return each run's ``a' b``, given the responses to ``b``; never below zero."""
-        return np.maximum(self._sum(self._product(a, b, responses)), 0.0)
+        return np.maximum(by_run(self._product(a, b, responses), self.system.curvature), 0.0)
 
     def _product(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
         """Return each output's ``a' b``, given the responses to ``b``."""
@@ -259,21 +266,12 @@ class RowRuns:
         of_rows = np.einsum("nf,nk->fk", self.free, vector.of_rows)
         return np.asarray(vector.of_given * self.given.free + of_rows + vector.of_free)
 
-    def _sum(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return each run's sum: of all outputs where they are coupled."""
-        return np.full_like(sums, sums.sum()) if self.system.curvature.coupled else sums
-
     def _store(self) -> None:
         """Write the active outputs' weights among those of all."""
         if self.weights is not self.found:
             self.found.of_given[self.active] = self.weights.of_given
             self.found.of_rows[:, self.active] = self.weights.of_rows
             self.found.of_free[:, self.active] = self.weights.of_free
-
-    @staticmethod
-    def _relative(energy: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
-        norm = np.sqrt(energy)
-        return np.divide(norm, scale, out=norm, where=scale > 0)
 
 
 def _nothing(n_rows: int, n_free: int, n_outputs: int) -> Combination:

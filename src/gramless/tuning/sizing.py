@@ -136,6 +136,7 @@ def enough_grids(
     recipe : RandomRecipe
         Its number of grids is the most.
     least : int
+        How many grids to return at least.
     alpha : float
         For all rows.
     split : (training rows, held-back rows)
