@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.solvers.line import Line, Losses, search
+from gramless.solvers.line import Line, Losses, derivatives, search
 
 N_ROWS = 300
 
 
-def line_of(loss: Loss, size: float = 1.0) -> Line:
+def line_of(loss: Loss, size: float = 1.0, n_rows: int = N_ROWS) -> Line:
     rng = np.random.default_rng(0)
-    targets = np.sign(rng.normal(size=(N_ROWS, 3)))
+    targets = np.sign(rng.normal(size=(n_rows, 3)))
     if loss.coupled:
-        targets = np.where(np.arange(3) == rng.integers(3, size=(N_ROWS, 1)), 1.0, -1.0)
-    weights = rng.dirichlet(np.ones(N_ROWS))
-    start = rng.normal(size=(N_ROWS, 3))
+        targets = np.where(np.arange(3) == rng.integers(3, size=(n_rows, 1)), 1.0, -1.0)
+    weights = rng.dirichlet(np.ones(n_rows))
+    start = rng.normal(size=(n_rows, 3))
     change = -size * loss.gradient(start, targets)
     n_runs = 1 if loss.coupled else 3
     # Of weights w and a direction d: w'w / 2, w'd and d'd / 2, with a ridge of 0.01.
@@ -85,3 +85,19 @@ def test_flat_runs_go_on_as_long_as_it_helps() -> None:
     lengths, objective = search(line, line.value(np.zeros(3)), slope, np.ones(3, bool))
     assert (lengths > 1e4).all()
     assert (objective < line.value(np.zeros(3))).all()
+
+
+@every_loss
+def test_many_rows_are_the_sum_of_all(loss: Loss) -> None:
+    line = line_of(loss, n_rows=60_000)
+    losses, lengths = line.losses, np.full(len(line.penalty[0]), 0.5)
+    there = line.responses + 0.5 * line.change
+    constant, linear, quadratic = line.penalty
+    whole = losses.mean(there) + constant + 0.5 * linear + 0.25 * quadratic
+    np.testing.assert_allclose(line.value(lengths), whole, rtol=1e-12)
+    slopes, curvatures = derivatives(losses, there, None)
+    np.testing.assert_array_equal(slopes, losses.slopes(there))
+    np.testing.assert_array_equal(curvatures, losses.curvatures(there))
+    one, two = (replace(line, n_jobs=n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.value(lengths), two.value(lengths))
+    np.testing.assert_array_equal(one.newton_lengths(lengths), two.newton_lengths(lengths))

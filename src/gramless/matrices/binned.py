@@ -262,7 +262,7 @@ class BinnedMatrix:
     def take_rows(self, rows: NDArray[np.integer] | slice) -> BinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
         return BinnedMatrix(
-            taken(self.codes, rows),
+            taken(self.codes, rows, self.n_jobs),
             self.offsets,
             scale=self.scale,
             has_unseen=self.has_unseen,
@@ -360,14 +360,23 @@ def csr_of(
     return sp.csr_array((values, columns[seen].astype(index), indptr.astype(index)), shape=shape)
 
 
-def taken(per_grid: NDArray[Any], rows: NDArray[np.integer] | slice) -> NDArray[Any]:
+def taken(
+    per_grid: NDArray[Any], rows: NDArray[np.integer] | slice, n_jobs: int | None
+) -> NDArray[Any]:
     """Return some rows of an array (n_grids, n_rows), each grid's side by side in memory."""
     # Without a grid, take would not see whether the rows exist.
     if isinstance(rows, slice) or len(per_grid) == 0:
         return per_grid[:, rows]
     numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-    # Indexing with an array would leave the grids interleaved: another pass over all.
-    return np.take(per_grid, numbers, axis=1)
+    result = np.empty((len(per_grid), len(numbers)), per_grid.dtype)
+
+    def take(a: int, b: int) -> None:
+        # Indexing with an array would leave the grids interleaved: another pass over all.
+        result[a:b] = np.take(per_grid[a:b], numbers, axis=1)
+
+    grids = max(1, _TASK_NONZEROS // max(1, len(numbers)))
+    map_blocks(take, row_blocks(len(per_grid), grids), n_jobs)
+    return result
 
 
 def _target(out: Vector | None, shape: tuple[int, ...]) -> Vector:

@@ -234,7 +234,8 @@ class WeightedBinnedMatrix:
 
     def take_rows(self, rows: NDArray[np.integer] | slice) -> WeightedBinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
-        part = self._like(taken(self.codes, rows), taken(self.values, rows), self.offsets)
+        codes = taken(self.codes, rows, self.n_jobs)
+        part = self._like(codes, taken(self.values, rows, self.n_jobs), self.offsets)
         part.unseen_squares = self.unseen_squares[rows]
         return part
 

@@ -106,9 +106,13 @@ class ConjugateRuns:
         self.weights = self.found
         self.room = np.empty_like(right)
         coefficients = inverse.coefficients(self.residual)
-        self.energy = by_run(energy(inverse, self.residual, coefficients), self.system.curvature)
+        self.energy = by_run(
+            energy(inverse, self.residual, coefficients, n_jobs), self.system.curvature
+        )
         at_zero = (
-            self.energy if start is None else by_run(energy(inverse, right), self.system.curvature)
+            self.energy
+            if start is None
+            else by_run(energy(inverse, right, n_jobs=n_jobs), self.system.curvature)
         )
         self.scale = np.sqrt(at_zero)
         self.direction = self.residual * inverse.diagonal[:, None]

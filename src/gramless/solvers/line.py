@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from gramless.base.sums import weighted_sums
-from gramless.losses import Loss
+from gramless.losses import Loss, softmax
 from gramless.matrices.base import Vector
 from gramless.solvers.conjugate import Curvature, RowCurvature, SoftmaxCurvature
+from gramless.solvers.long_vectors import over_blocks
 
 Numbers = NDArray[np.float64]
 """One a run: an output, or all outputs if they are coupled."""
@@ -47,16 +47,33 @@ class Losses:
     def curvature(self, responses: Vector) -> Curvature:
         """Return the second derivative as an operator."""
         if self.loss.coupled:
-            return SoftmaxCurvature(self.row_weights, softmax(responses, axis=1))
+            return SoftmaxCurvature(self.row_weights, softmax(responses))
         return RowCurvature(self.curvatures(responses))
 
     def of_rows(self, chosen: NDArray[np.intp] | slice, upscale: NDArray[np.float64]) -> Losses:
         """Return those of some rows, their weights times ``upscale``."""
         return Losses(self.loss, self.targets[chosen], self.row_weights[chosen] * upscale)
 
+    def part(self, first: int, last: int) -> Losses:
+        """Return those of rows ``first`` to ``last``, which are not copied."""
+        return Losses(self.loss, self.targets[first:last], self.row_weights[first:last])
+
     def by_run(self, sums: NDArray[np.float64]) -> Numbers:
         """Return numbers of outputs as numbers of runs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
+
+
+def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[Vector, Vector]:
+    """Return slopes and curvatures by each response, (n_rows, K) both."""
+    slopes, curvatures = np.empty_like(responses), np.empty_like(responses)
+
+    def fill(first: int, last: int) -> None:
+        part, there = losses.part(first, last), responses[first:last]
+        slopes[first:last] = part.slopes(there)
+        curvatures[first:last] = part.curvatures(there)
+
+    over_blocks(fill, responses, n_jobs)
+    return slopes, curvatures
 
 
 @dataclass(frozen=True)
@@ -70,24 +87,41 @@ class Line:
     responses: Vector
     change: Vector
     penalty: tuple[Numbers, Numbers, Numbers]
+    n_jobs: int | None = None
 
     def value(self, lengths: Numbers) -> Numbers:
         """Return the objective."""
+
+        def of_rows(first: int, last: int) -> Numbers:
+            return self.losses.part(first, last).mean(self._there(lengths, first, last))
+
+        mean = np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0)
+        return np.asarray(mean + self.penalty_at(lengths))
+
+    def penalty_at(self, lengths: Numbers) -> Numbers:
+        """Return the penalty alone."""
         constant, linear, quadratic = self.penalty
-        mean = self.losses.mean(self.responses + lengths * self.change)
-        return mean + (constant + lengths * linear + lengths**2 * quadratic)
+        return constant + lengths * linear + lengths**2 * quadratic
 
     def newton_lengths(self, lengths: Numbers) -> Numbers:
         """Return where the parabola through each length has its minimum; 0 at least."""
+
+        def of_rows(first: int, last: int) -> Vector:
+            part, change = self.losses.part(first, last), self.change[first:last]
+            there, curved = self._there(lengths, first, last), change.copy()
+            part.curvature(there).apply(slice(None), curved, np.arange(curved.shape[1]))
+            slopes = np.einsum("nk,nk->k", part.slopes(there), change)
+            return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
+
+        slopes, curvatures = np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0)
         _, linear, quadratic = self.penalty
-        there = self.responses + lengths * self.change
-        curved = self.change.copy()
-        self.losses.curvature(there).apply(slice(None), curved, np.arange(curved.shape[1]))
-        slopes = np.einsum("nk,nk->k", self.losses.slopes(there), self.change)
         slope = self.losses.by_run(slopes) + linear + 2.0 * lengths * quadratic
-        curvature = self.losses.by_run(np.einsum("nk,nk->k", curved, self.change)) + 2.0 * quadratic
+        curvature = self.losses.by_run(curvatures) + 2.0 * quadratic
         move = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
         return np.maximum(lengths - move, 0.0)
+
+    def _there(self, lengths: Numbers, first: int, last: int) -> Vector:
+        return self.responses[first:last] + lengths * self.change[first:last]
 
 
 def search(

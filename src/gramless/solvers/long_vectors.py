@@ -25,7 +25,19 @@ def add_times(
     def add(a: int, b: int) -> None:
         target[a:b] += (factors[a:b] if by_row else factors) * other[a:b]
 
-    _over_blocks(add, target, n_jobs)
+    over_blocks(add, target, n_jobs)
+
+
+def times_add(
+    target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
+) -> None:
+    """Multiply ``target`` (n, K) by ``factors`` (K,) and add ``other``."""
+
+    def change(a: int, b: int) -> None:
+        target[a:b] *= factors
+        target[a:b] += other[a:b]
+
+    over_blocks(change, target, n_jobs)
 
 
 def weighted_inner(
@@ -40,12 +52,10 @@ def weighted_inner(
         own = a[first:last] if weights is None else weights[first:last, None] * a[first:last]
         return np.asarray(np.einsum("dk,dk->k", own, b[first:last]))
 
-    return np.sum(_over_blocks(multiply, a, n_jobs), axis=0)
+    return np.sum(over_blocks(multiply, a, n_jobs), axis=0)
 
 
-def _over_blocks(
-    function: Callable[[int, int], Any], like: Vector, n_jobs: int | None
-) -> list[Any]:
+def over_blocks(function: Callable[[int, int], Any], like: Vector, n_jobs: int | None) -> list[Any]:
     """Call ``function(first, last)`` on blocks of rows; return what it did, in their order."""
     parts = row_blocks(len(like), max(1, _BLOCK_NUMBERS // max(1, like.shape[1])))
     return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)

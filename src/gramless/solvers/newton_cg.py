@@ -19,8 +19,8 @@ from gramless.solvers.conjugate import (
     rmatvec,
 )
 from gramless.solvers.curved_rows import RowChoice
-from gramless.solvers.line import Line, Losses, search
-from gramless.solvers.long_vectors import add_times, weighted_inner
+from gramless.solvers.line import Line, Losses, derivatives, search
+from gramless.solvers.long_vectors import add_times, times_add, weighted_inner
 from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth
 from gramless.solvers.preconditioners import (
     Inverse,
@@ -138,7 +138,8 @@ class _State:
             self.weights = columns(start).astype(float)
             self.responses = matvec(problem.matrix, self.weights)
             self._differentiate()
-        self.objective = self.losses.mean(self.responses) + self._penalty(self.weights)
+        self.penalty = self._penalty(self.weights)
+        self.objective = self.losses.mean(self.responses) + self.penalty
         self._compare()
 
     def converged(self) -> bool:
@@ -158,17 +159,17 @@ class _State:
         right = self.gradient * np.where(self.relative > self.options.tol, -1.0, 0.0)
         direction = self._newton_direction(right)
         change = matvec(self.problem.matrix, direction)
-        slope = -self._inner(np.ones_like(self.ridge), right, direction)
+        slope = -self._inner(None, right, direction)
         mixed = self._inner(self.ridge, self.weights, direction)
-        penalty = (self._penalty(self.weights), mixed, self._penalty(direction))
-        line = Line(self.losses, self.responses, change, penalty)
+        penalty = (self.penalty, mixed, self._penalty(direction))
+        line = Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
         lengths, self.objective = search(line, self.objective, slope, self.flat)
         if not lengths.any():
             return False
-        # Callbacks may have kept the weights.
-        self.weights = self.weights.copy()
-        add_times(self.weights, lengths, direction, self.options.n_jobs)
-        self.responses += lengths * change
+        # Callbacks may have kept the old weights.
+        times_add(direction, lengths, self.weights, self.options.n_jobs)
+        self.weights, self.penalty = direction, line.penalty_at(lengths)
+        add_times(self.responses, lengths, change, self.options.n_jobs)
         before = self.relative.max()
         self._differentiate()
         self._compare()
@@ -200,10 +201,10 @@ class _State:
 
     def _differentiate(self) -> None:
         """Set the gradient, the curvatures, their preconditioner and the gradient's norm."""
-        slopes = self.losses.slopes(self.responses)
+        slopes, curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
         self.gradient = rmatvec(self.problem.matrix, slopes)
         add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
-        curvatures, flat = self._held(self.losses.curvatures(self.responses))
+        curvatures, flat = self._held(curvatures)
         self.flat = self.losses.by_run(flat.astype(float)) > 0
         self.rows = self.choice.choose(curvatures, self.penalties)
         own = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
@@ -241,7 +242,8 @@ class _State:
 
     def _norm(self, gradient: Vector) -> NDArray[np.float64]:
         """Return each run's norm in the metric of the present curvatures."""
-        return np.sqrt(self.losses.by_run(energy(self.inverse, gradient)) / self.total)
+        squared = energy(self.inverse, gradient, n_jobs=self.options.n_jobs)
+        return np.sqrt(self.losses.by_run(squared) / self.total)
 
     def _inverse(self, weights: NDArray[np.float64]) -> Inverse:
         """Precondition the ridge problem of the chosen rows with the curvatures as weights."""
@@ -263,5 +265,5 @@ class _State:
     def _penalty(self, weights: Vector) -> NDArray[np.float64]:
         return 0.5 * self._inner(self.ridge, weights, weights)
 
-    def _inner(self, diagonal: Vector, a: Vector, b: Vector) -> NDArray[np.float64]:
+    def _inner(self, diagonal: Vector | None, a: Vector, b: Vector) -> NDArray[np.float64]:
         return self.losses.by_run(weighted_inner(diagonal, a, b, self.options.n_jobs))

@@ -14,6 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.solvers.long_vectors import weighted_inner
 from gramless.solvers.objective import Problem
 
 _RESOLUTION = 0.4
@@ -53,11 +54,16 @@ class Preconditioner(Protocol):
         """Return the same for problems over one matrix, what they share done once."""
 
 
-def energy(inverse: Inverse, residual: Vector, coefficients: Vector | None = None) -> Vector:
+def energy(
+    inverse: Inverse,
+    residual: Vector,
+    coefficients: Vector | None = None,
+    n_jobs: int | None = None,
+) -> Vector:
     """Return ``residual' inverse residual`` of each column, (K,)."""
     if coefficients is None:
         coefficients = inverse.coefficients(residual)
-    whole = np.einsum("d,dk,dk->k", inverse.diagonal, residual, residual)
+    whole = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
     return np.maximum(whole - inverse.energy(coefficients), 0.0)
 
 
