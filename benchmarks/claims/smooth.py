@@ -5,8 +5,8 @@ the squared hinge loss against ``LinearSVC``. All minimise ``mean(loss) + alpha/
 an intercept, over the same matrix from zero. scikit-learn gets it as CSR, and ``C = 1 / (alpha N)``
 or half of that, where its loss has no 1/2. The gap is ``(F - F*) / F*`` with F* from a long run of
 ours. Each solver's tolerance goes down by factors of 3 until the gap is reached, then halfway back
-to within 15 % of the loosest that does; that setting is timed, in turns. A walk that comes to
-a fit of 120 seconds has not reached it.
+to within 15 % of the loosest that does; that setting is timed, in turns. A fit that takes
+longer than ``--seconds`` has not reached it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def compare(
 ) -> Iterator[Row]:
     """Find each solver's tolerance, then time the solvers in turns."""
     best = problem.value(ours(problem, chosen.jobs)(LONG_TOLERANCE))
-    goal = Goal(GAP, relative_gap(problem.value, best), MOST_SECONDS)
+    goal = Goal(GAP, relative_gap(problem.value, best), chosen.seconds)
     _, rows = race(contenders(problem, csr, chosen.jobs), goal, chosen.repeats)
     for row in rows:
         yield {
@@ -140,6 +140,7 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     parser = options(__doc__, repeats=5)
     parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="limit of a fit")
     chosen = parse(parser)
     report = Report(chosen)
     rows: list[Row] = []
