@@ -40,7 +40,7 @@ format: $(VENV)/.dev ## Put the code in its standard form
 bench: $(VENV)/.bench ## Time the loops (BENCHES="files" for others)
 	@for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-claims: $(VENV)/.bench ## Measure every claim of the README
+claims: $(VENV)/.bench ## Measure every line of docs/measured.md
 	@for file in $(sort $(wildcard benchmarks/claims/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 versus: $(VENV)/.bench ## Compare with other methods

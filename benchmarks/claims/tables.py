@@ -5,7 +5,8 @@ early. Error: the share of wrong classes, or the RMSE over the standard deviatio
 targets. Ratios are ours over theirs, of the means over the seeds; seconds are medians. Of classes
 there is the log loss of the test rows, and the share whose class is in ``predict_set``; of numbers
 the share that lies in ``predict_interval``. Both promise 90 %. Their size is the mean number of
-classes, or the mean length over the standard deviation of the test targets.
+classes, or the mean length over the standard deviation of the test targets. ``--picture`` draws
+errors and seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from common import Outcome, Report, Row, fit_and_judge, load_sets, options, parse, say
+from common import (
+    Outcome,
+    Report,
+    Row,
+    fit_and_judge,
+    load_sets,
+    options,
+    parse,
+    save_picture,
+    say,
+)
 from versus.methods import find_methods, take_turns
 
 from gramless.datasets import Dataset
@@ -50,6 +61,7 @@ SETS = (
 MOST_INPUTS = 130
 OURS, THEIRS = "gramless", "lightgbm"
 COVERAGE = 0.9
+BETTER, WORSE, OTHER = "#1b6ca8", "#d1495b", "#8a8a8a"
 LEAST_PROBABILITY = 1e-15
 """In logarithms: trees may say that a class is impossible."""
 
@@ -163,9 +175,40 @@ def geometric_mean(values: list[float]) -> float | None:
     return float(np.exp(np.mean(np.log(values)))) if values else None
 
 
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw each table's error over LightGBM's, the best first, and the seconds of both."""
+    from matplotlib.figure import Figure
+
+    known = sorted((row for row in rows if row["ratio"]), key=lambda row: -row["ratio"])
+    places = range(len(known))
+    figure = Figure(figsize=(9, 1.2 + 0.27 * len(known)), layout="constrained")
+    errors, times = figure.subplots(1, 2, sharey=True)
+    ratios = [row["ratio"] for row in known]
+    colours = [BETTER if ratio <= 1.0 else WORSE for ratio in ratios]
+    errors.hlines(places, 1.0, ratios, colors=colours, lw=3)
+    errors.scatter(ratios, places, c=colours, s=40, zorder=3)
+    errors.axvline(1.0, color="0.3", lw=1)
+    errors.set(xlabel="error, over LightGBM's", xlim=(0.0, max(1.3, *ratios)))
+    errors.set_yticks(places, [f"{row['data set']}, {row['rows']:,} rows" for row in known])
+    both = [[row[name] for row in known] for name in ("fit s", "its fit s")]
+    times.hlines(places, *both, colors="0.8", lw=1)
+    for seconds, colour, label in zip(both, (BETTER, OTHER), ("gramless", "LightGBM"), strict=True):
+        times.scatter(seconds, places, c=colour, s=40, zorder=3, label=label)
+    times.set(xscale="log", xlabel="seconds of a fit")
+    times.xaxis.set_major_formatter("{x:g}")
+    times.minorticks_off()
+    times.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    for axes in (errors, times):
+        axes.grid(axis="x", alpha=0.3)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+    save_picture(figure, path)
+
+
 def main() -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser.add_argument("--picture", type=Path, help="where to draw it, as PNG or SVG")
     chosen = parse(parser)
     report = Report(chosen)
     rows: list[Row] = []
@@ -179,6 +222,8 @@ def main() -> None:
     report.add("All tables, ours and LightGBM's", rows)
     report.add("Geometric mean of the ratios, and sums", [summary(rows)] if rows else [])
     report.close()
+    if chosen.picture and any(row["ratio"] for row in rows):
+        draw(rows, chosen.picture)
 
 
 if __name__ == "__main__":

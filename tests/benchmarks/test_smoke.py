@@ -195,10 +195,13 @@ def test_accuracy(folder: Path) -> None:
     assert all(0.0 <= row["error"] < 0.8 for row in found["Ours"])
 
 
-def test_tables(folder: Path) -> None:
+def test_tables(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("lightgbm")
-    names = ("cadata", "letter", "wide", "w8a", "absent")
-    found = tables("claims/tables.py", folder, "--only", *names)
+    names, picture = ("cadata", "letter", "wide", "w8a", "absent"), tmp_path / "tables.svg"
+    found = tables("claims/tables.py", folder, "--picture", str(picture), "--only", *names)
+    told = picture.read_text()
+    assert all(name in told for name in ("cadata", "letter", "w8a"))
+    assert "wide" not in told
     *each, whole, (summary,) = found.values()
     assert [rows[0]["data set"] for rows in each] == ["cadata", "letter", "w8a"]
     assert whole == [rows[0] for rows in each]
