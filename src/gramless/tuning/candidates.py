@@ -25,10 +25,6 @@ _INPUT_REWARD, _SIZE_REWARD = 1.0 / 60.0, 0.1
 """What a win adds to the odds of an input (of as many as there are) and of a size."""
 
 
-_Proposed = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]
-"""Inputs, sizes and widths, as those of :class:`Candidates`."""
-
-
 @dataclass(frozen=True)
 class Candidates:
     """Grids that divide a few inputs each.
@@ -55,6 +51,12 @@ class Candidates:
         return Candidates(
             self.inputs[chosen], self.sizes[chosen], self.widths[chosen], self.shifts[chosen]
         )
+
+    def replaced(self, places: NDArray[np.intp], others: Candidates) -> Candidates:
+        """Return the grids with others in some places."""
+        order = np.arange(len(self))
+        order[places] = len(self) + np.arange(len(places))
+        return Candidates.joined([self, others]).take(order)
 
     @classmethod
     def joined(cls, parts: Sequence[Candidates]) -> Candidates:
@@ -131,10 +133,11 @@ class Breeder:
         """Return grids to be scored."""
         inputs = np.zeros((n_grids, MOST_INPUTS), np.int32)
         sizes, widths = np.zeros(n_grids, np.int64), np.ones((n_grids, MOST_INPUTS))
-        fresh = self.generator.random(n_grids) < (_FRESH if self.parents else 1.0)
-        for those, make in ((fresh, self._fresh), (~fresh, self._changed)):
-            if those.any():
-                inputs[those], sizes[those], widths[those] = make(int(np.count_nonzero(those)))
+        for c in range(n_grids):
+            fresh = not self.parents or self.generator.random() < _FRESH
+            own, own_widths = self._fresh() if fresh else self._changed()
+            sizes[c] = len(own)
+            inputs[c, : len(own)], widths[c, : len(own)] = own, own_widths
         shifts = self.generator.random(widths.shape) * widths
         parted = self.categorical[inputs]
         widths[parted], shifts[parted] = 1.0, 0.5
@@ -149,56 +152,40 @@ class Breeder:
             self.size_odds[size - 1] += _SIZE_REWARD
         del self.parents[:-_PARENTS]
 
-    def _fresh(self, n_grids: int) -> _Proposed:
-        """Draw grids anew."""
-        generator, most = self.generator, self.most
-        bounds = np.cumsum(self.size_odds)
-        sizes = 1 + np.searchsorted(bounds, generator.random(n_grids) * bounds[-1], "right")
-        sizes = np.minimum(sizes, most)
-        # The smallest of odds-weighted exponential clocks: sampling without replacement.
-        clocks = generator.exponential(size=(n_grids, self.n_inputs)) / self.input_odds
-        first = np.argpartition(clocks, most - 1, axis=1)[:, :most]
-        order = np.argsort(np.take_along_axis(clocks, first, axis=1), axis=1)
-        inputs = np.zeros((n_grids, MOST_INPUTS), np.int32)
-        inputs[:, :most] = np.take_along_axis(first, order, axis=1)
-        base = np.exp(generator.uniform(np.log(_NARROWEST), np.log(_WIDEST), n_grids))
-        spread = np.exp(generator.normal(0.0, _SPREAD, inputs.shape))
-        return inputs, sizes, (base * np.sqrt(sizes))[:, None] * spread
-
-    def _changed(self, n_grids: int) -> _Proposed:
-        """Change earlier winners: at most one input of each, and all widths."""
+    def _fresh(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         generator = self.generator
-        inputs, sizes, widths = self._winners(generator.integers(len(self.parents), size=n_grids))
-        move, place = generator.random(n_grids), (generator.random(n_grids) * sizes).astype(int)
-        ends = np.cumsum([_ADD, _DROP, _SWAP])
-        adds = (move < ends[0]) & (sizes < self.most)
-        drops = (ends[0] <= move) & (move < ends[1]) & (sizes > 1)
-        swaps = (ends[1] <= move) & (move < ends[2]) & (sizes < self.n_inputs)
-        # What comes has the width of another; the last input takes the place of what goes.
-        widths[adds, sizes[adds]] = widths[adds, place[adds]]
-        for part in (inputs, widths):
-            part[drops, place[drops]] = part[drops, sizes[drops] - 1]
-        new = adds | swaps
-        inputs[new, np.where(adds, sizes, place)[new]] = self._others(inputs[new], sizes[new])
-        together = generator.normal(0.0, _JITTER, (n_grids, 1))
-        apart = generator.normal(0.0, _JITTER, widths.shape)
-        widths = np.maximum(widths * np.exp(together + apart), _NARROWEST_CHANGE)
-        return inputs, sizes + adds - drops, widths
+        size = 1 + _draw(self.size_odds, generator)
+        # The smallest of odds-weighted exponential clocks: sampling without replacement.
+        clocks = generator.exponential(size=self.n_inputs) / self.input_odds
+        own = np.argpartition(clocks, size - 1)[:size].astype(np.int32)
+        base = np.exp(generator.uniform(np.log(_NARROWEST), np.log(_WIDEST)))
+        return own, base * np.sqrt(size) * np.exp(generator.normal(0.0, _SPREAD, size))
 
-    def _winners(self, chosen: NDArray[np.int64]) -> _Proposed:
-        """Return some of the parents."""
-        inputs = np.zeros((len(self.parents), MOST_INPUTS), np.int32)
-        widths = np.ones((len(self.parents), MOST_INPUTS))
-        sizes = np.array([len(own) for own, _ in self.parents])
-        for row, (own, own_widths) in enumerate(self.parents):
-            inputs[row, : len(own)], widths[row, : len(own)] = own, own_widths
-        return inputs[chosen], sizes[chosen], widths[chosen]
+    def _changed(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        generator = self.generator
+        own, widths = self.parents[int(generator.integers(len(self.parents)))]
+        move = generator.random()
+        if move < _ADD and len(own) < self.most:
+            own = np.append(own, self._another(own)).astype(np.int32)
+            widths = np.append(widths, widths[int(generator.integers(len(widths)))])
+        elif _ADD <= move < _ADD + _DROP and len(own) > 1:
+            dropped = int(generator.integers(len(own)))
+            own, widths = np.delete(own, dropped), np.delete(widths, dropped)
+        elif _ADD + _DROP <= move < _ADD + _DROP + _SWAP and len(own) < self.n_inputs:
+            own = own.copy()
+            own[int(generator.integers(len(own)))] = self._another(own)
+        together, apart = generator.normal(0.0, _JITTER), generator.normal(0.0, _JITTER, len(own))
+        return own, np.maximum(widths * np.exp(together + apart), _NARROWEST_CHANGE)
 
-    def _others(self, inputs: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Draw an input for each grid that it does not divide yet."""
-        odds = np.tile(self.input_odds, (len(inputs), 1))
-        grid, place = np.nonzero(np.arange(MOST_INPUTS) < sizes[:, None])
-        odds[grid, inputs[grid, place]] = 0.0
-        bounds = np.cumsum(odds, axis=1)
-        aims = self.generator.random((len(inputs), 1)) * bounds[:, -1:]
-        return np.argmax(bounds > aims, axis=1)
+    def _another(self, own: NDArray[np.int32]) -> int:
+        odds = self.input_odds.copy()
+        odds[own] = 0.0
+        return _draw(odds, self.generator)
+
+
+def _draw(odds: NDArray[np.float64], generator: np.random.Generator) -> int:
+    """Return a place with probability proportional to its odds."""
+    bounds = np.cumsum(odds)
+    return min(
+        int(np.searchsorted(bounds, generator.random() * bounds[-1], "right")), len(odds) - 1
+    )

@@ -233,18 +233,21 @@ class Growth:
 
         The input that is missed least goes first, one after the other.
         """
-        while True:
-            simpler, owner, dropped = winners.without_each()
-            left = self._scored(simpler, packed)
-            every = Candidates.joined([winners, simpler])
-            chosen = np.arange(len(winners))
-            for c in np.argsort(left, kind="stable"):
-                if left[c] >= _AS_GOOD * gains[owner[c]]:
-                    chosen[owner[c]] = len(winners) + c
-            if (chosen < len(winners)).all():
-                break
-            winners, gains = every.take(chosen), np.concatenate([gains, left])[chosen]
-        np.add.at(self.stage_worth, self.inputs[dropped], np.maximum(gains[owner] - left, 0.0))
+        gains, changed = gains.copy(), np.arange(len(winners))
+        while len(changed) > 0:
+            simpler, owner, dropped = winners.take(changed).without_each()
+            left, owner = self._scored(simpler, packed), changed[owner]
+            order = np.argsort(left, kind="stable")
+            best = np.full(len(winners), -1)
+            # Of those of one owner the last one written counts, which is the best.
+            best[owner[order]] = order
+            changed = np.flatnonzero(best >= 0)
+            changed = changed[left[best[changed]] >= _AS_GOOD * gains[changed]]
+            kept = ~np.isin(owner, changed)
+            lost = np.maximum(gains[owner] - left, 0.0)[kept]
+            np.add.at(self.stage_worth, self.inputs[dropped[kept]], lost)
+            winners = winners.replaced(changed, simpler.take(best[changed]))
+            gains[changed] = left[best[changed]]
         alone = winners.sizes == 1
         np.add.at(self.stage_worth, self.inputs[winners.inputs[alone, 0]], gains[alone])
         return winners
