@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.sums import inner
-from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
+from gramless.solvers.long_vectors import over_blocks
 from gramless.solvers.preconditioners import Inverse, energy
 
-_BLOCK_NUMBERS = 1 << 15
-_FEW_BLOCKS = 4
-"""No more are worth waking a thread."""
 WORTH_KEEPING = 0.75
 """Dropping outputs copies all others: not before a quarter has converged."""
 
@@ -179,11 +176,13 @@ class ConjugateRuns:
 
     def _over_rows(self, function: Callable[..., None], *arrays: Vector) -> Vector:
         """Call ``function(*row blocks, sums)`` side by side; return the sums, added in order."""
-        parts = row_blocks(len(self.residual), max(1, _BLOCK_NUMBERS // len(self.active)))
-        sums = np.zeros((len(parts), len(self.active)))
-        calls = [(*(array[a:b] for array in arrays), sums[k]) for k, (a, b) in enumerate(parts)]
-        map_blocks(function, calls, self.n_jobs if len(calls) > _FEW_BLOCKS else 1)
-        return sums.sum(axis=0)
+
+        def work(first: int, last: int) -> Vector:
+            sums = np.zeros(len(self.active))
+            function(*(array[first:last] for array in arrays), sums)
+            return sums
+
+        return np.sum(over_blocks(work, self.residual, self.n_jobs), axis=0)
 
 
 def by_run(sums: Vector, curvature: Curvature) -> Vector:

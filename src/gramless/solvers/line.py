@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from gramless.base.sums import weighted_sums
-from gramless.losses import Loss, softmax
+from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.conjugate import Curvature, RowCurvature, SoftmaxCurvature
 from gramless.solvers.long_vectors import over_blocks
@@ -47,7 +48,7 @@ class Losses:
     def curvature(self, responses: Vector) -> Curvature:
         """Return the second derivative as an operator."""
         if self.loss.coupled:
-            return SoftmaxCurvature(self.row_weights, softmax(responses))
+            return SoftmaxCurvature(self.row_weights, softmax(responses, axis=1))
         return RowCurvature(self.curvatures(responses))
 
     def of_rows(self, chosen: NDArray[np.intp] | slice, upscale: NDArray[np.float64]) -> Losses:

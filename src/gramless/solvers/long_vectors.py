@@ -28,7 +28,7 @@ def add_times(
     over_blocks(add, target, n_jobs)
 
 
-def times_add(
+def scale_and_add(
     target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
 ) -> None:
     """Multiply ``target`` (n, K) by ``factors`` (K,) and add ``other``."""

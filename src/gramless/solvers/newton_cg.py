@@ -20,7 +20,7 @@ from gramless.solvers.conjugate import (
 )
 from gramless.solvers.curved_rows import RowChoice
 from gramless.solvers.line import Line, Losses, derivatives, search
-from gramless.solvers.long_vectors import add_times, times_add, weighted_inner
+from gramless.solvers.long_vectors import add_times, scale_and_add, weighted_inner
 from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth
 from gramless.solvers.preconditioners import (
     Inverse,
@@ -138,8 +138,8 @@ class _State:
             self.weights = columns(start).astype(float)
             self.responses = matvec(problem.matrix, self.weights)
             self._differentiate()
-        self.penalty = self._penalty(self.weights)
-        self.objective = self.losses.mean(self.responses) + self.penalty
+        self.penalty_value = self._penalty(self.weights)
+        self.objective = self.losses.mean(self.responses) + self.penalty_value
         self._compare()
 
     def converged(self) -> bool:
@@ -161,14 +161,14 @@ class _State:
         change = matvec(self.problem.matrix, direction)
         slope = -self._inner(None, right, direction)
         mixed = self._inner(self.ridge, self.weights, direction)
-        penalty = (self.penalty, mixed, self._penalty(direction))
+        penalty = (self.penalty_value, mixed, self._penalty(direction))
         line = Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
         lengths, self.objective = search(line, self.objective, slope, self.flat)
         if not lengths.any():
             return False
         # Callbacks may have kept the old weights.
-        times_add(direction, lengths, self.weights, self.options.n_jobs)
-        self.weights, self.penalty = direction, line.penalty_at(lengths)
+        scale_and_add(direction, lengths, self.weights, self.options.n_jobs)
+        self.weights, self.penalty_value = direction, line.penalty_at(lengths)
         add_times(self.responses, lengths, change, self.options.n_jobs)
         before = self.relative.max()
         self._differentiate()
