@@ -87,3 +87,48 @@ def test_nothing_is_known_without_held_back_rows():
         classifier.predict_set(X)
     with pytest.raises(InputError, match="calibrate=True"):
         small(KernelRegressor, calibrate=False).fit(X, y).predict_interval(X)
+
+
+# Fits that go on from the rows that were not held back.
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_continued_fit_is_that_of_all_rows(loss, n_classes, weighted):
+    """Without calibration nothing is held back, and the fit begins from nothing."""
+    X, y = labelled(n_classes)
+    weight = np.random.default_rng(0).gamma(2.0, size=600) if weighted else None
+    new, options = X[600:], {"loss": loss, "tol": 1e-7, "max_iter": 500, "n_jobs": 1}
+    plain, continued = (
+        small(KernelClassifier, calibrate=calibrate, **options).fit(X[:600], y[:600], weight)
+        for calibrate in (False, True)
+    )
+    assert continued.status_ == plain.status_ == "converged"
+    assert continued.n_iter_ > 0
+    np.testing.assert_allclose(
+        continued.decision_function(new), plain.decision_function(new), atol=3e-5
+    )
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("l1_ratio", [0.0, 1.0])
+def test_continued_numbers_are_those_of_all_rows(outputs, l1_ratio):
+    X, y = labelled(4)
+    y = y + X[:, 0] if outputs is None else np.column_stack([y, X[:, 0]])
+    options = {"tol": 1e-7, "max_iter": 500, "l1_ratio": l1_ratio, "n_jobs": 1}
+    plain, continued = (
+        small(KernelRegressor, calibrate=calibrate, **options).fit(X[:600], y[:600])
+        for calibrate in (False, True)
+    )
+    np.testing.assert_allclose(continued.predict(X[600:]), plain.predict(X[600:]), atol=1e-4)
+    assert continued.sparsity_ == plain.sparsity_
+    assert continued.intercept_ == pytest.approx(plain.intercept_, abs=1e-5)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_a_continued_fit_comes_closer(calibrate):
+    """The start may meet the tolerance itself, and rows held back would not count."""
+    X, y = labelled(2)
+    model = small(KernelClassifier, calibrate=calibrate).fit(X, y)
+    assert model.history_[-1]["residual"] <= (0.5 if calibrate else 1.0) * model.tol

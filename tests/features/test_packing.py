@@ -126,6 +126,20 @@ def test_a_plan_holds_every_column_once(dtype, n_rows):
     assert columns.dtype == np.int64
 
 
+@pytest.mark.parametrize("n_rows", [300, 5001])
+@pytest.mark.parametrize("divided", [[], [4], [0, 1, 5, 6], [*range(2, 33, 2)], [*range(33)]])
+def test_a_plan_leaves_out_what_no_grid_divides(n_rows, divided):
+    X, columns = rows_of_every_kind(n_rows), np.array(divided, np.int64)
+    plan = plan_columns(X, columns)
+    held = np.concatenate([plan.tiled, *plan.patterned, plan.sparse])
+    assert sorted(held.tolist()) == divided
+    alone = plan_columns(X[:, columns])
+    assert columns[alone.tiled].tolist() == plan.tiled.tolist()
+    groups = [group.tolist() for group in plan.patterned]
+    assert [columns[group].tolist() for group in alone.patterned] == groups
+    assert plan.width == alone.width <= len(divided)
+
+
 @pytest.mark.parametrize("n_columns", [1, 28, 500, 1954, 10**5, 10**8])
 def test_block_rows_are_whole_tiles_of_bounded_size(n_columns):
     rows = block_rows(n_columns)

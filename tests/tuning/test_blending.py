@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless import KernelClassifier, KernelRegressor
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, Solution
 from gramless.tuning.blending import Blend, best_share
+from gramless.tuning.judging import Fit
 
 Array = NDArray[np.float64]
 
@@ -94,44 +95,35 @@ def test_few_rows(n_rows: int) -> None:
 # The weights.
 
 
-def matrix_of(n_rows: int = 40, n_grids: int = 5) -> BinnedMatrix:
-    rng = np.random.default_rng(2)
-    codes = rng.integers(1, 4, (n_grids, n_rows)).astype(np.uint8)
-    codes[:, :3] = np.arange(1, 4)
-    return BinnedMatrix(codes, 3 * np.arange(n_grids + 1))
+def fits_of(n_grids: tuple[int, int], n_rows: int = 40) -> list[Fit]:
+    X = np.random.default_rng(2).normal(size=(n_rows, 3))
+    maps = [RandomBinning(n_grids=n, bandwidth=4.0, random_state=n) for n in n_grids]
+    return [Fit(own, own.fit_matrix(X), slice(None), None) for own in maps]
 
 
-def problem_of(intercept: bool, outputs: int | None) -> Problem:
-    rng = np.random.default_rng(3)
-    Z: Any = WithIntercept(matrix_of()) if intercept else matrix_of()
-    targets = 2.0 + rng.normal(size=40 if outputs is None else (40, outputs))
-    return Problem(Z, targets, L2(0.1, int(intercept)), sample_weight=rng.uniform(1, 2, 40))
+def rows_of(n_rows: int = 40) -> Array:
+    """Return rows some of which fall into bins never seen."""
+    return 1.5 * np.random.default_rng(4).normal(size=(n_rows, 3))
 
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("outputs", [None, 1, 3])
 def test_the_average_predicts_the_average(intercept: bool, outputs: int | None) -> None:
-    problem, blend = problem_of(intercept, outputs), Blend(2, 0.3, (0.01, 0.5))
-    parts = blend.problems(problem)
-    solver = ConjugateGradient(tol=1e-10)
-    solutions = [solver.solve(part) for part in parts]
-    assert [part.penalty.l2 for part in parts] == [0.01, 0.5]
-    assert [part.matrix.shape[1] for part in parts] == [6 + intercept, 9 + intercept]
-    first, second = (
-        part.matrix.matvec(found.weights) for part, found in zip(parts, solutions, strict=True)
-    )
-    joined = blend.joined(problem, solutions)
-    np.testing.assert_allclose(
-        problem.matrix.matvec(joined.weights), 0.7 * first + 0.3 * second, rtol=1e-12
-    )
-
-
-def test_each_part_is_the_model_of_its_own_grids() -> None:
-    whole = matrix_of()
-    first, second = Blend(2, 0.5, (1.0, 1.0)).problems(problem_of(False, None))
-    for part, own, n_grids in ((first, slice(0, 6), 2), (second, slice(6, 15), 3)):
-        expected = whole.toarray()[:, own] * np.sqrt(5 / n_grids)
-        np.testing.assert_allclose(part.matrix.toarray(), expected, rtol=1e-15)
+    rng, fits = np.random.default_rng(3), fits_of((2, 5))
+    targets = 2.0 + rng.normal(size=40 if outputs is None else (40, outputs))
+    solver, solutions, expected = ConjugateGradient(tol=1e-10), [], []
+    for fit, alpha, share in zip(fits, (0.01, 0.5), (0.7, 0.3), strict=True):
+        Z: Any = WithIntercept(fit.features) if intercept else fit.features
+        found = solver.solve(Problem(Z, targets, L2(alpha, int(intercept))))
+        solutions.append(found)
+        new: Any = fit.feature_map.rows_matrix(rows_of())
+        new = WithIntercept(new) if intercept else new
+        expected.append(share * new.matvec(found.weights))
+    both, joined = Blend(0.3, (0.01, 0.5)).joined(fits, solutions, int(intercept))
+    whole: Any = both.rows_matrix(rows_of())
+    assert whole.has_unseen
+    whole = WithIntercept(whole) if intercept else whole
+    np.testing.assert_allclose(whole.matvec(joined.weights), sum(expected), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +136,12 @@ def test_each_part_is_the_model_of_its_own_grids() -> None:
     ],
 )
 def test_the_worse_end_is_told(ends: tuple[str, str], told: str) -> None:
-    problem, blend = problem_of(False, None), Blend(2, 0.3, (0.1, 0.1))
-    sizes = 6, 9
+    fits, blend = fits_of((2, 3)), Blend(0.3, (0.1, 0.1))
     solutions = [
-        Solution(np.zeros(size), end, n, [{"objective": float(n)}])
-        for size, end, n in zip(sizes, ends, (3, 4), strict=True)
+        Solution(np.zeros(fit.features.shape[1]), end, n, [{"objective": float(n)}])
+        for fit, end, n in zip(fits, ends, (3, 4), strict=True)
     ]
-    joined = blend.joined(problem, solutions)
+    _, joined = blend.joined(fits, solutions, 0)
     assert (joined.status, joined.n_iter) == (told, 7)
     assert joined.history == [{"objective": 3.0}, {"objective": 4.0}]
 
@@ -194,7 +185,8 @@ def test_both_parts_are_at_their_minimum(
     starts = codes.offsets[[0, n_first, codes.n_grids]]
     targets = (y - y.mean()) / y.std()
     for k, (own, a, b) in enumerate([(1 - share, 0, n_first), (share, n_first, codes.n_grids)]):
-        part = codes.take_grids(a, b)
+        offsets = codes.offsets[a : b + 1] - codes.offsets[a]
+        part = BinnedMatrix(codes.codes[a:b], offsets)
         weights = model.coef_[starts[k] : starts[k + 1]] / own / y.std()
         weights *= np.sqrt((b - a) / codes.n_grids)
         left = targets - part.matvec(weights)

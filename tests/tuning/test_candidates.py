@@ -202,8 +202,8 @@ def test_all_winners_of_a_call_count() -> None:
     step = breeder.input_odds[0] - 1.0
     assert step > 0.0
     np.testing.assert_allclose(breeder.input_odds, 1.0 + step * np.array([1, 3, 1, 0, 1, 0]))
-    assert [own.tolist() for own, _ in breeder.parents] == inputs
-    assert [wide.tolist() for _, wide in breeder.parents] == widths
+    assert [own for own, _ in breeder.parents] == inputs
+    assert [wide for _, wide in breeder.parents] == widths
     step = breeder.size_odds[0] - 1.0
     assert step > 0.0
     np.testing.assert_allclose(breeder.size_odds, 1.0 + step * np.array([1, 1, 1, 0, 0, 0]))
@@ -214,8 +214,8 @@ def test_only_the_latest_winners_are_parents() -> None:
     for k in range(breeding._PARENTS + 40):
         breeder.reward(grid_over([k % 3], [1.0 + k]))
     assert len(breeder.parents) == breeding._PARENTS
-    assert breeder.parents[0][1].tolist() == [41.0]
-    assert breeder.parents[-1][1].tolist() == [40.0 + breeding._PARENTS]
+    assert breeder.parents[0][1] == [41.0]
+    assert breeder.parents[-1][1] == [40.0 + breeding._PARENTS]
 
 
 # Changing winners.
@@ -303,8 +303,8 @@ def test_changes_leave_the_winner_as_it_was() -> None:
     breeder.reward(winner)
     breeder.propose(200)
     ((own, widths),) = breeder.parents
-    assert own.tolist() == own_inputs(winner, 0) == [2, 5, 7]
-    assert widths.tolist() == winner.widths[0, :3].tolist() == [0.1, 1.0, 10.0]
+    assert own == own_inputs(winner, 0) == [2, 5, 7]
+    assert widths == winner.widths[0, :3].tolist() == [0.1, 1.0, 10.0]
 
 
 def test_some_grids_are_drawn_anew_beside_winners() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless import RandomBinning
+from gramless import Nystrom, RandomBinning
 from gramless.base.deadline import Deadline
 from gramless.features.grids import Grids
 from gramless.features.scaling import Scaler
@@ -213,6 +213,38 @@ def test_threads_do_not_change_a_bit() -> None:
         other = judged(ALPHAS, held_back_splits(160, 0), n_jobs=n_jobs)
         assert (other.alpha, other.score) == (one.alpha, one.score)
         np.testing.assert_array_equal(other.responses, one.responses)
+
+
+# What a fit to all rows goes on from.
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weighted"])
+@pytest.mark.parametrize("targets", [NUMBERS, TWO], ids=["one", "two"])
+def test_features_of_all_rows_are_kept(targets: Vector, weight: Array | None) -> None:
+    (split,) = held_back_splits(160, 0)[:1]
+    found = judged(ALPHAS, [split], targets=targets, weight=weight)
+    (fit,) = found.fits
+    np.testing.assert_array_equal(fit.order, np.concatenate(split))
+    scaler = random_recipe().scaler
+    again = fit.feature_map.rows_matrix(scaler.rows(X[fit.order]))
+    np.testing.assert_array_equal(again.toarray(), fit.features.toarray())
+    assert fit.weights.shape == (fit.features.shape[1] + 1, *targets.shape[1:])
+
+
+def test_bins_of_no_training_row_have_no_weight() -> None:
+    (split,) = held_back_splits(160, 0)[:1]
+    (fit,) = judged(ALPHAS, [split]).fits
+    seen = fit.features.toarray()[: len(split[0])].any(axis=0)
+    assert 0 < np.count_nonzero(~seen) < len(seen)
+    assert (fit.weights[:-1][~seen] == 0.0).all()
+    assert np.count_nonzero(fit.weights[:-1][seen]) == np.count_nonzero(seen)
+
+
+def test_nothing_is_kept_of_turns_or_of_features_that_learn_from_rows() -> None:
+    assert judged(ALPHAS, held_back_splits(160, 0)).fits == ()
+    scaler = Scaler.fit("standard", X)
+    template = Nystrom(n_components=20, bandwidth=3.0 * scaler.unit, random_state=0)
+    assert judged(ALPHAS, recipe=RandomRecipe(scaler, template)).fits == ()
 
 
 # Random grids beside grown ones.

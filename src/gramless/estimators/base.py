@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +18,15 @@ from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import row_blocks, thread_count
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.inputs import RowInputs
-from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
+from gramless.estimators.parameters import (
+    check_count,
+    check_number,
+    check_switch,
+    is_auto,
+    scalings_of,
+)
 from gramless.features.binning import RandomBinning
 from gramless.features.binning_map import BinningMap
-from gramless.features.inputs import Rows
-from gramless.features.scaling import SCALINGS, ScalingKind
 from gramless.features.sized import FittedMap, SizedMap
 from gramless.features.table import TableEncoder
 from gramless.kernels import bandwidth_vector
@@ -34,7 +37,7 @@ from gramless.solvers.objective import Problem, Solution, Solver, columns
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.data import Data, Score
-from gramless.tuning.judging import Judged
+from gramless.tuning.judging import Fit, Judged
 from gramless.tuning.planning import LEAST_TO_GROW, Plan, Planner, can_grow
 from gramless.tuning.search import RELEVANCES, Search
 from gramless.tuning.settings import Choices
@@ -44,6 +47,9 @@ _PREDICT_NUMBERS = 1 << 25
 """Of features without zeros at a time."""
 _SOLVE_SHARE = 0.95
 """Of a time budget, after which the final solve stops."""
+_CLOSER = 0.5
+"""Of the tolerance, for a solve that starts from a fit to most of the rows, which may meet the
+tolerance itself: the others must count."""
 
 
 class KernelMachine(BaseEstimator, ABC):
@@ -161,11 +167,15 @@ class KernelMachine(BaseEstimator, ABC):
         return self.inputs_.encoder
 
     def _solver(
-        self, loss: Loss, matrix: FeatureMatrix | None = None, n_outputs: int = 1
+        self,
+        loss: Loss,
+        matrix: FeatureMatrix | None = None,
+        n_outputs: int = 1,
+        closer: float = 1.0,
     ) -> tuple[Solver, str]:
         """Check what a solve needs; return the solver for a matrix, and the reason."""
         thread_count(self.n_jobs)
-        tol, max_iter = check_number(self, "tol"), check_count(self, "max_iter")
+        tol, max_iter = closer * check_number(self, "tol"), check_count(self, "max_iter")
         return choose_solver(
             self.solver,
             tol=tol,
@@ -210,7 +220,7 @@ class KernelMachine(BaseEstimator, ABC):
                 f"got {self.relevance!r}."
             )
         choices = Choices(
-            self._scalings(data.rows),
+            scalings_of(self.scaling, sp.issparse(data.rows)),
             self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
             self.relevance,
@@ -269,32 +279,34 @@ class KernelMachine(BaseEstimator, ABC):
         self.growth_, self.relevance_ = plan.growth, plan.relevance
         self.alpha_, self.bandwidth_ = plan.alpha, plan.bandwidth
         self.scaler_ = plan.recipe.scaler
-        self.features_, features = plan.recipe.fit(data.rows, self.n_jobs)
-        Z = data.matrix(features)
-        penalty = data.penalty(self.alpha_, float(self.l1_ratio))
-        problem = replace(data.problem(Z, self.alpha_), loss=self.loss_, penalty=penalty)
-        if plan.blend is None:
-            solution = self._solved(problem, deadline)
-        else:
-            parts = [self._solved(part, deadline) for part in plan.blend.problems(problem)]
-            solution = plan.blend.joined(problem, parts)
+        fits = plan.judged.fits if plan.judged is not None else ()
+        fits = fits or (Fit(*plan.recipe.fit(data.rows, self.n_jobs), slice(None), None),)
+        alphas = (plan.alpha,) if plan.blend is None else plan.blend.alphas
+        goal, solutions = self._goal(), []
+        for fit, alpha in zip(fits, alphas, strict=True):
+            problem = goal.problem(data, data.matrix(fit.features), alpha, fit.order)
+            solutions.append(self._solved(problem, fit.weights, deadline))
+        self.features_, solution = fits[0].feature_map, solutions[0]
+        if plan.blend is not None:
+            self.features_, solution = plan.blend.joined(fits, solutions, int(data.intercept))
         if solution.status == "stopped":
             self.limits_ = [*plan.limits, "time: the final solve was cut short"]
         weights = self._without_zeros(solution.weights, self.features_)
         self.coef_, self.intercept_ = self._in_units(weights)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
-        self._learn_errors(data, Z, plan.judged)
+        self._learn_errors(data, problem, plan.judged)
         self._say(
-            f"final fit: {Z.shape[0]} rows, {Z.shape[1]} columns, {self.solver_reason_}; "
-            f"{self.status_} after {self.n_iter_} iterations"
+            f"final fit: {data.rows.shape[0]} rows, {len(solution.weights)} columns, "
+            f"{self.solver_reason_}; {self.status_} after {self.n_iter_} iterations"
         )
 
-    def _solved(self, problem: Problem, deadline: Deadline) -> Solution:
+    def _solved(self, problem: Problem, start: Vector | None, deadline: Deadline) -> Solution:
         """Solve with the solver that suits the problem's matrix."""
         n_outputs = columns(problem.targets).shape[1]
-        solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs)
-        return solver.solve(problem, callback=deadline.watch(_SOLVE_SHARE))
+        closer = 1.0 if start is None else _CLOSER
+        solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, closer)
+        return solver.solve(problem, start, callback=deadline.watch(_SOLVE_SHARE))
 
     def _without_zeros(self, weights: Vector, feature_map: FittedMap) -> Vector:
         """Say how many columns an L1 penalty has left without weight, and forget such bins."""
@@ -323,17 +335,6 @@ class KernelMachine(BaseEstimator, ABC):
             most = min(most, _PREDICT_NUMBERS // features._row_numbers)
         for a, b in row_blocks(rows.shape[0], max(1, most)):
             yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
-
-    def _scalings(self, rows: Rows) -> tuple[ScalingKind, ...]:
-        if self.scaling == "auto":
-            return ("standard", "none") if sp.issparse(rows) else ("standard", "quantile")
-        for kind in SCALINGS:
-            if self.scaling == kind:
-                return (kind,)
-        raise InputError(
-            f"scaling must be 'auto' or one of {', '.join(map(repr, SCALINGS))}, "
-            f"got {self.scaling!r}."
-        )
 
     def _given_bandwidth(self, n_features: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")
@@ -389,8 +390,8 @@ class KernelMachine(BaseEstimator, ABC):
         return self.errors_
 
     @abstractmethod
-    def _learn_errors(self, data: Data, Z: FeatureMatrix, judged: Judged | None) -> None:
-        """Learn how far predictions are off, from held-back rows or the matrix of all."""
+    def _learn_errors(self, data: Data, problem: Problem, judged: Judged | None) -> None:
+        """Learn how far predictions are off, from held-back rows or the problem of all."""
 
     @staticmethod
     @abstractmethod

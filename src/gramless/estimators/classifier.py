@@ -18,8 +18,8 @@ from gramless.base.random import RandomState
 from gramless.estimators.base import KernelMachine
 from gramless.features.sized import SizedMap
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.solvers.objective import Solver
+from gramless.matrices.base import Vector
+from gramless.solvers.objective import Problem, Solver
 from gramless.tuning.calibration import Calibration
 from gramless.tuning.conformal import Conformal, set_scores, sets
 from gramless.tuning.data import Data, Score
@@ -318,7 +318,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         threshold = self._held_back_errors("predict_set").quantile(coverage)
         return sets(self.predict_log_proba(X), float(threshold))
 
-    def _learn_errors(self, data: Data, Z: FeatureMatrix, judged: Judged | None) -> None:
+    def _learn_errors(self, data: Data, problem: Problem, judged: Judged | None) -> None:
         self.errors_ = self.calibration_ = None
         untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH
         if judged is None and untried and self.loss_.name not in ("logistic", "multinomial"):

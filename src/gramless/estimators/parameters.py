@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.features.scaling import SCALINGS, ScalingKind
 
 
 def check_number(owner: Any, name: str, *, low: float = 0.0, high: float = np.inf) -> float:
@@ -95,3 +96,26 @@ def is_auto(value: Any) -> bool:
     (True, False)
     """
     return isinstance(value, str) and value == "auto"
+
+
+def scalings_of(scaling: Any, sparse: bool) -> tuple[ScalingKind, ...]:
+    """Return the kinds of scaling that a search chooses from, of sparse rows or dense ones.
+
+    Raises
+    ------
+    InputError
+        If ``scaling`` is neither "auto" nor a kind.
+
+    Examples
+    --------
+    >>> scalings_of("auto", sparse=False)
+    ('standard', 'quantile')
+    """
+    if isinstance(scaling, str) and scaling == "auto":
+        return ("standard", "none") if sparse else ("standard", "quantile")
+    for kind in SCALINGS:
+        if isinstance(scaling, str) and scaling == kind:
+            return (kind,)
+    raise InputError(
+        f"scaling must be 'auto' or one of {', '.join(map(repr, SCALINGS))}, got {scaling!r}."
+    )

@@ -17,7 +17,7 @@ from gramless.features.sized import SizedMap
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
-from gramless.solvers.objective import Solver
+from gramless.solvers.objective import Problem, Solver
 from gramless.tuning.conformal import Conformal, interval_scores
 from gramless.tuning.data import Data
 from gramless.tuning.judging import Judged
@@ -289,16 +289,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         margin = self._held_back_errors("predict_interval").quantile(coverage)
         return predicted - margin, predicted + margin
 
-    def _learn_errors(self, data: Data, Z: FeatureMatrix, judged: Judged | None) -> None:
+    def _learn_errors(self, data: Data, problem: Problem, judged: Judged | None) -> None:
         self.errors_ = None
         if judged is not None:
             scores = interval_scores(judged.responses, data.targets[judged.rows]) * self._spread
             self.errors_ = Conformal.fit(scores, data.counts_of(judged.rows))
-        self.posterior_ = self._posterior(data, Z) if self.n_posterior else None
+        self.posterior_ = self._posterior(data, problem) if self.n_posterior else None
 
-    def _posterior(self, data: Data, Z: FeatureMatrix) -> Posterior:
+    def _posterior(self, data: Data, problem: Problem) -> Posterior:
         """Draw the weights, with the noise in units of the targets as given."""
-        problem = data.problem(Z, self.alpha_)
+        problem = replace(problem, loss=Squared(), penalty=data.penalty(self.alpha_))
         seed = seed_from(self.random_state)
         found = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
         return replace(found, noise=found.noise * self._spread)
@@ -315,9 +315,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return np.concatenate(parts)
 
     def _solver(
-        self, loss: Loss, matrix: FeatureMatrix | None = None, n_outputs: int = 1
+        self,
+        loss: Loss,
+        matrix: FeatureMatrix | None = None,
+        n_outputs: int = 1,
+        closer: float = 1.0,
     ) -> tuple[Solver, str]:
-        chosen = super()._solver(loss, matrix, n_outputs)
+        chosen = super()._solver(loss, matrix, n_outputs, closer)
         gaussian = loss.name == "squared" and self.l1_ratio == 0
         if check_count(self, "n_posterior", low=0) and not gaussian:
             raise InputError(

@@ -25,18 +25,19 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     size_unit: ClassVar[str] = "grids"
     nu_: NDArray[np.float64]
+    _grids: Grids
+    _known: KnownBins
+    offsets_: NDArray[np.int64]
     n_jobs: int | None
 
     def learn_bins(self, X: Rows, grids: Grids) -> BinnedMatrix:
         """Learn which bins of some grids the rows occupy; return their feature matrix."""
-        self._grids = grids
-        codes, self._known = grids.learn(X, self.n_jobs)
-        self.widths_, self.shifts_ = grids.widths, grids.shifts
-        self.n_bins_ = self._known.n_bins
-        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
-        matrix = BinnedMatrix(codes, self.offsets_, has_unseen=False, n_jobs=self.n_jobs)
-        self.scale_ = matrix.scale
-        self._describe(matrix)
+        codes, known = grids.learn(X, self.n_jobs)
+        self._know(grids, known)
+        matrix = BinnedMatrix(
+            codes, self.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
+        )
+        self._describe(fullest_shares(matrix))
         return matrix
 
     def keep_bins(self, kept: NDArray[np.bool_]) -> None:
@@ -126,9 +127,18 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not hasattr(self, "widths_"):
             raise NotFittedError(f"{type(self).__name__} knows no bins yet; fit it first.")
 
-    def _describe(self, matrix: BinnedMatrix) -> None:
-        self.nu_ = fullest_shares(matrix)
-        found = summarise(self.nu_, matrix.shape[1])
+    def _know(self, grids: Grids, known: KnownBins) -> None:
+        """Take grids whose bins are known."""
+        self._grids, self._known = grids, known
+        self.widths_, self.shifts_ = grids.widths, grids.shifts
+        self.n_bins_ = known.n_bins
+        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
+        self.scale_ = 1.0 / np.sqrt(max(1, len(grids)))
+
+    def _describe(self, shares: NDArray[np.float64]) -> None:
+        """Take the share of the training rows in the fullest bin of each grid."""
+        self.nu_ = shares
+        found = summarise(self.nu_, self._n_features_out)
         self.kappa_, self.kappa_bar_ = found.kappa, found.kappa_bar
 
     @property

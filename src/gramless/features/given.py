@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gramless.base.errors import InputError
 from gramless.features.binning_map import BinningMap
-from gramless.features.grids import Grids
+from gramless.features.grids import Grids, KnownBins
 from gramless.features.inputs import check_rows
 from gramless.matrices.binned import BinnedMatrix
 
@@ -32,6 +34,37 @@ class GivenBinning(BinningMap):
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
+
+    @classmethod
+    def beside(cls, first: BinningMap, second: BinningMap) -> GivenBinning:
+        """Return the grids of two maps that were fitted to the same rows as one map.
+
+        Parameters
+        ----------
+        first, second : BinningMap
+            Over as many inputs. Their bins are shared with the new map, not copied.
+
+        Returns
+        -------
+        GivenBinning
+            Features have the value ``1/sqrt(n_grids)`` of all grids.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gramless import RandomBinning
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> maps = [RandomBinning(n_grids=n, random_state=n).fit(X) for n in (3, 5)]
+        >>> len(GivenBinning.beside(*maps).n_bins_)
+        8
+        """
+        both = cls(n_jobs=first.n_jobs)
+        both._know(
+            Grids.joined([first._grids, second._grids]),
+            KnownBins.joined([first._known, second._known]),
+        )
+        both._describe(np.concatenate([first.nu_, second.nu_]))
+        return both
 
     def fit(self, X: Any, y: Any = None) -> GivenBinning:
         """Learn anew which bins of the same grids the rows occupy.

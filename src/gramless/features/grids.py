@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
 from gramless.features.inputs import Rows
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
@@ -135,7 +136,10 @@ class Grids:
         less with columns of few values; proportional to the non-zeros on CSR.
         Beside the codes, 16 MB and 24 bytes a bin.
         """
-        known = KnownBins(self, [BinTables.empty(b - a) for a, b in row_blocks(len(self), GROUP)])
+        # A few grids are shared out among all threads.
+        together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
+        groups = row_blocks(len(self), together)
+        known = KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
         codes: NDArray[Any] = np.empty((len(self), X.shape[0]), np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
             if block.clipped:
@@ -182,6 +186,13 @@ class KnownBins:
         groups = row_blocks(len(grids), GROUP)
         return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in groups], n_learned)
 
+    @classmethod
+    def joined(cls, parts: Sequence[KnownBins]) -> KnownBins:
+        """Return the bins of all parts, one after the other; they share the tables."""
+        tables = [table for part in parts for table in part.tables]
+        n_learned = sum(part.n_learned for part in parts)
+        return cls(Grids.joined([part.grids for part in parts]), tables, n_learned)
+
     @property
     def n_bins(self) -> NDArray[np.int64]:
         """Number of known bins of each grid."""
@@ -213,8 +224,8 @@ class KnownBins:
 
     def blocks(self, X: Rows, n_jobs: int | None) -> Iterator[tuple[int, int, PackedBlock]]:
         """Yield ``(start, stop, packed block)`` over the rows."""
-        plan = plan_columns(X)
-        for start, stop in row_blocks(X.shape[0], block_rows(X.shape[1])):
+        plan = plan_columns(X, np.flatnonzero(np.isfinite(self.grids.widths).any(axis=0)))
+        for start, stop in row_blocks(X.shape[0], block_rows(plan.width)):
             yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
 
     def learn_block(self, block: PackedBlock, codes: NDArray[Any], n_jobs: int | None) -> bool:
@@ -238,16 +249,17 @@ class KnownBins:
         """Each group's tables and grids, its first and its last grid."""
         grids = self.grids
         inverse = 1.0 / grids.widths
+        ends = np.cumsum([0, *(len(tables.counts) for tables in self.tables)]).tolist()
         return [
             (
-                self.tables[k],
+                tables,
                 GridGroup(
                     inverse[a:b], grids.shifts[a:b], grids.multipliers[a:b], grids.offsets[a:b]
                 ),
                 a,
                 b,
             )
-            for k, (a, b) in enumerate(row_blocks(len(grids), GROUP))
+            for tables, (a, b) in zip(self.tables, pairwise(ends), strict=True)
         ]
 
     @cached_property

@@ -34,6 +34,8 @@ _SAMPLE_PATTERNS = 256
 _MIN_PATTERN_COLUMNS = 6
 _MAX_SPARSE_DENSITY = 0.2
 _MIN_SPARSE_COLUMNS = 16
+_COLUMNS_A_NUMBER = 4
+"""Columns of patterns, or of few non-zeros, that take the room of one in tiles."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,12 @@ class ColumnPlan:
     tiled: NDArray[np.int64]
     patterned: tuple[NDArray[np.int64], ...]
     sparse: NDArray[np.int64]
+
+    @property
+    def width(self) -> int:
+        """How many numbers of a row are packed, patterns and non-zeros guessed at."""
+        folded = sum(map(len, self.patterned)) + len(self.sparse)
+        return len(self.tiled) + folded // _COLUMNS_A_NUMBER
 
 
 @dataclass(frozen=True)
@@ -79,32 +87,35 @@ class PackedBlock:
     all_tiled: bool
 
 
-def plan_columns(X: Rows) -> ColumnPlan:
+def plan_columns(X: Rows, divided: NDArray[np.int64] | None = None) -> ColumnPlan:
     """Choose the layout of each column from a sample of the rows.
 
     Parameters
     ----------
     X : array (n_samples, n_features) or CSR
         Sparse input stays sparse as a whole.
+    divided : array of int, optional
+        Columns of a dense array that some grid divides, ascending; others are left out.
 
     Returns
     -------
     ColumnPlan
     """
     n_rows, n_columns = X.shape
-    everything = np.arange(n_columns)
+    columns = np.arange(n_columns) if divided is None else divided
     none = np.empty(0, np.int64)
     if sp.issparse(X):
-        return ColumnPlan(none, (), everything)
-    if n_rows < _SAMPLE_ROWS or n_columns < _MIN_PATTERN_COLUMNS:
-        return ColumnPlan(everything, (), none)
-    sample = np.asfortranarray(X[:: n_rows // _SAMPLE_ROWS][:_SAMPLE_ROWS])
-    patterned = _pattern_groups(sample)
-    rest = np.setdiff1d(everything, np.concatenate([*patterned, none]))
+        return ColumnPlan(none, (), np.arange(n_columns))
+    if n_rows < _SAMPLE_ROWS or len(columns) < _MIN_PATTERN_COLUMNS:
+        return ColumnPlan(columns, (), none)
+    sample = np.asfortranarray(X[:: n_rows // _SAMPLE_ROWS][:_SAMPLE_ROWS, columns])
+    groups = _pattern_groups(sample)
+    rest = np.setdiff1d(np.arange(len(columns)), np.concatenate([*groups, none]))
     zero_heavy = rest[(sample[:, rest] != 0).mean(axis=0) < _MAX_SPARSE_DENSITY]
     if len(zero_heavy) < _MIN_SPARSE_COLUMNS:
         zero_heavy = none
-    return ColumnPlan(np.setdiff1d(rest, zero_heavy), tuple(patterned), zero_heavy)
+    tiled = columns[np.setdiff1d(rest, zero_heavy)]
+    return ColumnPlan(tiled, tuple(columns[group] for group in groups), columns[zero_heavy])
 
 
 def block_rows(n_columns: int) -> int:

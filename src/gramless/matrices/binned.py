@@ -250,15 +250,6 @@ class BinnedMatrix:
             )
             yield ColumnBlock(start, stop, grid)
 
-    def take_grids(self, start: int, stop: int) -> BinnedMatrix:
-        """Return the matrix of some grids by themselves; shares memory with this one."""
-        return BinnedMatrix(
-            self.codes[start:stop],
-            self.offsets[start : stop + 1] - self.offsets[start],
-            has_unseen=self.has_unseen,
-            n_jobs=self.n_jobs,
-        )
-
     def take_rows(self, rows: NDArray[np.integer] | slice) -> BinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
         return BinnedMatrix(

@@ -71,6 +71,8 @@ class RowSystem:
         How many last columns have no penalty.
     given : array (n_columns, K) or None
         The vector ``g``; None where nothing has a share of it.
+    responses : array (n_rows, K) or None
+        To ``g``, where they are known.
     right, start, residual : Combination
         The residual is that of the start.
     """
@@ -80,6 +82,7 @@ class RowSystem:
     alpha: float
     n_free: int
     given: Vector | None
+    responses: Vector | None
     right: Combination
     start: Combination
     residual: Combination
@@ -92,7 +95,7 @@ class RowSystem:
         nothing = _nothing(matrix.shape[0], penalty.n_free, right.shape[1])
         whole = Combination(np.ones(right.shape[1]), nothing.of_rows, nothing.of_free)
         n_free = penalty.n_free
-        return cls(matrix, curvature, penalty.l2, n_free, right, whole, nothing, whole)
+        return cls(matrix, curvature, penalty.l2, n_free, right, None, whole, nothing, whole)
 
     @classmethod
     def of_squares(cls, problem: Problem, start: Vector | None) -> RowSystem:
@@ -102,14 +105,14 @@ class RowSystem:
         alpha, n_free = problem.penalty.l2, problem.penalty.n_free
         nothing = _nothing(matrix.shape[0], n_free, weighted.shape[1])
         right = residual = Combination(nothing.of_given, weighted, nothing.of_free)
-        first = nothing
+        first, responses = nothing, None
         if start is not None:
-            ones = np.ones(weighted.shape[1])
+            ones, responses = np.ones(weighted.shape[1]), matvec(matrix, start)
             first = Combination(ones, nothing.of_rows, nothing.of_free)
-            left = weighted - row_weights * matvec(matrix, start)
+            left = weighted - row_weights * responses
             residual = Combination(-alpha * ones, left, alpha * start[len(start) - n_free :])
         curvature = RowCurvature(row_weights)
-        return cls(matrix, curvature, alpha, n_free, start, right, first, residual)
+        return cls(matrix, curvature, alpha, n_free, start, responses, right, first, residual)
 
 
 @dataclass(frozen=True)
@@ -122,14 +125,15 @@ class Given:
 
     @classmethod
     def of(cls, system: RowSystem, n_jobs: int | None) -> Given:
-        """Look at a system's vector; one matvec."""
+        """Look at a system's vector; one matvec, unless its responses are known."""
         g, nothing = system.given, system.right.of_free
         n_outputs = nothing.shape[1]
         if g is None:
             shape = system.matrix.shape[0], n_outputs
             return cls(np.zeros(shape), np.zeros(n_outputs), np.zeros_like(nothing))
         squared = weighted_inner(None, g, g, n_jobs)
-        return cls(matvec(system.matrix, g), squared, g[len(g) - system.n_free :])
+        responses = matvec(system.matrix, g) if system.responses is None else system.responses
+        return cls(responses, squared, g[len(g) - system.n_free :])
 
     def kept(self, keep: NDArray[np.bool_]) -> Given:
         """Return that of some outputs."""
@@ -170,8 +174,7 @@ class RowRuns:
         self.energy = self._inner(self.residual, self.direction, self.responses)
         at_zero = self.energy
         if system.residual is not system.right:
-            towards, responses = self._preconditioned(system.right)
-            at_zero = self._inner(system.right, towards, responses)
+            at_zero = self._energy_of_rows(system.right.of_rows)
         self.scale = np.sqrt(at_zero)
         self.relative = relative_norm(self.energy, self.scale)
         there = self.found.of_given * self.given.responses
@@ -248,6 +251,14 @@ class RowRuns:
         responses = matvec(self.system.matrix, columns)
         responses += scaled.of_given * self.given.responses
         return scaled, responses
+
+    def _energy_of_rows(self, rows: Vector) -> NDArray[np.float64]:
+        """Return each run's ``r' inverse r`` for ``r = Z' rows``."""
+        columns = rmatvec(self.system.matrix, rows, self.room)
+        coefficients = self.inverse.coefficients(columns)
+        whole = weighted_inner(None, columns, columns, self.n_jobs) / self.inverse.mu
+        energy = whole - self.inverse.energy(coefficients)
+        return np.maximum(by_run(energy, self.system.curvature), 0.0)
 
     def _inner(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
         """Return each run's ``a' b``, given the responses to ``b``; never below zero."""

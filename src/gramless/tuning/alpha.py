@@ -57,7 +57,7 @@ class Goal:
         return self.l1_ratio > 0
 
     def problem(
-        self, data: Data, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp]
+        self, data: Data, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice
     ) -> Problem:
         """Return the problem of some rows, whose matrix is given."""
         penalty = data.penalty(alpha, self.l1_ratio)

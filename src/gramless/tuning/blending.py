@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.features.binning_map import BinningMap
+from gramless.features.given import GivenBinning
 from gramless.matrices.base import Vector
-from gramless.matrices.stacked import WithIntercept
-from gramless.penalties import L2
-from gramless.solvers.gram import without_ones
-from gramless.solvers.objective import Problem, Solution
+from gramless.solvers.objective import Solution
 from gramless.tuning.data import Score
+from gramless.tuning.judging import Fit
 
 _SHARES = np.linspace(0.0, 1.0, 11)
 _BLOCKS = 20
@@ -78,67 +78,62 @@ def best_share(
 
 @dataclass(frozen=True)
 class Blend:
-    """Which grids of a matrix are whose, and how much each model counts.
+    """Two models over grids of their own, and how much each counts.
 
     Attributes
     ----------
-    n_first : int
-        Grids of the first model; the others are the second's.
     share : float
         Of the second model's predictions in the average.
     alphas : (float, float)
         Of each model.
     """
 
-    n_first: int
     share: float
     alphas: tuple[float, float]
 
-    def problems(self, problem: Problem) -> tuple[Problem, Problem]:
-        """Return each model's own problem, given the problem over the grids of both."""
-        whole, n_free = without_ones(problem.matrix)
-        parts = whole.take_grids(0, self.n_first), whole.take_grids(self.n_first, whole.n_grids)
-        first, second = (
-            replace(
-                problem,
-                matrix=WithIntercept(part) if n_free else part,
-                penalty=L2(alpha, problem.penalty.n_free),
-            )
-            for part, alpha in zip(parts, self.alphas, strict=True)
-        )
-        return first, second
-
-    def joined(self, problem: Problem, solutions: Sequence[Solution]) -> Solution:
-        """Return the average as one solution over the grids of both.
+    def joined(
+        self, fits: Sequence[Fit], solutions: Sequence[Solution], n_free: int
+    ) -> tuple[GivenBinning, Solution]:
+        """Return the average as one model over the grids of both.
 
         Parameters
         ----------
-        problem : Problem
-            Over the grids of both.
+        fits : two Fits
+            Of bins, with features of the value ``1/sqrt(n_grids)`` of each model.
         solutions : two Solutions
-            Of :meth:`problems`.
+            Of each model by itself.
+        n_free : int
+            How many last weights have no penalty; both models share their columns.
 
         Returns
         -------
-        Solution
+        feature_map : GivenBinning
+        solution : Solution
             Iterations and history of one after the other; the worse status.
         """
-        whole, n_free = without_ones(problem.matrix)
-        n_grids = self.n_first, whole.n_grids - self.n_first
+        first, second = (fit.feature_map for fit in fits)
+        assert isinstance(first, BinningMap)
+        assert isinstance(second, BinningMap)
+        both, n_grids = GivenBinning.beside(first, second), (len(first.nu_), len(second.nu_))
+        return both, self._solution(solutions, n_grids, n_free)
+
+    def _solution(
+        self, solutions: Sequence[Solution], n_grids: tuple[int, int], n_free: int
+    ) -> Solution:
         shares = 1.0 - self.share, self.share
         # A model of fewer grids has larger features.
         scales = [
-            share * np.sqrt(whole.n_grids / own) for share, own in zip(shares, n_grids, strict=True)
+            share * np.sqrt(sum(n_grids) / own) for share, own in zip(shares, n_grids, strict=True)
         ]
-        parts = [
-            scale * found.weights[: len(found.weights) - n_free]
-            for scale, found in zip(scales, solutions, strict=True)
-        ]
-        if n_free:
-            first, second = (found.weights[-1:] for found in solutions)
-            parts.append(shares[0] * first + shares[1] * second)
+        one, other = (found.weights for found in solutions)
+        end, n_columns = len(one) - n_free, len(one) + len(other) - n_free
+        weights = np.empty((n_columns, *one.shape[1:]))
+        np.multiply(one[:end], scales[0], out=weights[:end])
+        np.multiply(other, scales[1], out=weights[end:])
+        weights[n_columns - n_free :] = shares[0] * one[end:]
+        weights[n_columns - n_free :] += shares[1] * other[len(other) - n_free :]
         return Solution(
-            np.concatenate(parts),
+            weights,
             min((found.status for found in solutions), key=_WORST_FIRST.index),
             sum(found.n_iter for found in solutions),
             [entry for found in solutions for entry in found.history],

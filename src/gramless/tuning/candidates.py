@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+Noise = NDArray[np.float64]
+
 MOST_INPUTS = 16
 """Inputs that a grown grid divides at most."""
 
-_NARROWEST, _WIDEST = 0.05, 4.0
+_LOG_WIDTHS = math.log(0.05), math.log(4.0)
 """Of widths drawn anew, in standard deviations, for one input; more inputs want wider cells."""
 _SPREAD = 0.5
 _JITTER = 0.3
@@ -127,17 +131,26 @@ class Breeder:
         self.most = min(MOST_INPUTS, n_inputs)
         self.input_odds = np.ones(n_inputs)
         self.size_odds = np.ones(self.most)
-        self.parents: list[tuple[NDArray[np.int32], NDArray[np.float64]]] = []
+        self.parents: list[tuple[list[int], list[float]]] = []
 
     def propose(self, n_grids: int) -> Candidates:
         """Return grids to be scored."""
-        inputs = np.zeros((n_grids, MOST_INPUTS), np.int32)
-        sizes, widths = np.zeros(n_grids, np.int64), np.ones((n_grids, MOST_INPUTS))
-        for c in range(n_grids):
+        chosen: list[list[int]] = []
+        bases: list[float] = []
+        noises: list[NDArray[np.float64]] = []
+        size_bounds = np.cumsum(self.size_odds).tolist()
+        for _ in range(n_grids):
             fresh = not self.parents or self.generator.random() < _FRESH
-            own, own_widths = self._fresh() if fresh else self._changed()
-            sizes[c] = len(own)
-            inputs[c, : len(own)], widths[c, : len(own)] = own, own_widths
+            own, base, noise = self._fresh(size_bounds) if fresh else self._changed()
+            chosen.append(own)
+            bases += base
+            noises.append(noise)
+        inputs, widths = np.zeros((n_grids, MOST_INPUTS), np.int32), np.ones((n_grids, MOST_INPUTS))
+        sizes = np.array([len(own) for own in chosen], np.int64)
+        divided = np.arange(MOST_INPUTS) < sizes[:, None]
+        inputs[divided] = [j for own in chosen for j in own]
+        factors = np.exp(np.concatenate([np.empty(0), *noises]))
+        widths[divided] = np.maximum(bases * factors, _NARROWEST_CHANGE)
         shifts = self.generator.random(widths.shape) * widths
         parted = self.categorical[inputs]
         widths[parted], shifts[parted] = 1.0, 0.5
@@ -146,46 +159,46 @@ class Breeder:
     def reward(self, winners: Candidates) -> None:
         """Learn from grids that were kept."""
         for c, size in enumerate(winners.sizes):
-            own = winners.inputs[c, :size]
-            self.parents.append((own, winners.widths[c, :size]))
+            own = winners.inputs[c, :size].tolist()
+            self.parents.append((own, winners.widths[c, :size].tolist()))
             self.input_odds[own] += _INPUT_REWARD * self.n_inputs
             self.size_odds[size - 1] += _SIZE_REWARD
         del self.parents[:-_PARENTS]
 
-    def _fresh(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def _fresh(self, size_bounds: list[float]) -> tuple[list[int], list[float], Noise]:
+        """Return inputs, widths, and the logarithms of what these are multiplied with."""
         generator = self.generator
-        size = 1 + _draw(self.size_odds, generator)
+        size = 1 + _draw(size_bounds, generator)
         # The smallest of odds-weighted exponential clocks: sampling without replacement.
         clocks = generator.exponential(size=self.n_inputs) / self.input_odds
-        own = np.argpartition(clocks, size - 1)[:size].astype(np.int32)
-        base = np.exp(generator.uniform(np.log(_NARROWEST), np.log(_WIDEST)))
-        return own, base * np.sqrt(size) * np.exp(generator.normal(0.0, _SPREAD, size))
+        own = np.argpartition(clocks, size - 1)[:size].tolist()
+        base = np.exp(generator.uniform(*_LOG_WIDTHS)) * math.sqrt(size)
+        return own, [float(base)] * size, generator.normal(0.0, _SPREAD, size)
 
-    def _changed(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def _changed(self) -> tuple[list[int], list[float], Noise]:
+        """Do as :meth:`_fresh`, from an earlier winner."""
         generator = self.generator
         own, widths = self.parents[int(generator.integers(len(self.parents)))]
         move = generator.random()
         if move < _ADD and len(own) < self.most:
-            own = np.append(own, self._another(own)).astype(np.int32)
-            widths = np.append(widths, widths[int(generator.integers(len(widths)))])
+            own = [*own, self._another(own)]
+            widths = [*widths, widths[int(generator.integers(len(widths)))]]
         elif _ADD <= move < _ADD + _DROP and len(own) > 1:
             dropped = int(generator.integers(len(own)))
-            own, widths = np.delete(own, dropped), np.delete(widths, dropped)
+            own = own[:dropped] + own[dropped + 1 :]
+            widths = widths[:dropped] + widths[dropped + 1 :]
         elif _ADD + _DROP <= move < _ADD + _DROP + _SWAP and len(own) < self.n_inputs:
-            own = own.copy()
-            own[int(generator.integers(len(own)))] = self._another(own)
+            another, at = self._another(own), int(generator.integers(len(own)))
+            own = [*own[:at], another, *own[at + 1 :]]
         together, apart = generator.normal(0.0, _JITTER), generator.normal(0.0, _JITTER, len(own))
-        return own, np.maximum(widths * np.exp(together + apart), _NARROWEST_CHANGE)
+        return own, widths, together + apart
 
-    def _another(self, own: NDArray[np.int32]) -> int:
+    def _another(self, own: list[int]) -> int:
         odds = self.input_odds.copy()
         odds[own] = 0.0
-        return _draw(odds, self.generator)
+        return _draw(np.cumsum(odds).tolist(), self.generator)
 
 
-def _draw(odds: NDArray[np.float64], generator: np.random.Generator) -> int:
-    """Return a place with probability proportional to its odds."""
-    bounds = np.cumsum(odds)
-    return min(
-        int(np.searchsorted(bounds, generator.random() * bounds[-1], "right")), len(odds) - 1
-    )
+def _draw(bounds: list[float], generator: np.random.Generator) -> int:
+    """Return a place with probability proportional to its odds, whose sums are given."""
+    return min(bisect.bisect_right(bounds, generator.random() * bounds[-1]), len(bounds) - 1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.threads import map_blocks, thread_count
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.solvers.cg import ConjugateGradient
@@ -135,7 +136,10 @@ class Halves:
             Of a model of half the rows.
         """
         matrix = self._matrix(self.codes[: self.count], self.offsets[: self.count + 1])
-        models = [self._solved(matrix, k, alpha) for k in range(len(self.models))]
+        calls = [(matrix, k, alpha) for k in range(len(self.models))]
+        # Each half on a thread of its own needs no waiting; more threads share each half.
+        apart = self.n_jobs if thread_count(self.n_jobs) <= len(calls) else 1
+        models = map_blocks(self._solved, calls, apart)
         return self.score(models), models
 
     def score(self, models: Sequence[Half]) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
+from gramless.features.sized import FittedMap
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data
@@ -19,6 +20,26 @@ _TIME_SHARE = 0.7
 """Of a time budget: the rest is for the final fit."""
 _TIE = 1.003
 """Of alphas whose scores differ by less, the strongest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Features of all rows, and weights to start a fit to them from.
+
+    Attributes
+    ----------
+    feature_map : FittedMap
+    features : FeatureMatrix (n_rows, n_columns)
+        Of the rows in the order below.
+    order : array (n_rows,) of int, or slice
+    weights : array (n_columns,) or (n_columns, K), or None
+        Of a fit to some of the rows, that of the intercept last if there is one.
+    """
+
+    feature_map: FittedMap
+    features: FeatureMatrix
+    order: NDArray[np.intp] | slice
+    weights: Vector | None
 
 
 @dataclass(frozen=True)
@@ -38,6 +59,8 @@ class Judged:
         Of fits that did not know them.
     n_rows : int
         That were fitted to.
+    fits : tuple of Fit
+        What fits to all rows can go on from, one a model: of bins, where rows were split once.
     """
 
     recipe: Recipe
@@ -46,6 +69,7 @@ class Judged:
     rows: NDArray[np.intp] = field(repr=False)
     responses: Vector = field(repr=False)
     n_rows: int
+    fits: tuple[Fit, ...] = field(default=(), repr=False)
 
 
 def judge(
@@ -79,10 +103,12 @@ def judge(
     paths = [_path(data, goal, recipe, alphas, split, deadline, n_jobs) for split in splits]
     held_back = np.concatenate([rows for _, rows in splits])
     truth, weight = data.targets[held_back], data.weights_of(held_back)
-    responses = [np.concatenate(parts) for parts in zip(*paths, strict=False)]
+    responses = [np.concatenate(parts) for parts in zip(*(path for path, _ in paths), strict=False)]
     scores = [goal.score(own, truth, weight) for own in responses]
     at = next(k for k, score in enumerate(scores) if score <= _TIE * min(scores))
-    return Judged(recipe, alphas[at], scores[at], held_back, responses[at], len(splits[0][0]))
+    fits = tuple(fit for _, fit in paths if fit is not None and len(splits) == 1)
+    n_rows = len(splits[0][0])
+    return Judged(recipe, alphas[at], scores[at], held_back, responses[at], n_rows, fits)
 
 
 def _path(
@@ -93,22 +119,38 @@ def _path(
     split: Split,
     deadline: Deadline,
     n_jobs: int | None,
-) -> list[Vector]:
+) -> tuple[list[Vector], Fit | None]:
     """Return the responses of the rows held back for each alpha that was tried."""
     training, held_back = split
-    feature_map, features = recipe.fit(data.rows[training], n_jobs)
-    Z = data.matrix(features)
-    others: FeatureMatrix = data.matrix(
-        feature_map.rows_matrix(recipe.scaler.rows(data.rows[held_back], n_jobs))
-    )
+    fit, own, others = _features(data, recipe, split, n_jobs)
+    Z, new = data.matrix(own), data.matrix(others)
     truth, weight = data.targets[held_back], data.weights_of(held_back)
     solver, weights = goal.solver(goal.problem(data, Z, alphas[0], training), n_jobs), None
     responses: list[Vector] = []
     scores: list[float] = []
     for alpha in alphas:
         weights = solver.solve(goal.problem(data, Z, alpha, training), weights).weights
-        responses.append(others.matvec(weights))
+        responses.append(new.matvec(weights))
         scores.append(goal.score(responses[-1], truth, weight))
         if scores[-1] >= min(scores[:-1], default=np.inf) or deadline.beyond(_TIME_SHARE):
             break
-    return responses
+    return responses, None if fit is None else replace(fit, weights=weights)
+
+
+def _features(
+    data: Data, recipe: Recipe, split: Split, n_jobs: int | None
+) -> tuple[Fit | None, FeatureMatrix, FeatureMatrix]:
+    """Return the features of the training rows, and of those held back.
+
+    Bins are learned on all rows at once. Those of no training row keep the weight zero, as if
+    they had never been seen, and all features are there for a fit to all rows.
+    """
+    training, held_back = split
+    if recipe.learns_bins:
+        order = np.concatenate(split)
+        feature_map, whole = recipe.fit(data.rows[order], n_jobs)
+        first, last = slice(0, len(training)), slice(len(training), len(order))
+        return Fit(feature_map, whole, order, None), whole.take_rows(first), whole.take_rows(last)
+    feature_map, own = recipe.fit(data.rows[training], n_jobs)
+    others = feature_map.rows_matrix(recipe.scaler.rows(data.rows[held_back], n_jobs))
+    return None, own, others

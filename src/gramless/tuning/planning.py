@@ -137,6 +137,7 @@ class Planner:
         self.searches = not decided and self.n_rows >= ENOUGH_TO_SEARCH
         self.limits: list[str] = []
         self.last_search = 0
+        self.keeps_fits = True
 
     def random(self) -> Plan:
         """Return random grids, their settings as given, searched, or by rule for few rows."""
@@ -164,6 +165,7 @@ class Planner:
     def single(self) -> Plan:
         """Return grown grids or random ones, whichever predict better: one kernel, one solution."""
         most = self._most_grown()
+        self.keeps_fits = affordable_grids(self.n_rows, memory_budget()) >= 2 * most
         return self._chosen(most, most, lambda grown, random: min(grown, random, key=_score))
 
     def judged(self, plan: Plan) -> Plan:
@@ -308,8 +310,14 @@ class Planner:
                 random_share=share,
             ),
             bandwidth=random.bandwidth,
-            judged=replace(first, recipe=recipe, score=score, responses=responses),
-            blend=Blend(grown.recipe.size, share, (grown.alpha, random.alpha)),
+            judged=replace(
+                first,
+                recipe=recipe,
+                score=score,
+                responses=responses,
+                fits=(*first.fits, *second.fits),
+            ),
+            blend=Blend(share, (grown.alpha, random.alpha)),
         )
         self._tell(plan)
         return plan
@@ -323,7 +331,8 @@ class Planner:
 
     def _judge(self, recipe: Recipe, alphas: list[float], splits: list[Split]) -> Judged:
         search = self.search
-        return judge(self.data, self.goal, recipe, alphas, splits, search.deadline, search.n_jobs)
+        judged = judge(self.data, self.goal, recipe, alphas, splits, search.deadline, search.n_jobs)
+        return judged if self.keeps_fits else replace(judged, fits=())
 
     def _finished(self, plan: Plan) -> Plan:
         trials = [trial.as_dict() for trial in self.search.trials]

@@ -29,6 +29,10 @@ class Recipe(Protocol):
     def size(self) -> int:
         """How many grids, or other components, there are."""
 
+    @property
+    def learns_bins(self) -> bool:
+        """Whether features are bins, which each row has or has not by itself."""
+
     def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FittedMap, FeatureMatrix]:
         """Return the feature map fitted to rows, and their matrix."""
 
@@ -51,6 +55,11 @@ class RandomRecipe:
     def size(self) -> int:
         """How many grids, or other components, there are."""
         return self.template.size
+
+    @property
+    def learns_bins(self) -> bool:
+        """Whether features are bins, which each row has or has not by itself."""
+        return isinstance(self.template, BinningMap)
 
     def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FittedMap, FeatureMatrix]:
         """Return the feature map fitted to rows, and their matrix."""
@@ -96,6 +105,11 @@ class GridRecipe:
     def size(self) -> int:
         """How many grids there are."""
         return len(self.grids)
+
+    @property
+    def learns_bins(self) -> bool:
+        """Always."""
+        return True
 
     def fit(self, rows: Rows, n_jobs: int | None) -> tuple[BinningMap, BinnedMatrix]:
         """Return the feature map fitted to rows, and their matrix."""
