@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gramless.base.errors import InputError
+from gramless.matrices import binned
 from gramless.matrices.binned import BinnedMatrix
 
 CODES = np.array([[1, 2, 1, 3], [1, 1, 2, 1]], np.uint8)
@@ -137,3 +138,56 @@ def test_nbytes_counts_a_code_a_non_zero():
     codes = np.ones((256, 1000), np.uint16)
     matrix = BinnedMatrix(codes, np.arange(257))
     assert codes.nbytes <= matrix.nbytes < codes.nbytes + 5000
+
+
+# Sums over many grids, along a tree that any number of threads may share.
+
+
+def many_grids(n_grids: int, n_rows: int, unseen: bool) -> BinnedMatrix:
+    rng = np.random.default_rng(n_grids)
+    codes = rng.integers(0 if unseen else 1, 8, (n_grids, n_rows)).astype(np.uint16)
+    return BinnedMatrix(codes, 7 * np.arange(n_grids + 1), scale=0.3, has_unseen=unseen)
+
+
+@pytest.mark.parametrize("n_grids", [1, 7, 8, 9, 63, 64, 65, 100, 129, 1000])
+@pytest.mark.parametrize("unseen", [False, True])
+@pytest.mark.parametrize("tail", [(), (1,), (5,)])
+def test_shared_grids_have_the_sums_of_shared_rows(n_grids, unseen, tail, monkeypatch):
+    """To the last bit, for any number of threads; and those of a dense matrix."""
+    monkeypatch.setattr(binned, "_LEAF_GRIDS", 16)
+    monkeypatch.setattr(binned, "_TASK_NONZEROS", 50)
+    Z = many_grids(n_grids, 37, unseen)
+    w = np.random.default_rng(1).normal(size=(Z.shape[1], *tail))
+    Z.n_jobs = 1
+    expected = Z.matvec(w)
+    np.testing.assert_allclose(expected, Z.toarray() @ w, rtol=1e-11, atol=1e-12)
+    monkeypatch.setattr(binned, "_SHARED_BYTES", 0)
+    for n_jobs in (2, 3, 4, 16):
+        Z.n_jobs = n_jobs
+        np.testing.assert_array_equal(Z.matvec(w), expected)
+        for rows in (slice(0, 1), slice(5, 30)):
+            np.testing.assert_array_equal(Z.take_rows(rows).matvec(w), expected[rows])
+
+
+@pytest.mark.parametrize("n_grids", [1, 16, 17, 40, 1000, 1984])
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, 8, 100])
+def test_shares_cover_all_grids(n_grids, n_jobs, monkeypatch):
+    monkeypatch.setattr(binned, "_LEAF_GRIDS", 16)
+    Z = many_grids(n_grids, 3, False)
+    Z.n_jobs = n_jobs
+    shares = Z._shares(1 << 30, 8)
+    assert [first for first, _ in shares] == [0, *(last for _, last in shares[:-1])]
+    assert shares[-1][1] == n_grids
+    assert len(shares) & (len(shares) - 1) == 0
+    assert len(shares) < 2 * n_jobs
+    assert all(first % 8 == 0 for first, _ in shares)
+    assert (len(shares) > 1) == (n_jobs > 1 and n_grids > 16)
+
+
+def test_grids_are_shared_where_weights_are_many_and_results_few():
+    Z = many_grids(1000, 3, False)
+    Z.n_jobs = 4
+    assert len(Z._shares(1 << 20, 8)) == 1
+    assert len(Z._shares(1 << 23, 1 << 23)) == 1
+    assert len(Z._shares(1 << 23, 1 << 22)) == 2
+    assert len(Z._shares(1 << 23, 8)) == 4

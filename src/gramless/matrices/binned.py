@@ -16,10 +16,15 @@ from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import flat_rows, frozen, side_by_side
 from gramless.loops import gather as loops
 from gramless.matrices.base import ColumnBlock, Vector, check_room, into, is_room, operand
+from gramless.matrices.codes import csr_of, taken
 from gramless.matrices.row_lists import RowLists, list_bins
 
 _TASK_NONZEROS = 1 << 18
 _TASK_ROWS = 1 << 17
+_LEAF_GRIDS = 256
+"""Grids whose weights are added up one after the other; more are halves, added."""
+_SHARED_BYTES = 1 << 22
+"""Of weights, that all threads may read."""
 
 
 class BinnedMatrix:
@@ -120,24 +125,27 @@ class BinnedMatrix:
 
         Notes
         -----
-        n_rows * n_grids additions a column of ``w``; copies ``w`` once.
+        n_rows * n_grids additions a column of ``w``. Where ``w`` outgrows the caches, threads
+        take grids, which needs another result each; else they take rows.
         """
         w = operand(self, w, self.shape[1], "w")
-        codes, apart, starts, weights = self._gatherable(w)
-        weights = frozen(weights.reshape(-1))
-        result = _target(out, (self.shape[0], *w.shape[1:]))
         n_columns = w.shape[1] if w.ndim == 2 else 1
-
-        def gather(a: int, b: int) -> None:
-            part = result[a:b].reshape(-1)
-            part[:] = 0.0
-            if w.ndim == 1:
-                loops.gather_sum(codes[a:], apart, starts, weights, part)
-            else:
-                loops.gather_rows(codes[a:], apart, starts, weights, n_columns, part)
-            part *= self.scale
-
-        map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
+        result = _target(out, (self.shape[0], *w.shape[1:]))
+        add_up, n_bytes = self._adder(w)
+        shares = self._shares(n_bytes, result.nbytes)
+        rows = row_blocks(self.shape[0], self._task_rows(n_columns, len(shares)))
+        sums = [result, *(np.empty_like(result) for _ in shares[1:])]
+        tasks = [
+            (*share, a, own[a:b].reshape(-1))
+            for share, own in zip(shares, sums, strict=True)
+            for a, b in rows
+        ]
+        map_blocks(add_up, tasks, self.n_jobs)
+        while len(sums) > 1:
+            for own, others in zip(sums[::2], sums[1::2], strict=True):
+                own += others
+            sums = sums[::2]
+        result *= self.scale
         return into(self, out, result)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
@@ -270,7 +278,51 @@ class BinnedMatrix:
         """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
         return self.tocsr().toarray()
 
-    def _task_rows(self, n_columns: int) -> int:
+    def _adder(self, w: Vector) -> tuple[Callable[[int, int, int, Vector], None], int]:
+        """Return what adds up the weights of some grids, and the bytes of all."""
+        codes, apart, starts, weights = self._gatherable(w)
+        weights = frozen(weights.reshape(-1))
+
+        def add_up(first: int, last: int, a: int, part: Vector) -> None:
+            """Write the sums for the rows from ``a`` on; always in the same order."""
+            if last - first > _LEAF_GRIDS:
+                middle, others = _middle(first, last), np.empty_like(part)
+                add_up(first, middle, a, part)
+                add_up(middle, last, a, others)
+                part += others
+                return
+            part[:] = 0.0
+            own = codes[first * apart + a :], apart, starts[first:last], weights
+            if w.ndim == 1:
+                loops.gather_sum(*own, part)
+            else:
+                loops.gather_rows(*own, w.shape[1], part)
+
+        return add_up, weights.nbytes
+
+    def _shares(self, n_bytes: int, n_more: int) -> list[tuple[int, int]]:
+        """Cut the grids into a power of two of runs that threads take.
+
+        Given the bytes of the weights, and those of the sums that each run needs.
+
+        Runs are branches of the tree along which all grids are added up: wherever it is
+        cut, sums are the same. Threads that share the rows instead read all weights each.
+        """
+        shares = [(0, self.n_grids)]
+        if n_bytes < _SHARED_BYTES or self.shape[0] > _TASK_ROWS:
+            return shares
+        while len(shares) < thread_count(self.n_jobs) and 2 * len(shares) * n_more <= n_bytes:
+            if min(last - first for first, last in shares) <= _LEAF_GRIDS:
+                break
+            middles = [_middle(*share) for share in shares]
+            shares = [
+                part
+                for (first, last), middle in zip(shares, middles, strict=True)
+                for part in ((first, middle), (middle, last))
+            ]
+        return shares
+
+    def _task_rows(self, n_columns: int, n_shares: int) -> int:
         """Rows a thread takes at once: as many as leave no thread idle.
 
         Each pass over a few grids reads all their weights again, so long runs
@@ -279,9 +331,9 @@ class BinnedMatrix:
         n_rows = self.shape[0]
         if n_rows * self.n_grids * n_columns < _TASK_NONZEROS:
             return max(1, n_rows)
-        threads = thread_count(self.n_jobs)
+        threads = -(-thread_count(self.n_jobs) // n_shares)
         rounds = -(-n_rows // (threads * _TASK_ROWS))
-        return -(-n_rows // (threads * rounds))
+        return max(1, -(-n_rows // (threads * rounds)))
 
     def _task_grids(self, n_columns: int) -> int:
         """Grids a thread takes at once, by fours as the loops do."""
@@ -323,51 +375,9 @@ class BinnedMatrix:
         return kept
 
 
-def csr_of(
-    codes: NDArray[np.unsignedinteger],
-    offsets: NDArray[np.int64],
-    seen: NDArray[np.bool_],
-    values: NDArray[np.float64],
-) -> sp.csr_array:
-    """Return codes (n_grids, n_rows) as SciPy CSR.
-
-    Parameters
-    ----------
-    codes : array (n_grids, n_rows) of unsigned integers
-    offsets : array (n_grids + 1,) of int64
-    seen : array (n_rows, n_grids) of bool
-        Which are non-zeros.
-    values : array (n_nonzeros,)
-        Of these, row by row.
-
-    Returns
-    -------
-    csr_array (n_rows, offsets[-1])
-    """
-    columns = codes.T.astype(np.int64) + (offsets[:-1] - 1)
-    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(seen, axis=1))])
-    shape = (codes.shape[1], int(offsets[-1]))
-    index = np.int32 if max(int(indptr[-1]), shape[1]) < 2**31 else np.int64
-    return sp.csr_array((values, columns[seen].astype(index), indptr.astype(index)), shape=shape)
-
-
-def taken(
-    per_grid: NDArray[Any], rows: NDArray[np.integer] | slice, n_jobs: int | None
-) -> NDArray[Any]:
-    """Return some rows of an array (n_grids, n_rows), each grid's side by side in memory."""
-    # Without a grid, take would not see whether the rows exist.
-    if isinstance(rows, slice) or len(per_grid) == 0:
-        return per_grid[:, rows]
-    numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-    result = np.empty((len(per_grid), len(numbers)), per_grid.dtype)
-
-    def take(a: int, b: int) -> None:
-        # Indexing with an array would leave the grids interleaved: another pass over all.
-        result[a:b] = np.take(per_grid[a:b], numbers, axis=1)
-
-    grids = max(1, _TASK_NONZEROS // max(1, len(numbers)))
-    map_blocks(take, row_blocks(len(per_grid), grids), n_jobs)
-    return result
+def _middle(first: int, last: int) -> int:
+    """Return where a run of grids is cut in two: the loops take eight at a time."""
+    return first + -(-(last - first) // 16) * 8
 
 
 def _target(out: Vector | None, shape: tuple[int, ...]) -> Vector:

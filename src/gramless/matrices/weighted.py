@@ -14,7 +14,7 @@ from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import frozen, side_by_side
 from gramless.loops import weighted_gather as loops
 from gramless.matrices.base import ColumnBlock, Vector, check_room, into, operand
-from gramless.matrices.binned import csr_of, taken
+from gramless.matrices.codes import csr_of, taken
 
 _TASK_NONZEROS = 1 << 18
 _TASK_ROWS = 1 << 17
