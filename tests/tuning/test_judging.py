@@ -44,14 +44,14 @@ def random_recipe(n_grids: int = 24, rows: Vector = X) -> RandomRecipe:
     return RandomRecipe(scaler, template)
 
 
-def judged(alphas: list[float], splits: Any = None, **more: Any) -> Any:
+def judged(alphas: list[float], splits: Any = None, begin: int = 0, **more: Any) -> Any:
     targets, weight = more.pop("targets", NUMBERS), more.pop("weight", None)
     goal, recipe = more.pop("goal", GOAL), more.pop("recipe", random_recipe())
     deadline, n_jobs = more.pop("deadline", Deadline()), more.pop("n_jobs", 1)
     assert not more
     data = Data(X, targets, weight, goal.score, True)
     splits = held_back_splits(160, 0)[:1] if splits is None else splits
-    return judge(data, goal, recipe, alphas, splits, deadline, n_jobs)
+    return judge(data, goal, recipe, alphas, splits, deadline, n_jobs, begin)
 
 
 def twin(
@@ -170,6 +170,35 @@ def test_the_first_worse_alpha_ends_the_path() -> None:
     assert path[-1] > path[-2]
     # Once more each, over all splits together.
     assert len(scores) == 2 * len(path) < 2 * len(ALPHAS)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("begin", range(len(ALPHAS)))
+@pytest.mark.parametrize("n_splits", [1, 5])
+def test_the_best_alpha_wins_wherever_the_path_begins(begin: int, n_splits: int) -> None:
+    splits = held_back_splits(160, 0)[:n_splits]
+    found, expected = judged(ALPHAS, splits, begin), judged(ALPHAS, splits)
+    assert found.alpha == expected.alpha
+    np.testing.assert_allclose(found.responses, expected.responses, rtol=1e-6)
+
+
+def test_stronger_alphas_are_tried_where_no_weaker_one_is_better() -> None:
+    best = ALPHAS.index(judged(ALPHAS).alpha)
+    assert 1 < best < len(ALPHAS) - 1
+    for begin, n_tried in ((best - 1, 3), (best, 3), (best + 1, 4)):
+        goal, scores = counting()
+        assert judged(ALPHAS, goal=goal, begin=begin).alpha == ALPHAS[best]
+        assert len(scores) == 2 * n_tried
+
+
+@pytest.mark.usefixtures("exact")
+def test_the_weights_of_the_best_alpha_are_kept() -> None:
+    (split,) = held_back_splits(160, 0)[:1]
+    found = judged(ALPHAS, [split], begin=1)
+    (fit,) = found.fits
+    Z = fit.features.take_rows(slice(len(split[0]), None))
+    responses = Z.matvec(fit.weights[:-1]) + fit.weights[-1]
+    np.testing.assert_array_equal(responses, found.responses)
 
 
 def test_a_deadline_ends_the_path() -> None:

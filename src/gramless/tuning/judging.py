@@ -80,6 +80,7 @@ def judge(
     splits: Sequence[Split],
     deadline: Deadline,
     n_jobs: int | None,
+    begin: int = 0,
 ) -> Judged:
     """Fit to the training rows of each split, alpha by alpha, and judge on the others.
 
@@ -95,20 +96,23 @@ def judge(
     deadline : Deadline
         Ends the path too.
     n_jobs : int or None
+    begin : int, default=0
+        Which alpha is the first. Stronger ones are tried where no weaker one is better.
 
     Returns
     -------
     Judged
     """
-    paths = [_path(data, goal, recipe, alphas, split, deadline, n_jobs) for split in splits]
+    paths = [_path(data, goal, recipe, alphas, begin, split, deadline, n_jobs) for split in splits]
     held_back = np.concatenate([rows for _, rows in splits])
     truth, weight = data.targets[held_back], data.weights_of(held_back)
-    responses = [np.concatenate(parts) for parts in zip(*(path for path, _ in paths), strict=False)]
+    tried = [alpha for alpha in alphas if all(alpha in path for path, _ in paths)]
+    responses = [np.concatenate([path[alpha] for path, _ in paths]) for alpha in tried]
     scores = [goal.score(own, truth, weight) for own in responses]
     at = next(k for k, score in enumerate(scores) if score <= _TIE * min(scores))
     fits = tuple(fit for _, fit in paths if fit is not None and len(splits) == 1)
     n_rows = len(splits[0][0])
-    return Judged(recipe, alphas[at], scores[at], held_back, responses[at], n_rows, fits)
+    return Judged(recipe, tried[at], scores[at], held_back, responses[at], n_rows, fits)
 
 
 def _path(
@@ -116,25 +120,33 @@ def _path(
     goal: Goal,
     recipe: Recipe,
     alphas: Sequence[float],
+    begin: int,
     split: Split,
     deadline: Deadline,
     n_jobs: int | None,
-) -> tuple[list[Vector], Fit | None]:
+) -> tuple[dict[float, Vector], Fit | None]:
     """Return the responses of the rows held back for each alpha that was tried."""
     training, held_back = split
     fit, own, others = _features(data, recipe, split, n_jobs)
     Z, new = data.matrix(own), data.matrix(others)
     truth, weight = data.targets[held_back], data.weights_of(held_back)
-    solver, weights = goal.solver(goal.problem(data, Z, alphas[0], training), n_jobs), None
-    responses: list[Vector] = []
-    scores: list[float] = []
-    for alpha in alphas:
-        weights = solver.solve(goal.problem(data, Z, alpha, training), weights).weights
-        responses.append(new.matvec(weights))
-        scores.append(goal.score(responses[-1], truth, weight))
-        if scores[-1] >= min(scores[:-1], default=np.inf) or deadline.beyond(_TIME_SHARE):
+    solver = goal.solver(goal.problem(data, Z, alphas[begin], training), n_jobs)
+    responses: dict[float, Vector] = {}
+    least, best, kept = np.inf, alphas[begin], None
+    for path in (alphas[begin:], alphas[:begin][::-1]):
+        weights = kept
+        for alpha in path:
+            weights = solver.solve(goal.problem(data, Z, alpha, training), weights).weights
+            responses[alpha] = new.matvec(weights)
+            score = goal.score(responses[alpha], truth, weight)
+            better = score < least
+            if better:
+                least, best, kept = score, alpha, weights
+            if not better or deadline.beyond(_TIME_SHARE):
+                break
+        if best != alphas[begin] or deadline.beyond(_TIME_SHARE):
             break
-    return responses, None if fit is None else replace(fit, weights=weights)
+    return responses, None if fit is None else replace(fit, weights=kept)
 
 
 def _features(

@@ -269,8 +269,8 @@ class Planner:
                 f"{2 * grown.n_rows:>7} rows, {stage['n_grids']:.0f} grown grids, alpha "
                 f"{stage['alpha']:.1e} -> {stage['score']:.5f}"
             )
-        alphas = self._alphas(grown.alpha * grown.n_rows / n_rows)
-        judged = self._judge(GridRecipe(scaler, grown.grids), alphas, [split])
+        alphas, begin = self._alphas(grown.alpha * grown.n_rows / n_rows)
+        judged = self._judge(GridRecipe(scaler, grown.grids), alphas, [split], begin)
         plan = self._grown_plan(judged, Settings("both", None, 0.0, grids="grown"))
         return replace(plan, relevance=grown.relevance(n_features), growth=grown.history)
 
@@ -329,9 +329,13 @@ class Planner:
         self._tell(plan)
         return plan
 
-    def _judge(self, recipe: Recipe, alphas: list[float], splits: list[Split]) -> Judged:
+    def _judge(
+        self, recipe: Recipe, alphas: list[float], splits: list[Split], begin: int = 0
+    ) -> Judged:
         search = self.search
-        judged = judge(self.data, self.goal, recipe, alphas, splits, search.deadline, search.n_jobs)
+        judged = judge(
+            self.data, self.goal, recipe, alphas, splits, search.deadline, search.n_jobs, begin
+        )
         return judged if self.keeps_fits else replace(judged, fits=())
 
     def _finished(self, plan: Plan) -> Plan:
@@ -364,13 +368,14 @@ class Planner:
             self.limits.append(limit)
             self.search.report(limit)
 
-    def _alphas(self, centre: float) -> list[float]:
-        """Return alphas from strong to weak; half the rows chose grids, and flatter weak ones."""
+    def _alphas(self, centre: float) -> tuple[list[float], int]:
+        """Return alphas from strong to weak, and the first to try; growth flatters weak ones."""
         given = self.search.choices.alpha
         if given is not None:
-            return [self._fewer_rows(given)]
+            return [self._fewer_rows(given)], 0
         nearby = _ALPHAS * centre
-        return [*(alpha for alpha in _STRONG_ALPHAS if alpha > nearby[0]), *nearby.tolist()]
+        strong = [alpha for alpha in _STRONG_ALPHAS if alpha > nearby[0]]
+        return [*strong, *nearby.tolist()], len(strong)
 
     def _fewer_rows(self, alpha: float) -> float:
         """Return an alpha of all rows as it is for those that are not held back."""
