@@ -21,9 +21,9 @@ from gramless.matrices.row_lists import RowLists, list_bins
 
 _TASK_NONZEROS = 1 << 18
 _TASK_ROWS = 1 << 17
-_LEAF_GRIDS = 256
+_LEAF_GRIDS = 128
 """Grids whose weights are added up one after the other; more are halves, added."""
-_SHARED_BYTES = 1 << 22
+_SHARED_BYTES = 1 << 21
 """Of weights, that all threads may read."""
 
 
