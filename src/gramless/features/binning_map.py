@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from gramless.base.errors import InputError
 from gramless.features.grids import Grids, KnownBins
 from gramless.features.inputs import Rows, check_rows
-from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.binned import BinnedMatrix, unit_scale
 from gramless.matrices.diagnostics import fullest_shares, summarise
 
 
@@ -33,7 +33,8 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def learn_bins(self, X: Rows, grids: Grids) -> BinnedMatrix:
         """Learn which bins of some grids the rows occupy; return their feature matrix."""
         codes, known = grids.learn(X, self.n_jobs)
-        self._know(grids, known)
+        self._know(known)
+        self.scale_ = unit_scale(len(grids))
         matrix = BinnedMatrix(
             codes, self.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
         )
@@ -81,12 +82,9 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         grids = counts > 0
         keys = self._known.keys()[kept]
         self.nu_ = self.nu_[grids]
-        self._grids = self._grids.take(grids)
-        self.n_bins_ = counts[grids]
-        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
-        n_learned = self._known.n_learned
-        self._known = KnownBins.from_keys(self._grids, keys, self.offsets_, n_learned)
-        self.widths_, self.shifts_ = self._grids.widths, self._grids.shifts
+        offsets = np.concatenate([[0], np.cumsum(counts[grids])])
+        left, n_learned = self._grids.take(grids), self._known.n_learned
+        self._know(KnownBins.from_keys(left, keys, offsets, n_learned))
 
     def feature_matrix(self, X: Any) -> BinnedMatrix:
         """Return the compact feature matrix of rows.
@@ -127,13 +125,12 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not hasattr(self, "widths_"):
             raise NotFittedError(f"{type(self).__name__} knows no bins yet; fit it first.")
 
-    def _know(self, grids: Grids, known: KnownBins) -> None:
+    def _know(self, known: KnownBins) -> None:
         """Take grids whose bins are known."""
-        self._grids, self._known = grids, known
-        self.widths_, self.shifts_ = grids.widths, grids.shifts
+        self._grids, self._known = known.grids, known
+        self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
         self.n_bins_ = known.n_bins
         self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
-        self.scale_ = 1.0 / np.sqrt(max(1, len(grids)))
 
     def _describe(self, shares: NDArray[np.float64]) -> None:
         """Take the share of the training rows in the fullest bin of each grid."""

@@ -10,7 +10,7 @@ from gramless.base.errors import InputError
 from gramless.features.binning_map import BinningMap
 from gramless.features.grids import Grids, KnownBins
 from gramless.features.inputs import check_rows
-from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.binned import BinnedMatrix, unit_scale
 
 
 class GivenBinning(BinningMap):
@@ -59,10 +59,8 @@ class GivenBinning(BinningMap):
         8
         """
         both = cls(n_jobs=first.n_jobs)
-        both._know(
-            Grids.joined([first._grids, second._grids]),
-            KnownBins.joined([first._known, second._known]),
-        )
+        both._know(KnownBins.joined([first._known, second._known]))
+        both.scale_ = unit_scale(len(both._grids))
         both._describe(np.concatenate([first.nu_, second.nu_]))
         return both
 

@@ -88,7 +88,7 @@ class BinnedMatrix:
                 f"BinnedMatrix: {len(codes)} grids need {len(codes) + 1} offsets, "
                 f"got shape {self.offsets.shape}."
             )
-        self.scale = float(scale) if scale is not None else 1.0 / np.sqrt(max(1, len(codes)))
+        self.scale = float(scale) if scale is not None else unit_scale(len(codes))
         self.has_unseen = bool(has_unseen if has_unseen is not None else not codes.all())
         self.n_jobs = n_jobs
         # With bins never seen, each grid's weights are preceded by one that stays zero.
@@ -373,6 +373,11 @@ class BinnedMatrix:
         for r, (a, b) in enumerate(pairwise(self.offsets)):
             kept[a:b] = sums[a + r + 1 : b + r + 1]
         return kept
+
+
+def unit_scale(n_grids: int) -> float:
+    """Return the value of features whose rows have length 1."""
+    return float(1.0 / np.sqrt(max(1, n_grids)))
 
 
 def _middle(first: int, last: int) -> int:
