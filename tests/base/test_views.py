@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.base.views import flat_rows, frozen, side_by_side
+from gramless.base.views import flat_rows, frozen, side_by_side, spaced_rows
 
 WHOLE = np.arange(60, dtype=np.uint16).reshape(6, 10)
 BESIDE = {
@@ -64,3 +64,18 @@ def test_frozen_arrays_follow_the_given_one() -> None:
     assert view.tolist() == [0.0, 5.0, 0.0]
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.float64])
+@pytest.mark.parametrize("n_columns", [0, 1, 255, 256, 511, 512, 1000, 2048, 65_536])
+def test_spaced_rows_begin_on_lines_of_their_own(dtype: type, n_columns: int) -> None:
+    """An odd number of lines apart; never contiguous, which would be another type to loops."""
+    room = spaced_rows((3, n_columns), dtype)
+    assert room.shape == (3, n_columns)
+    assert room.dtype == dtype
+    apart = room.strides[0]
+    if n_columns >= 256:
+        assert apart % 128 == 64
+        assert apart <= n_columns * room.itemsize + 128
+    assert side_by_side(room) is room
+    assert n_columns == 0 or not room.flags.c_contiguous

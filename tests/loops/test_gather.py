@@ -86,15 +86,41 @@ def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
     return inner.reshape(out.shape)
 
 
-def run_scatter(problem: Problem, values, out) -> NDArray[np.float64]:
+def run_scatter(problem: Problem, values, out, add=gather.scatter_add) -> NDArray[np.float64]:
     inner, whole = guarded(out.reshape(-1))
     if values.ndim == 1:
-        gather.scatter_add(*problem.parts, values, inner)
+        add(*problem.parts, values, inner)
     else:
         flat = values.reshape(-1)
         gather.scatter_add_rows(*problem.parts, flat, values.shape[1], inner)
     assert guards_hold(whole)
     return inner.reshape(out.shape)
+
+
+@pytest.mark.parametrize("dtype", CODE_TYPES)
+def test_a_row_has_the_same_sum_wherever_rows_are_cut(dtype):
+    """To the last bit: four rows at once and single ones add up in the same order."""
+    problem = make_problem(3, dtype, n_grids=19, n_rows=45)
+    weights = frozen(np.random.default_rng(0).normal(size=problem.n_weights))
+    flat, apart, starts = problem.parts
+    whole = np.zeros(45)
+    gather.gather_sum(flat, apart, starts, weights, whole)
+    for first in range(8):
+        part = np.zeros(45 - first)
+        gather.gather_sum(flat[first:], apart, starts, weights, part)
+        np.testing.assert_array_equal(part, whole[first:])
+
+
+@given(PROBLEMS)
+def test_both_ways_to_scatter_add_in_the_order_of_rows(problem):
+    """To the last bit, as a loop over the rows."""
+    rows = np.random.default_rng(1).normal(size=problem.codes.shape[1])
+    expected = np.zeros(problem.n_weights)
+    for places in problem.places:
+        np.add.at(expected, places, rows)
+    for add in (gather.scatter_add, gather.scatter_add_few):
+        found = run_scatter(problem, rows, np.zeros(problem.n_weights), add)
+        np.testing.assert_array_equal(found, expected)
 
 
 def check_both(problem: Problem, tail: tuple[int, ...]) -> None:
@@ -106,7 +132,8 @@ def check_both(problem: Problem, tail: tuple[int, ...]) -> None:
     expected = weights.copy()
     for places in problem.places:
         np.add.at(expected, places, rows)
-    np.testing.assert_array_equal(run_scatter(problem, rows, weights), expected)
+    for add in (gather.scatter_add, gather.scatter_add_few):
+        np.testing.assert_array_equal(run_scatter(problem, rows, weights, add), expected)
 
 
 @given(PROBLEMS)

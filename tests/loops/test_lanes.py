@@ -1,4 +1,4 @@
-"""Vector instructions that no other loop's twin covers alone: deposits of a few numbers."""
+"""Vector instructions that no other loop's twin covers alone: a few numbers or codes at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from gramless.loops.lanes import deposit_4, deposit_8
+from gramless.loops.lanes import codes_4, deposit_4, deposit_8
 
 
 # Not cached on disk: the cache would not notice that the lanes have changed.
@@ -21,6 +21,11 @@ def deposit_all_4(sums, places, values):
 def deposit_all_8(sums, places, values):
     for i in range(len(places)):
         deposit_8(sums, places[i], values, i * 8)
+
+
+@numba.njit
+def codes_from(codes, at):
+    return codes_4(codes, at)
 
 
 DEPOSITS = {4: deposit_all_4, 8: deposit_all_8}
@@ -47,3 +52,17 @@ def test_deposits_need_contiguous_arrays(lanes: int) -> None:
     for sums, values in ((flat[::2], flat), (flat, flat[::2]), (flat.reshape(8, 8).T, flat)):
         with pytest.raises(TypingError, match="contiguous arrays"):
             DEPOSITS[lanes](sums, places, values)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+def test_four_codes_at_any_place(dtype: type) -> None:
+    """In the order of memory, whatever the alignment, the largest code included."""
+    codes = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, 40, dtype, endpoint=True)
+    codes[7] = np.iinfo(dtype).max
+    for at in range(37):
+        assert codes_from(codes, np.uint64(at)) == tuple(codes[at : at + 4].tolist())
+
+
+def test_four_codes_need_contiguous_arrays() -> None:
+    with pytest.raises(TypingError, match="contiguous arrays"):
+        codes_from(np.zeros(64, np.uint16)[::2], np.uint64(0))

@@ -7,13 +7,18 @@ compilation serves all.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Number = TypeVar("Number", bound=np.generic)
+
+_LINE = 64
+"""Bytes of a cache line."""
+_SHORT = 256
+"""Numbers that a row must have to be worth lines of its own."""
 
 
 def frozen(array: NDArray[Number]) -> NDArray[Number]:
@@ -44,6 +49,25 @@ def side_by_side(array: NDArray[Number]) -> NDArray[Number]:
     between, within = array.strides
     fits = within == size and between >= 0 and between % size == 0
     return array if fits else np.ascontiguousarray(array)
+
+
+def spaced_rows(shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
+    """Return room for a matrix whose rows begin on cache lines of their own, an odd number apart.
+
+    Words of several numbers then lie in one line, and rows that are read together do not compete
+    for the same places of the cache. Up to 127 bytes a row more; short rows have one number more.
+
+    Examples
+    --------
+    >>> spaced_rows((2, 1000), np.uint16).strides, spaced_rows((2, 3), np.uint16).strides
+    ((2112, 2), (8, 2))
+    """
+    n, m = shape
+    size = np.dtype(dtype).itemsize
+    apart = m + 1 if m < _SHORT else (m * size // _LINE | 1) * _LINE // size
+    if apart <= m:
+        apart += 2 * _LINE // size
+    return np.empty((n, apart), dtype)[:, :m]
 
 
 def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:

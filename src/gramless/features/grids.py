@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.views import spaced_rows
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
 from gramless.features.inputs import Rows
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
@@ -140,7 +141,7 @@ class Grids:
         together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
         groups = row_blocks(len(self), together)
         known = KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
-        codes: NDArray[Any] = np.empty((len(self), X.shape[0]), np.uint16)
+        codes: NDArray[Any] = spaced_rows((len(self), X.shape[0]), np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
             if block.clipped:
                 raise InputError(
@@ -215,7 +216,8 @@ class KnownBins:
         array (n_grids, n_samples) of uint8, uint16 or uint32
         """
         shape = len(self.grids), X.shape[0]
-        codes = np.empty(shape, _code_type(self.n_bins, max(self.n_learned, shape[0] * shape[1])))
+        n_codes = max(self.n_learned, shape[0] * shape[1])
+        codes = spaced_rows(shape, _code_type(self.n_bins, n_codes))
         if codes.size < _WORTH_THREADS:
             n_jobs = 1
         for start, stop, block in self.blocks(X, n_jobs):
@@ -292,11 +294,15 @@ def _outgrown(n_bins: NDArray[np.int64], done: int, n_rows: int) -> bool:
 
 def _widened(codes: NDArray[Any], filled: int) -> NDArray[np.uint32]:
     """Return room for 32-bit codes, the first ``filled`` rows copied, the rest untouched."""
-    wide = np.empty(codes.shape, np.uint32)
+    wide = spaced_rows(codes.shape, np.uint32)
     wide[:, :filled] = codes[:, :filled]
     return wide
 
 
 def _narrowest(codes: NDArray[Any], n_bins: NDArray[np.int64]) -> NDArray[Any]:
     wanted = _code_type(n_bins, codes.size)
-    return codes if codes.dtype == wanted else codes.astype(wanted)
+    if codes.dtype == wanted:
+        return codes
+    narrow = spaced_rows(codes.shape, wanted)
+    narrow[...] = codes
+    return narrow

@@ -19,11 +19,81 @@ from gramless.loops.compile import loop
 def gather_sum(codes, apart, starts, weights, out):  # type: ignore[no-untyped-def]
     """``out[i] += sum_r weights[starts[r] + codes[r * apart + i]]``.
 
-    Eight grids a pass over the rows; reads 2 bytes a non-zero with 16-bit codes.
+    Four grids a pass over the rows, four rows at once; reads 2 bytes a non-zero with 16-bit
+    codes. Fastest where the codes of each grid begin at a multiple of four.
     """
     n_grids, n_rows = len(starts), np.uint64(len(out))
+    full, by_four = n_grids - n_grids % 4, n_rows - n_rows % np.uint64(4)
+    c, w = codes, weights
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    for r in range(0, full, 4):
+        s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
+        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
+        c2, c3 = np.uint64((r + 2) * apart), np.uint64((r + 3) * apart)
+        for i in range(np.uint64(0), by_four, four):
+            p, q = lanes.codes_4(c, c0 + i), lanes.codes_4(c, c1 + i)
+            s, t = lanes.codes_4(c, c2 + i), lanes.codes_4(c, c3 + i)
+            out[i] += (w[s0 + p[0]] + w[s1 + q[0]]) + (w[s2 + s[0]] + w[s3 + t[0]])
+            out[i + one] += (w[s0 + p[1]] + w[s1 + q[1]]) + (w[s2 + s[1]] + w[s3 + t[1]])
+            out[i + two] += (w[s0 + p[2]] + w[s1 + q[2]]) + (w[s2 + s[2]] + w[s3 + t[2]])
+            out[i + three] += (w[s0 + p[3]] + w[s1 + q[3]]) + (w[s2 + s[3]] + w[s3 + t[3]])
+        for i in range(by_four, n_rows):
+            first, second = w[s0 + c[c0 + i]] + w[s1 + c[c1 + i]], w[s2 + c[c2 + i]]
+            out[i] += first + (second + w[s3 + c[c3 + i]])
+    for r in range(full, n_grids):
+        start, begin = starts[r], np.uint64(r * apart)
+        for i in range(n_rows):
+            out[i] += w[start + c[begin + i]]
+
+
+@loop
+def scatter_add(codes, apart, starts, values, out):  # type: ignore[no-untyped-def]
+    """``out[starts[r] + codes[r * apart + i]] += values[i]`` for every row and grid.
+
+    Four grids a pass, four rows at once.
+    """
+    n_grids, n_rows = len(starts), np.uint64(len(values))
+    full, by_four = n_grids - n_grids % 4, n_rows - n_rows % np.uint64(4)
+    c, one, two, three, four = codes, np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    for r in range(0, full, 4):
+        s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
+        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
+        c2, c3 = np.uint64((r + 2) * apart), np.uint64((r + 3) * apart)
+        for i in range(np.uint64(0), by_four, four):
+            p, q = lanes.codes_4(c, c0 + i), lanes.codes_4(c, c1 + i)
+            s, t = lanes.codes_4(c, c2 + i), lanes.codes_4(c, c3 + i)
+            add_to_four(out, values[i], s0 + p[0], s1 + q[0], s2 + s[0], s3 + t[0])
+            add_to_four(out, values[i + one], s0 + p[1], s1 + q[1], s2 + s[1], s3 + t[1])
+            add_to_four(out, values[i + two], s0 + p[2], s1 + q[2], s2 + s[2], s3 + t[2])
+            add_to_four(out, values[i + three], s0 + p[3], s1 + q[3], s2 + s[3], s3 + t[3])
+        for i in range(by_four, n_rows):
+            first, second = s0 + c[c0 + i], s1 + c[c1 + i]
+            add_to_four(out, values[i], first, second, s2 + c[c2 + i], s3 + c[c3 + i])
+    for r in range(full, n_grids):
+        start, first = starts[r], np.uint64(r * apart)
+        for i in range(n_rows):
+            out[start + c[first + i]] += values[i]
+
+
+@loop
+def add_to_four(out, value, a, b, c, d):  # type: ignore[no-untyped-def]
+    """Add a number at four places, one after the other: they may be the same."""
+    out[a] += value
+    out[b] += value
+    out[c] += value
+    out[d] += value
+
+
+@loop
+def scatter_add_few(codes, apart, starts, values, out):  # type: ignore[no-untyped-def]
+    """Do the same as :func:`scatter_add`, faster where bins are few.
+
+    Neighbours often share a bin then, and each has to wait for the sum that the one before has
+    stored. Eight grids a pass are eight such chains side by side.
+    """
+    n_grids, n_rows = len(starts), np.uint64(len(values))
     full = n_grids - n_grids % 8
-    c, w, one_apart = codes, weights, np.uint64(apart)
+    c, one_apart = codes, np.uint64(apart)
     two, three, four = np.uint64(2 * apart), np.uint64(3 * apart), np.uint64(4 * apart)
     five, six, seven = np.uint64(5 * apart), np.uint64(6 * apart), np.uint64(7 * apart)
     # It is 1, which the compiler does not know: where it does, it runs out of registers.
@@ -33,42 +103,19 @@ def gather_sum(codes, apart, starts, weights, out):  # type: ignore[no-untyped-d
         s4, s5, s6, s7 = starts[r + 4], starts[r + 5], starts[r + 6], starts[r + 7]
         first = np.uint64(r * apart)
         for i in range(n_rows):
-            at = first + i * step
-            out[i] += (
-                (w[s0 + c[at]] + w[s1 + c[at + one_apart]])
-                + (w[s2 + c[at + two]] + w[s3 + c[at + three]])
-            ) + (
-                (w[s4 + c[at + four]] + w[s5 + c[at + five]])
-                + (w[s6 + c[at + six]] + w[s7 + c[at + seven]])
-            )
+            at, value = first + i * step, values[i]
+            out[s0 + c[at]] += value
+            out[s1 + c[at + one_apart]] += value
+            out[s2 + c[at + two]] += value
+            out[s3 + c[at + three]] += value
+            out[s4 + c[at + four]] += value
+            out[s5 + c[at + five]] += value
+            out[s6 + c[at + six]] += value
+            out[s7 + c[at + seven]] += value
     for r in range(full, n_grids):
         start, first = starts[r], np.uint64(r * apart)
         for i in range(n_rows):
-            out[i] += w[start + c[first + i]]
-
-
-@loop
-def scatter_add(codes, apart, starts, values, out):  # type: ignore[no-untyped-def]
-    """``out[starts[r] + codes[r * apart + i]] += values[i]`` for every row and grid.
-
-    Four grids a pass: four independent chains of loads and stores.
-    """
-    n_grids, n_rows = len(starts), np.uint64(len(values))
-    full = n_grids - n_grids % 4
-    for r in range(0, full, 4):
-        s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
-        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
-        c2, c3 = np.uint64((r + 2) * apart), np.uint64((r + 3) * apart)
-        for i in range(n_rows):
-            value = values[i]
-            out[s0 + codes[c0 + i]] += value
-            out[s1 + codes[c1 + i]] += value
-            out[s2 + codes[c2 + i]] += value
-            out[s3 + codes[c3 + i]] += value
-    for r in range(full, n_grids):
-        start, first = starts[r], np.uint64(r * apart)
-        for i in range(n_rows):
-            out[start + codes[first + i]] += values[i]
+            out[start + c[first + i]] += values[i]
 
 
 @loop

@@ -1,4 +1,4 @@
-"""Sums over a few neighbouring numbers as one vector operation, and cells of eight grids.
+"""Sums over a few neighbouring numbers as one vector operation, codes, cells of eight grids.
 
 The compiler cannot prove that weights and sums do not overlap, and so leaves
 short inner loops over outputs scalar; these say it in its own language. LLVM
@@ -7,6 +7,7 @@ splits a vector that is wider than the processor's registers.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from llvmlite import ir
@@ -110,6 +111,25 @@ def _depositor(lanes: int) -> Any:
 deposit_8, deposit_4 = (_depositor(lanes) for lanes in (8, 4))
 gather_8, gather_4, gather_2, gather_1 = (_gatherer(lanes) for lanes in (8, 4, 2, 1))
 scatter_4, scatter_2, scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
+
+
+@intrinsic
+def codes_4(typing_context, codes, at):  # type: ignore[no-untyped-def]
+    """Return ``codes[at:at + 4]`` as four uint64, read from memory at once."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        kind = data.type.pointee
+        word = ir.IntType(4 * kind.width)
+        start = builder.bitcast(builder.gep(data, [arguments[1]]), word.as_pointer())
+        whole = builder.load(start, align=kind.width // 8)
+        lowest_first = [builder.lshr(whole, word(lane * kind.width)) for lane in range(4)]
+        in_order = lowest_first if sys.byteorder == "little" else lowest_first[::-1]
+        parts = [builder.zext(builder.trunc(part, kind), _INTEGER) for part in in_order]
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    check_contiguous(codes)
+    return types.UniTuple(types.uint64, 4)(codes, at), generate
 
 
 def _key_step(combine: Any) -> Any:

@@ -20,7 +20,11 @@ from gramless.matrices.codes import csr_of, taken
 from gramless.matrices.row_lists import RowLists, list_bins
 
 _TASK_NONZEROS = 1 << 18
+_FEW_BINS = 1024
+"""Of a grid: rows that follow each other often share one."""
 _TASK_ROWS = 1 << 17
+_TOGETHER = 32
+"""Rows that threads take as one, so that their codes begin with a cache line."""
 _LEAF_GRIDS = 128
 """Grids whose weights are added up one after the other; more are halves, added."""
 _SHARED_BYTES = 1 << 21
@@ -222,7 +226,9 @@ class BinnedMatrix:
         """Add each row's values to the flat ``sums`` of its bins in grids ``a:b``."""
         codes, starts = self._flat[a * self._apart :], self._starts[a:b]
         if values.ndim == 1:
-            loops.scatter_add(codes, self._apart, starts, values, sums)
+            few = self.shape[1] <= _FEW_BINS * self.n_grids
+            add = loops.scatter_add_few if few else loops.scatter_add
+            add(codes, self._apart, starts, values, sums)
         else:
             flat, n_columns = values.reshape(-1), values.shape[1]
             loops.scatter_add_rows(codes, self._apart, starts, flat, n_columns, sums)
@@ -333,12 +339,15 @@ class BinnedMatrix:
             return max(1, n_rows)
         threads = -(-thread_count(self.n_jobs) // n_shares)
         rounds = -(-n_rows // (threads * _TASK_ROWS))
-        return max(1, -(-n_rows // (threads * rounds)))
+        return -(-n_rows // (threads * rounds * _TOGETHER)) * _TOGETHER
 
     def _task_grids(self, n_columns: int) -> int:
-        """Grids a thread takes at once, by fours as the loops do."""
-        work = _TASK_NONZEROS // max(1, self.shape[0] * n_columns)
-        return max(4, work - work % 4)
+        """Grids a thread takes at once: all that a loop takes in a pass, or more."""
+        work, a_pass = (
+            _TASK_NONZEROS // max(1, self.shape[0] * n_columns),
+            8 if n_columns == 1 else 4,
+        )
+        return max(a_pass, work - work % a_pass)
 
     def _gatherable(self, w: Vector) -> tuple[NDArray[Any], int, NDArray[np.uint64], Vector]:
         """Return codes, starts and weights for the loops, where every code has a weight.

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.views import spaced_rows
 
 _TASK_NUMBERS = 1 << 18
 
@@ -49,7 +50,7 @@ def taken(
     if isinstance(rows, slice) or len(per_grid) == 0:
         return per_grid[:, rows]
     numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-    result = np.empty((len(per_grid), len(numbers)), per_grid.dtype)
+    result = spaced_rows((len(per_grid), len(numbers)), per_grid.dtype)
 
     def take(a: int, b: int) -> None:
         # Indexing with an array would leave the grids interleaved: another pass over all.

@@ -14,6 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.solvers.factor import divided
 from gramless.solvers.long_vectors import weighted_inner
 from gramless.solvers.objective import Problem
 
@@ -113,7 +114,7 @@ class SampledInverse:
         """Return the coefficients, given the rows' responses to the residual, (m, K)."""
         responses = responses * self.roots[:, None]
         with one_blas_thread():
-            shares, _ = scipy.linalg.lapack.dpotrs(self.factor, responses, lower=1)
+            shares = divided(self.factor, responses)
         return np.stack([shares, responses])
 
     def energy(self, coefficients: Vector) -> Vector:

@@ -18,7 +18,7 @@ from gramless.tuning.data import Data
 from gramless.tuning.halves import Halves
 from gramless.tuning.matched import Groups, shuffled
 from gramless.tuning.scoring import draw_multipliers, score_candidates
-from gramless.tuning.splits import Split
+from gramless.tuning.splits import Split, half_of
 
 MOST_ROWS, MOST_JUDGES = 60_000, 5_000
 """Rows that grids are grown on, and that judge them: bin numbers fit 16 bits."""
@@ -133,7 +133,7 @@ class Growth:
         middle = [np.median(self.rows[:, j]) for j in self.inputs]
         self.centre = np.where(self.categorical, 0.0, middle)
         self.columns = self._columns()
-        ends = len(training) // 2, len(training), len(self.rows)
+        ends = half_of(len(training)), len(training), len(self.rows)
         parts = slice(0, ends[0]), slice(ends[0], ends[1]), slice(ends[1], ends[2])
         self.halves = Halves(data, parts, goal, n_grids, n_jobs)
         self.breeder = Breeder(len(self.inputs), self.generator, self.categorical)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, thread_count
+from gramless.base.views import spaced_rows
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.solvers.cg import ConjugateGradient
@@ -75,7 +76,7 @@ class Halves:
         n_rows = data.rows.shape[0]
         first, second, self.judges = parts
         self.row_weights = data.counts_of(np.arange(n_rows))
-        self.codes = np.empty((most_grids, n_rows), np.uint16)
+        self.codes = spaced_rows((most_grids, n_rows), np.uint16)
         self.offsets = np.zeros(most_grids + 1, np.int64)
         self.count = 0
         self._samples: dict[int, tuple[int, RowSample]] = {}

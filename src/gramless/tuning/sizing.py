@@ -19,7 +19,7 @@ from gramless.tuning.halves import Halves
 from gramless.tuning.matched import Groups, shuffled
 from gramless.tuning.recipes import GridRecipe, RandomRecipe
 from gramless.tuning.scoring import MOST_SKETCHES, Unexplained
-from gramless.tuning.splits import Split
+from gramless.tuning.splits import Split, half_of
 
 LEAST_ROWS_TO_SIZE = 2000
 FIRST_GRIDS = 64
@@ -162,7 +162,7 @@ def enough_grids(
     n_rows = MOST_ROWS if data.n_outputs <= _FEW_OUTPUTS else _ROWS_OF_MANY
     training = shuffled(split[0], groups, generator)[:n_rows]
     judges = generator.permutation(split[1])[:MOST_JUDGES]
-    n_half, n_both = len(training) // 2, len(training)
+    n_half, n_both = half_of(len(training)), len(training)
     parts = slice(0, n_half), slice(n_half, n_both), slice(n_both, n_both + len(judges))
     sample = data.take(np.concatenate([training, judges]))
     every = recipe.sized(max(most, least, _POOL))
