@@ -42,7 +42,8 @@ def sampled(Z: BinnedMatrix, n_rows: int = 50) -> SampledInverse:
 
 
 def shorter(system: System) -> RowSystem:
-    return RowSystem.towards(system.matrix, system.curvature, L2(ALPHA), system.right)
+    ones = np.ones(system.right.shape[1])
+    return RowSystem.towards(system.matrix, system.curvature, L2(ALPHA), system.right, ones)
 
 
 every_kind = pytest.mark.parametrize("kind", ["one output", "three outputs", "coupled"])

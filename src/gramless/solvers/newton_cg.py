@@ -115,7 +115,7 @@ class NewtonCG:
             as good as it gets.
         """
         require_smooth(problem, "NewtonCG")
-        state = _State(problem, start, self)
+        state = _State(problem, start, self, watched=callback is not None)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         return run(state, shape, self.max_iter, callback)
 
@@ -123,8 +123,12 @@ class NewtonCG:
 class _State:
     """Weights, responses and derivatives; a run is an output, or all of them if coupled."""
 
-    def __init__(self, problem: Problem, start: Vector | None, options: NewtonCG) -> None:
-        self.problem, self.options = problem, options
+    def __init__(
+        self, problem: Problem, start: Vector | None, options: NewtonCG, watched: bool
+    ) -> None:
+        self.problem, self.options, self.watched = problem, options, watched
+        self.gradient = self.at_zero = np.empty((0, 0))
+        self.room: Vector | None = None
         self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
         self.weights = np.zeros((problem.matrix.shape[1], self.losses.targets.shape[1]))
         self.ridge = problem.penalty.diagonal(self.weights[:, 0])
@@ -156,18 +160,21 @@ class _State:
 
     def step(self) -> bool:
         """Take a Newton step; False when none lowers the objective."""
-        right = self.gradient * np.where(self.relative > self.options.tol, -1.0, 0.0)
-        direction = self._newton_direction(right)
+        factors = np.where(self.relative > self.options.tol, -1.0, 0.0)
+        factors = np.broadcast_to(factors, self.gradient.shape[1])
+        direction = self._newton_direction(factors)
         change = matvec(self.problem.matrix, direction)
-        slope = -self._inner(None, right, direction)
+        downhill = factors * weighted_inner(None, self.gradient, direction, self.options.n_jobs)
+        slope = -self.losses.by_run(downhill)
         mixed = self._inner(self.ridge, self.weights, direction)
         penalty = (self.penalty_value, mixed, self._penalty(direction))
         line = Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
         lengths, self.objective = search(line, self.objective, slope, self.flat)
         if not lengths.any():
             return False
-        # Callbacks may have kept the old weights.
         scale_and_add(direction, lengths, self.weights, self.options.n_jobs)
+        # Callbacks may have kept the old weights.
+        self.room = None if self.watched else self.weights
         self.weights, self.penalty_value = direction, line.penalty_at(lengths)
         add_times(self.responses, lengths, change, self.options.n_jobs)
         before = self.relative.max()
@@ -177,12 +184,12 @@ class _State:
             self.penalties /= _FINER
         return True
 
-    def _newton_direction(self, right: Vector) -> Vector:
+    def _newton_direction(self, factors: NDArray[np.float64]) -> Vector:
         options = self.options
         # Rough directions from a start that is worse than zero weights can lead nowhere.
         rough = bool((self.relative <= 1.0).all())
         inner_tol = options.inner_tol if rough else min(options.inner_tol, _CAREFUL)
-        runs = self._runs(right, inner_tol)
+        runs = self._runs(factors, inner_tol)
         for _ in range(options.max_inner):
             if runs.drop_converged():
                 break
@@ -190,19 +197,21 @@ class _State:
             self.products += 1
         return runs.result()
 
-    def _runs(self, right: Vector, tol: float) -> ConjugateRuns | RowRuns:
+    def _runs(self, factors: NDArray[np.float64], tol: float) -> ConjugateRuns | RowRuns:
         """Return conjugate gradients over the shorter of columns and rows."""
-        matrix, inverse = self.rows.matrix, self.inverse
+        matrix, inverse, penalty = self.rows.matrix, self.inverse, self.problem.penalty
         if fit_for_rows(inverse, matrix):
-            shorter = RowSystem.towards(matrix, self.curvature, self.problem.penalty, right)
-            return RowRuns(shorter, inverse, tol, self.options.n_jobs)
-        system = System(matrix, self.curvature, self.ridge, right)
+            shorter = RowSystem.towards(matrix, self.curvature, penalty, self.gradient, factors)
+            return RowRuns(shorter, inverse, tol, self.options.n_jobs, self.room)
+        system = System(matrix, self.curvature, self.ridge, self.gradient * factors)
         return ConjugateRuns(system, inverse, tol, self.options.n_jobs)
 
     def _differentiate(self) -> None:
         """Set the gradient, the curvatures, their preconditioner and the gradient's norm."""
         slopes, curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
-        self.gradient = rmatvec(self.problem.matrix, slopes)
+        # The gradient at zero is kept; later ones write over each other.
+        room = None if self.gradient is self.at_zero else self.gradient
+        self.gradient = rmatvec(self.problem.matrix, slopes, room)
         add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
         curvatures, flat = self._held(curvatures)
         self.flat = self.losses.by_run(flat.astype(float)) > 0

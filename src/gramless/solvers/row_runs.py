@@ -89,11 +89,16 @@ class RowSystem:
 
     @classmethod
     def towards(
-        cls, matrix: FeatureMatrix, curvature: Curvature, penalty: Penalty, right: Vector
+        cls,
+        matrix: FeatureMatrix,
+        curvature: Curvature,
+        penalty: Penalty,
+        right: Vector,
+        factors: NDArray[np.float64],
     ) -> RowSystem:
-        """Return the system with a right-hand side (n_columns, K), from zero."""
+        """Return the system with a right-hand side (n_columns, K) times factors (K,), from zero."""
         nothing = _nothing(matrix.shape[0], penalty.n_free, right.shape[1])
-        whole = Combination(np.ones(right.shape[1]), nothing.of_rows, nothing.of_free)
+        whole = Combination(factors, nothing.of_rows, nothing.of_free)
         n_free = penalty.n_free
         return cls(matrix, curvature, penalty.l2, n_free, right, None, whole, nothing, whole)
 
@@ -158,16 +163,24 @@ class RowRuns:
         that of the right-hand side.
     n_jobs : int or None
         Threads for the vector work.
+    room : array (n_columns, K), optional
+        To write over: memory that is used for the first time is dear.
     """
 
     def __init__(
-        self, system: RowSystem, inverse: SampledInverse, tol: float, n_jobs: int | None
+        self,
+        system: RowSystem,
+        inverse: SampledInverse,
+        tol: float,
+        n_jobs: int | None,
+        room: Vector | None = None,
     ) -> None:
         self.system, self.inverse, self.tol, self.n_jobs = system, inverse, tol, n_jobs
         self.active = np.arange(len(system.right.of_given))
         self.given = Given.of(system, n_jobs)
         self.free = last_columns(system.matrix, system.n_free)
-        self.room = np.empty((system.matrix.shape[1], len(self.active)))
+        shape = system.matrix.shape[1], len(self.active)
+        self.room = np.empty(shape) if room is None else room
         self.weights = self.found = _copied(system.start)
         self.residual = _copied(system.residual)
         self.direction, self.responses = self._preconditioned(self.residual)
