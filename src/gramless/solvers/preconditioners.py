@@ -239,9 +239,8 @@ class RowSample(NothingShared):
     chosen: NDArray[np.intp] = field(repr=False)
     rows: FeatureMatrix
     products: NDArray[np.float64] = field(repr=False)
-    """Of the rows with each other; ``gram`` is weighted."""
+    """Of the rows with each other, not weighted."""
     roots: NDArray[np.float64]
-    gram: NDArray[np.float64] = field(repr=False)
     complete: bool
     """Whether the sample is all rows."""
     _factors: dict[float, NDArray[np.float64]] = field(default_factory=dict, repr=False)
@@ -256,10 +255,7 @@ class RowSample(NothingShared):
         complete: bool,
     ) -> RowSample:
         """Weigh rows, whose products are known."""
-        roots = np.sqrt(weights / weights.sum())
-        gram = products * roots
-        gram *= roots[:, None]
-        return cls(chosen, rows, products, roots, gram, complete)
+        return cls(chosen, rows, products, np.sqrt(weights / weights.sum()), complete)
 
     def with_weights(self, row_weights: NDArray[np.float64]) -> RowSample:
         """Return the same rows with other weights, given those of all rows."""
@@ -270,10 +266,13 @@ class RowSample(NothingShared):
         """Return the operator for a problem; the last factorisation is kept for the next."""
         alpha = problem.penalty.l2
         resolution = _ALL_ROWS_RESOLUTION if self.complete else _RESOLUTION / len(self.roots)
-        mu = max(alpha, resolution * float(self.gram.trace())) or 1.0
+        trace = float(self.products.diagonal() @ self.roots**2)
+        mu = max(alpha, resolution * trace) or 1.0
         factor = self._factors.get(mu)
         if factor is None:
-            factor = _factorised(mu, self.gram.copy())
+            gram = self.products * self.roots
+            gram *= self.roots[:, None]
+            factor = _factorised(mu, gram)
             self._factors.clear()
             self._factors[mu] = factor
         return SampledInverse(mu, self.rows, self.chosen, self.roots, factor)
