@@ -44,7 +44,7 @@ LOSSES: dict[str, Loss] = {
 PENALTIES: dict[str, type[Penalty]] = {"l2": L2, "l1": L1, "net": ElasticNet}
 BINS = ("binned", "unseen", "intercept")
 MATRICES = (*BINS, "dense", "dense and intercept", "computed", "wide")
-SQUARES = ("pcg", "nystrom", "root", "jacobi", "cg", "rows", "cholesky", "gmres")
+SQUARES = ("pcg", "nystrom", "root", "jacobi", "cg", "rows", "cholesky", "falkon", "gmres")
 ALL_SOLVERS: dict[str, Any] = {**SOLVERS, "parallel": ParallelRandomDescent(n_jobs=2)}
 
 
@@ -88,6 +88,8 @@ def refused(solver: str, loss: str, penalty: str, matrix: str) -> str | None:
         return "smooth penalty"
     if solver == "cholesky" and matrix in BINS:
         return "column_gram"
+    if solver == "falkon":
+        return "needs Nyström features"
     if solver in ("random", "parallel") and loss == "multinomial":
         return "knows the losses"
     return None

@@ -92,7 +92,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
         (bin counts), "cg" (nothing), "rows" (nothing, with an unknown a row), "gmres",
         "random" (coordinate descent). Features without zeros are also solved by "cholesky",
-        which "auto" takes where that costs less, and preconditioned by "nystrom".
+        which "auto" takes where that costs less, and preconditioned by "nystrom";
+        Nyström features by "falkon", which "auto" takes where landmarks are many.
     tol : float, default=1e-2
         On the gradient relative to the start, in the preconditioner's norm; the
         objective is then within about 1e-4 of its minimum, relative to the way

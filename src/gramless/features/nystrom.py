@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ from gramless.kernels import Kernel, KernelLike, as_kernel
 from gramless.matrices.base import Vector, into, operand
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.slabs import SlabMatrix
+from gramless.matrices.whitened import WhitenedMatrix
 
 _CUT = 2.0**-21
 _MOST_NOISE = 1e-3
@@ -264,7 +266,7 @@ class Nystrom(LandmarkMap):
     def fit_rows(self, X: Rows) -> SlabMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
         self._fit_checked(X)
-        return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
+        return NystromMatrix(X, self)
 
     def rows_matrix(self, X: Rows) -> SlabMatrix:
         """Do as :meth:`feature_matrix` on rows that are validated already."""
@@ -287,6 +289,32 @@ class Nystrom(LandmarkMap):
             if np.mean(noise / whole) <= _MOST_NOISE:
                 return n_double
         return len(self.factor_)
+
+
+class NystromMatrix(ComputedMatrix):
+    """Nyström features of training rows, and what solvers need to do without them.
+
+    Parameters
+    ----------
+    rows : array (n_rows, n_inputs) or CSR
+    nystrom : Nystrom
+    """
+
+    def __init__(self, rows: Rows, nystrom: Nystrom) -> None:
+        super().__init__(rows, nystrom.compute, nystrom._n_features_out, n_jobs=nystrom.n_jobs)
+        self.nystrom = nystrom
+
+    def unwhitened(self) -> WhitenedMatrix:
+        """Return the same matrix by its products, from kernel values in float64."""
+        values, *_ = self.nystrom._ready()
+        kernel = ComputedMatrix(
+            self.rows,
+            partial(fill, values),
+            self.shape[1],
+            dtype=np.float64,
+            n_jobs=self.n_jobs,
+        )
+        return WhitenedMatrix(kernel, self.nystrom.factor_)
 
 
 class LandmarkMatrix(ComputedMatrix):

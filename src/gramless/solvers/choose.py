@@ -14,6 +14,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.costs import Costs, direct_is_possible
 from gramless.solvers.direct import Cholesky
+from gramless.solvers.falkon import Falkon
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.gram import has_diagonal_blocks
 from gramless.solvers.grid_descent import GridDescent
@@ -29,6 +30,7 @@ SOLVERS: dict[
     str,
     Cholesky
     | ConjugateGradient
+    | Falkon
     | Gmres
     | GridDescent
     | NewtonCG
@@ -42,6 +44,7 @@ SOLVERS: dict[
     "cg": ConjugateGradient(Identity()),
     "nystrom": ConjugateGradient(RandomisedNystrom()),
     "cholesky": Cholesky(),
+    "falkon": Falkon(),
     "gmres": Gmres(),
     "rows": RowConjugateGradient(),
     "newton": NewtonCG(),
@@ -188,5 +191,6 @@ def _best(
         return "pcg", "squared loss, preconditioned with a sample of the rows"
     if has_diagonal_blocks(matrix):
         return "cholesky", "diagonal blocks, each solved on its own"
-    direct, why = Costs.of(matrix, n_outputs).compared()
-    return "cholesky" if direct else "pcg", why
+    costs = Costs.of(matrix, n_outputs)
+    direct, why = costs.compared()
+    return "cholesky" if direct else "falkon" if costs.unwhitened else "pcg", why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from gramless.base.memory import memory_budget
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.stacked import SideBySide, WithIntercept
-from gramless.solvers.gram import BYTES_A_NUMBER, has_diagonal_blocks
+from gramless.solvers.gram import BYTES_A_NUMBER, has_diagonal_blocks, without_ones
 from gramless.solvers.preconditioners import default_rows
 
 _GRAM_RATE = {4: 70e9, 8: 35e9}
@@ -20,6 +20,8 @@ _GRAM_RATE = {4: 70e9, 8: 35e9}
 _FACTOR_RATE = 25e9
 _READ, _AN_OUTPUT, _COMPUTED = 0.5e-9, 0.25e-9, 1.5e-9
 """Seconds a number of the matrix in one pass: reading, each output, computing it anew."""
+_VALUE = 4e-9
+"""Seconds a kernel value."""
 
 ITERATIONS = 30
 """Of preconditioned conjugate gradients, to a gap that nobody sees in predictions."""
@@ -45,6 +47,9 @@ class Costs:
         One pass over the matrix.
     start_seconds : float
         Of the preconditioner.
+    unwhitened : bool
+        Whether conjugate gradients go through kernel values, and features are for direct
+        solutions alone.
     """
 
     size: int
@@ -54,10 +59,25 @@ class Costs:
     gram_bytes: int
     iteration_seconds: float
     start_seconds: float
+    unwhitened: bool = False
 
     @classmethod
     def of(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
         """Estimate by the shape, the precision and what is stored."""
+        found = cls._of_features(matrix, n_outputs)
+        if not hasattr(without_ones(matrix)[0], "unwhitened"):
+            return found
+        n_rows, n = matrix.shape
+        return replace(
+            found,
+            gram_seconds=found.gram_seconds + n_rows * n**2 / 2 / _GRAM_RATE[4],
+            iteration_seconds=n_rows * n * (2 * _READ + n_outputs * _AN_OUTPUT),
+            start_seconds=n_rows * n * _VALUE + 5 / 6 * n**3 / _FACTOR_RATE,
+            unwhitened=True,
+        )
+
+    @classmethod
+    def _of_features(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
         n_rows, n_columns = matrix.shape
         size, other = min(n_rows, n_columns), max(n_rows, n_columns)
         gram, one_pass = 0.0, 0.0

@@ -265,9 +265,8 @@ class RowSample(NothingShared):
     def inverse(self, problem: Problem) -> SampledInverse:
         """Return the operator for a problem; the last factorisation is kept for the next."""
         alpha = problem.penalty.l2
-        resolution = _ALL_ROWS_RESOLUTION if self.complete else _RESOLUTION / len(self.roots)
-        trace = float(self.products.diagonal() @ self.roots**2)
-        mu = max(alpha, resolution * trace) or 1.0
+        share = _ALL_ROWS_RESOLUTION if self.complete else resolution(len(self.roots))
+        mu = max(alpha, share * float(self.products.diagonal() @ self.roots**2)) or 1.0
         factor = self._factors.get(mu)
         if factor is None:
             gram = self.products * self.roots
@@ -294,6 +293,11 @@ class DrawnRows(NothingShared):
         if not problem.row_weights.all():
             return self.otherwise.inverse(problem)
         return self.sample.with_weights(problem.row_weights).inverse(problem)
+
+
+def resolution(n_rows: int) -> float:
+    """Return the least eigenvalue that so many rows can tell from zero, in units of their trace."""
+    return _RESOLUTION / n_rows
 
 
 def default_rows(n_rows: int) -> int:

@@ -1,0 +1,165 @@
+"""Falkon: the ridge problem of Nyström features, solved without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gramless import KernelRegressor, Nystrom
+from gramless.base.errors import InputError
+from gramless.losses import Logistic
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import L1, L2
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.choose import choose_solver
+from gramless.solvers.direct import Cholesky
+from gramless.solvers.falkon import Falkon
+from gramless.solvers.objective import Problem
+from gramless.solvers.preconditioners import SampledRows
+
+N_ROWS, LANDMARKS = 3000, 200
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem as Falkon gets it, and over the features in double precision."""
+
+    given: Problem
+    twin: Problem
+
+
+def table() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(N_ROWS, 3))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * random.normal(size=N_ROWS)
+
+
+def make_case(
+    alpha: float = 1e-7,
+    n_outputs: int = 0,
+    intercept: bool = False,
+    weighted: bool = False,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> Case:
+    X, y = table()
+    nystrom = Nystrom(
+        bandwidth=1.5, n_components=LANDMARKS, random_state=0, n_jobs=n_jobs, **options
+    )
+    own: FeatureMatrix = nystrom.fit_matrix(X)
+    features: FeatureMatrix = DenseMatrix(nystrom.transform(X))
+    if intercept:
+        own, features = WithIntercept(own), WithIntercept(features)
+    targets = np.stack([np.roll(y, k) for k in range(n_outputs)], axis=1) if n_outputs else y
+    weight = np.random.default_rng(1).random(N_ROWS) + 0.1 if weighted else None
+    given = Problem(own, targets, L2(alpha, n_free=int(intercept)), sample_weight=weight)
+    return Case(given, replace(given, matrix=features))
+
+
+CASES = {
+    "plain": {},
+    "three outputs": {"n_outputs": 3},
+    "intercept": {"intercept": True},
+    "weights": {"weighted": True},
+    "all": {"n_outputs": 2, "intercept": True, "weighted": True},
+    "clusters": {"landmarks": "kmeans"},
+    "leverage": {"landmarks": "leverage", "kernel": "laplacian"},
+    "large alpha": {"alpha": 0.1},
+}
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_the_gradient_vanishes(options: dict[str, Any]) -> None:
+    """Of the problem over features in double precision; and the weights are Cholesky's."""
+    case = make_case(**options)
+    solution = Falkon(tol=1e-9, max_iter=500).solve(case.given)
+    assert solution.status == "converged"
+    largest = np.abs(case.twin.loss_gradient(np.zeros_like(solution.weights))).max()
+    assert case.twin.kkt_residual(solution.weights) < 1e-7 * largest
+    assert case.twin.kkt_residual(solution.weights + 0.01) > 1e-5 * largest
+    direct = Cholesky().solve(case.twin).weights
+    responses = case.twin.matrix.matvec(direct)
+    found = case.twin.matrix.matvec(solution.weights)
+    np.testing.assert_allclose(found, responses, atol=1e-5 * np.abs(responses).max())
+
+
+@pytest.mark.parametrize("alpha", [1e-5, 1e-7, 1e-9])
+def test_landmarks_precondition_better_than_a_sample(alpha: float) -> None:
+    case = make_case(alpha)
+    own = Falkon(tol=1e-4, max_iter=500).solve(case.given)
+    sampled = ConjugateGradient(SampledRows(), tol=1e-4, max_iter=500).solve(case.given)
+    plain = case.twin.value(own.weights)
+    assert own.n_iter <= sampled.n_iter
+    assert plain <= case.twin.value(Cholesky().solve(case.twin).weights) * (1.0 + 1e-3)
+
+
+def test_the_same_bits_for_any_number_of_threads() -> None:
+    found = [
+        Falkon(n_jobs=n_jobs).solve(make_case(n_outputs=2, intercept=True, n_jobs=n_jobs).given)
+        for n_jobs in (1, 2, 3)
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.weights, found[0].weights)
+
+
+def test_from_the_solution_there_is_nothing_to_do() -> None:
+    case = make_case()
+    first = Falkon(tol=1e-6, max_iter=500).solve(case.given)
+    assert Falkon(tol=1e-3).solve(case.given, first.weights).n_iter == 0
+
+
+def test_what_it_refuses() -> None:
+    problem = make_case().given
+    with pytest.raises(InputError, match="squared loss only"):
+        Falkon().solve(replace(problem, loss=Logistic(), targets=np.sign(problem.targets)))
+    with pytest.raises(InputError, match="smooth penalty"):
+        Falkon().solve(replace(problem, penalty=L1(0.1)))
+    with pytest.raises(InputError, match=r"Falkon needs Nyström features.*DenseMatrix.*'pcg'"):
+        Falkon().solve(make_case().twin)
+
+
+class Sized:
+    """What the choice looks at: a matrix of Nyström features by its size."""
+
+    dtype, stored = np.dtype(np.float32), 1.0
+
+    def __init__(self, n_rows: int, n_columns: int) -> None:
+        self.shape = n_rows, n_columns
+
+    def column_gram(self) -> None:
+        """Be a matrix without zeros."""
+
+    def unwhitened(self) -> None:
+        """Be one of Nyström features."""
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(200, "cholesky"), (4000, "falkon")])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_auto_takes_it_where_landmarks_are_many(n: int, wanted: str, intercept: bool) -> None:
+    sized: Any = Sized(50_000, n)
+    matrix = WithIntercept(sized) if intercept else sized
+    _, reason = choose_solver("auto", tol=1e-3, max_iter=100, matrix=matrix)
+    assert reason.startswith(f"{wanted}: ")
+
+
+def test_estimators_take_it_by_name() -> None:
+    X, y = table()
+    models = [
+        KernelRegressor(
+            features=Nystrom(bandwidth=1.5, n_components=LANDMARKS, random_state=0),
+            alpha=1e-6,
+            solver=solver,
+            tol=1e-5,
+            random_state=0,
+        ).fit(X, y)
+        for solver in ("falkon", "cholesky")
+    ]
+    first, second = (model.predict(X) for model in models)
+    assert models[0].solver_reason_ == "falkon, as asked"
+    # Cholesky's features are single precision.
+    assert np.sqrt(np.mean((first - second) ** 2)) < 5e-3 * y.std()
