@@ -277,6 +277,12 @@ def test_approximations(folder: Path) -> None:
     assert [row["method"] for row in means] == ["binning", "nystrom"]
 
 
+def test_falkon(folder: Path) -> None:
+    (rows,) = tables("claims/falkon.py", folder, "--only", "ijcnn1").values()
+    assert [row["method"] for row in rows] == ["nystrom", "binning"]
+    assert rows[1]["reached"] == (rows[1]["error"] <= rows[0]["error"])
+
+
 def test_sizes(folder: Path) -> None:
     (rows,) = tables("claims/size.py", folder, "--only", "ijcnn1", "cadata").values()
     assert [row["data set"] for row in rows] == ["ijcnn1", "cadata"]

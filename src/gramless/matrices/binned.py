@@ -390,7 +390,7 @@ def unit_scale(n_grids: int) -> float:
 
 
 def _middle(first: int, last: int) -> int:
-    """Return where a run of grids is cut in two: the loops take eight at a time."""
+    """Return where a run of grids is cut in two: at eights, of which loops take halves or all."""
     return first + -(-(last - first) // 16) * 8
 
 

@@ -1,0 +1,52 @@
+"""Random bins against Falkon: Nyström features through kernel values (Rudi et al. 2017).
+
+Falkon gets a Gaussian kernel, its own search for scaling, bandwidth and alpha, and 2,000 landmarks;
+its equations are solved as ``solver="auto"`` finds faster, directly or by its own iterations.
+Random bins, with a search of their own, then double until their test error is no larger, or a fit
+takes four times as long. Seconds are of features and solve with settings given, medians over the
+seeds; errors are means.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import threadpoolctl
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from approximations import chosen_for, row, until_as_good
+from common import Report, Row, load_sets, options, parse, say
+
+from gramless.estimators.comparison import Split, measure
+
+SETS = ("ijcnn1", "nyc_taxi_green_349k")
+LANDMARKS, QUICK_LANDMARKS = 2000, 100
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    parser.add_argument("--only", nargs="+", default=SETS, help="these data sets and no others")
+    parser.add_argument("--landmarks", type=int, default=LANDMARKS)
+    chosen = parse(parser)
+    landmarks = QUICK_LANDMARKS if chosen.quick else chosen.landmarks
+    report = Report(chosen)
+    with threadpoolctl.threadpool_limits(chosen.jobs):
+        for data in load_sets(chosen.only, chosen):
+            say(data.name)
+            task = "regression" if data.task == "regression" else "classification"
+            split = Split(data.X_train, data.y_train, data.X_test, data.y_test, task)
+            found = chosen_for("nystrom", split, chosen.jobs)
+            reference = measure(found, landmarks, split, chosen.repeats)
+            rows: list[Row] = [row(data, found, reference, reference)]
+            found = chosen_for("binning", split, chosen.jobs)
+            outcome = until_as_good(found, split, reference, chosen.repeats)
+            rows.append(row(data, found, outcome, reference))
+            report.add(data.name, rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
