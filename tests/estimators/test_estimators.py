@@ -134,7 +134,15 @@ def test_the_solution_is_optimal(X: NDArray, y: NDArray) -> None:
     assert slopes.sum() == pytest.approx(0.0, abs=1e-10)
 
 
-@pytest.mark.parametrize("solver", ["auto", *SOLVERS, ConjugateGradient(tol=1e-11)])
+OF_BINS = [name for name in SOLVERS if name != "falkon"]
+
+
+def test_a_solver_of_landmarks_refuses_bins(X: NDArray, y: NDArray) -> None:
+    with pytest.raises(InputError, match=r"Falkon needs Nyström features.*BinnedMatrix.*'pcg'"):
+        regressor(solver="falkon").fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["auto", *OF_BINS, ConjugateGradient(tol=1e-11)])
 def test_solvers_agree(X: NDArray, y: NDArray, solver: Any) -> None:
     expected = regressor(**PRECISE).fit(X, y).predict(X)
     # Descent is judged by its largest gradient, and comes to the end slowly.
