@@ -64,9 +64,8 @@ def spaced_rows(shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
     """
     n, m = shape
     size = np.dtype(dtype).itemsize
-    apart = m + 1 if m < _SHORT else (m * size // _LINE | 1) * _LINE // size
-    if apart <= m:
-        apart += 2 * _LINE // size
+    n_lines = m * size // _LINE + 1 | 1
+    apart = m + 1 if m < _SHORT else n_lines * _LINE // size
     return np.empty((n, apart), dtype)[:, :m]
 
 
