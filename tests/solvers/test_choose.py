@@ -190,12 +190,12 @@ def test_few_rows_are_solved_directly(plenty: None) -> None:
 
 
 def test_what_costs_more_in_a_pass_favours_the_direct_solution(plenty: None) -> None:
-    """Break-even is at some 1,700 columns that are stored, for one output."""
+    """Break-even is at some 1,050 columns that are stored, for one output."""
     assert auto(Shape(100_000, 2500))[0] == "pcg"
     assert auto(Shape(100_000, 2500, stored=0.0))[0] == "cholesky"
     assert auto(Shape(100_000, 2500), n_outputs=10)[0] == "cholesky"
-    assert auto(Shape(100_000, 1300))[0] == "cholesky"
-    assert auto(Shape(100_000, 1300, dtype=np.float64))[0] == "pcg"
+    assert auto(Shape(100_000, 1000))[0] == "cholesky"
+    assert auto(Shape(100_000, 1000, dtype=np.float64))[0] == "pcg"
 
 
 def test_parts_are_looked_into(plenty: None) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.linalg import solve_triangular
 
 from gramless import KernelRegressor, Nystrom
 from gramless.base.errors import InputError
@@ -27,10 +29,11 @@ N_ROWS, LANDMARKS = 3000, 200
 
 @dataclass(frozen=True)
 class Case:
-    """A problem as Falkon gets it, and over the features in double precision."""
+    """A problem as Falkon gets it, over the features that its kernel values have, and in double."""
 
     given: Problem
     twin: Problem
+    double: Problem
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
@@ -48,17 +51,22 @@ def make_case(
     **options: Any,
 ) -> Case:
     X, y = table()
-    nystrom = Nystrom(
-        bandwidth=1.5, n_components=LANDMARKS, random_state=0, n_jobs=n_jobs, **options
-    )
-    own: FeatureMatrix = nystrom.fit_matrix(X)
-    features: FeatureMatrix = DenseMatrix(nystrom.transform(X))
+    options = {"bandwidth": 1.5, "n_components": LANDMARKS, **options}
+    nystrom = Nystrom(random_state=0, n_jobs=n_jobs, **options)
+    made = nystrom.fit_matrix(X)
+    values = np.asarray(made.unwhitened().values.slab(0, N_ROWS), np.float64)
+    whitened = solve_triangular(nystrom.factor_, values.T, lower=True).T
+    parts: list[FeatureMatrix] = [
+        made,
+        DenseMatrix(np.ascontiguousarray(whitened)),
+        DenseMatrix(nystrom.transform(X)),
+    ]
     if intercept:
-        own, features = WithIntercept(own), WithIntercept(features)
+        parts = [WithIntercept(part) for part in parts]
     targets = np.stack([np.roll(y, k) for k in range(n_outputs)], axis=1) if n_outputs else y
     weight = np.random.default_rng(1).random(N_ROWS) + 0.1 if weighted else None
-    given = Problem(own, targets, L2(alpha, n_free=int(intercept)), sample_weight=weight)
-    return Case(given, replace(given, matrix=features))
+    given = Problem(parts[0], targets, L2(alpha, n_free=int(intercept)), sample_weight=weight)
+    return Case(*(replace(given, matrix=part) for part in parts))
 
 
 CASES = {
@@ -75,7 +83,7 @@ CASES = {
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_the_gradient_vanishes(options: dict[str, Any]) -> None:
-    """Of the problem over features in double precision; and the weights are Cholesky's."""
+    """Of the problem over the features of its kernel values; and the weights are Cholesky's."""
     case = make_case(**options)
     solution = Falkon(tol=1e-9, max_iter=500).solve(case.given)
     assert solution.status == "converged"
@@ -86,6 +94,29 @@ def test_the_gradient_vanishes(options: dict[str, Any]) -> None:
     responses = case.twin.matrix.matvec(direct)
     found = case.twin.matrix.matvec(solution.weights)
     np.testing.assert_allclose(found, responses, atol=1e-5 * np.abs(responses).max())
+
+
+@pytest.mark.parametrize("options", [CASES["plain"], {"kernel": "laplacian"}])
+def test_kernel_values_are_single_where_features_may_be(options: dict[str, Any]) -> None:
+    """Features in single precision are off by more than what rounded kernel values do."""
+    case = make_case(**options)
+    made: Any = case.given.matrix
+    assert made.nystrom.n_double_ == 0
+    assert made.unwhitened().values.dtype == np.float32
+    whole = case.double.matrix.tocsr().toarray()
+    by_values = np.abs(case.twin.matrix.tocsr().toarray() - whole).max()
+    assert 0.0 < by_values <= np.abs(made.slab(0, N_ROWS) - whole).max()
+
+
+def test_kernel_values_are_double_where_features_must_be() -> None:
+    case = make_case(bandwidth=15.0)
+    made: Any = case.given.matrix
+    assert made.nystrom.n_double_ > 0
+    assert made.unwhitened().values.dtype == np.float64
+    solution = Falkon(tol=1e-6, max_iter=500).solve(case.given)
+    direct = case.double.matrix.matvec(Cholesky().solve(case.double).weights)
+    found = case.double.matrix.matvec(solution.weights)
+    np.testing.assert_allclose(found, direct, atol=1e-3 * np.abs(direct).max())
 
 
 @pytest.mark.parametrize("alpha", [1e-5, 1e-7, 1e-9])
@@ -134,8 +165,9 @@ class Sized:
     def column_gram(self) -> None:
         """Be a matrix without zeros."""
 
-    def unwhitened(self) -> None:
-        """Be one of Nyström features."""
+    def unwhitened(self) -> Any:
+        """Be one of Nyström features, from kernel values in single precision."""
+        return SimpleNamespace(values=self)
 
 
 @pytest.mark.parametrize(("n", "wanted"), [(200, "cholesky"), (4000, "falkon")])

@@ -305,13 +305,13 @@ class NystromMatrix(ComputedMatrix):
         self.nystrom = nystrom
 
     def unwhitened(self) -> WhitenedMatrix:
-        """Return the same matrix by its products, from kernel values in float64."""
+        """Return the same matrix by its products, from kernel values as precise as they must be."""
         values, *_ = self.nystrom._ready()
         kernel = ComputedMatrix(
             self.rows,
             partial(fill, values),
             self.shape[1],
-            dtype=np.float64,
+            dtype=np.float64 if self.nystrom.n_double_ else np.float32,
             n_jobs=self.n_jobs,
         )
         return WhitenedMatrix(kernel, self.nystrom.factor_)

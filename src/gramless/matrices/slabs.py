@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -23,13 +24,13 @@ from gramless.matrices.base import (
     weighing,
     weights_of_rows,
 )
+from gramless.matrices.pieces import pieces, pulled_back, responses
 
 Columns = NDArray[np.integer] | slice
 """Some columns: their numbers, or a slice."""
 
 _SLAB_NUMBERS = 1 << 20
 _FEWEST_ROWS, _MOST_ROWS = 1 << 8, 1 << 11
-_PIECE_NUMBERS = 1 << 18
 _TOTALS_NUMBERS = 1 << 22
 _FEWEST_TOTALS, _MOST_TOTALS = 8, 64
 _WAVE_NUMBERS = 1 << 20
@@ -48,8 +49,8 @@ class SlabMatrix(ABC):
     -----
     Threads take slabs. How the rows are cut depends on the shape alone, and sums
     over slabs are added in their order: results are the same to the last bit for
-    any ``n_jobs``. Sums are float64: float32 rows are widened, 2 MB at a time,
-    except in :meth:`column_gram`.
+    any ``n_jobs``. Sums are float64: float32 rows are widened in registers for one
+    output, at most 2 MB at a time for several, not at all in :meth:`column_gram`.
 
     Examples
     --------
@@ -134,7 +135,7 @@ class SlabMatrix(ABC):
 
         def multiply(start: int, stop: int) -> None:
             for rows, piece in self._pieces(start, stop, room, w.shape[1:]):
-                np.matmul(piece, w, out=result[rows])
+                result[rows] = responses(piece, w)
 
         with one_blas_thread():
             map_blocks(multiply, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
@@ -154,7 +155,7 @@ class SlabMatrix(ABC):
         array (n_columns,) or (n_columns, K) of float64
         """
         v = operand(self, v, self.shape[0], "v")
-        result = self._sum(lambda rows, piece: piece.T @ v[rows], v.shape[1:])
+        result = self._sum(lambda rows, piece: pulled_back(piece, v[rows]), v.shape[1:])
         return into(self, out, result)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
@@ -180,8 +181,11 @@ class SlabMatrix(ABC):
         array (n_columns,) or (n_columns, K) of float64
         """
         w = operand(self, w, self.shape[1], "w")
-        result = self._sum(lambda rows, piece: piece.T @ function(rows, piece @ w), w.shape[1:])
-        return into(self, out, result)
+
+        def there_and_back(rows: slice, piece: NDArray[Any]) -> Vector:
+            return pulled_back(piece, function(rows, responses(piece, w)))
+
+        return into(self, out, self._sum(there_and_back, w.shape[1:]))
 
     def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ (row_weights * (Z @ w))`` in one pass.
@@ -223,7 +227,11 @@ class SlabMatrix(ABC):
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
         of_rows = weights_of_rows(self, weights)
-        return self._sum(lambda rows, piece: (piece**2).T @ of_rows[rows], ())
+
+        def squares(rows: slice, piece: NDArray[Any]) -> Vector:
+            return np.square(piece, dtype=np.float64).T @ of_rows[rows]
+
+        return self._sum(squares, ())
 
     def column_gram(
         self,
@@ -285,7 +293,7 @@ class SlabMatrix(ABC):
         return sp.vstack(parts, format="csr")
 
     def _sum(
-        self, product: Callable[[slice, NDArray[np.float64]], Vector], tail: tuple[int, ...]
+        self, product: Callable[[slice, NDArray[Any]], Vector], tail: tuple[int, ...]
     ) -> Vector:
         """Add up a product of every piece of rows, (n_columns, *tail)."""
         shape = (self.shape[1], *tail)
@@ -309,16 +317,10 @@ class SlabMatrix(ABC):
 
     def _pieces(
         self, start: int, stop: int, room: _Room, tail: tuple[int, ...]
-    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield the rows of a slab as float64, as many at a time as a cache holds.
-
-        They are no fewer than the columns of the operand, ``tail``: what is done once a
-        piece takes no longer than what is done once a row.
-        """
-        slab = self.slab(start, stop, room.array)
-        n_rows = max(1, _PIECE_NUMBERS // max(1, self.shape[1]), *tail)
-        for a, b in row_blocks(stop - start, n_rows):
-            yield slice(start + a, start + b), np.asarray(slab[a:b], np.float64)
+    ) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield the rows of a slab in pieces, for an operand (n, *tail)."""
+        for a, b, piece in pieces(self.slab(start, stop, room.array), math.prod(tail)):
+            yield slice(start + a, start + b), piece
 
     def _room(self) -> _Room:
         return _Room(min(self.slab_rows, self.shape[0]), self.shape[1], self.dtype)

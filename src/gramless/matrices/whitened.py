@@ -17,7 +17,7 @@ class WhitenedMatrix:
     Parameters
     ----------
     values : SlabMatrix (n_rows, n)
-        ``K``, in float64: kernel values of rows and landmarks.
+        ``K``: kernel values of rows and landmarks.
     factor : array (n, n) of float64
         Lower triangular ``L``, C-contiguous, its diagonal not 0; ``L L'`` is the kernel matrix of
         the landmarks.

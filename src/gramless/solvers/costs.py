@@ -18,8 +18,8 @@ _GRAM_RATE = {4: 70e9, 8: 35e9}
 """Multiplications and additions a second and core, by bytes a number."""
 
 _FACTOR_RATE = 25e9
-_READ, _AN_OUTPUT, _COMPUTED = 0.5e-9, 0.25e-9, 1.5e-9
-"""Seconds a number of the matrix in one pass: reading, each output, computing it anew."""
+_READ, _AN_OUTPUT, _COMPUTED = 0.3e-9, 0.2e-9, 1.5e-9
+"""Seconds a number of the matrix in one pass: reading 4 bytes, each output, computing it anew."""
 _VALUE = 4e-9
 """Seconds a kernel value."""
 
@@ -65,14 +65,17 @@ class Costs:
     def of(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
         """Estimate by the shape, the precision and what is stored."""
         found = cls._of_features(matrix, n_outputs)
-        if not hasattr(without_ones(matrix)[0], "unwhitened"):
+        inner: Any = without_ones(matrix)[0]
+        if not hasattr(inner, "unwhitened"):
             return found
         n_rows, n = matrix.shape
+        value_seconds = n_rows * n * _VALUE
+        read = _reading(inner.unwhitened().values)
         return replace(
             found,
-            gram_seconds=found.gram_seconds + n_rows * n**2 / 2 / _GRAM_RATE[4],
-            iteration_seconds=n_rows * n * (2 * _READ + n_outputs * _AN_OUTPUT),
-            start_seconds=n_rows * n * _VALUE + 5 / 6 * n**3 / _FACTOR_RATE,
+            gram_seconds=found.gram_seconds + value_seconds + n_rows * n**2 / _GRAM_RATE[4],
+            iteration_seconds=n_rows * n * (read + n_outputs * _AN_OUTPUT),
+            start_seconds=value_seconds + 5 / 6 * n**3 / _FACTOR_RATE,
             unwhitened=True,
         )
 
@@ -83,11 +86,11 @@ class Costs:
         gram, one_pass = 0.0, 0.0
         for part in _parts(matrix):
             share = part.shape[1] / max(1, n_columns)
-            itemsize = getattr(part, "dtype", np.dtype(float)).itemsize
             # Gram matrices of rows are always summed in double precision.
-            gram += share / _GRAM_RATE[itemsize if n_columns <= n_rows else 8]
+            gram += share / _GRAM_RATE[_itemsize(part) if n_columns <= n_rows else 8]
             anew = _COMPUTED * (1.0 - getattr(part, "stored", 1.0))
-            one_pass += part.shape[0] * part.shape[1] * (_READ + anew + n_outputs * _AN_OUTPUT)
+            seconds = _reading(part) + anew + n_outputs * _AN_OUTPUT
+            one_pass += part.shape[0] * part.shape[1] * seconds
         sample = default_rows(n_rows)
         return cls(
             size,
@@ -123,6 +126,15 @@ class Costs:
 def direct_is_possible(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix of features without zeros has what a direct solution needs."""
     return hasattr(matrix, "column_gram") or has_diagonal_blocks(matrix)
+
+
+def _itemsize(part: Any) -> int:
+    return int(getattr(part, "dtype", np.dtype(float)).itemsize)
+
+
+def _reading(part: Any) -> float:
+    """Return the seconds a number that reading a part takes."""
+    return _READ * _itemsize(part) / 4
 
 
 def _parts(matrix: FeatureMatrix) -> Iterator[Any]:

@@ -83,8 +83,8 @@ class Falkon:
     Notes
     -----
     For n landmarks n**3 operations once; 2 n_rows * n and 4 n**2 an iteration and output;
-    8 n_rows * n bytes for kernel values, as far as memory allows: what is not kept is computed in
-    each iteration.
+    4 n_rows * n bytes for kernel values, 8 where the map's ``n_double_`` is not 0, as far as memory
+    allows: what is not kept is computed in each iteration.
 
     Examples
     --------
