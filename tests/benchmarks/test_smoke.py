@@ -244,6 +244,14 @@ def test_scaling(folder: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
+def test_rows(folder: Path) -> None:
+    pytest.importorskip("lightgbm")
+    (rows,) = tables("claims/rows.py", folder).values()
+    assert [row["method"] for row in rows] == ["gramless", "lightgbm"] * 2
+    assert all(0.0 < row["error"] < 1.0 for row in rows)
+    assert all(row["error over ours"] == 1.0 for row in rows[::2])
+
+
 def test_latency(folder: Path) -> None:
     one, batch = tables("claims/latency.py", folder).values()
     assert 0 < one[0]["median ms"] <= one[0]["p99 ms"]

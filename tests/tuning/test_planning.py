@@ -15,8 +15,7 @@ from gramless.features.binning import RandomBinning as RandomFeatures
 from gramless.features.given import GivenBinning
 from gramless.matrices.base import Vector
 from gramless.tuning import planning
-from gramless.tuning.data import Data
-from gramless.tuning.planning import (
+from gramless.tuning.amounts import (
     LEAST_GROWN,
     LEAST_ROWS,
     LEAST_TO_GROW,
@@ -26,6 +25,7 @@ from gramless.tuning.planning import (
     can_grow,
     number_of_grids,
 )
+from gramless.tuning.data import Data
 
 Array = NDArray[np.float64]
 
@@ -89,6 +89,35 @@ def test_random_grids_help_where_all_inputs_matter_together() -> None:
     assert kinds(model) == {"grown", "random"}
     assert model.score(X[1500:], y[1500:]) > grown.score(X[1500:], y[1500:]) + 0.02
     assert len(model.growth_) > 0
+
+
+def screened(monkeypatch: pytest.MonkeyPatch, **options: Any) -> KernelRegressor:
+    """Return a machine for which 500 rows say what 1,000 are many for."""
+    monkeypatch.setattr(planning, "_PART_ROWS", 500)
+    monkeypatch.setattr(planning, "_MANY_ROWS", 2)
+    return regressor(**options)
+
+
+def test_of_many_rows_a_part_shows_that_random_grids_do_not_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = friedman(1500)
+    model = screened(monkeypatch, n_grids="auto").fit(X, y)
+    tried = [trial["n_rows"] for trial in model.search_ if trial["grids"] == "random"]
+    assert tried[-1] == 500
+    assert model.settings_.grids == "grown"
+    alone = regressor(n_grids="auto", grids="grown").fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), alone.predict(X))
+
+
+def test_of_many_rows_a_part_shows_that_random_grids_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = radial(1500)
+    model = screened(monkeypatch, n_grids="auto").fit(X, y)
+    tried = [trial["n_rows"] for trial in model.search_ if trial["grids"] == "random"]
+    assert tried[-2:] == [500, 1200]
+    assert model.settings_.random_share > 0
+    whole = regressor(n_grids="auto").fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
 
 
 def test_noise_is_predicted_as_hardly_more_than_its_mean() -> None:

@@ -35,10 +35,11 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem, Solution, Solver, columns
 from gramless.tuning.alpha import Goal, mean_loss
+from gramless.tuning.amounts import LEAST_TO_GROW, can_grow
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.data import Data, Score
 from gramless.tuning.judging import Fit, Judged
-from gramless.tuning.planning import LEAST_TO_GROW, Plan, Planner, can_grow
+from gramless.tuning.planning import Plan, Planner
 from gramless.tuning.search import RELEVANCES, Search
 from gramless.tuning.settings import Choices
 

@@ -21,10 +21,10 @@ from gramless.features.scaling import Scaler
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
 from gramless.tuning.alpha import Goal
+from gramless.tuning.amounts import LEAST_TO_GROW
 from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
 from gramless.tuning.matched import kept_together, matched_rows
-from gramless.tuning.planning import LEAST_TO_GROW
 from gramless.tuning.splits import held_back_splits
 
 

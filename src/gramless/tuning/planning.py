@@ -7,47 +7,35 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
+from gramless.base.random import stream
 from gramless.features.binning import RandomBinning
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.tuning.alpha import Goal, search_alpha
+from gramless.tuning.amounts import affordable_grids, number_beside, number_of_grids
 from gramless.tuning.blending import Blend, best_share
-from gramless.tuning.data import Data
 from gramless.tuning.growth import Growth
 from gramless.tuning.judging import Judged, judge
-from gramless.tuning.matched import kept_together
+from gramless.tuning.matched import kept_together, shuffled
 from gramless.tuning.recipes import GridRecipe, RandomRecipe, Recipe
 from gramless.tuning.search import TIME_SHARE, Search
 from gramless.tuning.settings import Settings, Trial
 from gramless.tuning.sizing import LEAST_ROWS_TO_SIZE, enough_grids
 from gramless.tuning.splits import Split, held_back_splits
 
-LEAST_TO_GROW = 5
-LEAST_ROWS = 1000
-"""With fewer rows grids are drawn, not grown, unless asked for."""
-_ROWS_AN_OUTPUT = 200
-"""With fewer rows a class or output too."""
-MOST_COLUMNS = 256
-"""With more inputs too: a few at a time say little."""
-MOST_GROWN, LEAST_GROWN = 960, 256
-_CODE_BYTES = 4
-"""A row and grid at most."""
 _GROWTH_SHARE, _COMPARE_SHARE = 0.4, 0.5
 """Of a time budget: growth ends, and other features are not tried any more."""
-_MOST_WORK = 1 << 27
-"""Rows times outputs times grids of a kind, at most."""
-_RANDOM_GRIDS = 256, 2048
-"""That are tried beside grown ones, at least and at most."""
 _LEAST_BESIDE = 1024
 """Of these, where there is room: the few rows that choose how many cannot tell what more rows
 gain by more grids, nor how a later sample drifts."""
 _CLEARLY = 0.2
 """Grown grids whose score is below that of a search by this factor are taken as they are."""
+_PART_ROWS, _MANY_ROWS = 60_000, 4
+"""Of more than four times as many rows, so many show first whether random grids help."""
 _STRONG_ALPHAS = (1e-1, 1e-2, 1e-3)
 _ALPHAS = 4.0 ** np.arange(1, -6, -1)
 ENOUGH_TO_SEARCH = 40
@@ -87,35 +75,6 @@ class Plan:
     limits: list[str] = field(default_factory=list)
     judged: Judged | None = field(default=None, repr=False)
     blend: Blend | None = None
-
-
-def can_grow(data: Data) -> bool:
-    """Tell whether grids can be grown on these rows, and whether that may pay."""
-    n_rows, n_inputs = data.rows.shape
-    enough = n_rows >= max(LEAST_ROWS, _ROWS_AN_OUTPUT * data.n_outputs)
-    return not sp.issparse(data.rows) and enough and n_inputs <= MOST_COLUMNS
-
-
-def number_of_grids(n_rows: int, n_outputs: int) -> int:
-    """Return how many grids to grow at most.
-
-    Examples
-    --------
-    >>> number_of_grids(10_000, 1), number_of_grids(60_000, 10)
-    (960, 256)
-    """
-    return int(np.clip(_MOST_WORK // (n_rows * n_outputs), LEAST_GROWN, MOST_GROWN))
-
-
-def affordable_grids(n_rows: int, budget: int) -> int:
-    """Return how many grids' bin numbers fit into so many bytes, at least one.
-
-    Examples
-    --------
-    >>> affordable_grids(1_000_000, budget=4_000_000_000)
-    1000
-    """
-    return max(1, budget // (_CODE_BYTES * n_rows))
 
 
 class Planner:
@@ -184,7 +143,9 @@ class Planner:
         searched = min(trial.score for trial in self.search.trials[self.last_search :])
         near = _score(grown) >= _CLEARLY * searched
         if near and self._has_time(_COMPARE_SHARE, "comparison"):
-            chosen = choose(grown, self._random_beside(settings, n_random))
+            beside = self._random_beside(settings, n_random)
+            if self._promises(grown, beside):
+                chosen = choose(grown, self._judged_beside(beside))
         return replace(self._finished(chosen), growth=grown.growth)
 
     def _most_grown(self) -> int:
@@ -195,8 +156,8 @@ class Planner:
 
     def _most_of_each(self) -> tuple[int, int]:
         """Return how many grids to grow, and to draw beside them."""
-        n_grown, work = self._worth_growing(), len(self._splits()[0][0]) * self.data.n_outputs
-        n_random = int(np.clip(_MOST_WORK // work, *_RANDOM_GRIDS))
+        n_rows, n_outputs = len(self._splits()[0][0]), self.data.n_outputs
+        n_grown, n_random = number_of_grids(n_rows, n_outputs), number_beside(n_rows, n_outputs)
         most = self._affordable(n_grown + n_random)
         if most < n_grown + n_random:
             n_random = min(n_random, most // 3)
@@ -275,15 +236,37 @@ class Planner:
         return replace(plan, relevance=grown.relevance(n_features), growth=grown.history)
 
     def _random_beside(self, settings: Settings, n_grids: int) -> Plan:
-        """Return random grids, at most so many, judged by the rows that judge grown ones."""
+        """Return random grids, at most so many, over the inputs and ranks of grown ones."""
         plan = self._random_plan(settings)
         assert isinstance(plan.recipe, RandomRecipe)
         few = plan.recipe.sized(min(n_grids, plan.recipe.size)).over(self._scaler("both"))
-        plan = self._of_enough_grids(replace(plan, recipe=few), min(n_grids, _LEAST_BESIDE))
+        return self._of_enough_grids(replace(plan, recipe=few), min(n_grids, _LEAST_BESIDE))
+
+    def _promises(self, grown: Plan, random: Plan) -> bool:
+        """Tell from a part of many rows whether random grids help grown ones."""
+        training, held_back = self._splits()[0]
+        if len(training) < _MANY_ROWS * _PART_ROWS:
+            return True
+        assert grown.judged is not None
+        generator = stream(self.search.seed, "part of the rows")
+        part = shuffled(training, self.search.groups, generator)[:_PART_ROWS], held_back
+        fewer = len(training) / len(part[0])
+        first = self._judge(grown.recipe, [grown.judged.alpha * fewer], [part])
+        second = self._judge(random.recipe, [self._fewer_rows(random.alpha) * fewer], [part])
+        self._tell(replace(random, judged=second))
+        return self._share(first, second)[0] > 0
+
+    def _judged_beside(self, plan: Plan) -> Plan:
+        """Judge random grids by the rows that judge grown ones."""
         judged = self._judge(plan.recipe, [self._fewer_rows(plan.alpha)], self._splits()[:1])
         plan = replace(plan, judged=judged)
         self._tell(plan)
         return plan
+
+    def _share(self, grown: Judged, random: Judged) -> tuple[float, float]:
+        """Return what random grids should count in an average, and its score."""
+        targets, weight = self.data.targets[grown.rows], self.data.weights_of(grown.rows)
+        return best_share(grown.responses, random.responses, targets, weight, self.goal.score)
 
     def _averaged(self, grown: Plan, random: Plan) -> Plan:
         """Return the average of both that predicts the rows held back well, or one of them."""
@@ -292,10 +275,7 @@ class Planner:
         first, second = grown.judged, random.judged
         assert first is not None
         assert second is not None
-        targets, weight = self.data.targets[first.rows], self.data.weights_of(first.rows)
-        share, score = best_share(
-            first.responses, second.responses, targets, weight, self.goal.score
-        )
+        share, score = self._share(first, second)
         if share in (0.0, 1.0):
             return random if share else grown
         responses = (1.0 - share) * first.responses + share * second.responses

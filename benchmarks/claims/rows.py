@@ -1,0 +1,79 @@
+"""Default fits of many rows, beside boosted trees.
+
+Two made-up tables of 20 inputs in single precision, half of them with heavy tails: Friedman's
+first function, smooth and of five inputs, and one of nine inputs with a kink, jumps and products.
+Nothing is given to either method but the seed; LightGBM has at most 1,000 trees at a learning rate
+of 0.1 and stops early on a fifth of the rows. Errors are RMSE against the truth, without the noise,
+over its standard deviation, on 100,000 other rows. Each fit has a process of its own; methods
+take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean, median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import Report, Row, in_process, options, parse, say
+
+ROWS, TEST_ROWS = (100_000, 1_000_000, 3_000_000), 100_000
+QUICK_ROWS, QUICK_TEST_ROWS = (500,), 200
+TABLES = ("waves", "jumps")
+METHODS = ("gramless", "lightgbm")
+FIT = Path(__file__).with_name("_default_fit.py")
+
+
+def compare(table: str, n_rows: int, test_rows: int, chosen: argparse.Namespace) -> Iterator[Row]:
+    """Fit both methods in each repeat."""
+    runs: dict[str, list[Row]] = {method: [] for method in METHODS}
+    for repeat in range(chosen.repeats):
+        for method in METHODS[:: -1 if repeat % 2 else 1]:
+            job = {
+                "table": table,
+                "rows": n_rows,
+                "test_rows": test_rows,
+                "method": method,
+                "seed": repeat,
+                "jobs": chosen.jobs,
+            }
+            runs[method].append(in_process(FIT, job))
+            say(f"{table}, {n_rows:,} rows, {method}: {runs[method][-1]['fit']:.3g} s")
+    ours = runs["gramless"]
+    for method, own in runs.items():
+        yield {
+            "table": table,
+            "rows": n_rows,
+            "method": method,
+            "fit s": median(run["fit"] for run in own),
+            "times ours": median(run["fit"] for run in own) / median(run["fit"] for run in ours),
+            "error": fmean(run["error"] for run in own),
+            "error over ours": fmean(run["error"] for run in own)
+            / fmean(run["error"] for run in ours),
+            "rows predicted a s": test_rows / median(run["predict"] for run in own),
+            "peak MB": max(run["peak"] for run in own) / 1e6,
+        }
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    parser.add_argument("--rows", nargs="+", type=int, help="default 100,000, 1 and 3 million")
+    chosen = parse(parser)
+    report = Report(chosen)
+    sizes = chosen.rows or (QUICK_ROWS if chosen.quick else ROWS)
+    test_rows = QUICK_TEST_ROWS if chosen.quick else TEST_ROWS
+    rows = [
+        row
+        for table in TABLES
+        for n_rows in sizes
+        for row in compare(table, n_rows, test_rows, chosen)
+    ]
+    report.add("Default fits, error without the noise", rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
