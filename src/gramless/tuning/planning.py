@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ class Planner:
         if self.n_rows < 2:
             raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
         alpha = self._fewer_rows(plan.alpha)
-        return replace(plan, judged=self._judge(plan.recipe, [alpha], self._splits()))
+        return replace(plan, judged=self._judge(plan.recipe, [alpha], self.splits))
 
     def _chosen(self, n_grown: int, n_random: int, choose: Callable[[Plan, Plan], Plan]) -> Plan:
         """Return what is chosen of grown and random grids; grown ones if they are far better."""
@@ -152,11 +153,11 @@ class Planner:
         return self._affordable(self.search.choices.n_grids or self._worth_growing())
 
     def _worth_growing(self) -> int:
-        return number_of_grids(len(self._splits()[0][0]), self.data.n_outputs)
+        return number_of_grids(len(self.splits[0][0]), self.data.n_outputs)
 
     def _most_of_each(self) -> tuple[int, int]:
         """Return how many grids to grow, and to draw beside them."""
-        n_rows, n_outputs = len(self._splits()[0][0]), self.data.n_outputs
+        n_rows, n_outputs = len(self.splits[0][0]), self.data.n_outputs
         n_grown, n_random = number_of_grids(n_rows, n_outputs), number_beside(n_rows, n_outputs)
         most = self._affordable(n_grown + n_random)
         if most < n_grown + n_random:
@@ -202,7 +203,7 @@ class Planner:
             plan.recipe,
             least,
             plan.alpha,
-            self._splits()[0],
+            self.splits[0],
             self.search.groups,
             search.seed,
             search.deadline,
@@ -218,7 +219,7 @@ class Planner:
     def _grow(self, most: int) -> Plan:
         """Grow grids on the training part and choose alpha on the rows held back."""
         data, search = self.data, self.search
-        split = self._splits()[0]
+        split = self.splits[0]
         n_rows, n_features = len(split[0]), data.rows.shape[1]
         scaler = self._scaler("both")
         growth = Growth(
@@ -244,7 +245,7 @@ class Planner:
 
     def _promises(self, grown: Plan, random: Plan) -> bool:
         """Tell from a part of many rows whether random grids help grown ones."""
-        training, held_back = self._splits()[0]
+        training, held_back = self.splits[0]
         if len(training) < _MANY_ROWS * _PART_ROWS:
             return True
         assert grown.judged is not None
@@ -258,7 +259,7 @@ class Planner:
 
     def _judged_beside(self, plan: Plan) -> Plan:
         """Judge random grids by the rows that judge grown ones."""
-        judged = self._judge(plan.recipe, [self._fewer_rows(plan.alpha)], self._splits()[:1])
+        judged = self._judge(plan.recipe, [self._fewer_rows(plan.alpha)], self.splits[:1])
         plan = replace(plan, judged=judged)
         self._tell(plan)
         return plan
@@ -325,7 +326,9 @@ class Planner:
     def _scaler(self, kind: ScalingKind) -> Scaler:
         return self.data.scaler(kind)
 
-    def _splits(self) -> list[Split]:
+    @cached_property
+    def splits(self) -> list[Split]:
+        """Rows to fit and rows to judge: once, or in turns where they are few."""
         splits = held_back_splits(self.n_rows, self.search.seed)
         return [kept_together(split, self.search.groups) for split in splits]
 
@@ -359,7 +362,7 @@ class Planner:
 
     def _fewer_rows(self, alpha: float) -> float:
         """Return an alpha of all rows as it is for those that are not held back."""
-        return alpha * self.n_rows / len(self._splits()[0][0])
+        return alpha * self.n_rows / len(self.splits[0][0])
 
     def _tell(self, plan: Plan) -> None:
         judged = plan.judged

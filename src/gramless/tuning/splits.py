@@ -81,7 +81,14 @@ def held_back_splits(n_rows: int, seed: int) -> list[Split]:
         parts = [order[: min(int(few), MOST_HELD_BACK)]]
     else:
         parts = np.array_split(order, _TURNS)
-    return [(np.setdiff1d(order, part), np.sort(part)) for part in parts if len(part) > 0]
+    return [_parted(n_rows, part) for part in parts if len(part) > 0]
+
+
+def _parted(n_rows: int, part: NDArray[np.intp]) -> Split:
+    """Return all other rows and those of the part, in order."""
+    held_back = np.zeros(n_rows, bool)
+    held_back[part] = True
+    return np.flatnonzero(~held_back), np.flatnonzero(held_back)
 
 
 def half_of(n_rows: int) -> int:
