@@ -1,7 +1,8 @@
 """Ridge regression on Fourier features that do not fit into memory.
 
 The features are kept within a budget of 2 GB, the rest is computed anew in every pass; beside it
-the same with all of them kept, where there is memory for that.
+the same with all of them kept, where there is memory for that. The peak is of the process, beyond
+what it held before the first fit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from common import Report, Row, load_sets, numeric_targets, options, parse, rows_to_time, say
+from common import (
+    Report,
+    Row,
+    load_sets,
+    numeric_targets,
+    options,
+    parse,
+    peak_memory,
+    rows_to_time,
+    say,
+)
 
 from gramless import RandomFourier
 from gramless.matrices.computed import ComputedMatrix
@@ -55,10 +66,11 @@ def main() -> None:
         X, y = rows_to_time(data)
         X = np.asarray((X - X.mean(axis=0)) / X.std(axis=0), np.float32)
         y = numeric_targets(y)
-        rows = []
+        rows, before = [], peak_memory()
         for budget in (BUDGET, ALL):
             say(f"{data.name}: budget {budget:,}")
-            rows.append(fit(X, y, budget, chosen))
+            row = fit(X, y, budget, chosen)
+            rows.append({**row, "peak MB": (peak_memory() - before) / 1e6})
         report.add(f"{data.name}, {X.shape[0]:,} x {X.shape[1]}, ridge on Fourier features", rows)
     report.close()
 

@@ -124,3 +124,13 @@ def test_defaults_are_those_of_the_estimator():
     model.fit(training.X, training.y)
     np.testing.assert_array_equal(snapshot.predict(training.X), model.predict(training.X))
     assert snapshot.facts["columns"] == len(model.coef_)
+
+
+def test_defaults_of_some_inputs():
+    training = table("regression", 300)
+    given = {"grids": "random", "n_grids": 16, "bandwidth": 1.0, "alpha": 1e-3}
+    snapshot = trained("gramless defaults", training, {**given, "inputs": "0 2"})
+    model = KernelRegressor(random_state=0, **given)
+    model.fit(training.X[:, [0, 2]], training.y)
+    expected = model.predict(training.X[:, [0, 2]])
+    np.testing.assert_array_equal(snapshot.predict(training.X), expected)

@@ -150,7 +150,8 @@ def defaults(training: Training, options: Mapping[str, Any], clock: Clock) -> It
     ----------
     training : Training
     options : mapping
-        Given to the estimator: empty for its defaults.
+        ``inputs``: positions of the inputs used, all by default. The rest is given to the
+        estimator: empty for its defaults.
     clock : Clock
 
     Yields
@@ -158,10 +159,13 @@ def defaults(training: Training, options: Mapping[str, Any], clock: Clock) -> It
     Snapshot
     """
     kind = KernelRegressor if training.task == "regression" else KernelClassifier
-    model = kind(random_state=training.seed, **options)
+    given = dict(options)
+    used = [int(j) for j in given.pop("inputs", "").split()] or slice(None)
+    model = kind(random_state=training.seed, **given)
     with clock.phase("fit"):
-        model.fit(training.X, training.y)
-    yield Snapshot(model.predict, facts={"columns": len(model.coef_), "status": model.status_})
+        model.fit(training.X[:, used], training.y)
+    facts = {"columns": len(model.coef_), "status": model.status_}
+    yield Snapshot(lambda rows: model.predict(rows[:, used]), facts=facts)
 
 
 def _split(training: Training) -> list[Any]:

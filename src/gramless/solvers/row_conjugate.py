@@ -132,7 +132,7 @@ class _Ones:
         """Do nothing."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _RowEquations:
     """A problem's equations over the rows, with ``Z' S^1/2 P`` as a matrix of its products alone.
 
@@ -145,12 +145,15 @@ class _RowEquations:
         Orthonormal, of the free columns times the roots.
     back : array (n_free, m)
         From coefficients of the basis to free weights.
+    room : array (n_columns, K), optional
+        For the next product.
     """
 
     problem: Problem
     roots: NDArray[np.float64]
     basis: NDArray[np.float64]
     back: NDArray[np.float64]
+    room: Vector | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> _RowEquations:
@@ -189,9 +192,17 @@ class _RowEquations:
         return self.problem.matrix.shape[1], self.problem.matrix.shape[0]
 
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z' S^1/2 w`` of vectors that have no part in the free columns."""
+        """Return ``Z' S^1/2 w`` of vectors that have no part in the free columns.
+
+        The next call writes over it.
+        """
         wide = w if w.ndim == 2 else w[:, None]
-        return rmatvec(self.problem.matrix, self.roots * wide).reshape(-1, *w.shape[1:])
+        shape = self.shape[0], wide.shape[1]
+        # Memory that is used for the first time costs more than the product.
+        if self.room is None or self.room.shape != shape:
+            self.room = np.empty(shape)
+        product = rmatvec(self.problem.matrix, self.roots * wide, self.room)
+        return product.reshape(-1, *w.shape[1:])
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
         """Return ``P S^1/2 Z v``."""

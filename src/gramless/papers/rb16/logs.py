@@ -47,7 +47,7 @@ def jobs(scale: float) -> list[Job]:
     most = 256 if scale >= 0.5 else 128 if scale >= 0.15 else 32
     sizes = [size for size in SIZES if size <= most]
     found = [_cpu("binning", {**_CPU, **_PAPERS}, seed, 0.5) for seed in range(_CPU_SEEDS)]
-    found.append(_cpu("gramless defaults", {"n_grids": 8}, 0, 5.0))
+    found.append(_cpu("gramless defaults", {"n_grids": 8, "inputs": _CPU_INPUTS}, 0, 5.0))
     for solver, share in ((_OURS, 0.5), (_PAPERS, 1.6)):
         options = {**_FOREST, **solver, "size": " ".join(str(size) for size in sizes)}
         seconds = share * _SECONDS_A_GRID * sum(sizes)
