@@ -158,7 +158,7 @@ class Planner:
     def _most_of_each(self) -> tuple[int, int]:
         """Return how many grids to grow, and to draw beside them."""
         n_rows, n_outputs = len(self.splits[0][0]), self.data.n_outputs
-        n_grown, n_random = number_of_grids(n_rows, n_outputs), number_beside(n_rows, n_outputs)
+        n_grown, n_random = self._worth_growing(), number_beside(n_rows, n_outputs)
         most = self._affordable(n_grown + n_random)
         if most < n_grown + n_random:
             n_random = min(n_random, most // 3)
