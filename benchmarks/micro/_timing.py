@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from gramless.base.threads import map_blocks, row_blocks
 
 _SAMPLE_SECONDS = 0.02
 _QUICK_SAMPLE_SECONDS = 0.001
+_PAUSE = 0.15
+"""Seconds: threads of BLAS wait for more work for 0.1, at full speed, beside whatever is next."""
 _BANDWIDTH_BYTES = 1 << 29
 _QUICK_BANDWIDTH_BYTES = 1 << 24
 
@@ -104,12 +106,16 @@ def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.
     return chosen
 
 
-def seconds(cases: list[Case], repeats: int, sample: float = _SAMPLE_SECONDS) -> list[float]:
-    """Return the median time of one call of each case; the cases take turns."""
+def seconds(
+    cases: list[Case], repeats: int, sample: float = _SAMPLE_SECONDS, pause: float = _PAUSE
+) -> list[float]:
+    """Return the median time of one call of each case; the cases take turns, warmed up anew."""
     calls = [_calls_a_sample(case.run, sample) for case in cases]
     times: list[list[float]] = [[] for _ in cases]
     for _ in range(repeats):
         for case, n_calls, own in zip(cases, calls, times, strict=True):
+            sleep(pause)
+            case.run()
             own.append(_time(case.run, n_calls) / n_calls)
     return [median(own) for own in times]
 
@@ -164,7 +170,8 @@ def results(cases: list[Case], times: list[float], limits: dict[str, float]) -> 
 def run(cases: list[Case], chosen: argparse.Namespace, limits: dict[str, float]) -> None:
     """Time the cases and print them, with the machine and the sizes."""
     sample = _QUICK_SAMPLE_SECONDS if chosen.quick else _SAMPLE_SECONDS
-    rows = results(cases, seconds(cases, chosen.repeats, sample), limits)
+    pause = 0.0 if chosen.quick else _PAUSE
+    rows = results(cases, seconds(cases, chosen.repeats, sample, pause), limits)
     if chosen.json:
         head = {"machine": machine(), "sizes": vars(chosen), "limits_per_second": limits}
         print(json.dumps({**head, "rows": [asdict(row) for row in rows]}, indent=1))

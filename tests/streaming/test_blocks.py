@@ -118,7 +118,7 @@ def same_frequencies(cache: PanelCache, groups: range, n_blocks: int) -> None:
     assert len(found) == len(groups)
     for group, own in zip(groups, found, strict=True):
         numbers = range(group * most, min((group + 1) * most, n_blocks))
-        expected = np.concatenate([blocks.draw(k) for k in numbers]).astype(np.float32)
+        expected = (np.concatenate([blocks.draw(k) for k in numbers]) / np.pi).astype(np.float32)
         written = own.panels.swapaxes(1, 2).reshape(-1, blocks.n_inputs)
         np.testing.assert_array_equal(written[: len(expected)], expected)
 

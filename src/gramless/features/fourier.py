@@ -198,7 +198,7 @@ class RandomFourier(DenseMap):
             raise InputError(f"RandomFourier: needs {len(self.center_)} inputs, got {X.shape[1]}.")
         chunk, phases = frequencies.chunk, self.phases_
         starts = np.zeros(-(-n // chunk) * chunk, out.dtype)
-        starts[:n] = 0.0 if phases is None else phases
+        starts[:n] = 0.0 if phases is None else phases / np.pi
         turn = trig.paired if phases is None else trig.cosines
         scale = out.dtype.type(np.sqrt((1.0 if phases is None else 2.0) / n))
         inverse, categories = self._inverse_bandwidth(), self._phases_of_categories(X, out.dtype)
@@ -313,7 +313,7 @@ class RandomFourier(DenseMap):
         for j, column in dense_columns(X, self.spreads_ > 0):
             values, codes = np.unique(np.rint(column), return_inverse=True)
             phases = [_normals(self.seed_, j, int(v), self._n_frequencies) for v in values]
-            found.append(((self.spreads_[j] * np.stack(phases)).astype(dtype), codes))
+            found.append(((self.spreads_[j] / np.pi * np.stack(phases)).astype(dtype), codes))
         return found
 
 

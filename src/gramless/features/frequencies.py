@@ -139,7 +139,7 @@ class Panels:
 
     @classmethod
     def of(cls, frequencies: FloatArray, dtype: DTypeLike) -> Panels:
-        """Cut frequencies (n, n_inputs) up, for rows of some precision.
+        """Cut frequencies (n, n_inputs) up, in half turns, for rows of some precision.
 
         Examples
         --------
@@ -149,7 +149,7 @@ class Panels:
         n, n_inputs = frequencies.shape
         lanes = trig.PANEL_BYTES // np.dtype(dtype).itemsize
         whole = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
-        whole[:n] = within_exponents(frequencies, np.dtype(dtype))
+        whole[:n] = half_turns(frequencies, np.dtype(dtype))
         return cls(np.ascontiguousarray(whole.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
 
     @property
@@ -276,7 +276,7 @@ class HadamardBlocks:
     def astype(self, dtype: DTypeLike) -> HadamardBlocks:
         """Return the same frequencies, for rows of some precision."""
         signs, factors = self.signs.astype(dtype), self.factors.astype(dtype)
-        scales = within_exponents(self.scales, np.dtype(dtype)).astype(dtype)
+        scales = half_turns(self.scales, np.dtype(dtype)).astype(dtype)
         return HadamardBlocks(signs, self.orders, factors, scales)
 
     def frequencies(self, n_inputs: int) -> FloatArray:
@@ -288,7 +288,7 @@ class HadamardBlocks:
         for first in range(0, n, self.chunk):
             sums = np.empty((n_inputs, self.chunk))
             blocks.project(rows, first, starts, sums)
-            found[first : first + self.chunk] = sums.T[: n - first]
+            found[first : first + self.chunk] = np.pi * sums.T[: n - first]
         return found
 
     @property
@@ -348,6 +348,11 @@ def _scaled(
     numbers = X if X.dtype.kind == "f" else X.astype(np.float64)
     trig.scale_rows(numbers, center, inverse, _ROW_LIMITS[room.dtype.char], room)
     return room
+
+
+def half_turns(frequencies: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
+    """Return frequencies, in radians, as the loops want them: what turns by pi is turned by 1."""
+    return within_exponents(frequencies / np.pi, dtype)
 
 
 def within_exponents(numbers: FloatArray, dtype: np.dtype[Any]) -> FloatArray:

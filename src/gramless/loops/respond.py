@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops import trig
-from gramless.loops.compile import loop
+from gramless.loops.compile import loop, reordering_loop
 
 
 @loop
@@ -36,6 +36,21 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # ty
         n = min(chunk, n_frequencies - first)
         last_panel = -(-(first + n) // lanes)
         trig.project(rows, panels[first // lanes : last_panel], starts, sums)
+        if weights.shape[1] == 1:
+            part_weights = weights[2 * first : 2 * (first + n)].reshape(-1)
+            _add_single(sums, scale, part_weights, out.reshape(-1))
+            continue
         part = features[: n_rows * 2 * n].reshape((n_rows, 2 * n))
         trig.paired(sums, n_rows, scale, part, top, top)
         out += np.dot(part, weights[2 * first : 2 * (first + n)])
+
+
+@reordering_loop
+def _add_single(sums, scale, weights, out):  # type: ignore[no-untyped-def]
+    """Do as :func:`add_responses` with one output and sums that are there."""
+    for i in range(len(out)):
+        angles, total = sums[i], np.float32(0.0)
+        for r in range(len(weights) // 2):
+            cosine, sine = trig.cosine_sine(angles[r])
+            total += cosine * weights[2 * r] + sine * weights[2 * r + 1]
+        out[i] += scale * total

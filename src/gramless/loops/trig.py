@@ -1,5 +1,7 @@
 """Rows to scaled rows, to projections, to cosines and sines: the loops of Fourier features.
 
+Angles are counted in half turns: what is beyond half a turn is taken off without an error.
+
 Frequencies come in panels of 64 bytes, one vector register, so that a projection is summed in
 registers and always in the same order: a row has the same features to the last bit wherever it
 stands. All loops are for float32 and float64.
@@ -7,7 +9,6 @@ stands. All loops are for float32 and float64.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -30,30 +31,27 @@ _INPUTS_AT_ONCE = 256
 _INTEGER = ir.IntType(64)
 _LARGEST = float(np.finfo(np.float64).max)
 
-# A quarter turn in parts of few bits: times a whole number below 2^13, or 2^20 in float64, the
-# first two are exact, with or without fused instructions.
-_SINGLE_QUARTER = tuple(
-    np.float32(part) for part in (-1.5703125, -4.837512969970703125e-4, -7.549789948768648e-8)
-)
-_SINGLE_LIMIT, _DOUBLE_LIMIT = np.float32(12_000.0), 1.0e6
-_SINGLE_TURNS, _DOUBLE_TURNS = np.float32(2.0 / np.pi), 2.0 / np.pi
-_SINGLE_HALF = np.float32(0.5)
-_SINGLE_SINE = tuple(np.float32(c) for c in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1))
+# cos(pi x) = 1 + x^2 c(x^2), sin(pi x) = pi x + x s(x^2) for |x| <= 1/2, highest powers first:
+# least squares, each number rounded before the higher ones are fitted; the last of s is what pi
+# loses.
+_SINGLE_PI, _SINGLE_HALF, _SINGLE_ONE = (np.float32(x) for x in (np.pi, 0.5, 1.0))
 _SINGLE_COSINE = tuple(
-    np.float32(c) for c in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+    np.float32(c)
+    for c in (-0.02417261899, 0.2347943634, -1.335180044, 4.05870628357, -4.93480205536)
 )
-_DOUBLE_QUARTER = (
-    -1.57079632673412561417,
-    -6.07710050630396597660e-11,
-    -2.02226624879595063154e-21,
-)
-_DOUBLE_SINE = (
-    *(1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06),
-    *(-1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01),
+_SINGLE_SINE = tuple(
+    np.float32(c)
+    for c in (0.07727696747, -0.59807908535, 2.55003833771, -5.16770744324, -1.464438384e-07)
 )
 _DOUBLE_COSINE = (
-    *(-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07),
-    *(2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02),
+    *(4.152658721870275e-06, -0.00010456975759203505, 0.0019295576301943103),
+    *(-0.025806889039545495, 0.2353306301674107, -1.3352627688460779),
+    *(4.05871212641659, -4.934802200544678),
+)
+_DOUBLE_SINE = (
+    *(7.680256929666845e-07, -2.1901630824809455e-05, 0.00046629900084720164),
+    *(-0.007370430317297311, 0.08214588654835293, -0.5992645293171184),
+    *(2.5501640398772305, -5.1677127800499685, 1.1805806586768462e-16),
 )
 
 
@@ -120,6 +118,7 @@ def paired(projections, n_rows, scale, out, row, first):  # type: ignore[no-unty
     Parameters
     ----------
     projections : array (at least n_rows, at least n), C-contiguous
+        Angles in half turns.
     n_rows : int
     scale : number of the same type
         What both are multiplied by.
@@ -129,98 +128,67 @@ def paired(projections, n_rows, scale, out, row, first):  # type: ignore[no-unty
         The first row, and the first frequency.
     """
     n = min(projections.shape[1], out.shape[1] // 2 - first)
-    limit = _limit(scale)
     for i in range(n_rows):
         angles, pairs = projections[i], out[row + i, 2 * first : 2 * (first + n)]
-        far = False
         for r in range(n):
-            cosine, sine = _cosine_sine(angles[r])
+            cosine, sine = cosine_sine(angles[r])
             pairs[2 * r] = scale * cosine
             pairs[2 * r + 1] = scale * sine
-            far |= abs(angles[r]) > limit
-        if far:
-            for r in range(n):
-                if abs(angles[r]) > limit:
-                    pairs[2 * r] = scale * math.cos(np.float64(angles[r]))
-                    pairs[2 * r + 1] = scale * math.sin(np.float64(angles[r]))
 
 
 @loop
 def cosines(projections, n_rows, scale, out, row, first):  # type: ignore[no-untyped-def]
     """Do as :func:`paired` without the sines, from column ``first`` on."""
     n = min(projections.shape[1], out.shape[1] - first)
-    limit = _limit(scale)
     for i in range(n_rows):
         angles, target = projections[i], out[row + i, first : first + n]
-        far = False
         for r in range(n):
-            cosine, _ = _cosine_sine(angles[r])
+            cosine, _ = cosine_sine(angles[r])
             target[r] = scale * cosine
-            far |= abs(angles[r]) > limit
-        if far:
-            for r in range(n):
-                if abs(angles[r]) > limit:
-                    target[r] = scale * math.cos(np.float64(angles[r]))
 
 
-def _cosine_sine(angle):  # type: ignore[no-untyped-def]
-    """Return cosine and sine of an angle within :func:`_limit`."""
+def cosine_sine(angle):  # type: ignore[no-untyped-def]
+    """Return cosine and sine of an angle in half turns, to an ulp or so of 1, however far."""
     raise NotImplementedError("for compiled code")
 
 
-@overload(_cosine_sine)
+@overload(cosine_sine)
 def _choose_cosine_sine(angle):  # type: ignore[no-untyped-def]
     return _cosine_sine_single if angle == types.float32 else _cosine_sine_double
 
 
-def _limit(number):  # type: ignore[no-untyped-def]
-    """Return up to which angle :func:`_cosine_sine` is right, in the precision of a number."""
-    raise NotImplementedError("for compiled code")
-
-
-@overload(_limit)
-def _choose_limit(number):  # type: ignore[no-untyped-def]
-    if number == types.float32:
-        return lambda number: _SINGLE_LIMIT
-    return lambda number: _DOUBLE_LIMIT
-
-
 def _cosine_sine_single(angle):  # type: ignore[no-untyped-def]
-    """Compute in float32; the polynomials are those of Cephes (Moshier 1989), sinf.c."""
-    quarter = np.floor(multiply_add(angle, _SINGLE_TURNS, _SINGLE_HALF))
-    rest = angle
-    for part in _SINGLE_QUARTER:
-        rest = multiply_add(quarter, part, rest)
+    whole = np.rint(angle)
+    rest = angle - whole
     square = rest * rest
-    s, c = _SINGLE_SINE, _SINGLE_COSINE
-    sine = multiply_add(multiply_add(s[0], square, s[1]), square, s[2])
-    sine = multiply_add(rest * square, sine, rest)
-    cosine = multiply_add(multiply_add(c[0], square, c[1]), square, c[2])
-    start = multiply_add(-_SINGLE_HALF, square, np.float32(1.0))
-    return _turned(multiply_add(square * square, cosine, start), sine, np.int32(quarter))
+    sine = multiply_add(rest, _SINGLE_PI, rest * _polynomial(square, _SINGLE_SINE))
+    cosine = multiply_add(square, _polynomial(square, _SINGLE_COSINE), _SINGLE_ONE)
+    return _turned(cosine, sine, whole * _SINGLE_HALF)
 
 
 def _cosine_sine_double(angle):  # type: ignore[no-untyped-def]
-    """Compute in float64; the polynomials are those of fdlibm (Sun 1993), k_sin.c and k_cos.c."""
-    quarter = np.floor(multiply_add(angle, _DOUBLE_TURNS, 0.5))
-    rest = angle
-    for part in _DOUBLE_QUARTER:
-        rest = multiply_add(quarter, part, rest)
+    whole = np.rint(angle)
+    rest = angle - whole
     square = rest * rest
-    sine, cosine = _DOUBLE_SINE[0], _DOUBLE_COSINE[0]
-    for k in range(1, 6):
-        sine = multiply_add(sine, square, _DOUBLE_SINE[k])
-        cosine = multiply_add(cosine, square, _DOUBLE_COSINE[k])
-    sine = multiply_add(rest * square, sine, rest)
-    cosine = multiply_add(square * square, cosine, multiply_add(-0.5, square, 1.0))
-    return _turned(cosine, sine, np.int32(quarter))
+    sine = multiply_add(rest, np.pi, rest * _polynomial(square, _DOUBLE_SINE))
+    cosine = multiply_add(square, _polynomial(square, _DOUBLE_COSINE), 1.0)
+    return _turned(cosine, sine, whole * 0.5)
 
 
 @register_jitable
-def _turned(cosine, sine, quarters):  # type: ignore[no-untyped-def]
-    """Turn a point of the circle by so many quarters of it."""
-    x, y = (sine, cosine) if quarters & 1 else (cosine, sine)
-    return -x if (quarters + 1) & 2 else x, -y if quarters & 2 else y
+def _polynomial(x, coefficients):  # type: ignore[no-untyped-def]
+    """Evaluate a polynomial of the coefficients, highest powers first."""
+    total = coefficients[0]
+    for coefficient in coefficients[1:]:
+        total = multiply_add(total, x, coefficient)
+    return total
+
+
+@register_jitable
+def _turned(cosine, sine, turns):  # type: ignore[no-untyped-def]
+    """Turn a point of the circle by half of a turn, if there is half of one beside whole ones."""
+    odd = np.floor(turns) != turns
+    return -cosine if odd else cosine, -sine if odd else sine
 
 
 @intrinsic

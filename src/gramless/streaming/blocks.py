@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import words
 from gramless.base.threads import map_blocks
-from gramless.features.frequencies import Panels, within_exponents
+from gramless.features.frequencies import Panels, half_turns
 from gramless.kernels import SpectralKernel
 from gramless.loops import trig
 from gramless.loops.normals import normals_of
@@ -126,4 +126,4 @@ class PanelCache:
         """Write block ``first + k`` as number k of its group."""
         size = self.blocks.size
         panel, lane = np.divmod(np.arange(k * size, (k + 1) * size), LANES)
-        array[panel, :, lane] = within_exponents(self.blocks.draw(first + k), array.dtype)
+        array[panel, :, lane] = half_turns(self.blocks.draw(first + k), array.dtype)
