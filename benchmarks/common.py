@@ -206,12 +206,17 @@ def scipy_csr(matrix: BinnedMatrix) -> sp.csr_array:
 
 
 def interleaved(
-    runs: Mapping[str, Callable[[], object]], repeats: int, *, warm_up: bool = True
+    runs: Mapping[str, Callable[[], object]],
+    repeats: int,
+    *,
+    warm_up: bool = True,
+    before: Callable[[Callable[[], object]], object] | None = None,
 ) -> dict[str, float]:
     """Return the median seconds of each run; they take turns, in alternating order.
 
     Time differs from one second to the next on a shared machine: taking turns, a slow second
     hits all of them. The first call of each, compilation included, is outside the clock.
+    So is ``before``, which is given each run when its turn comes.
     """
     if warm_up:
         for run in runs.values():
@@ -219,6 +224,8 @@ def interleaved(
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for repeat in range(repeats):
         for name in list(runs)[:: -1 if repeat % 2 else 1]:
+            if before:
+                before(runs[name])
             started = perf_counter()
             runs[name]()
             seconds[name].append(perf_counter() - started)

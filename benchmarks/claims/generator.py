@@ -1,8 +1,9 @@
 r"""Time to build the codes of training rows, against the published C++ generator (RB_GEN).
 
 The same widths, shifts and threads, the generator from dense rows and from CSR, whichever is
-faster for it. Its arrays are allocated and touched outside its clock, ours inside. All bins are
-compared.
+faster for it. Its arrays are allocated and touched outside its clock, ours inside. Its threads wait
+for more work for a while, beside whatever comes next: each is called again before it is timed, once
+they sleep. All bins are compared.
 
 RB_GEN is not part of this repository. Get its sources, put this beside them as ``wrap.cpp``::
 
@@ -47,6 +48,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import Report, Row, interleaved, load_sets, options, parse, rows_to_time, say
+from settling import settled
 
 from gramless.base.threads import thread_count
 from gramless.features.grids import Grids
@@ -114,7 +116,7 @@ def compare(
         "dense": generator.from_dense,
         "csr": generator.from_csr,
     }
-    seconds = interleaved(runs, chosen.repeats)
+    seconds = interleaved(runs, chosen.repeats, before=settled)
     return {
         "data set": name,
         "rows": len(X),

@@ -10,21 +10,24 @@ import argparse
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from time import perf_counter, sleep
+from time import perf_counter
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from settling import SECONDS, settle
 
 from gramless.base.threads import map_blocks, row_blocks
 
 _SAMPLE_SECONDS = 0.02
 _QUICK_SAMPLE_SECONDS = 0.001
-_PAUSE = 0.15
-"""Seconds: threads of BLAS wait for more work for 0.1, at full speed, beside whatever is next."""
 _BANDWIDTH_BYTES = 1 << 29
 _QUICK_BANDWIDTH_BYTES = 1 << 24
 
@@ -107,15 +110,14 @@ def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.
 
 
 def seconds(
-    cases: list[Case], repeats: int, sample: float = _SAMPLE_SECONDS, pause: float = _PAUSE
+    cases: list[Case], repeats: int, sample: float = _SAMPLE_SECONDS, between: float = SECONDS
 ) -> list[float]:
-    """Return the median time of one call of each case; the cases take turns, warmed up anew."""
+    """Return the median time of one call of each case; the cases take turns."""
     calls = [_calls_a_sample(case.run, sample) for case in cases]
     times: list[list[float]] = [[] for _ in cases]
     for _ in range(repeats):
         for case, n_calls, own in zip(cases, calls, times, strict=True):
-            sleep(pause)
-            case.run()
+            settle(between)
             own.append(_time(case.run, n_calls) / n_calls)
     return [median(own) for own in times]
 
@@ -170,8 +172,8 @@ def results(cases: list[Case], times: list[float], limits: dict[str, float]) -> 
 def run(cases: list[Case], chosen: argparse.Namespace, limits: dict[str, float]) -> None:
     """Time the cases and print them, with the machine and the sizes."""
     sample = _QUICK_SAMPLE_SECONDS if chosen.quick else _SAMPLE_SECONDS
-    pause = 0.0 if chosen.quick else _PAUSE
-    rows = results(cases, seconds(cases, chosen.repeats, sample, pause), limits)
+    between = 0.0 if chosen.quick else SECONDS
+    rows = results(cases, seconds(cases, chosen.repeats, sample, between), limits)
     if chosen.json:
         head = {"machine": machine(), "sizes": vars(chosen), "limits_per_second": limits}
         print(json.dumps({**head, "rows": [asdict(row) for row in rows]}, indent=1))

@@ -114,9 +114,13 @@ def test_slope(name):
 
 def test_draws_that_are_independent():
     assert independent_draws(RandomBinning(n_grids=5)) == (5, 1.0)
-    assert independent_draws(RandomFourier(n_components=10)) == (5, 2.0)
-    assert independent_draws(RandomFourier(n_components=10, map="shifted")) == (10, 4.0)
+    assert independent_draws(RandomFourier(n_components=10, sampling="iid")) == (5, 2.0)
+    assert independent_draws(RandomFourier(n_components=10, map="shifted", sampling="iid")) == (
+        10,
+        4.0,
+    )
     assert independent_draws(RandomFourier(n_components=10, sampling="orthogonal")) is None
+    assert independent_draws(RandomFourier(n_components=10)) is None
 
 
 def bounds(rows, bandwidth, kernel, categorical=False):
@@ -128,11 +132,11 @@ def test_rows_are_measured_in_bandwidths_and_ignored_inputs_do_not_count():
     rows = np.array([[0.0, 0.0, 0.0], [3.0, 8.0, 100.0]])
     found = bounds(rows, [1.0, 2.0, np.inf], Gaussian())
     assert (found.n_inputs, found.diameter) == (2, 5.0)
-    pair, every, claim = found.at(RandomFourier(n_components=2000), 10)
+    pair, every, claim = found.at(RandomFourier(n_components=2000, sampling="iid"), 10)
     assert pair == hoeffding_error(1000, 0.05)
     assert every == hoeffding_error(1000, 0.05, n_pairs=10)
     assert claim == pytest.approx(claim_1_error(0.05, 1000, 2, math.sqrt(2.0), 5.0))
-    assert found.at(RandomFourier(map="shifted"), 10)[2] is None
+    assert found.at(RandomFourier(map="shifted", sampling="iid"), 10)[2] is None
     assert found.at(RandomFourier(sampling="qmc"), 10) == (None, None, None)
 
 

@@ -451,6 +451,38 @@ def test_a_sum_has_no_phases_for_categories() -> None:
         RandomFourier(kernel, categorical=[0]).fit(np.ones((3, 2)))
 
 
+# What is drawn by default.
+
+
+def test_many_inputs_get_structured_frequencies() -> None:
+    few, many = (np.random.default_rng(0).normal(size=(20, d)) for d in (255, 256))
+    template = RandomFourier(n_components=8, random_state=0)
+    chosen = {
+        "few": template.fit(few).sampling_,
+        "many": template.fit(many).sampling_,
+        "sparse": template.fit(sp.csr_array(many)).sampling_,
+        "shifted": clone(template).set_params(map="shifted").fit(many).sampling_,
+        "coordinates": clone(template).set_params(kernel="laplacian").fit(many).sampling_,
+        "named": clone(template).set_params(sampling="orthogonal").fit(many).sampling_,
+    }
+    assert chosen == {
+        "few": "iid",
+        "many": "structured",
+        "sparse": "iid",
+        "shifted": "structured",
+        "coordinates": "iid",
+        "named": "orthogonal",
+    }
+
+
+@pytest.mark.parametrize("n_inputs", [3, 300])
+def test_the_default_draws_as_the_one_it_names(n_inputs: int) -> None:
+    X = np.random.default_rng(1).normal(size=(30, n_inputs))
+    own = RandomFourier(n_components=40, random_state=0).fit(X)
+    named = RandomFourier(n_components=40, sampling=own.sampling_, random_state=0).fit(X)
+    np.testing.assert_array_equal(own.transform(X), named.transform(X))
+
+
 # Parameters.
 
 
@@ -462,7 +494,7 @@ def test_a_sum_has_no_phases_for_categories() -> None:
         ({"n_components": 2.0}, InputError, "n_components must be an integer"),
         ({"n_components": True}, InputError, "n_components must be an integer"),
         ({"map": "cosine"}, InputError, "map must be one of 'paired', 'shifted'; got 'cosine'"),
-        ({"sampling": "sobol"}, InputError, "sampling must be one of 'iid'.*got 'sobol'"),
+        ({"sampling": "sobol"}, InputError, "sampling must be one of 'auto', 'iid'.*got 'sobol'"),
         ({"kernel": "hat"}, KernelError, "hat|Hat"),
         (
             {"kernel": "laplacian", "sampling": "structured"},
@@ -517,7 +549,7 @@ def test_no_warning_is_given() -> None:
 
 
 def test_panels_are_filled_up_with_zeros() -> None:
-    panels = Panels.of(np.ones((19, 3)), np.float64).panels
+    panels = Panels.of(np.full((19, 3), np.pi), np.float64).panels
     assert panels.shape == (3, 3, 8)
     assert panels.sum() == 19 * 3
 

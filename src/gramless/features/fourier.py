@@ -27,7 +27,9 @@ from gramless.kernels import (
 from gramless.loops import trig
 
 _MAPS = ("paired", "shifted")
-_SAMPLINGS = ("iid", "orthogonal", "qmc", "structured")
+_SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")
+_MANY_INPUTS = 256
+"""From here on structured frequencies are the fastest, and err the least."""
 _ROWS_LOOKED_AT = 1000
 _PHASES_KEPT = 1024
 """Categories whose phases are kept: drawing them costs more than all else."""
@@ -59,7 +61,7 @@ class RandomFourier(DenseMap):
     map : {"paired", "shifted"}, default="paired"
         Cosine and sine, or ``sqrt(2/n_frequencies) cos(w'x + b)`` with a random phase b, whose
         error is larger and whose inner product of equal rows is only 1 on average.
-    sampling : {"iid", "orthogonal", "qmc", "structured"}, default="iid"
+    sampling : {"auto", "iid", "orthogonal", "qmc", "structured"}, default="auto"
         How frequencies are drawn; each follows the kernel's law exactly. Independent;
         in directions that are orthogonal to each other, at most 1,024 at a time, with
         independent lengths (Yu et al. 2016, *Orthogonal Random Features*, section 3); along a
@@ -68,7 +70,8 @@ class RandomFourier(DenseMap):
         Smola 2013, *Fastfood*), fast where inputs are many, for kernels of the Euclidean
         distance alone. Kernels that are products over the inputs get orthogonal and Sobol
         normals through their distribution functions. All err less than independent ones where
-        the kernel is smooth.
+        the kernel is smooth. ``"auto"``: structured for such kernels and dense rows of 256 inputs
+        or more, else independent.
     random_state : int, RandomState or None, default=None
         Raising ``n_components`` keeps the earlier frequencies: columns change by the common
         factor alone.
@@ -91,6 +94,8 @@ class RandomFourier(DenseMap):
         At bandwidth 1; None for structured ones.
     blocks_ : HadamardBlocks or None
         Structured frequencies.
+    sampling_ : str
+        How they were drawn.
     seed_ : int
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -128,7 +133,7 @@ class RandomFourier(DenseMap):
         categorical: ArrayLike | None = None,
         n_components: int = 1024,
         map: Literal["paired", "shifted"] = "paired",
-        sampling: Literal["iid", "orthogonal", "qmc", "structured"] = "iid",
+        sampling: Literal["auto", "iid", "orthogonal", "qmc", "structured"] = "auto",
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -184,10 +189,11 @@ class RandomFourier(DenseMap):
         if (categorical := self._mask(X)).any():
             self.spreads_[categorical] = _spreads(kernel, self.bandwidth_[categorical])
         self.unit_frequencies_ = self.blocks_ = None
-        if self.sampling == "structured":
+        self.sampling_ = self._sampling_for(X, kernel)
+        if self.sampling_ == "structured":
             self.blocks_ = HadamardBlocks.draw(kernel, self.seed_, n, n_inputs)
         else:
-            drawn = draw_frequencies(kernel, self.sampling, self.seed_, n, n_inputs)
+            drawn = draw_frequencies(kernel, self.sampling_, self.seed_, n, n_inputs)
             self.unit_frequencies_ = drawn
         self._typed: dict[str, Panels | HadamardBlocks] = {}
 
@@ -269,6 +275,12 @@ class RandomFourier(DenseMap):
         with np.errstate(over="ignore"):
             frequencies: NDArray[np.float64] = unit * inverse
         return frequencies
+
+    def _sampling_for(self, X: Rows, kernel: Any) -> str:
+        if self.sampling != "auto":
+            return str(self.sampling)
+        many = X.shape[1] >= _MANY_INPUTS and not sp.issparse(X)
+        return "structured" if many and isinstance(kernel, RadialKernel) else "iid"
 
     @property
     def _n_frequencies(self) -> int:

@@ -118,8 +118,7 @@ def kernel_errors(
     rows = check_rows(template, X, reset=True, min_rows=2)
     seed = seed_from(template.random_state)
     template.set_params(random_state=seed)
-    if isinstance(template.bandwidth, str):
-        template.set_params(bandwidth=template.resized(min(sizes)).fit(rows).bandwidth_)
+    template = _settled(template, template.resized(min(sizes)).fit(rows))
     chosen = sampled(rows.shape[0], n_rows, seed)
     truth = exact_gram(template, rows[chosen])[np.triu_indices(len(chosen), 1)]
     bounds = Bounds.of(template.check_parameters(), *_compared(template, rows[chosen]), failure)
@@ -134,6 +133,14 @@ def kernel_errors(
         measured = (round(columns), len(truth), float(sup), float(mean), float(np.sqrt(square)))
         found.append(KernelErrors(size, *measured, *drawn, int(n_bytes), float(seconds)))
     return found
+
+
+def _settled(template: Any, fitted: Any) -> Any:
+    """Return a map that takes from one fitted to all rows what would differ from part to part."""
+    settled = template.set_params(bandwidth=fitted.bandwidth_)
+    return (
+        settled.set_params(sampling=fitted.sampling_) if hasattr(fitted, "sampling_") else settled
+    )
 
 
 def _check(sizes: Sequence[int], n_rows: Any, n_seeds: Any, failure: float) -> None:

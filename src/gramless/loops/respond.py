@@ -36,21 +36,33 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # ty
         n = min(chunk, n_frequencies - first)
         last_panel = -(-(first + n) // lanes)
         trig.project(rows, panels[first // lanes : last_panel], starts, sums)
+        part_weights = weights[2 * first : 2 * (first + n)]
         if weights.shape[1] == 1:
-            part_weights = weights[2 * first : 2 * (first + n)].reshape(-1)
-            _add_single(sums, scale, part_weights, out.reshape(-1))
+            of_cosines, of_sines = features[:n], features[n : 2 * n]
+            of_cosines[:], of_sines[:] = part_weights[::2, 0], part_weights[1::2, 0]
+            _add_single(sums, scale, of_cosines, of_sines, out.reshape(-1))
             continue
         part = features[: n_rows * 2 * n].reshape((n_rows, 2 * n))
         trig.paired(sums, n_rows, scale, part, top, top)
-        out += np.dot(part, weights[2 * first : 2 * (first + n)])
+        out += np.dot(part, part_weights)
+
+
+@loop
+def _add_single(sums, scale, of_cosines, of_sines, out):  # type: ignore[no-untyped-def]
+    """Do as :func:`add_responses` with one output and sums that are there, which are lost."""
+    n = len(of_cosines)
+    for i in range(len(out)):
+        angles = sums[i, :n]
+        for r in range(n):
+            cosine, sine = trig.cosine_sine(angles[r])
+            angles[r] = cosine * of_cosines[r] + sine * of_sines[r]
+        out[i] += scale * _total(angles)
 
 
 @reordering_loop
-def _add_single(sums, scale, weights, out):  # type: ignore[no-untyped-def]
-    """Do as :func:`add_responses` with one output and sums that are there."""
-    for i in range(len(out)):
-        angles, total = sums[i], np.float32(0.0)
-        for r in range(len(weights) // 2):
-            cosine, sine = trig.cosine_sine(angles[r])
-            total += cosine * weights[2 * r] + sine * weights[2 * r + 1]
-        out[i] += scale * total
+def _total(numbers):  # type: ignore[no-untyped-def]
+    """Return a sum: where cosines are computed, nothing may be reordered."""
+    total = np.float32(0.0)
+    for r in range(len(numbers)):
+        total += numbers[r]
+    return total

@@ -117,6 +117,7 @@ class _Task:
                 bandwidth=bandwidth,
                 n_components=options.size,
                 map="shifted",
+                sampling="iid",
                 random_state=training.seed,
             )
         coding = Coding.of(training.task, training.y, centred=training.task == "regression")

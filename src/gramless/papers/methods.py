@@ -125,6 +125,8 @@ def _map_of(kind: type[SizedMap], setting: Setting, X: Any, seed: int) -> SizedM
         bandwidth=setting.bandwidths(X),
         random_state=seed,
     )
+    if kind is RandomFourier:
+        chosen.set_params(sampling="iid")
     return chosen.resized(setting.size)
 
 
