@@ -185,6 +185,20 @@ def test_logs_say_whether_they_are_twenty_times_faster() -> None:
         assert f"{word} the 20 asked for" in time.note
 
 
+def test_logs_choose_a_bandwidth_as_theirs() -> None:
+    study = BY_NAME["logs"]
+    drawn = [job for job in study.jobs(1.0) if len(str(job.options.get("bandwidth")).split()) > 1]
+    runs = [
+        record(job, {"size": 8}, error, seconds=0.1)
+        for job, best in zip(drawn, (0.05, 0.02, 0.04, 0.03, 0.06), strict=True)
+        for error in (0.2, best, 0.3)
+    ]
+    (chosen,) = [one for one in study.comparisons(runs) if "chosen as theirs" in one.what]
+    assert chosen.ours == pytest.approx(4.0)
+    (table,) = study.tables(runs)
+    assert [row[-1] for row in table.rows] == ["5.00 %", "2.00 %", "4.00 %", "3.00 %", "6.00 %"]
+
+
 def test_curves_are_the_authors() -> None:
     (exact,) = points("figure-5", "mnist", "exact")
     assert (exact.size, exact.seconds) == (60_000, 15752.5)

@@ -22,6 +22,7 @@ _MEAN_WIDTH = 2.0
 """At bandwidth 1, as that of the Laplacian."""
 _LEAST_SHAPE, _MOST_SHAPE = 2.0, 1000.0
 
+_FEW_INPUTS, _SHAPE_FOR_FEW, _SHAPE_FOR_MANY = 10, 30.0, 8.0
 _MOST_DEPTH = 0.8
 _SPREAD = 8.0
 """Mean fourth power of a value, of all inputs together, that still leaves most grids a say."""
@@ -143,7 +144,9 @@ class Windowed(Kernel):
         """Return the kernel whose window is as deep as so many inputs bear.
 
         Values multiply over the inputs, so with many of them a few grids would outweigh all
-        others. The depth is such that the mean fourth power of a value is 8, and at most 0.8.
+        others. The depth is such that the mean fourth power of a value is 8, and at most 0.8. The
+        shape of the widths is 30 for up to 10 inputs, which is smoother; 8 beyond, where products
+        of hats of one width would leave nothing of a kernel between rows that are not near.
 
         Parameters
         ----------
@@ -163,16 +166,20 @@ class Windowed(Kernel):
         --------
         >>> [round(Windowed.for_inputs(d).depth, 2) for d in (1, 8, 21, 100)]
         [0.8, 0.8, 0.49, 0.23]
+        >>> Windowed.for_inputs(10).shape, Windowed.for_inputs(11).shape
+        (30.0, 8.0)
         """
         if n_inputs < 0:
             raise InputError(f"Windowed.for_inputs needs a number of inputs, got {n_inputs!r}.")
+
+        shape = _SHAPE_FOR_FEW if n_inputs <= _FEW_INPUTS else _SHAPE_FOR_MANY
 
         def beyond(depth: float) -> float:
             return n_inputs * math.log(cls(depth=depth).fourth_moment) - math.log(_SPREAD)
 
         if beyond(_MOST_DEPTH) <= 0.0:
-            return cls(depth=_MOST_DEPTH)
-        return cls(depth=float(optimize.brentq(beyond, 0.0, _MOST_DEPTH)))
+            return cls(depth=_MOST_DEPTH, shape=shape)
+        return cls(depth=float(optimize.brentq(beyond, 0.0, _MOST_DEPTH)), shape=shape)
 
     @property
     def grids(self) -> GammaHats:

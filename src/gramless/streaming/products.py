@@ -90,7 +90,7 @@ class CpuProducts:
     Notes
     -----
     A row and a frequency cost about ``2 n_inputs + 4 n_outputs`` operations and a sine and
-    cosine: some ``0.6 + 0.02 n_inputs + 0.06 n_outputs`` ns on one core.
+    cosine: some ``0.4 + 0.018 n_inputs + 0.06 n_outputs`` ns on one core.
     """
 
     def __init__(
