@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gramless.features.given import GivenBinning
+from gramless.features.grids import Grids
+from gramless.kernels import Laplacian
 from gramless.papers.methods import TRAINERS
 from gramless.papers.picking import fit_seconds
 from gramless.papers.published import published
-from gramless.papers.rb16 import STUDIES
+from gramless.papers.rb16 import STUDIES, their_grids
 from gramless.papers.rb16.claim import Run, claimed, factor
 from gramless.papers.rb16.curves import points
 from gramless.papers.rb16.sets import GAMMAS, SETS
+from gramless.papers.rows import load_rows
+from gramless.papers.settings import Units, unit_of
 from gramless.papers.study import Job, Record, Study
 
 BY_NAME = {study.name: study for study in STUDIES}
@@ -65,7 +72,11 @@ def test_jobs_are_different_and_their_methods_known(study: Study) -> None:
     for scale in SCALES:
         jobs = study.jobs(scale)
         assert len({job.key for job in jobs}) == len(jobs)
-        assert {job.method for job in jobs} <= {*TRAINERS, "gramless defaults"}
+        assert {job.method for job in jobs} <= {
+            *TRAINERS,
+            *their_grids.TRAINERS,
+            "gramless defaults",
+        }
         assert all(job.study == study.key and job.seconds > 0 for job in jobs)
 
 
@@ -187,16 +198,18 @@ def test_logs_say_whether_they_are_twenty_times_faster() -> None:
 
 def test_logs_choose_a_bandwidth_as_theirs() -> None:
     study = BY_NAME["logs"]
-    drawn = [job for job in study.jobs(1.0) if len(str(job.options.get("bandwidth")).split()) > 1]
+    drawn = [job for job in study.jobs(1.0) if (job.data, job.method) == ("cpu_act", "binning")]
     runs = [
-        record(job, {"size": 8}, error, seconds=0.1)
-        for job, best in zip(drawn, (0.05, 0.02, 0.04, 0.03, 0.06), strict=True)
-        for error in (0.2, best, 0.3)
+        record(job, {"size": 8, "bandwidth": bandwidth}, error, seconds=0.1)
+        for job, best in zip(drawn, 0.01 * np.arange(len(drawn), 0, -1), strict=True)
+        for bandwidth, error in ((10.0, 0.2), (1.78571, best), (1.26582, 0.3))
     ]
-    (chosen,) = [one for one in study.comparisons(runs) if "chosen as theirs" in one.what]
-    assert chosen.ours == pytest.approx(4.0)
+    found = {one.what.rpartition(", ")[2]: one.ours for one in study.comparisons(runs) if one.ours}
+    assert len(drawn) == 10
+    assert found["bandwidth chosen as theirs"] == pytest.approx(5.5)
+    assert found["R = 8: relative test error"] == pytest.approx(30.0)
     (table,) = study.tables(runs)
-    assert [row[-1] for row in table.rows] == ["5.00 %", "2.00 %", "4.00 %", "3.00 %", "6.00 %"]
+    assert [row[-1] for row in table.rows] == ["30.00 %"] * 10
 
 
 def test_curves_are_the_authors() -> None:
@@ -213,3 +226,57 @@ def test_curves_are_the_authors() -> None:
 def test_fit_seconds_are_of_one_machine() -> None:
     (job, *_) = BY_NAME["figure-4"].jobs(0.1)
     assert fit_seconds(record(job, {"seconds": 0.25}, 0.1, seconds=9.0)) == 0.25
+
+
+def test_the_authors_grids_are_those_of_their_program() -> None:
+    # Printed by their C++, g++ 12 on Linux, for 12 inputs and gamma 1.
+    widths, shifts = their_grids.authors_grids(12, 2)
+    first = [0.62048673165940138, 1.7099873851769425, 2.8250267478233577]
+    assert widths[0, :3].tolist() == first
+    assert shifts[0, :3].tolist() == [0.24470937328424791, 1.3390897939690718, 2.2556144511028844]
+    assert widths[1, -2:].tolist() == [1.1959539240111907, 1.291902090814566]
+    assert shifts[1, -2:].tolist() == [0.187380971603922, 0.51798090122702412]
+
+
+def test_the_authors_grids_bin_rows_scaled_to_plus_and_minus_one() -> None:
+    X = np.random.default_rng(0).normal(3.0, 5.0, size=(200, 3))
+    low, high = X.min(axis=0), X.max(axis=0)
+    scaled = 2.0 * (X - low) / (high - low) - 1.0
+    widths, shifts = (part / 0.79 for part in their_grids.authors_grids(3, 4))
+    cells = np.floor((scaled - shifts[:, None]) / widths[:, None])
+    counts = [len(np.unique(own, axis=0)) for own in cells]
+    grids = their_grids.AuthorsGrids(bandwidth=(high - low) / 2.0 / 0.79, n_grids=4)
+    assert grids.fit(X).n_bins_.tolist() == counts
+
+
+@pytest.mark.data
+def test_all_rows_of_cpu_small_have_as_many_bins_as_in_the_authors_log(data_folder: Path) -> None:
+    data = load_rows("cpu_act", data_folder)
+    X = np.concatenate([data.X_train, data.X_test])[:, [*range(9), 18, 19, 20]]
+    half = np.ptp(X, axis=0) / 2.0
+    logged = {0.1: 49, 0.28: 163, 0.79: 1043, 2.23: 6231, 10.0: 41_917, 100.0: 64_820}
+    for gamma, columns in logged.items():
+        grids = their_grids.AuthorsGrids(bandwidth=half / gamma, n_grids=8)
+        assert grids.fit_matrix(X).shape[1] == columns
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "unit", "n_inputs", "logged"),
+    [
+        ("cadata", "largest", 8, {0.1: 16, 0.79: 142, 3.16: 1855, 10.0: 13_970, 100.0: 158_389}),
+        ("mnist", "overall", 780, {0.01: 1399, 0.03: 37_576}),
+    ],
+)
+def test_so_have_those_of_other_sets(
+    data_folder: Path, name: str, unit: Units, n_inputs: int, logged: dict[float, int]
+) -> None:
+    data = load_rows(name, data_folder)
+    X = np.concatenate([data.X_train, data.X_test])[:, :n_inputs].astype(np.float64)
+    X /= unit_of(unit, X)
+    for gamma, columns in logged.items():
+        widths, shifts = (part / gamma for part in their_grids.authors_grids(n_inputs, 8))
+        grids = replace(
+            Grids.draw(Laplacian(), np.ones(n_inputs), 8, seed=0), widths=widths, shifts=shifts
+        )
+        assert GivenBinning().fit_grids(X, grids).shape[1] == columns

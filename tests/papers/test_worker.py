@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from gramless.base.errors import InputError
 from gramless.base.threads import available_cpus
@@ -72,6 +73,27 @@ def test_rows_are_drawn_and_nested():
     places = [positions[row.tobytes()] for row in more.X_train]
     np.testing.assert_array_equal(whole.y_train[places], more.y_train)
     assert load_rows("digits", n_train=10**6).y_train.shape == whole.y_train.shape
+
+
+def test_rows_are_split_anew():
+    whole, other = load_rows("digits"), load_rows("digits", split=1)
+    pairs = [
+        sorted(row.tobytes() + bytes([label]) for row, label in zip(*part, strict=True))
+        for data in (whole, other)
+        for part in ((np.r_[data.X_train, data.X_test], np.r_[data.y_train, data.y_test]),)
+    ]
+    assert pairs[0] == pairs[1]
+    assert len(other.y_test) == len(whole.y_test)
+    assert not np.array_equal(other.X_test, whole.X_test)
+    np.testing.assert_array_equal(other.X_test, load_rows("digits", split=1).X_test)
+    assert replace(job("constant"), split=1).key != job("constant").key
+
+
+def test_sparse_rows_are_split_anew(monkeypatch, digits):
+    parts = {"X_train": csr_array(digits.X_train), "X_test": csr_array(digits.X_test)}
+    monkeypatch.setitem(BUILT_IN, "sparse", lambda: replace(digits, **parts))
+    found = load_rows("sparse", split=2)
+    np.testing.assert_array_equal(found.X_test.toarray(), load_rows("digits", split=2).X_test)
 
 
 def test_rows_of_a_folder(tmp_path):

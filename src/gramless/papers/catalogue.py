@@ -17,6 +17,7 @@ TRAINER_MODULES = (
     "gramless.papers.methods",
     "gramless.papers.peers",
     "gramless.papers.stream_methods",
+    "gramless.papers.rb16.their_grids",
 )
 
 

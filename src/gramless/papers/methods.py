@@ -73,9 +73,9 @@ def _fit(
 ) -> tuple[Snapshot, Any]:
     """Return the machine of one setting, and its feature matrix."""
     targets = coding.targets(training.y)
-    if kind is RandomBinning:
+    if issubclass(kind, RandomBinning):
         with clock.phase("rehearsal"):
-            _rehearse(setting, X, targets, training.seed)
+            _rehearse(kind, setting, X, targets, training.seed)
     began = clock.total()
     with clock.phase("features"):
         feature_map = _map_of(kind, setting, X, training.seed)
@@ -146,10 +146,12 @@ def _solver(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Any:
     return solver
 
 
-def _rehearse(setting: Setting, X: Any, targets: NDArray[np.float64], seed: int) -> None:
+def _rehearse(
+    kind: type[SizedMap], setting: Setting, X: Any, targets: NDArray[np.float64], seed: int
+) -> None:
     """Fit a few grids: which compiled loops are loaded depends on how many bins they have."""
     few = replace(setting, size=min(setting.size, _REHEARSED_GRIDS), max_iter=1)
-    matrix = _map_of(RandomBinning, few, X, seed).fit_matrix(X)
+    matrix = _map_of(kind, few, X, seed).fit_matrix(X)
     _solver(few, matrix, targets).solve(_problem(few, matrix, targets))
 
 

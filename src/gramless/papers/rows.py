@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from gramless.base.random import stream
 from gramless.datasets import Dataset, available, friedman1, load
@@ -42,6 +43,7 @@ def load_rows(
     n_train: int | None = None,
     n_test: int | None = None,
     seed: int = 0,
+    split: int | None = None,
 ) -> Dataset:
     """Load a data set and draw rows from it.
 
@@ -55,6 +57,8 @@ def load_rows(
         The most training and test rows, drawn without replacement, in their own order. Fewer
         rows of the same seed are among the more.
     seed : int, default=0
+    split : int, default=None
+        Seed of another split: all rows are shuffled, and as many held back as before.
 
     Returns
     -------
@@ -71,6 +75,7 @@ def load_rows(
     Dataset('digits', multiclass, 100 + 359 rows x 64 columns)
     """
     found = BUILT_IN[name]() if name in BUILT_IN else load(name, folder=folder, download=False)
+    found = found if split is None else _split_anew(found, split)
     train = drawn(len(found.y_train), n_train, seed, "training rows")
     test = drawn(len(found.y_test), n_test, seed, "test rows")
     return replace(
@@ -93,6 +98,16 @@ def drawn(n_rows: int, most: int | None, seed: int, purpose: str) -> slice | NDA
     if most is None or most >= n_rows:
         return slice(None)
     return np.sort(stream(seed, purpose).permutation(n_rows)[:most])
+
+
+def _split_anew(data: Dataset, seed: int) -> Dataset:
+    """Shuffle training and test rows together; sparse rows stay sparse."""
+    rows = [data.X_train, data.X_test]
+    X = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.concatenate(rows)
+    y = np.concatenate([data.y_train, data.y_test])
+    order = stream(seed, "split").permutation(len(y))
+    train, test = np.split(order, [len(data.y_train)])
+    return replace(data, X_train=X[train], y_train=y[train], X_test=X[test], y_test=y[test])
 
 
 def _digits() -> Dataset:

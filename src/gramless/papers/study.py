@@ -34,7 +34,10 @@ class Job:
     n_train, n_test : int, default=None
         The most training and test rows, drawn at random with ``seed``; all by default.
     seed : int, default=0
-        Of the rows drawn, the split, and the trainer.
+        Of the rows drawn, and the trainer.
+    split : int, default=None
+        Seed of another split into training and test rows than the one that the data set comes
+        with.
     scores : tuple of str, default=("test_error",)
         What is computed from each snapshot: names of ``scores.SCORES``.
     seconds : float, default=1.0
@@ -54,6 +57,7 @@ class Job:
     n_train: int | None = None
     n_test: int | None = None
     seed: int = 0
+    split: int | None = None
     scores: tuple[str, ...] = ("test_error",)
     seconds: float = field(default=1.0, compare=False)
 
@@ -68,6 +72,7 @@ class Job:
             "n_train": self.n_train,
             "n_test": self.n_test,
             "seed": self.seed,
+            **({} if self.split is None else {"split": self.split}),
             "scores": list(self.scores),
         }
 

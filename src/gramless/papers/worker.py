@@ -61,7 +61,9 @@ def measure(
         And whatever a trainer raises.
     """
     trainer = find_trainer(job.method, modules)
-    data = load_rows(job.data, folder, n_train=job.n_train, n_test=job.n_test, seed=job.seed)
+    data = load_rows(
+        job.data, folder, n_train=job.n_train, n_test=job.n_test, seed=job.seed, split=job.split
+    )
     judge, training = _judge(job, data), _training(job, data)
     head = {
         "status": DONE,
