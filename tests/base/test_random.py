@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramless.base.random import seed_from, stream, words
+from gramless.base.random import seed_from, stream, streams, words
 
 seeds = st.integers(0, 2**32 - 1)
 purposes = st.text(max_size=20)
@@ -28,6 +28,21 @@ def test_stream_is_reproducible(seed: int, purpose: str, block: int) -> None:
 def test_stream_is_the_same_in_every_version() -> None:
     raw = stream(7, "grids", 2).bit_generator.random_raw(2)
     assert raw.tolist() == RAW_OF_7_GRIDS_2
+
+
+@given(seeds, purposes, st.integers(0, 4))
+def test_streams_are_the_first_blocks(seed: int, purpose: str, n_blocks: int) -> None:
+    # Halves of words, and normals, leave something behind that the next block must not see.
+    drawn = [
+        (own.integers(9, dtype=np.uint32), own.normal(), own.random(3).tolist())
+        for own in streams(seed, purpose, n_blocks)
+    ]
+    assert len(drawn) == n_blocks
+    for block, (half, normal, uniforms) in enumerate(drawn):
+        own = stream(seed, purpose, block)
+        assert half == own.integers(9, dtype=np.uint32)
+        assert normal == own.normal()
+        assert uniforms == own.random(3).tolist()
 
 
 def test_words_are_the_same_in_every_version() -> None:

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from gramless import RandomBinning
+from gramless.base.random import stream
 from gramless.features.given import GivenBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
@@ -156,3 +157,10 @@ def test_rows_that_are_no_numbers(bad: float) -> None:
 def test_an_unfitted_map_says_so() -> None:
     with pytest.raises(NotFittedError):
         GivenBinning().transform(X)
+
+
+def test_hashes_of_cells_are_those_of_their_streams() -> None:
+    for r, (multipliers, offset) in enumerate(zip(GRIDS.multipliers, GRIDS.offsets, strict=True)):
+        whole = stream(4, "cells", r).integers(-(2**63), 2**63, len(BANDWIDTH) + 1)
+        assert multipliers.tolist() == (whole[1:] | 1).tolist()
+        assert offset == whole[0]

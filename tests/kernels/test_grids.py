@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from gramless.base.errors import InputError
-from gramless.base.random import stream
+from gramless.base.random import stream, streams
 from gramless.kernels import ExponentialPower, InversePower, Laplacian
 
 N_GRIDS = 400_000
@@ -52,6 +52,18 @@ def test_grids_are_unbiased_over_several_inputs(binning_kernel):
         hits += np.array_equal(np.floor((x - shifts) / widths), np.floor((y - shifts) / widths))
     exact = binning_kernel.gram([x], [y], bandwidth=bandwidth)[0, 0]
     assert abs(hits / n_grids - exact) < 4 * np.sqrt(exact * (1 - exact) / n_grids)
+
+
+def test_many_grids_are_those_drawn_one_by_one(binning_kernel):
+    bandwidth = np.array([0.7, np.inf, 2.0])
+    for n_grids in (1, 6):
+        drawn = binning_kernel.sample_grids(streams(5, "grids", n_grids), n_grids, bandwidth)
+        for r in range(n_grids):
+            generator = stream(5, "grids", r)
+            widths = bandwidth * binning_kernel.sample_widths(generator, (3,))
+            shares = generator.random(3)
+            assert drawn[0][r].tolist() == widths.tolist()
+            assert drawn[1][r].tolist() == [widths[0] * shares[0], 0.0, widths[2] * shares[2]]
 
 
 def test_widths_follow_the_law_of_the_profile(binning_kernel):

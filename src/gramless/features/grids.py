@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.random import stream
+from gramless.base.random import streams
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import spaced_rows
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
@@ -26,6 +26,7 @@ _WORTH_8_BITS = 1 << 20
 """Codes; fewer are near in 16 bits too, and loops over codes of 8 bits need not be compiled."""
 _BIN_GROWTH = 0.6
 """Bins grow about as this power of the rows, where there are very many."""
+_SIGN = np.uint64(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,12 @@ class Grids:
         -------
         Grids
         """
-        n_features = len(bandwidth)
-        widths, shifts = np.empty((2, n_grids, n_features))
-        hashes = np.empty((n_grids, n_features + 1), np.int64)
-        for r in range(n_grids):
-            generator = stream(seed, "grids", r)
-            widths[r], shifts[r] = kernel.sample_grid(generator, bandwidth)
-            hashes[r] = stream(seed, "cells", r).integers(-(2**63), 2**63, n_features + 1)
+        raw = np.empty((n_grids, len(bandwidth) + 1), np.uint64)
+        for own, cells in zip(raw, streams(seed, "cells", n_grids), strict=True):
+            own[:] = cells.bit_generator.random_raw(len(own))
+        hashes = (raw ^ _SIGN).view(np.int64)
+        grids = streams(seed, "grids", n_grids)
+        widths, shifts = kernel.sample_grids(grids, n_grids, bandwidth)
         if categorical is not None:
             _tell_apart(widths, shifts, categorical)
         return cls(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())

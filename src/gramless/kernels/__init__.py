@@ -1,8 +1,9 @@
 """Kernels: exact Gram matrices, laws of random grids where convex, and laws of frequencies."""
 
-from gramless.kernels.base import BinningKernel, Kernel, bandwidth_vector
+from gramless.kernels.base import Kernel, bandwidth_vector
 from gramless.kernels.composites import Mixture, Product, Scaled, Sum
 from gramless.kernels.families import Cauchy, ExponentialPower, Hat, InversePower, Laplacian
+from gramless.kernels.gridded import BinningKernel
 from gramless.kernels.profile import Profile, TabulatedProfile
 from gramless.kernels.radial import Gaussian, Matern, RationalQuadratic
 from gramless.kernels.registry import (

@@ -1,4 +1,4 @@
-"""What a kernel is: an exact Gram matrix and, where one exists, a law of random grids."""
+"""What a kernel is: a profile and an exact Gram matrix."""
 
 from __future__ import annotations
 
@@ -20,13 +20,6 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 KernelConfig = Mapping[str, Any]
 Metric = Literal["cityblock", "euclidean"]
-
-# A grid of width w decides nothing about points further apart than w, so raising widths to the
-# smallest one changes no kernel value at distances above it, yet keeps bin numbers inside 64-bit
-# integers. Lowering widths to the largest one moves a value at distance t by less than t * 2**-60,
-# and keeps widths finite in single precision.
-SMALLEST_WIDTH = 2.0**-40
-LARGEST_WIDTH = 2.0**60
 
 
 @dataclass(frozen=True)
@@ -211,93 +204,6 @@ class Kernel(ABC):
         """
         fields = [field.name for field in dataclasses.fields(self) if field.init]
         return {"name": self.name, **{field: _plain(getattr(self, field)) for field in fields}}
-
-
-@dataclass(frozen=True)
-class BinningKernel(Kernel):
-    """A kernel whose profile is a mixture of hats, so that random grids represent it.
-
-    A grid of width ``w`` and uniform shift puts two points at distance ``t`` into one bin with
-    probability ``max(0, 1 - t/w)``. A profile ``k`` that is convex, decreasing, 1 at 0 and 0 at
-    infinity is the mean of these hats when the width has density ``w k''(w)`` (Rahimi & Recht 2007,
-    section 4 and Lemma 1), that is, integrating by parts, distribution function
-    ``F(w) = 1 - k(w) + w k'(w)``.
-
-    A subclass defines ``profile`` and ``_draw_widths``.
-    """
-
-    @abstractmethod
-    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
-        """Draw widths at bandwidth 1; overflow to infinity and underflow to 0 are allowed."""
-
-    def sample_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
-        """Draw grid widths at bandwidth 1; different grids are independent.
-
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-            Advanced by the draw.
-        size : tuple of int
-            Shape of the result. The last axis runs over the inputs of one grid, whose widths
-            depend on one another in a :class:`~gramless.kernels.Sum`.
-
-        Returns
-        -------
-        ndarray of shape ``size``
-            In ``[2**-40, 2**60]``; more extreme draws are moved to these ends, which changes no
-            kernel value at a distance above ``2**-40`` by more than ``distance * 2**-60``.
-
-        Examples
-        --------
-        >>> from gramless.base.random import stream
-        >>> from gramless.kernels import Laplacian
-        >>> Laplacian().sample_widths(stream(0, "grids"), (2, 3)).shape
-        (2, 3)
-        """
-        return np.clip(self._draw_widths(generator, size), SMALLEST_WIDTH, LARGEST_WIDTH)
-
-    def sample_grid(
-        self, generator: np.random.Generator, bandwidth: ArrayLike
-    ) -> tuple[FloatArray, FloatArray]:
-        """Draw one grid over all inputs; bin ``floor((x_j - shift_j) / width_j)`` in each.
-
-        All widths are drawn first, then all shifts, with an ignored input taking its share of the
-        stream: the same stream at another bandwidth gives the same grid, stretched.
-
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-            Advanced by the draw; use one stream a grid.
-        bandwidth : array-like of shape (n_inputs,)
-            In units of the inputs; infinite for an input to be ignored.
-
-        Returns
-        -------
-        widths : ndarray of shape (n_inputs,)
-            In units of the inputs; infinite for an ignored input.
-        shifts : ndarray of shape (n_inputs,)
-            In ``[0, width)``; 0 for an ignored input.
-
-        Raises
-        ------
-        InputError
-            If the bandwidth is not a vector of positive numbers.
-
-        Examples
-        --------
-        >>> from gramless.base.random import stream
-        >>> from gramless.kernels import Hat
-        >>> widths, shifts = Hat().sample_grid(stream(0, "grids"), [0.5, float("inf")])
-        >>> widths, bool(0 <= shifts[0] < 0.5), float(shifts[1])
-        (array([0.5, inf]), True, 0.0)
-        """
-        scale = bandwidth_vector(bandwidth, np.size(bandwidth))
-        widths = scale * self.sample_widths(generator, scale.shape)
-        shifts = generator.random(scale.shape)
-        bounded = np.isfinite(widths)
-        shifts[~bounded] = 0.0
-        shifts[bounded] *= widths[bounded]
-        return widths, shifts
 
 
 def _checked(

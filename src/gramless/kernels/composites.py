@@ -11,13 +11,8 @@ import numpy as np
 from scipy import special
 
 from gramless.base.errors import KernelError
-from gramless.kernels.base import (
-    BinningKernel,
-    BoolArray,
-    FloatArray,
-    Kernel,
-    positive_number,
-)
+from gramless.kernels.base import BoolArray, FloatArray, Kernel, positive_number
+from gramless.kernels.gridded import BinningKernel
 from gramless.kernels.spectral import SpectralKernel, spectral_parts
 
 

@@ -10,7 +10,8 @@ from scipy.spatial.distance import cdist
 
 from gramless.base.errors import KernelError
 from gramless.kernels import laws
-from gramless.kernels.base import BinningKernel, FloatArray, positive_number
+from gramless.kernels.base import FloatArray, positive_number
+from gramless.kernels.gridded import BinningKernel
 from gramless.kernels.spectral import SpectralKernel
 
 

@@ -9,13 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gramless.base.errors import KernelError
-from gramless.kernels.base import (
-    LARGEST_WIDTH,
-    SMALLEST_WIDTH,
-    BinningKernel,
-    FloatArray,
-    positive_number,
-)
+from gramless.kernels.base import FloatArray, positive_number
+from gramless.kernels.gridded import LARGEST_WIDTH, SMALLEST_WIDTH, BinningKernel
 
 # Knots stand 2**(1/128) apart: 0.5 % in distance. A kink between two knots moves the profile by at
 # most 0.0014, a smooth stretch by at most 4e-6 * t^2 k''(t).

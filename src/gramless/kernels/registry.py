@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gramless.base.errors import KernelError
-from gramless.kernels.base import BinningKernel, FloatArray, Kernel, KernelConfig
+from gramless.kernels.base import FloatArray, Kernel, KernelConfig
 from gramless.kernels.composites import Mixture, Product, Scaled, Sum
 from gramless.kernels.families import Cauchy, ExponentialPower, Hat, InversePower, Laplacian
+from gramless.kernels.gridded import BinningKernel
 from gramless.kernels.profile import Profile, TabulatedProfile
 from gramless.kernels.radial import Gaussian, Matern, RationalQuadratic
 from gramless.kernels.spectral import SpectralKernel

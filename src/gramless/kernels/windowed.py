@@ -14,7 +14,8 @@ from scipy import optimize, special
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from gramless.base.errors import InputError, KernelError
-from gramless.kernels.base import BinningKernel, FloatArray, Kernel, positive_number
+from gramless.kernels.base import FloatArray, Kernel, positive_number
+from gramless.kernels.gridded import BinningKernel
 
 WindowName = Literal["parabola", "cosine"]
 

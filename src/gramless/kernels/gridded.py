@@ -1,0 +1,143 @@
+"""Kernels that random grids represent."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gramless.kernels.base import FloatArray, Kernel, bandwidth_vector
+
+# A grid of width w decides nothing about points further apart than w, so raising widths to the
+# smallest one changes no kernel value at distances above it, yet keeps bin numbers inside 64-bit
+# integers. Lowering widths to the largest one moves a value at distance t by less than t * 2**-60,
+# and keeps widths finite in single precision.
+SMALLEST_WIDTH = 2.0**-40
+LARGEST_WIDTH = 2.0**60
+
+
+@dataclass(frozen=True)
+class BinningKernel(Kernel):
+    """A kernel whose profile is a mixture of hats, so that random grids represent it.
+
+    A grid of width ``w`` and uniform shift puts two points at distance ``t`` into one bin with
+    probability ``max(0, 1 - t/w)``. A profile ``k`` that is convex, decreasing, 1 at 0 and 0 at
+    infinity is the mean of these hats when the width has density ``w k''(w)`` (Rahimi & Recht 2007,
+    section 4 and Lemma 1), that is, integrating by parts, distribution function
+    ``F(w) = 1 - k(w) + w k'(w)``.
+
+    A subclass defines ``profile`` and ``_draw_widths``.
+    """
+
+    @abstractmethod
+    def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        """Draw widths at bandwidth 1; overflow to infinity and underflow to 0 are allowed."""
+
+    def sample_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
+        """Draw grid widths at bandwidth 1; different grids are independent.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Advanced by the draw.
+        size : tuple of int
+            Shape of the result. The last axis runs over the inputs of one grid, whose widths
+            depend on one another in a :class:`~gramless.kernels.Sum`.
+
+        Returns
+        -------
+        ndarray of shape ``size``
+            In ``[2**-40, 2**60]``; more extreme draws are moved to these ends, which changes no
+            kernel value at a distance above ``2**-40`` by more than ``distance * 2**-60``.
+
+        Examples
+        --------
+        >>> from gramless.base.random import stream
+        >>> from gramless.kernels import Laplacian
+        >>> Laplacian().sample_widths(stream(0, "grids"), (2, 3)).shape
+        (2, 3)
+        """
+        return np.clip(self._draw_widths(generator, size), SMALLEST_WIDTH, LARGEST_WIDTH)
+
+    def sample_grid(
+        self, generator: np.random.Generator, bandwidth: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draw one grid over all inputs; bin ``floor((x_j - shift_j) / width_j)`` in each.
+
+        All widths are drawn first, then all shifts, with an ignored input taking its share of the
+        stream: the same stream at another bandwidth gives the same grid, stretched.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Advanced by the draw; use one stream a grid.
+        bandwidth : array-like of shape (n_inputs,)
+            In units of the inputs; infinite for an input to be ignored.
+
+        Returns
+        -------
+        widths : ndarray of shape (n_inputs,)
+            In units of the inputs; infinite for an ignored input.
+        shifts : ndarray of shape (n_inputs,)
+            In ``[0, width)``; 0 for an ignored input.
+
+        Raises
+        ------
+        InputError
+            If the bandwidth is not a vector of positive numbers.
+
+        Examples
+        --------
+        >>> from gramless.base.random import stream
+        >>> from gramless.kernels import Hat
+        >>> widths, shifts = Hat().sample_grid(stream(0, "grids"), [0.5, float("inf")])
+        >>> widths, bool(0 <= shifts[0] < 0.5), float(shifts[1])
+        (array([0.5, inf]), True, 0.0)
+        """
+        widths, shifts = self.sample_grids([generator], 1, bandwidth)
+        return widths[0], shifts[0]
+
+    def sample_grids(
+        self, generators: Iterable[np.random.Generator], n_grids: int, bandwidth: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draw several grids, each from a stream of its own, as :meth:`sample_grid` draws one.
+
+        Parameters
+        ----------
+        generators : iterable of numpy.random.Generator
+            As many as there are grids; each is asked for when the one before is done with.
+        n_grids : int
+        bandwidth : array-like of shape (n_inputs,)
+
+        Returns
+        -------
+        widths, shifts : ndarrays of shape (n_grids, n_inputs)
+
+        Raises
+        ------
+        InputError
+            If the bandwidth is not a vector of positive numbers.
+
+        Notes
+        -----
+        3 microseconds a grid and some 30 ns a number, where drawing a number does not take more.
+
+        Examples
+        --------
+        >>> from gramless.base.random import streams
+        >>> from gramless.kernels import Laplacian
+        >>> Laplacian().sample_grids(streams(0, "grids", 5), 5, [1.0, 2.0])[0].shape
+        (5, 2)
+        """
+        scale = bandwidth_vector(bandwidth, np.size(bandwidth))
+        widths, shares = np.empty((2, n_grids, len(scale)))
+        for own, share, generator in zip(widths, shares, generators, strict=True):
+            own[:] = self._draw_widths(generator, scale.shape)
+            share[:] = generator.random(scale.shape)
+        np.clip(widths, SMALLEST_WIDTH, LARGEST_WIDTH, out=widths)
+        widths *= scale
+        shifts = np.multiply(shares, widths, out=np.zeros_like(shares), where=np.isfinite(widths))
+        return widths, shifts
