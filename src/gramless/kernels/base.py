@@ -59,7 +59,7 @@ class Kernel(ABC):
 
         Examples
         --------
-        >>> from gramless.kernels import Gaussian, Scaled
+        >>> from gramless.kernels import BinningKernel, Gaussian, Scaled
         >>> Scaled(Gaussian(), 2.0).part_without(BinningKernel)
         Gaussian()
         """
