@@ -1,0 +1,133 @@
+"""Two threads against one: RB16's Algorithm 2, and descent over grids.
+
+``mean(loss) + alpha |w|_1`` with the squared and the squared hinge loss, over random bins of tables
+of more and more rows. The threads of Algorithm 2 read and change one array of responses, 8 bytes a
+row: what one has just changed, the other must fetch from its cache, unless the array is larger
+than the caches. It takes a fixed number of epochs from zero; its columns are stored before.
+Descent over grids runs from zero to its own stop, the listing of the bins included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import (
+    Report,
+    Row,
+    bandwidths,
+    interleaved,
+    load_sets,
+    made_up,
+    numeric_targets,
+    options,
+    parse,
+    part_of,
+    say,
+)
+
+from gramless import RandomBinning
+from gramless.features.inputs import Rows
+from gramless.losses import Loss, Squared, SquaredHinge
+from gramless.matrices.base import Vector
+from gramless.matrices.binned import BinnedMatrix
+from gramless.penalties import L1
+from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.objective import Problem
+from gramless.solvers.random_descent import SharedSteps, StoredColumns
+
+SETS = ("ijcnn1", "covtype_1vs2_169k")
+LOSSES: tuple[Loss, ...] = (Squared(), SquaredHinge())
+FEW_ROWS, MADE_UP_ROWS, MADE_UP_COLUMNS = 10_000, (300_000, 1_000_000), 20
+NONZEROS, MOST_GRIDS = 16_000_000, 64
+"""Longer tables have fewer grids."""
+ALPHA, TOL, EPOCHS = 1e-4, 1e-2, 4
+CLAIM = 1.7
+
+
+def tables(chosen: argparse.Namespace) -> Iterator[tuple[str, Rows, Vector]]:
+    """Yield names, rows and targets, short tables first."""
+    for data in load_sets(chosen.only, chosen):
+        for part in (part_of(data, FEW_ROWS, 1), data):
+            yield data.name, part.X_train, numeric_targets(part.y_train)
+    for n_rows in [1000] if chosen.quick else MADE_UP_ROWS:
+        X, y = made_up(n_rows, MADE_UP_COLUMNS)
+        middle = sorted(y)[n_rows // 2]
+        yield "made up", X, numeric_targets(y > middle)
+
+
+def binned(X: Rows, chosen: argparse.Namespace) -> BinnedMatrix:
+    n_grids = min(MOST_GRIDS, NONZEROS // X.shape[0])
+    feature_map = RandomBinning(
+        bandwidth=bandwidths(X), n_grids=n_grids, random_state=0, n_jobs=chosen.jobs
+    )
+    return feature_map.fit_matrix(X)
+
+
+def threaded(problem: Problem, n_threads: int) -> Problem:
+    """Return the problem with a matrix whose products take so many threads."""
+    matrix = problem.matrix
+    assert isinstance(matrix, BinnedMatrix)
+    own = BinnedMatrix(matrix.codes, matrix.offsets, has_unseen=False, n_jobs=n_threads)
+    return replace(problem, matrix=own)
+
+
+def random_descent(problem: Problem, stored: StoredColumns, n_threads: int) -> None:
+    output = SharedSteps(threaded(problem, n_threads), stored, n_threads, 0)
+    for _ in range(EPOCHS):
+        output.epoch()
+
+
+def grid_descent(problem: Problem, n_threads: int) -> None:
+    GridDescent(tol=TOL, n_jobs=n_threads).solve(threaded(problem, n_threads))
+
+
+def compare(name: str, problem: Problem, chosen: argparse.Namespace) -> Row:
+    stored = StoredColumns.of(problem)
+    runs = {
+        f"{algorithm}, {n}": partial(run, n_threads=n)
+        for algorithm, run in (
+            ("Algorithm 2", partial(random_descent, problem, stored)),
+            ("grids", partial(grid_descent, problem)),
+        )
+        for n in (1, 2)
+    }
+    times = interleaved(runs, chosen.repeats)
+    row: Row = {
+        "table": name,
+        "rows": problem.matrix.shape[0],
+        "columns": problem.matrix.shape[1],
+        "loss": problem.loss.name,
+    }
+    for algorithm in ("Algorithm 2", "grids"):
+        one, two = (times[f"{algorithm}, {n}"] for n in (1, 2))
+        row |= {
+            f"{algorithm}, 1 thread s": one,
+            f"{algorithm}, 2 threads s": two,
+            f"{algorithm}, speed-up": one / two,
+        }
+    return row
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=7)
+    parser.add_argument("--only", nargs="*", default=SETS, help="these data sets and no others")
+    chosen = parse(parser)
+    report, rows = Report(chosen), []
+    for name, X, targets in tables(chosen):
+        matrix = binned(X, chosen)
+        for loss in LOSSES:
+            say(f"{name}, {X.shape[0]} rows, {loss.name}")
+            rows.append(compare(name, Problem(matrix, targets, L1(ALPHA), loss), chosen))
+    report.add(f"Two threads against one; the claim: {CLAIM} times", rows)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
