@@ -46,7 +46,7 @@ from gramless.solvers.objective import Problem
 
 SETS = ("letter", "mnist")
 ALPHAS = (1e-5, 1e-6)
-CHOICES = (1e-4, 1e-5, 1e-6, 1e-7)
+CHOICES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 GRIDS = 256
 GAP = 1e-4
 LONG_TOLERANCE = 1e-6

@@ -19,3 +19,19 @@ class Gramless(Peer):
 
     def regressor(self) -> Any:
         return KernelRegressor(random_state=self.seed, n_jobs=self.n_jobs)
+
+
+class RandomGrids(Peer):
+    """512 random grids: nothing is grown; scaling, bandwidth and alpha are searched."""
+
+    name: ClassVar[str] = "gramless, 512 random grids"
+
+    def classifier(self) -> Any:
+        return KernelClassifier(
+            grids="random", n_grids=512, random_state=self.seed, n_jobs=self.n_jobs
+        )
+
+    def regressor(self) -> Any:
+        return KernelRegressor(
+            grids="random", n_grids=512, random_state=self.seed, n_jobs=self.n_jobs
+        )

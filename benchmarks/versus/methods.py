@@ -13,6 +13,7 @@ from gramless.datasets import Dataset
 
 METHODS = {
     "gramless": "gramless_:Gramless",
+    "gramless_random": "gramless_:RandomGrids",
     "svc": "svc:SupportVectors",
     "kernel_ridge": "kernel_ridge:ExactKernelRidge",
     "rbf_sampler": "rbf_sampler:FourierFeatures",
