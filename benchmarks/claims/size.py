@@ -5,7 +5,8 @@ on the number of grids: choosing them, and the fit. Error: the share of wrong cl
 over the standard deviation of the test targets. Means over the seeds; seconds are medians.
 
 The official test rows of ijcnn1 and cod-rna follow another law than the training rows; ``--inner``
-judges on a fifth of the training rows instead, as held-back rows are, for all sets.
+judges on a fifth of the training rows instead, as held-back rows are, for all sets. ``--made-up``
+adds two made-up tables of 20 inputs with so many rows, those of ``rows.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from _default_fit import TABLES, table
 from common import (
     Outcome,
     Report,
@@ -40,6 +43,7 @@ from gramless.tuning.matched import matched_rows, shuffled
 
 SETS = ("cadata", "protein_casp", "letter", "ijcnn1", "cod-rna")
 GRIDS, QUICK_GRIDS = 1024, 64
+TEST_ROWS = 50_000
 
 
 def fit_once(data: Dataset, seed: int, jobs: int | None, **settings: Any) -> tuple[Outcome, Any]:
@@ -65,6 +69,15 @@ def inner_part(data: Dataset) -> Dataset:
     order = shuffled(np.arange(len(y)), groups, stream(0, "inner part"))
     test, rest = np.split(order, [len(y) // 5])
     return Dataset(X[rest], y[rest], X[test], y[test], data.task, data.name)
+
+
+def made_up_tables(sizes: Iterable[int]) -> Iterable[Dataset]:
+    for name in TABLES:
+        for n_rows in sizes:
+            job: Row = {"table": name, "seed": 0}
+            X, y, _ = table(job, n_rows, "training")
+            X_test, y_test, _ = table(job, min(n_rows, TEST_ROWS), "test")
+            yield Dataset(X, y, X_test, y_test, "regression", f"{name}, {n_rows:,} rows")
 
 
 def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
@@ -95,7 +108,8 @@ def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
 
 
 def rows(chosen: argparse.Namespace) -> Iterable[Row]:
-    for data in load_sets(chosen.only or SETS, chosen):
+    named = [] if chosen.only is None and chosen.made_up else chosen.only or SETS
+    for data in chain(load_sets(named, chosen), made_up_tables(chosen.made_up)):
         say(f"{data.name}: fitting")
         yield compare(inner_part(data) if chosen.inner else data, chosen)
 
@@ -104,6 +118,7 @@ def main() -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--only", nargs="+", help="these data sets alone")
     parser.add_argument("--inner", action="store_true", help="judge on training rows held back")
+    parser.add_argument("--made-up", nargs="+", type=int, default=[], metavar="ROWS")
     chosen = parse(parser)
     report = Report(chosen)
     report.add('n_grids="auto" beside a fixed number of random grids', rows(chosen))

@@ -297,6 +297,12 @@ def test_sizes(folder: Path) -> None:
     assert all(row["ratio"] > 0 and row["time ratio"] > 0 for row in rows)
 
 
+def test_sizes_of_made_up_tables(folder: Path) -> None:
+    (rows,) = tables("claims/size.py", folder, "--made-up", "400").values()
+    assert [row["data set"] for row in rows] == ["waves, 400 rows", "jumps, 400 rows"]
+    assert all(row["rows"] == 400 and row["ratio"] > 0 for row in rows)
+
+
 OTHERS = ["fourier.py", "nystrom.py", "smooth_bins.py", "preconditioner.py", "budget.py"]
 
 

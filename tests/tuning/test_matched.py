@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramless import KernelClassifier, RandomBinning
 from gramless.tuning.data import Data
-from gramless.tuning.matched import _agreement, kept_together, matched_rows, shuffled
+from gramless.tuning.matched import _agreement, _spread, kept_together, matched_rows, shuffled
 from gramless.tuning.search import Sample, Search
 from gramless.tuning.settings import Choices
 from gramless.tuning.splits import held_back_splits, holdout_splits
@@ -112,6 +112,19 @@ def test_nothing_to_tell_by() -> None:
     assert matched_rows(Data(sp.csr_array(X), y, None, lambda z, y, w: 0.0, False)) is None
 
 
+def test_targets_whose_squares_overflow_say_nothing() -> None:
+    X, y, _ = matched(400)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert matched_rows(data_of(X, 1e200 * y)) is None
+
+
+def test_groups_are_the_same_for_any_number_of_threads() -> None:
+    data = data_of(*matched(400)[:2])
+    one, many = (matched_rows(data, n_jobs) for n_jobs in (1, 3))
+    assert one is not None
+    np.testing.assert_array_equal(one, many)
+
+
 def test_agreement_is_that_of_a_slow_twin_and_standard_normal_by_chance() -> None:
     rng = np.random.default_rng(0)
     keys = rng.integers(0, 400, 1000).astype(np.uint64)
@@ -119,7 +132,7 @@ def test_agreement_is_that_of_a_slow_twin_and_standard_normal_by_chance() -> Non
     for _ in range(300):
         y = rng.gamma(2.0, size=(1000, 2))
         y -= y.mean(axis=0)
-        found.append(_agreement(keys, y))
+        found.append(_agreement(keys, y, _spread(y)))
     total = variance = 0.0
     spread = float(np.linalg.norm(y.T @ y / len(y)))
     for key in np.unique(keys):

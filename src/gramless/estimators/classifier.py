@@ -83,7 +83,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     n_grids : int or "auto", default="auto"
         "auto" adds grids until they predict held-back rows hardly better: twice as many
         random ones, the best of 1,024 or more that are drawn, by less than 2 % of the score, 160
-        more grown ones by less than 1 %, and never more than half of the free memory holds.
+        more grown ones by less than 0.5 %, and never more than half of the free memory holds.
         An average has 1,024 random ones or more, where there is room. Where a number is
         given, grids are of one kind.
     l1_ratio : float, default=0.0

@@ -39,7 +39,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Parameters
     ----------
     n_grids : int, default=256
-        At most: growth stops when a stage of grids lowers the error by less than 1 %.
+        At most: growth stops when a stage of grids lowers the error by less than 0.5 %.
     target : {"auto", "number", "class"}, default="auto"
         What ``y`` is; "auto" guesses as scikit-learn's ``type_of_target`` does.
     random_state : int, RandomState or None, default=None
@@ -133,7 +133,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         data = Data(rows, targets, None, machine._score, machine._free_intercept)
         goal = Goal(Squared(), 0.0, machine._score)
         self.scaler_ = Scaler.fit("both", rows)
-        groups = matched_rows(data)
+        groups = matched_rows(data, self.n_jobs)
         split = kept_together(held_back_splits(len(rows), seed)[0], groups)
         grown = Growth(data, split, self.scaler_, goal, n_grids, seed, self.n_jobs, groups).run()
         self.growth_, self.relevance_ = grown.history, grown.relevance(rows.shape[1])

@@ -83,7 +83,7 @@ class Search:
     @cached_property
     def groups(self) -> Groups | None:
         """Rows that were drawn together, which no split parts."""
-        groups = matched_rows(self.data)
+        groups = matched_rows(self.data, self.n_jobs)
         if groups is not None:
             self.report("rows that agree in all inputs but one are matched: not parted")
         return groups
