@@ -12,6 +12,7 @@ learns to find them looks good.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +27,7 @@ _LEAST = 8.0
 """In standard deviations: how far below chance targets of matched rows agree."""
 _ROWS = 20_000
 """About so many are looked at before all are."""
-_INPUTS_AT_ONCE = 16
+_INPUTS_AT_ONCE, _ROWS_AT_ONCE = 16, 1 << 14
 
 Groups = NDArray[np.intp]
 """The number of each row's group."""
@@ -68,14 +69,14 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
     targets = targets - targets.mean(axis=0)
     spread, total = _spread(targets), np.zeros(len(targets), np.uint64)
     rows, agreements = np.asarray(data.rows), []
-    for columns in _columns(rows):
+    for columns in _columns(rows, n_jobs):
         for own in map_blocks(_hashed, columns, n_jobs):
             total += own
 
     def of_others(column: NDArray, first: np.uint64, second: np.uint64) -> float:
         return _agreement(total - _hashed(column, first, second), targets, spread)
 
-    for columns in _columns(rows):
+    for columns in _columns(rows, n_jobs):
         agreements += map_blocks(of_others, columns, n_jobs)
     found = int(np.argmin(agreements))
     # Squares of huge targets overflow: what is no number says nothing.
@@ -135,24 +136,37 @@ def _multipliers(n_inputs: int) -> NDArray[np.uint64]:
     return drawn | np.uint64(1)
 
 
-def _columns(rows: NDArray[np.floating]) -> Iterator[list[tuple[NDArray, np.uint64, np.uint64]]]:
+def _columns(rows: NDArray[np.floating], n_jobs: int | None) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the columns, some at once, each with the multipliers of its hash."""
     multipliers = _multipliers(rows.shape[1])
     for a, b in row_blocks(rows.shape[1], _INPUTS_AT_ONCE):
         # Rows lie one after the other: a column by itself is read a cache line a number.
-        columns = np.ascontiguousarray(rows[:, a:b].T)
-        yield list(zip(columns, *multipliers[:, a:b], strict=True))
+        yield list(zip(_turned(rows[:, a:b], n_jobs), *multipliers[:, a:b], strict=True))
+
+
+def _turned(rows: NDArray[np.floating], n_jobs: int | None) -> NDArray[np.floating]:
+    """Return a copy with each column in one piece."""
+    columns = np.empty(rows.shape[::-1], rows.dtype)
+
+    def turn(a: int, b: int) -> None:
+        columns[:, a:b] = rows[a:b].T
+
+    map_blocks(turn, row_blocks(len(rows), _ROWS_AT_ONCE), n_jobs)
+    return columns
 
 
 def _hashed(
     column: NDArray[np.floating], first: np.uint64, second: np.uint64
 ) -> NDArray[np.uint64]:
-    # -0.0 + 0.0 is 0.0: equal numbers have equal bits.
-    bits = (column.astype(np.float64) + 0.0).view(np.uint64) * first
-    bits ^= bits >> np.uint64(32)
-    bits *= second
-    bits ^= bits >> np.uint64(29)
-    return bits
+    hashes = np.empty(len(column), np.uint64)
+    # A few rows stay in the cache from one operation to the next.
+    for a, b in row_blocks(len(column), _ROWS_AT_ONCE):
+        # -0.0 + 0.0 is 0.0: equal numbers have equal bits.
+        bits = (column[a:b].astype(np.float64) + 0.0).view(np.uint64) * first
+        bits ^= bits >> np.uint64(32)
+        bits *= second
+        hashes[a:b] = bits ^ (bits >> np.uint64(29))
+    return hashes
 
 
 def _spread(targets: NDArray[np.float64]) -> float:
