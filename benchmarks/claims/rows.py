@@ -18,11 +18,11 @@ from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from _waves_and_jumps import TABLES
 from common import Report, Row, in_process, options, parse, say
 
 ROWS, TEST_ROWS = (100_000, 1_000_000, 3_000_000), 100_000
 QUICK_ROWS, QUICK_TEST_ROWS = (500,), 200
-TABLES = ("waves", "jumps")
 METHODS = ("gramless", "lightgbm")
 FIT = Path(__file__).with_name("_default_fit.py")
 

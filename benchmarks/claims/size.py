@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from _default_fit import TABLES, table
+from _waves_and_jumps import TABLES, table
 from common import (
     Outcome,
     Report,
@@ -74,9 +74,8 @@ def inner_part(data: Dataset) -> Dataset:
 def made_up_tables(sizes: Iterable[int]) -> Iterable[Dataset]:
     for name in TABLES:
         for n_rows in sizes:
-            job: Row = {"table": name, "seed": 0}
-            X, y, _ = table(job, n_rows, "training")
-            X_test, y_test, _ = table(job, min(n_rows, TEST_ROWS), "test")
+            X, y, _ = table(name, 0, n_rows, "training")
+            X_test, y_test, _ = table(name, 0, min(n_rows, TEST_ROWS), "test")
             yield Dataset(X, y, X_test, y_test, "regression", f"{name}, {n_rows:,} rows")
 
 
@@ -108,7 +107,7 @@ def compare(data: Dataset, chosen: argparse.Namespace) -> Row:
 
 
 def rows(chosen: argparse.Namespace) -> Iterable[Row]:
-    named = [] if chosen.only is None and chosen.made_up else chosen.only or SETS
+    named = chosen.only or (() if chosen.made_up else SETS)
     for data in chain(load_sets(named, chosen), made_up_tables(chosen.made_up)):
         say(f"{data.name}: fitting")
         yield compare(inner_part(data) if chosen.inner else data, chosen)
@@ -118,7 +117,9 @@ def main() -> None:
     parser = options(__doc__, repeats=3)
     parser.add_argument("--only", nargs="+", help="these data sets alone")
     parser.add_argument("--inner", action="store_true", help="judge on training rows held back")
-    parser.add_argument("--made-up", nargs="+", type=int, default=[], metavar="ROWS")
+    parser.add_argument(
+        "--made-up", nargs="+", type=int, default=[], metavar="ROWS", help="made-up tables too"
+    )
     chosen = parse(parser)
     report = Report(chosen)
     report.add('n_grids="auto" beside a fixed number of random grids', rows(chosen))

@@ -13,25 +13,17 @@ class Gramless(Peer):
     """Defaults only: the search for scaling, bandwidth and alpha is in the time."""
 
     name: ClassVar[str] = "gramless"
+    settings: ClassVar[dict[str, Any]] = {}
 
     def classifier(self) -> Any:
-        return KernelClassifier(random_state=self.seed, n_jobs=self.n_jobs)
+        return KernelClassifier(**self.settings, random_state=self.seed, n_jobs=self.n_jobs)
 
     def regressor(self) -> Any:
-        return KernelRegressor(random_state=self.seed, n_jobs=self.n_jobs)
+        return KernelRegressor(**self.settings, random_state=self.seed, n_jobs=self.n_jobs)
 
 
-class RandomGrids(Peer):
+class RandomGrids(Gramless):
     """512 random grids: nothing is grown; scaling, bandwidth and alpha are searched."""
 
     name: ClassVar[str] = "gramless, 512 random grids"
-
-    def classifier(self) -> Any:
-        return KernelClassifier(
-            grids="random", n_grids=512, random_state=self.seed, n_jobs=self.n_jobs
-        )
-
-    def regressor(self) -> Any:
-        return KernelRegressor(
-            grids="random", n_grids=512, random_state=self.seed, n_jobs=self.n_jobs
-        )
+    settings: ClassVar[dict[str, Any]] = {"grids": "random", "n_grids": 512}

@@ -79,8 +79,7 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
     for columns in _columns(rows, n_jobs):
         agreements += map_blocks(of_others, columns, n_jobs)
     found = int(np.argmin(agreements))
-    # Squares of huge targets overflow: what is no number says nothing.
-    if not agreements[found] < -_LEAST:
+    if agreements[found] >= -_LEAST:
         return None
     keys = total - _hashed(rows[:, found], *_multipliers(rows.shape[1])[:, found])
     return np.unique(keys, return_inverse=True)[1].reshape(-1)
@@ -192,4 +191,6 @@ def _agreement(keys: NDArray[np.uint64], targets: NDArray[np.float64], spread: f
     products = (np.einsum("kg,kg->g", sums, sums) - squares)[several]
     others = size[several] - 1.0
     chance = spread * np.sqrt(np.sum(2.0 * (1.0 + 1.0 / others)))
-    return float(np.sum(products / others) / chance) if chance > 0 else 0.0
+    total = np.sum(products / others)
+    # Squares of huge targets overflow: what is no number says nothing.
+    return float(total / chance) if chance > 0 and np.isfinite(total) else 0.0
