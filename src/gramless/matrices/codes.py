@@ -12,6 +12,7 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.views import spaced_rows
 
 _TASK_NUMBERS = 1 << 18
+_FEW = 8
 
 
 def csr_of(
@@ -51,10 +52,16 @@ def taken(
         return per_grid[:, rows]
     numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
     result = spaced_rows((len(per_grid), len(numbers)), per_grid.dtype)
+    # Of several grids, which are not in one piece, NumPy copies all rows before it takes any.
+    few = _FEW * len(numbers) < per_grid.shape[1]
 
     def take(a: int, b: int) -> None:
-        # Indexing with an array would leave the grids interleaved: another pass over all.
-        result[a:b] = np.take(per_grid[a:b], numbers, axis=1)
+        if few:
+            for g in range(a, b):
+                result[g] = per_grid[g].take(numbers)
+        else:
+            # Indexing with an array would leave the grids interleaved: another pass over all.
+            result[a:b] = np.take(per_grid[a:b], numbers, axis=1)
 
     grids = max(1, _TASK_NUMBERS // max(1, len(numbers)))
     map_blocks(take, row_blocks(len(per_grid), grids), n_jobs)
