@@ -14,7 +14,7 @@ from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, Solution
-from gramless.tuning.blending import Blend, best_share
+from gramless.tuning.blending import Blend, best_share, clearly_helps
 from gramless.tuning.judging import Fit
 
 Array = NDArray[np.float64]
@@ -90,6 +90,44 @@ def test_few_rows(n_rows: int) -> None:
     share, score = best_share(first, second, y, None, squares)
     assert 0.5 <= share <= 1.0
     assert score <= squares(first, y, None)
+
+
+@pytest.mark.parametrize(("spread", "other"), [(1.0, 1.0), (0.5, 2.0), (1.5, 1.0)])
+def test_a_model_that_knows_something_else_helps_clearly(spread: float, other: float) -> None:
+    assert clearly_helps(*noisy(spread, other)[:2], noisy(spread, other)[2], None, squares)
+
+
+def test_a_model_that_knows_nothing_more_does_not_help() -> None:
+    first, second, y = noisy(1.0, 1.0)
+    assert not clearly_helps(second, second, y, None, squares)
+    assert not clearly_helps(second + first, second, y, None, squares)
+    assert not clearly_helps(np.zeros(40), np.zeros(40), np.zeros(40), None, squares)
+
+
+def test_chance_alone_is_seldom_two_standard_errors() -> None:
+    """The first model adds noise that has nothing to do with the second's errors."""
+    helped = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        errors, noise = rng.normal(size=(2, 400))
+        helped.append(clearly_helps(errors + 0.3 * noise, errors, np.zeros(400), None, squares))
+    assert np.mean(helped) < 0.08
+
+
+def test_two_standard_errors_written_out() -> None:
+    """Around the point where the better average is just clear enough."""
+    rng = np.random.default_rng(3)
+    errors, own = rng.normal(size=(2, 200))
+    said, clear = [], []
+    for shared in np.linspace(0.8, 0.99, 20):
+        first = shared * errors + np.sqrt(1.0 - shared**2) * own
+        averages = [(1 - s) * first + s * errors for s in np.arange(11) / 10]
+        best = min(averages, key=lambda z: squares(z, 0.0, None))
+        blocks = [(errors**2 - best**2)[k::20].mean() for k in range(20)]
+        clear.append(np.mean(blocks) > 2.0 * np.std(blocks) / np.sqrt(20))
+        said.append(clearly_helps(first, errors, np.zeros(200), None, squares))
+    assert said == clear
+    assert 0 < sum(said) < len(said)
 
 
 # The weights.

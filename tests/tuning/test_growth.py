@@ -141,6 +141,33 @@ def test_there_are_no_more_grids_than_asked_for(n_grids: int) -> None:
     assert found.history[-1]["n_grids"] == n_grids
 
 
+@pytest.mark.parametrize("pause", [40, 80, 159])
+def test_growth_that_paused_goes_on_as_if_it_had_not(on_friedman: Grown, pause: int) -> None:
+    paused = growth(*friedman(), n_grids=160)
+    first = paused.run(most=pause)
+    assert len(first.grids) <= pause
+    assert not paused.ended
+    assert [stage["n_grids"] for stage in first.history] == [40, 80][: len(first.history)]
+    seconds = first.history[-1]["seconds"]
+    found = paused.run()
+    assert paused.ended
+    np.testing.assert_array_equal(found.grids.widths, on_friedman.grids.widths)
+    np.testing.assert_array_equal(found.grids.shifts, on_friedman.grids.shifts)
+    np.testing.assert_array_equal(found.worth, on_friedman.worth)
+    assert (found.score, found.alpha) == (on_friedman.score, on_friedman.alpha)
+    assert found.history[len(first.history)]["seconds"] > seconds
+    # What was told of the pause is not changed by what came after.
+    assert len(first.history) < len(found.history) == 3
+
+
+def test_growth_that_ended_does_not_go_on() -> None:
+    ended = growth(*friedman(300), n_grids=16)
+    first, again = ended.run(most=80), ended.run()
+    assert ended.ended
+    assert len(first.grids) == len(again.grids) == 16
+    assert first.history == again.history
+
+
 def test_noise_ends_growth_long_before_the_bound() -> None:
     rng = np.random.default_rng(1)
     y = standardised(rng.normal(size=1000))

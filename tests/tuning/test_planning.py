@@ -120,6 +120,43 @@ def test_of_many_rows_a_part_shows_that_random_grids_help(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
 
 
+def paused(monkeypatch: pytest.MonkeyPatch, **options: Any) -> KernelRegressor:
+    """Return a machine that asks after its first grids what growth is worth."""
+    monkeypatch.setattr(planning, "_LEAST_TO_PAUSE", 500)
+    return regressor(n_grids="auto", **options)
+
+
+def test_growth_that_does_not_help_random_grids_is_not_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = radial(3000)
+    whole = regressor(n_grids="auto").fit(X[:1500], y[:1500])
+    model = paused(monkeypatch).fit(X[:1500], y[:1500])
+    assert model.settings_.grids == "random"
+    assert [stage["n_grids"] for stage in model.growth_] == [40, 80]
+    assert whole.growth_[-1]["n_grids"] > 80
+    assert 1 - model.score(X[1500:], y[1500:]) < 1.05 * (1 - whole.score(X[1500:], y[1500:]))
+
+
+def test_growth_that_helps_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = friedman(1500)
+    whole = regressor(n_grids="auto").fit(X, y)
+    model = paused(monkeypatch).fit(X, y)
+    assert next(trial["size"] for trial in model.search_ if trial["grids"] == "grown") == 80
+    assert len(model.growth_) == len(whole.growth_) > 2
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
+def test_growth_does_not_pause_where_a_budget_says_what_it_is_worth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = radial(1500)
+    whole = regressor(n_grids="auto").fit(X, y)
+    model = paused(monkeypatch, time_budget=1e6).fit(X, y)
+    assert len(model.growth_) == len(whole.growth_)
+    np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-6, atol=1e-9)
+
+
 def test_noise_is_predicted_as_hardly_more_than_its_mean() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 20)), 5.0 + rng.normal(size=3000)

@@ -39,7 +39,8 @@ from gramless.tuning.amounts import LEAST_TO_GROW, can_grow
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.data import Data, Score
 from gramless.tuning.judging import Fit, Judged
-from gramless.tuning.planning import Plan, Planner
+from gramless.tuning.plan import Plan
+from gramless.tuning.planning import Planner
 from gramless.tuning.search import RELEVANCES, Search
 from gramless.tuning.settings import Choices
 
@@ -238,11 +239,9 @@ class KernelMachine(BaseEstimator, ABC):
             "auto": planner.best,
             "single": planner.single,
         }[self._kind_of_grids(search)]()
-        asked = (
-            planner.searches
-            if is_auto(self.calibrate)
-            else check_switch(self, "calibrate", others=" or 'auto'")
-        )
+        asked = planner.searches
+        if not is_auto(self.calibrate):
+            asked = check_switch(self, "calibrate", others=" or 'auto'")
         return planner.judged(plan) if asked else plan
 
     def _goal(self) -> Goal:

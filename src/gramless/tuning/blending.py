@@ -18,6 +18,8 @@ from gramless.tuning.judging import Fit
 _SHARES = np.linspace(0.0, 1.0, 11)
 _BLOCKS = 20
 """Of the rows held back: how their scores differ tells how sure a difference is."""
+_CLEARLY = 2.0
+"""In standard errors."""
 _WORST_FIRST = ("stopped", "max_iter", "stalled", "converged")
 
 
@@ -57,6 +59,55 @@ def best_share(
     >>> best_share(near, far, truth, None, squares)
     (0.2, 0.0)
     """
+    found, errors = _judged_shares(first, second, targets, weight, score)
+    good = np.flatnonzero(found <= found.min() + errors)
+    even = good[np.abs(_SHARES[good] - 0.5).argmin()]
+    return round(float(_SHARES[even]), 1), float(found[even])
+
+
+def clearly_helps(
+    first: Vector,
+    second: Vector,
+    targets: Vector,
+    weight: NDArray[np.float64] | None,
+    score: Score,
+) -> bool:
+    """Tell whether an average with the first model is clearly better than the second alone.
+
+    By two standard errors, which chance exceeds once in forty times where it is not.
+
+    Parameters
+    ----------
+    first, second, targets, weight, score
+        As for :func:`best_share`.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> def squares(z, y, weight):
+    ...     return float(np.mean((z - y) ** 2))
+    >>> truth = np.zeros(40)
+    >>> near, far = np.full(40, 1.0), np.full(40, -4.0)
+    >>> clearly_helps(near, far, truth, None, squares)
+    True
+    >>> clearly_helps(far, truth, truth, None, squares)
+    False
+    """
+    found, errors = _judged_shares(first, second, targets, weight, score)
+    return bool(found[-1] > found.min() + _CLEARLY * errors[-1])
+
+
+def _judged_shares(
+    first: Vector,
+    second: Vector,
+    targets: Vector,
+    weight: NDArray[np.float64] | None,
+    score: Score,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the score of each share, and the standard error of what it is worse than the best."""
 
     def scores(rows: slice) -> list[float]:
         own, other, truth = first[rows], second[rows], targets[rows]
@@ -71,9 +122,7 @@ def best_share(
     parts = np.ones(n_blocks) if weight is None else np.array([weight[own].sum() for own in rows])
     parts = (parts / parts.sum())[:, None]
     errors = np.linalg.norm(parts * (worse - (parts * worse).sum(axis=0)), axis=0)
-    good = np.flatnonzero(found <= found.min() + errors)
-    even = good[np.abs(_SHARES[good] - 0.5).argmin()]
-    return round(float(_SHARES[even]), 1), float(found[even])
+    return found, errors
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ MOST_ROWS, MOST_JUDGES = 60_000, 5_000
 """Rows that grids are grown on, and that judge them: bin numbers fit 16 bits."""
 _PROPOSED, _KEPT = 320, 8
 _SHRINKAGE = 5.0
-_EARLY_STAGES = (40, 80, 160)
+PAUSE = 80
+"""Grids that show whether more are worth their time."""
+_EARLY_STAGES = (40, PAUSE, 160)
 _STAGE = 160
 _LEAST_GAIN = 0.005
 """A stage that lowers the score by less is the last."""
@@ -140,44 +142,55 @@ class Growth:
         self.multipliers = draw_multipliers(self.generator)
         self.alpha = _FIRST_ALPHA
         self.kept: list[Grids] = []
+        self.history: list[dict[str, float]] = []
+        self.score = self.halves.score(self.halves.models)
+        early = [stage for stage in _EARLY_STAGES if stage < n_grids]
+        self.stages = [*early, *range(2 * _STAGE, n_grids, _STAGE), n_grids]
+        self.ended = False
         self.worth, self.stage_worth = np.zeros((2, len(scaler.unit)))
 
-    def run(self, stop: Callable[[], bool] = lambda: False) -> Grown:
+    def run(self, stop: Callable[[], bool] = lambda: False, most: int | None = None) -> Grown:
         """Grow grids, stage by stage, until there are enough or a stage gains little.
 
         Parameters
         ----------
         stop : callable
             Asked after each round; True ends growth with a last correction.
+        most : int, optional
+            How many grids to grow for now. The next run goes on from there, and ends with the
+            grids that it would have without a break.
 
         Returns
         -------
         Grown
         """
-        started, last = time.perf_counter(), self.halves.score(self.halves.models)
-        history: list[dict[str, float]] = []
-        for stage in self._stages():
-            before = self.halves.count
-            while self.halves.count < stage and self._round(stage) and not stop():
-                pass
-            score = self._correct(stage)
-            self._share(last - score)
-            seconds = time.perf_counter() - started
-            told = {"n_grids": self.halves.count, "score": score, "alpha": self.alpha}
-            history.append({**told, "seconds": seconds})
-            little = stage > _EARLY_STAGES[-1] and (score > (1.0 - _LEAST_GAIN) * last)
-            last = score
-            if little or self.halves.count == before or stop():
-                break
-        best = min(history, key=lambda stage: stage["score"])
+        earlier = self.history[-1]["seconds"] if self.history else 0.0
+        started = time.perf_counter() - earlier
+        while not self.ended and self.stages[0] <= (most or self.n_grids):
+            self._grow_to(self.stages.pop(0), stop)
+            self.history[-1]["seconds"] = time.perf_counter() - started
+        return self._best()
+
+    def _grow_to(self, stage: int, stop: Callable[[], bool]) -> None:
+        """Grow to so many grids, and see whether that was the last stage."""
+        before, last = self.halves.count, self.score
+        while self.halves.count < stage and self._round(stage) and not stop():
+            pass
+        self.score = self._correct(stage)
+        self._share(last - self.score)
+        told = {"n_grids": self.halves.count, "score": self.score, "alpha": self.alpha}
+        self.history.append(told)
+        little = stage > _EARLY_STAGES[-1] and self.score > (1.0 - _LEAST_GAIN) * last
+        self.ended = little or self.halves.count == before or not self.stages or stop()
+
+    def _best(self) -> Grown:
+        """Return the grids of the best stage."""
+        best = min(self.history, key=lambda stage: stage["score"])
         grids = Grids.joined(self.kept)
         kept = np.arange(len(grids)) < best["n_grids"]
         n_rows = self.halves.models[0].rows.stop
-        return Grown(grids.take(kept), best["alpha"], n_rows, best["score"], history, self.worth)
-
-    def _stages(self) -> list[int]:
-        early = [stage for stage in _EARLY_STAGES if stage < self.n_grids]
-        return [*early, *range(2 * _STAGE, self.n_grids, _STAGE), self.n_grids]
+        history, worth = list(self.history), self.worth.copy()
+        return Grown(grids.take(kept), best["alpha"], n_rows, best["score"], history, worth)
 
     def _columns(self) -> NDArray[np.float32]:
         """Return the inputs in standard deviations, and categories numbered, one a row."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from gramless.base.errors import InputError
@@ -18,10 +16,11 @@ from gramless.features.binning import RandomBinning
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.tuning.alpha import Goal, search_alpha
 from gramless.tuning.amounts import affordable_grids, number_beside, number_of_grids
-from gramless.tuning.blending import Blend, best_share
-from gramless.tuning.growth import Growth
+from gramless.tuning.blending import Blend, best_share, clearly_helps
+from gramless.tuning.growth import MOST_ROWS, PAUSE, Growth
 from gramless.tuning.judging import Judged, judge
 from gramless.tuning.matched import kept_together, shuffled
+from gramless.tuning.plan import Plan
 from gramless.tuning.recipes import GridRecipe, RandomRecipe, Recipe
 from gramless.tuning.search import TIME_SHARE, Search
 from gramless.tuning.settings import Settings, Trial
@@ -37,45 +36,12 @@ _CLEARLY = 0.2
 """Grown grids whose score is below that of a search by this factor are taken as they are."""
 _PART_ROWS, _MANY_ROWS = 60_000, 4
 """Of more than four times as many rows, so many show first whether random grids help."""
+_LEAST_TO_PAUSE = 20_000
+"""Training rows: with fewer, growth takes a second or two, and few rows say what it is worth."""
 _STRONG_ALPHAS = (1e-1, 1e-2, 1e-3)
 _ALPHAS = 4.0 ** np.arange(1, -6, -1)
 ENOUGH_TO_SEARCH = 40
 _DEFAULT_ALPHA = 1e-3
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to fit.
-
-    Attributes
-    ----------
-    recipe : Recipe
-    settings : Settings
-    alpha : float
-        For all rows.
-    bandwidth : float, array or None
-        Of random grids, in units of the scaled inputs.
-    relevance : array (n_features,)
-    trials, growth : list of dict
-        What was tried, and the stages of growth.
-    limits : list of str
-        What a budget of time or memory cut short.
-    judged : Judged or None
-        A fit of this kind that did not know the rows held back.
-    blend : Blend or None
-        How the model is an average of two; ``alpha`` is then that of grown grids.
-    """
-
-    recipe: Recipe
-    settings: Settings
-    alpha: float
-    bandwidth: Any
-    relevance: NDArray[np.float64]
-    trials: list[dict[str, Any]] = field(repr=False)
-    growth: list[dict[str, float]] = field(default_factory=list, repr=False)
-    limits: list[str] = field(default_factory=list)
-    judged: Judged | None = field(default=None, repr=False)
-    blend: Blend | None = None
 
 
 class Planner:
@@ -107,7 +73,8 @@ class Planner:
 
     def grown(self) -> Plan:
         """Return grown grids."""
-        return self._finished(self._grow(self._most_grown()))
+        most = self._most_grown()
+        return self._finished(self._grow(self._growth(most), most))
 
     def best(self) -> Plan:
         """Return grown grids, random ones, or the average of both models, what predicts best.
@@ -126,7 +93,7 @@ class Planner:
         """Return grown grids or random ones, whichever predict better: one kernel, one solution."""
         most = self._most_grown()
         self.keeps_fits = affordable_grids(self.n_rows, memory_budget()) >= 2 * most
-        return self._chosen(most, most, lambda grown, random: min(grown, random, key=_score))
+        return self._chosen(most, most, lambda *plans: min(plans, key=lambda plan: plan.score))
 
     def judged(self, plan: Plan) -> Plan:
         """Return the plan with a fit that did not know some rows, unless it has one."""
@@ -139,15 +106,26 @@ class Planner:
 
     def _chosen(self, n_grown: int, n_random: int, choose: Callable[[Plan, Plan], Plan]) -> Plan:
         """Return what is chosen of grown and random grids; grown ones if they are far better."""
-        chosen = grown = self._grow(n_grown)
-        settings = self._random_settings()
-        searched = min(trial.score for trial in self.search.trials[self.last_search :])
-        near = _score(grown) >= _CLEARLY * searched
-        if near and self._has_time(_COMPARE_SHARE, "comparison"):
-            beside = self._random_beside(settings, n_random)
-            if self._promises(grown, beside):
-                chosen = choose(grown, self._judged_beside(beside))
-        return replace(self._finished(chosen), growth=grown.growth)
+        growth = self._growth(n_grown)
+        grown = self._grow(growth, PAUSE if self._pauses else n_grown)
+        random = self._rival(grown, n_random)
+        if not growth.ended and (random is None or self._helps(grown, random)):
+            grown = self._grow(growth, n_grown)
+        if random is None:
+            chosen = grown
+        else:
+            chosen = choose(grown, random) if growth.ended else random
+        return replace(self._finished(chosen), growth=growth.history)
+
+    @property
+    def _pauses(self) -> bool:
+        """Whether growth takes so long that its first grids say first what it is worth.
+
+        Of very many rows it sees a part, and other work takes longer. A budget of time has
+        said already what it is worth.
+        """
+        n_rows = len(self.splits[0][0])
+        return _LEAST_TO_PAUSE <= n_rows <= MOST_ROWS and self.search.deadline.seconds is None
 
     def _most_grown(self) -> int:
         return self._affordable(self.search.choices.n_grids or self._worth_growing())
@@ -216,23 +194,31 @@ class Planner:
             search.report(f"{2 * n_rows:>7} rows, {n_grids} random grids -> {score:.5f}")
         return replace(plan, recipe=recipe)
 
-    def _grow(self, most: int) -> Plan:
-        """Grow grids on the training part and choose alpha on the rows held back."""
-        data, search = self.data, self.search
-        split = self.splits[0]
-        n_rows, n_features = len(split[0]), data.rows.shape[1]
-        scaler = self._scaler("both")
-        growth = Growth(
-            data, split, scaler, self.goal, most, search.seed, search.n_jobs, self.search.groups
+    def _growth(self, most: int) -> Growth:
+        search, scaler = self.search, self._scaler("both")
+        return Growth(
+            self.data,
+            self.splits[0],
+            scaler,
+            self.goal,
+            most,
+            search.seed,
+            search.n_jobs,
+            search.groups,
         )
-        grown = growth.run(lambda: not self._has_time(_GROWTH_SHARE, "growth"))
-        for stage in grown.history:
-            search.report(
+
+    def _grow(self, growth: Growth, most: int) -> Plan:
+        """Grow grids on the training part and choose alpha on the rows held back."""
+        split, told = self.splits[0], len(growth.history)
+        n_rows, n_features = len(split[0]), self.data.rows.shape[1]
+        grown = growth.run(lambda: not self._has_time(_GROWTH_SHARE, "growth"), most)
+        for stage in grown.history[told:]:
+            self.search.report(
                 f"{2 * grown.n_rows:>7} rows, {stage['n_grids']:.0f} grown grids, alpha "
                 f"{stage['alpha']:.1e} -> {stage['score']:.5f}"
             )
         alphas, begin = self._alphas(grown.alpha * grown.n_rows / n_rows)
-        judged = self._judge(GridRecipe(scaler, grown.grids), alphas, [split], begin)
+        judged = self._judge(GridRecipe(growth.scaler, grown.grids), alphas, [split], begin)
         plan = self._grown_plan(judged, Settings("both", None, 0.0, grids="grown"))
         return replace(plan, relevance=grown.relevance(n_features), growth=grown.history)
 
@@ -242,6 +228,16 @@ class Planner:
         assert isinstance(plan.recipe, RandomRecipe)
         few = plan.recipe.sized(min(n_grids, plan.recipe.size)).over(self._scaler("both"))
         return self._of_enough_grids(replace(plan, recipe=few), min(n_grids, _LEAST_BESIDE))
+
+    def _rival(self, grown: Plan, most: int) -> Plan | None:
+        """Return random grids, judged; None where grown ones are far better, or time is short."""
+        settings = self._random_settings()
+        searched = min(trial.score for trial in self.search.trials[self.last_search :])
+        near = grown.score >= _CLEARLY * searched
+        if not (near and self._has_time(_COMPARE_SHARE, "comparison")):
+            return None
+        random = self._random_beside(settings, most)
+        return self._judged_beside(random) if self._promises(grown, random) else None
 
     def _promises(self, grown: Plan, random: Plan) -> bool:
         """Tell from a part of many rows whether random grids help grown ones."""
@@ -263,6 +259,15 @@ class Planner:
         plan = replace(plan, judged=judged)
         self._tell(plan)
         return plan
+
+    def _helps(self, grown: Plan, random: Plan) -> bool:
+        """Tell whether grown grids beside random ones are clearly better than those alone."""
+        first, second = grown.judged, random.judged
+        assert first is not None
+        assert second is not None
+        targets, weight = self.data.targets[first.rows], self.data.weights_of(first.rows)
+        score = self.goal.score
+        return clearly_helps(first.responses, second.responses, targets, weight, score)
 
     def _share(self, grown: Judged, random: Judged) -> tuple[float, float]:
         """Return what random grids should count in an average, and its score."""
@@ -376,8 +381,3 @@ class Planner:
             f"{judged.n_rows:>7} rows, {settings.grids} {unit}, alpha {judged.alpha:.1e} -> "
             f"{judged.score:.5f}"
         )
-
-
-def _score(plan: Plan) -> float:
-    assert plan.judged is not None
-    return plan.judged.score
