@@ -195,11 +195,11 @@ class Planner:
         return replace(plan, recipe=recipe)
 
     def _growth(self, most: int) -> Growth:
-        search, scaler = self.search, self._scaler("both")
+        search = self.search
         return Growth(
             self.data,
             self.splits[0],
-            scaler,
+            self.both,
             self.goal,
             most,
             search.seed,
@@ -226,7 +226,7 @@ class Planner:
         """Return random grids, at most so many, over the inputs and ranks of grown ones."""
         plan = self._random_plan(settings)
         assert isinstance(plan.recipe, RandomRecipe)
-        few = plan.recipe.sized(min(n_grids, plan.recipe.size)).over(self._scaler("both"))
+        few = plan.recipe.sized(min(n_grids, plan.recipe.size)).over(self.both)
         return self._of_enough_grids(replace(plan, recipe=few), min(n_grids, _LEAST_BESIDE))
 
     def _rival(self, grown: Plan, most: int) -> Plan | None:
@@ -330,6 +330,11 @@ class Planner:
 
     def _scaler(self, kind: ScalingKind) -> Scaler:
         return self.data.scaler(kind)
+
+    @cached_property
+    def both(self) -> Scaler:
+        """Of all inputs, and all their ranks beside them."""
+        return self._scaler("both")
 
     @cached_property
     def splits(self) -> list[Split]:
