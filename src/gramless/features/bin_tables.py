@@ -148,8 +148,8 @@ class BinTables:
         )
 
     def _enlarge(self) -> None:
-        """Make room for four times as many bins."""
-        table, slots = _room(len(self.counts), 4 * self.table.shape[1])
+        """Make room for twice as many bins; where pages are huge, unused room is held too."""
+        table, slots = _room(len(self.counts), 2 * self.table.shape[1])
         for g, count in enumerate(self.counts):
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]
@@ -164,12 +164,12 @@ def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _room(n_grids: int, n_bins: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return an empty table for ``n_bins`` entries a grid, and room for its index.
+    """Return an empty table for ``n_bins`` entries a grid, one never used, and room for its index.
 
     Only what an empty index reads is set: what is not used yet costs neither
     time nor, mostly, memory.
     """
-    bits = loops.slot_bits(n_bins, _FIRST_BITS)
+    bits = loops.slot_bits(n_bins - 1, _FIRST_BITS)
     table = np.empty((n_grids, n_bins), np.int64)
     slots = np.empty((n_grids, 1 << bits), np.int32)
     table[:, 0] = 0

@@ -24,8 +24,6 @@ from gramless.loops.binning import GROUP
 _WORTH_THREADS = 1 << 15
 _WORTH_8_BITS = 1 << 20
 """Codes; fewer are near in 16 bits too, and loops over codes of 8 bits need not be compiled."""
-_BIN_GROWTH = 0.6
-"""Bins grow about as this power of the rows, where there are very many."""
 _SIGN = np.uint64(1 << 63)
 
 
@@ -149,11 +147,8 @@ class Grids:
                     f"where bins cannot be told apart: use a larger bandwidth, "
                     f"scaling='quantile', or remove the outliers."
                 )
-            part = codes[:, start:stop]
-            fits = known.learn_block(block, part, n_jobs)
-            if codes.dtype == np.uint16 and _outgrown(known.n_bins, stop, len(codes[0])):
-                codes = _widened(codes, stop if fits else start)
-            if not fits:
+            if not known.learn_block(block, codes[:, start:stop], n_jobs):
+                codes = _widened(codes, start)
                 known.find_block(block, codes[:, start:stop], n_jobs)
         return _narrowest(codes, known.n_bins), replace(known, n_learned=codes.size)
 
@@ -285,11 +280,6 @@ def _code_type(n_bins: NDArray[np.int64], n_codes: int) -> type[np.unsignedinteg
     if largest < 2**8 and n_codes >= _WORTH_8_BITS:
         return np.uint8
     return np.uint16 if largest < 2**16 else np.uint32
-
-
-def _outgrown(n_bins: NDArray[np.int64], done: int, n_rows: int) -> bool:
-    """Tell early whether 16 bits will not hold the bins: late, two arrays would be full at once."""
-    return float(n_bins.max()) * (n_rows / done) ** _BIN_GROWTH > np.iinfo(np.uint16).max
 
 
 def _widened(codes: NDArray[Any], filled: int) -> NDArray[np.uint32]:

@@ -106,16 +106,21 @@ class Planner:
 
     def _chosen(self, n_grown: int, n_random: int, choose: Callable[[Plan, Plan], Plan]) -> Plan:
         """Return what is chosen of grown and random grids; grown ones if they are far better."""
+        grown, paused = self._begun(n_grown)
+        random = self._rival(grown, n_random)
+        if paused is not None and random is not None and not self._helps(grown, random):
+            chosen = random
+        else:
+            if paused is not None:
+                grown = self._grow(paused, n_grown)
+            chosen = grown if random is None else choose(grown, random)
+        return replace(self._finished(chosen), growth=grown.growth)
+
+    def _begun(self, n_grown: int) -> tuple[Plan, Growth | None]:
+        """Return grown grids, and their growth if it has paused; else its rows need no memory."""
         growth = self._growth(n_grown)
         grown = self._grow(growth, PAUSE if self._pauses else n_grown)
-        random = self._rival(grown, n_random)
-        if not growth.ended and (random is None or self._helps(grown, random)):
-            grown = self._grow(growth, n_grown)
-        if random is None:
-            chosen = grown
-        else:
-            chosen = choose(grown, random) if growth.ended else random
-        return replace(self._finished(chosen), growth=growth.history)
+        return grown, None if growth.ended else growth
 
     @property
     def _pauses(self) -> bool:

@@ -1,0 +1,62 @@
+"""Codes of many rows, learned block by block: their type, and the memory that takes."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless.features.grids import Grids
+
+N_ROWS = 140_000
+MOST_16_BITS = 2**16 - 1
+
+
+def one_fine_grid(n_grids: int) -> Grids:
+    """Return grids of one input that have one bin, but for the last: it parts whole numbers."""
+    rng = np.random.default_rng(0)
+    widths = np.full((n_grids, 1), np.inf)
+    widths[-1] = 1.0
+    shifts = np.where(np.isfinite(widths), 0.5, 0.0)
+    hashes = rng.integers(-(2**63), 2**63, (n_grids, 2))
+    return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
+
+
+def numbered(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Number values in order of first appearance, from 1."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse] + 1
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("n_bins", [MOST_16_BITS, MOST_16_BITS + 1])
+def test_codes_are_as_wide_as_their_largest_grid(n_bins: int, late: bool) -> None:
+    rows = np.arange(N_ROWS, dtype=np.float64) % n_bins
+    if late:
+        rows = rows[::-1].copy()
+        rows[: N_ROWS // 2] = rows[0]
+    codes, known = one_fine_grid(2).learn(rows[:, None], 2)
+    expected = numbered(rows)
+    assert known.n_bins.tolist() == [1, expected.max()]
+    assert codes.dtype == (np.uint32 if expected.max() > MOST_16_BITS else np.uint16)
+    np.testing.assert_array_equal(codes[1], expected)
+    assert (codes[0] == 1).all()
+    np.testing.assert_array_equal(known.find(rows[:, None], 2), codes)
+
+
+def test_many_bins_early_take_no_wider_codes_for_a_while() -> None:
+    """Two arrays of all codes, one of them wide, would be three times as large."""
+    rows = (np.arange(N_ROWS, dtype=np.float64) % 60_000)[:, None]
+    grids = one_fine_grid(256)
+    grids.learn(rows, 2)
+    tracemalloc.start()
+    try:
+        codes, _ = grids.learn(rows, 2)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert codes.dtype == np.uint16
+    # The tables of bins are part of it.
+    assert peak < 2 * codes.nbytes
