@@ -139,7 +139,8 @@ class Grids:
         together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
         groups = row_blocks(len(self), together)
         known = KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
-        codes: NDArray[Any] = spaced_rows((len(self), X.shape[0]), np.uint16)
+        shape = len(self), X.shape[0]
+        codes: NDArray[Any] = spaced_rows(shape, np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
             if block.clipped:
                 raise InputError(
@@ -148,8 +149,10 @@ class Grids:
                     f"scaling='quantile', or remove the outliers."
                 )
             if not known.learn_block(block, codes[:, start:stop], n_jobs):
-                codes = _widened(codes, start)
-                known.find_block(block, codes[:, start:stop], n_jobs)
+                # To look all rows up again takes time, but not the memory of both.
+                del codes
+                codes = spaced_rows(shape, np.uint32)
+                known.find_rows(X[:stop], codes, n_jobs)
         return _narrowest(codes, known.n_bins), replace(known, n_learned=codes.size)
 
 
@@ -213,11 +216,13 @@ class KnownBins:
         shape = len(self.grids), X.shape[0]
         n_codes = max(self.n_learned, shape[0] * shape[1])
         codes = spaced_rows(shape, _code_type(self.n_bins, n_codes))
-        if codes.size < _WORTH_THREADS:
-            n_jobs = 1
+        self.find_rows(X, codes, 1 if codes.size < _WORTH_THREADS else n_jobs)
+        return codes
+
+    def find_rows(self, X: Rows, codes: NDArray[Any], n_jobs: int | None) -> None:
+        """Look up the bins of rows, the first rows of ``codes`` (n_grids, at least n_samples)."""
         for start, stop, block in self.blocks(X, n_jobs):
             self.find_block(block, codes[:, start:stop], n_jobs)
-        return codes
 
     def blocks(self, X: Rows, n_jobs: int | None) -> Iterator[tuple[int, int, PackedBlock]]:
         """Yield ``(start, stop, packed block)`` over the rows."""
@@ -280,13 +285,6 @@ def _code_type(n_bins: NDArray[np.int64], n_codes: int) -> type[np.unsignedinteg
     if largest < 2**8 and n_codes >= _WORTH_8_BITS:
         return np.uint8
     return np.uint16 if largest < 2**16 else np.uint32
-
-
-def _widened(codes: NDArray[Any], filled: int) -> NDArray[np.uint32]:
-    """Return room for 32-bit codes, the first ``filled`` rows copied, the rest untouched."""
-    wide = spaced_rows(codes.shape, np.uint32)
-    wide[:, :filled] = codes[:, :filled]
-    return wide
 
 
 def _narrowest(codes: NDArray[Any], n_bins: NDArray[np.int64]) -> NDArray[Any]:
