@@ -14,7 +14,7 @@ from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, Solution
-from gramless.tuning.blending import Blend, best_share, clearly_helps
+from gramless.tuning.blending import Blend, Shares
 from gramless.tuning.judging import Fit
 
 Array = NDArray[np.float64]
@@ -36,7 +36,7 @@ def noisy(spread: float, other: float, n_rows: int = 2000) -> tuple[Array, Array
 @pytest.mark.parametrize(("spread", "other"), [(1.0, 1.0), (1.0, 2.0), (2.0, 1.0), (1.0, 1.5)])
 def test_independent_errors_are_weighed_by_their_variances(spread: float, other: float) -> None:
     first, second, y = noisy(spread, other)
-    share, score = best_share(first, second, y, None, squares)
+    share, score = Shares.judge(first, second, y, None, squares).best
     best = spread**2 / (spread**2 + other**2)
     assert abs(share - best) <= 0.1
     # Never beyond the best towards the less even.
@@ -48,12 +48,12 @@ def test_independent_errors_are_weighed_by_their_variances(spread: float, other:
 def test_a_model_that_is_far_better_is_taken_alone(at: int) -> None:
     first, second, y = noisy(0.01, 1.0)
     pair = (first, second) if at == 0 else (second, first)
-    assert best_share(*pair, y, None, squares)[0] == at
+    assert Shares.judge(*pair, y, None, squares).best[0] == at
 
 
 def test_models_that_agree_share_evenly() -> None:
     first, _, y = noisy(1.0, 1.0)
-    assert best_share(first, first, y, None, squares) == (0.5, squares(first, y, None))
+    assert Shares.judge(first, first, y, None, squares).best == (0.5, squares(first, y, None))
 
 
 def test_the_most_even_share_within_a_standard_error() -> None:
@@ -70,7 +70,7 @@ def test_the_most_even_share_within_a_standard_error() -> None:
         if losses[s].mean() <= losses[best].mean() + np.std(blocks) / np.sqrt(20):
             allowed.append(s)
     assert len(allowed) > 1
-    found, _ = best_share(first, second, y, None, squares)
+    found, _ = Shares.judge(first, second, y, None, squares).best
     assert found == min(allowed, key=lambda s: abs(s - 0.5))
 
 
@@ -78,30 +78,30 @@ def test_rows_count_by_their_weights() -> None:
     first, second, y = noisy(1.0, 1.0)
     good = np.arange(2000) % 2 == 0
     second = np.where(good, y, second + 5.0)
-    share, score = best_share(first, second, y, np.where(good, 1.0, 1e-9), squares)
+    share, score = Shares.judge(first, second, y, np.where(good, 1.0, 1e-9), squares).best
     assert share == 1.0
     assert score < 1e-6
-    assert best_share(first, second, y, None, squares)[0] < 0.5
+    assert Shares.judge(first, second, y, None, squares).best[0] < 0.5
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 19])
 def test_few_rows(n_rows: int) -> None:
     first, second, y = noisy(1.0, 0.0, n_rows)
-    share, score = best_share(first, second, y, None, squares)
+    share, score = Shares.judge(first, second, y, None, squares).best
     assert 0.5 <= share <= 1.0
     assert score <= squares(first, y, None)
 
 
 @pytest.mark.parametrize(("spread", "other"), [(1.0, 1.0), (0.5, 2.0), (1.5, 1.0)])
 def test_a_model_that_knows_something_else_helps_clearly(spread: float, other: float) -> None:
-    assert clearly_helps(*noisy(spread, other)[:2], noisy(spread, other)[2], None, squares)
+    assert Shares.judge(*noisy(spread, other), None, squares).first_helps
 
 
 def test_a_model_that_knows_nothing_more_does_not_help() -> None:
     first, second, y = noisy(1.0, 1.0)
-    assert not clearly_helps(second, second, y, None, squares)
-    assert not clearly_helps(second + first, second, y, None, squares)
-    assert not clearly_helps(np.zeros(40), np.zeros(40), np.zeros(40), None, squares)
+    assert not Shares.judge(second, second, y, None, squares).first_helps
+    assert not Shares.judge(second + first, second, y, None, squares).first_helps
+    assert not Shares.judge(np.zeros(40), np.zeros(40), np.zeros(40), None, squares).first_helps
 
 
 def test_chance_alone_is_seldom_two_standard_errors() -> None:
@@ -110,7 +110,9 @@ def test_chance_alone_is_seldom_two_standard_errors() -> None:
     for seed in range(200):
         rng = np.random.default_rng(seed)
         errors, noise = rng.normal(size=(2, 400))
-        helped.append(clearly_helps(errors + 0.3 * noise, errors, np.zeros(400), None, squares))
+        helped.append(
+            Shares.judge(errors + 0.3 * noise, errors, np.zeros(400), None, squares).first_helps
+        )
     assert np.mean(helped) < 0.08
 
 
@@ -125,7 +127,7 @@ def test_two_standard_errors_written_out() -> None:
         best = min(averages, key=lambda z: squares(z, 0.0, None))
         blocks = [(errors**2 - best**2)[k::20].mean() for k in range(20)]
         clear.append(np.mean(blocks) > 2.0 * np.std(blocks) / np.sqrt(20))
-        said.append(clearly_helps(first, errors, np.zeros(200), None, squares))
+        said.append(Shares.judge(first, errors, np.zeros(200), None, squares).first_helps)
     assert said == clear
     assert 0 < sum(said) < len(said)
 

@@ -61,9 +61,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         each, by what they add to the prediction of rows that they were not fitted to.
         "auto" takes what predicts held-back rows better, or an average of both, where
         bandwidth, alpha and scaling are left open, rows are dense and at least 1,000,
-        and inputs at most 256; else "random". Of many rows the
-        first 80 grown grids must clearly help random ones before more are grown, unless
-        there is a ``time_budget``.
+        and inputs at most 256; else "random". Of 20,000 to 60,000 training
+        rows the first 80 grown grids must clearly help random ones before more are grown,
+        unless there is a ``time_budget``.
     n_grids : int or "auto", default="auto"
         "auto" adds grids until they predict held-back rows hardly better: twice as many
         random ones, the best of 1,024 or more that are drawn, by less than 2 % of the score, 160
@@ -121,8 +121,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
     relevance_ : array (n_inputs,)
         Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much
-        grids that divide the input added to the prediction. Ones where random
-        grids weigh inputs alike.
+        grids that divide the input added to the prediction. Ones where random grids
+        weigh inputs alike.
     growth_ : list of dict
         Grids, score of rows not fitted to, alpha and seconds after each stage of
         growth; empty where none were grown.

@@ -18,37 +18,21 @@ from gramless.tuning.judging import Fit
 _SHARES = np.linspace(0.0, 1.0, 11)
 _BLOCKS = 20
 """Of the rows held back: how their scores differ tells how sure a difference is."""
-_CLEARLY = 2.0
-"""In standard errors."""
+_CLEAR = 2.0
+"""Standard errors."""
 _WORST_FIRST = ("stopped", "max_iter", "stalled", "converged")
 
 
-def best_share(
-    first: Vector,
-    second: Vector,
-    targets: Vector,
-    weight: NDArray[np.float64] | None,
-    score: Score,
-) -> tuple[float, float]:
-    """Return the second model's share of an average of both, and its score.
+@dataclass(frozen=True)
+class Shares:
+    """Averages of two models, judged: share 0 is the first model alone, 1 the second.
 
-    The most even share whose score is within a standard error of the best: an average
-    of unlike models forgives more than rows held back can tell (the rule of one
-    standard error, Breiman, Friedman, Olshen & Stone 1984).
-
-    Parameters
+    Attributes
     ----------
-    first, second : array (n,) or (n, K)
-        Responses of rows that neither model knows.
-    targets : array (n,) or (n, K)
-    weight : array (n,) or None
-    score : callable
-        ``score(responses, targets, weight)``, a mean over rows: smaller is better.
-
-    Returns
-    -------
-    share, score : float
-        Share 0 or 1 where one model by itself is clearly better.
+    scores : array (11,)
+        Of shares 0, 0.1, ..., 1.
+    errors : array (11,)
+        The standard error of what each share's score is above the least.
 
     Examples
     --------
@@ -56,73 +40,71 @@ def best_share(
     ...     return float(np.mean((z - y) ** 2))
     >>> truth = np.zeros(40)
     >>> near, far = np.full(40, 1.0), np.full(40, -4.0)
-    >>> best_share(near, far, truth, None, squares)
+    >>> Shares.judge(near, far, truth, None, squares).best
     (0.2, 0.0)
     """
-    found, errors = _judged_shares(first, second, targets, weight, score)
-    good = np.flatnonzero(found <= found.min() + errors)
-    even = good[np.abs(_SHARES[good] - 0.5).argmin()]
-    return round(float(_SHARES[even]), 1), float(found[even])
 
+    scores: NDArray[np.float64]
+    errors: NDArray[np.float64]
 
-def clearly_helps(
-    first: Vector,
-    second: Vector,
-    targets: Vector,
-    weight: NDArray[np.float64] | None,
-    score: Score,
-) -> bool:
-    """Tell whether an average with the first model is clearly better than the second alone.
+    @classmethod
+    def judge(
+        cls,
+        first: Vector,
+        second: Vector,
+        targets: Vector,
+        weight: NDArray[np.float64] | None,
+        score: Score,
+    ) -> Shares:
+        """Judge averages by rows that neither model knows.
 
-    By two standard errors, which chance exceeds once in forty times where it is not.
+        Parameters
+        ----------
+        first, second : array (n,) or (n, K)
+            Responses of both models.
+        targets : array (n,) or (n, K)
+        weight : array (n,) or None
+        score : callable
+            ``score(responses, targets, weight)``, a mean over rows: smaller is better.
 
-    Parameters
-    ----------
-    first, second, targets, weight, score
-        As for :func:`best_share`.
+        Returns
+        -------
+        Shares
+        """
 
-    Returns
-    -------
-    bool
+        def scores(rows: slice) -> list[float]:
+            own, other, truth = first[rows], second[rows], targets[rows]
+            counts = None if weight is None else weight[rows]
+            return [score((1.0 - share) * own + share * other, truth, counts) for share in _SHARES]
 
-    Examples
-    --------
-    >>> def squares(z, y, weight):
-    ...     return float(np.mean((z - y) ** 2))
-    >>> truth = np.zeros(40)
-    >>> near, far = np.full(40, 1.0), np.full(40, -4.0)
-    >>> clearly_helps(near, far, truth, None, squares)
-    True
-    >>> clearly_helps(far, truth, truth, None, squares)
-    False
-    """
-    found, errors = _judged_shares(first, second, targets, weight, score)
-    return bool(found[-1] > found.min() + _CLEARLY * errors[-1])
+        found = np.array(scores(slice(None)))
+        n_blocks = min(_BLOCKS, len(targets))
+        rows = [slice(k, None, n_blocks) for k in range(n_blocks)]
+        blocks = np.array([scores(own) for own in rows])
+        worse = blocks - blocks[:, [found.argmin()]]
+        parts = np.ones(n_blocks)
+        if weight is not None:
+            parts = np.array([weight[own].sum() for own in rows])
+        parts = (parts / parts.sum())[:, None]
+        errors = np.linalg.norm(parts * (worse - (parts * worse).sum(axis=0)), axis=0)
+        return cls(found, errors)
 
+    @property
+    def best(self) -> tuple[float, float]:
+        """The most even share within a standard error of the best, and its score.
 
-def _judged_shares(
-    first: Vector,
-    second: Vector,
-    targets: Vector,
-    weight: NDArray[np.float64] | None,
-    score: Score,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the score of each share, and the standard error of what it is worse than the best."""
+        An average of unlike models forgives more than rows held back can tell (the rule of
+        one standard error, Breiman, Friedman, Olshen & Stone 1984). Share 0 or 1 where one
+        model by itself is clearly better.
+        """
+        good = np.flatnonzero(self.scores <= self.scores.min() + self.errors)
+        even = good[np.abs(_SHARES[good] - 0.5).argmin()]
+        return round(float(_SHARES[even]), 1), float(self.scores[even])
 
-    def scores(rows: slice) -> list[float]:
-        own, other, truth = first[rows], second[rows], targets[rows]
-        counts = None if weight is None else weight[rows]
-        return [score((1.0 - share) * own + share * other, truth, counts) for share in _SHARES]
-
-    found = np.array(scores(slice(None)))
-    n_blocks = min(_BLOCKS, len(targets))
-    rows = [slice(k, None, n_blocks) for k in range(n_blocks)]
-    blocks = np.array([scores(own) for own in rows])
-    worse = blocks - blocks[:, [found.argmin()]]
-    parts = np.ones(n_blocks) if weight is None else np.array([weight[own].sum() for own in rows])
-    parts = (parts / parts.sum())[:, None]
-    errors = np.linalg.norm(parts * (worse - (parts * worse).sum(axis=0)), axis=0)
-    return found, errors
+    @property
+    def first_helps(self) -> bool:
+        """Whether the best average is clearly better than the second model alone."""
+        return bool(self.scores[-1] > self.scores.min() + _CLEAR * self.errors[-1])
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from gramless.features.binning import RandomBinning
 from gramless.features.scaling import Scaler, ScalingKind
 from gramless.tuning.alpha import Goal, search_alpha
 from gramless.tuning.amounts import affordable_grids, number_beside, number_of_grids
-from gramless.tuning.blending import Blend, best_share, clearly_helps
+from gramless.tuning.blending import Blend, Shares
 from gramless.tuning.growth import MOST_ROWS, PAUSE, Growth
 from gramless.tuning.judging import Judged, judge
 from gramless.tuning.matched import kept_together, shuffled
@@ -256,7 +256,7 @@ class Planner:
         first = self._judge(grown.recipe, [grown.judged.alpha * fewer], [part])
         second = self._judge(random.recipe, [self._fewer_rows(random.alpha) * fewer], [part])
         self._tell(replace(random, judged=second))
-        return self._share(first, second)[0] > 0
+        return self._shares(first, second).best[0] > 0
 
     def _judged_beside(self, plan: Plan) -> Plan:
         """Judge random grids by the rows that judge grown ones."""
@@ -265,19 +265,16 @@ class Planner:
         self._tell(plan)
         return plan
 
+    def _shares(self, grown: Judged, random: Judged) -> Shares:
+        """Judge averages of both by the rows held back."""
+        targets, weight = self.data.targets[grown.rows], self.data.weights_of(grown.rows)
+        return Shares.judge(grown.responses, random.responses, targets, weight, self.goal.score)
+
     def _helps(self, grown: Plan, random: Plan) -> bool:
         """Tell whether grown grids beside random ones are clearly better than those alone."""
-        first, second = grown.judged, random.judged
-        assert first is not None
-        assert second is not None
-        targets, weight = self.data.targets[first.rows], self.data.weights_of(first.rows)
-        score = self.goal.score
-        return clearly_helps(first.responses, second.responses, targets, weight, score)
-
-    def _share(self, grown: Judged, random: Judged) -> tuple[float, float]:
-        """Return what random grids should count in an average, and its score."""
-        targets, weight = self.data.targets[grown.rows], self.data.weights_of(grown.rows)
-        return best_share(grown.responses, random.responses, targets, weight, self.goal.score)
+        assert grown.judged is not None
+        assert random.judged is not None
+        return self._shares(grown.judged, random.judged).first_helps
 
     def _averaged(self, grown: Plan, random: Plan) -> Plan:
         """Return the average of both that predicts the rows held back well, or one of them."""
@@ -286,7 +283,7 @@ class Planner:
         first, second = grown.judged, random.judged
         assert first is not None
         assert second is not None
-        share, score = self._share(first, second)
+        share, score = self._shares(first, second).best
         if share in (0.0, 1.0):
             return random if share else grown
         responses = (1.0 - share) * first.responses + share * second.responses
