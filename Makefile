@@ -8,7 +8,7 @@ BUDGET ?= 30
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-all lint format bench claims versus papers clean
+.PHONY: help demo test test-data test-all campaign lint format bench claims versus papers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test-data: $(VENV)/.dev ## Run the slow tests and those on real data
 
 test-all: $(VENV)/.dev ## Run every test
 	$(BIN)/python -m pytest -q -m ""
+
+campaign: $(VENV)/.dev ## Attack the library (NAME=all, SHORT=1 for as little as the tests run)
+	$(BIN)/python -m campaigns $(or $(NAME),all) $(if $(SHORT),--short)
 
 lint: $(VENV)/.dev ## Check style, types and the floors
 	$(BIN)/python -m ruff check .
