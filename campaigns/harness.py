@@ -1,4 +1,4 @@
-"""Cases in worker processes, watched: one that crashes, hangs or takes too much memory is counted."""
+"""Cases in watched worker processes: crashes, hangs and too much memory are counted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Worker:
     def run(self, number: int, seconds: float) -> Outcome:
         """Run one case; a worker that dies or is silent for too long is replaced."""
         self._start()
-        assert self.process is not None and self.process.stdin is not None
+        assert self.process is not None
+        assert self.process.stdin is not None
         begun = time.monotonic()
         try:
             self.process.stdin.write(f"{number}\n")
@@ -88,7 +89,7 @@ class Worker:
     def _start(self) -> None:
         if self.process is not None and self.process.poll() is None:
             return
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the process
         self._lines = queue.Queue()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "campaigns.worker", self.campaign, str(self.seed)],
