@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  (loads its BLAS before the limits are asked for)
 from hypothesis import given
@@ -19,6 +24,7 @@ from gramless.base import threads
 from gramless.base.errors import InputError
 from gramless.base.threads import (
     available_cpus,
+    in_place,
     map_blocks,
     one_blas_thread,
     row_blocks,
@@ -113,6 +119,109 @@ def test_many_callers_at_once() -> None:
         futures = [callers.submit(squares, 50, n_jobs) for n_jobs in (2, 2, 3, 3) * 10]
         results = [future.result(timeout=30) for future in futures]
     assert all(result == [i * i for i in range(50)] for result in results)
+
+
+@pytest.fixture
+def busy_pool() -> Iterator[None]:
+    """Keep the only helper of calls in two threads busy."""
+    begun, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        begun.set()
+        leave.wait(timeout=CHILD_SECONDS)
+
+    sleeping = threads._pool(1).submit(stay)
+    assert begun.wait(timeout=20)
+    yield
+    leave.set()
+    sleeping.result(timeout=20)
+
+
+@pytest.mark.usefixtures("busy_pool")
+def test_blocks_do_not_wait_for_a_busy_pool() -> None:
+    assert squares(10, 2) == [i * i for i in range(10)]
+
+
+@pytest.mark.usefixtures("busy_pool")
+def test_queue_of_a_busy_pool_keeps_no_arrays() -> None:
+    def call() -> weakref.ref[np.ndarray]:
+        array = np.zeros(1000)
+        map_blocks(lambda k: array[k], [(0,), (1,)], 2)
+        return weakref.ref(array)
+
+    kept = call()
+    gc.collect()
+    assert kept() is None
+
+
+def ends(*works: Callable[[], object], seconds: float) -> bool:
+    """Run each in a thread of its own, and tell whether all of them end in time."""
+    running = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(timeout=seconds)
+    return not any(thread.is_alive() for thread in running)
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_helpers_that_want_blas_do_not_stop_who_has_it() -> None:
+    """One caller is inside and wants the pool, whose thread works for another and wants inside.
+
+    In a child, whose threads may stay stuck.
+    """
+
+    def work() -> bool:
+        inside, helped = threading.Event(), threading.Event()
+        caller = threading.get_ident
+
+        def wants_blas(owner: int) -> None:
+            if caller() == owner:
+                helped.wait(timeout=5)
+                return
+            helped.set()
+            inside.wait(timeout=5)
+            with one_blas_thread():
+                pass
+
+        def first() -> None:
+            owner = caller()
+            map_blocks(wants_blas, [(owner,), (owner,)], 2)
+
+        def second() -> None:
+            helped.wait(timeout=5)
+            with one_blas_thread():
+                inside.set()
+                time.sleep(0.05)
+                squares(10, 2)
+
+        return ends(first, second, seconds=5)
+
+    assert exit_status_of_child(work) == 0
+
+
+def test_who_holds_a_lock_works_in_place() -> None:
+    callers: set[int] = set()
+    with in_place():
+        map_blocks(lambda _: callers.add(threading.get_ident()), [(i,) for i in range(50)], 3)
+    assert callers == {threading.get_ident()}
+    test_blocks_run_at_the_same_time()
+
+
+def test_blocks_are_done_while_the_interpreter_shuts_down() -> None:
+    """A thread that outlives the main one gets no helpers, and does its work alone."""
+    script = (
+        "import threading, time\n"
+        "from gramless.base.threads import map_blocks\n"
+        "def work():\n"
+        "    time.sleep(0.3)\n"
+        "    print(map_blocks(abs, [(-1,), (-2,)], 2))\n"
+        "threading.Thread(target=work).start()\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("[1, 2]\n", "")
 
 
 @needs_fork
@@ -350,8 +459,8 @@ def test_one_blas_thread_restores_after_an_error() -> None:
         assert blas_threads() == before
 
 
-def test_callers_of_one_blas_thread_take_turns() -> None:
-    """Side by side, one would restore the limit while another still counts on it."""
+def test_callers_of_one_blas_thread_share_the_limit() -> None:
+    """The first to leave must not restore it while another still counts on it."""
     before = blas_threads()
 
     def look(_: int) -> list[int]:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from numbers import Integral
 from typing import TypeVar
@@ -20,7 +20,6 @@ T = TypeVar("T")
 _lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 _inside = threading.local()
-_blas_turn = threading.RLock()
 
 
 def available_cpus() -> int:
@@ -87,31 +86,21 @@ def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int 
     """
     calls = list(blocks)
     n_threads = min(thread_count(n_jobs), len(calls))
-    if n_threads <= 1 or getattr(_inside, "active", False):
+    if n_threads <= 1 or _runs_in_place():
         return [function(*call) for call in calls]
     shared: Iterator[tuple[int, tuple]] = iter(enumerate(calls))
     results: list[T | None] = [None] * len(calls)
     turn = threading.Lock()
 
-    def work() -> None:
-        _inside.active = True
-        try:
-            while True:
-                with turn:
-                    item = next(shared, None)
-                if item is None:
-                    return
-                results[item[0]] = function(*item[1])
-        finally:
-            _inside.active = False
+    def work(thread: int) -> None:
+        while True:
+            with turn:
+                item = next(shared, None)
+            if item is None:
+                return
+            results[item[0]] = function(*item[1])
 
-    pool = _pool(n_threads - 1)
-    helpers = [pool.submit(work) for _ in range(n_threads - 1)]
-    try:
-        work()
-    finally:
-        for helper in helpers:
-            helper.result()
+    _share(work, n_threads - 1)
     return results  # type: ignore[return-value]
 
 
@@ -134,25 +123,31 @@ def run_together(function: Callable[[int, int], None], n_threads: int) -> None:
     0 1
     """
     n_threads = min(n_threads, available_cpus())
-    if n_threads <= 1 or getattr(_inside, "active", False):
+    if n_threads <= 1 or _runs_in_place():
         function(0, 1)
         return
+    _share(lambda thread: function(thread, n_threads), n_threads - 1)
 
-    def join(thread: int) -> None:
-        _inside.active = True
-        try:
-            function(thread, n_threads)
-        finally:
-            _inside.active = False
 
-    pool = _pool(n_threads - 1)
-    others = [pool.submit(join, k) for k in range(1, n_threads)]
+@contextmanager
+def in_place() -> Iterator[None]:
+    """Let :func:`map_blocks` and :func:`run_together` run in the calling thread alone.
+
+    A thread that holds a lock must not wait for the pool, whose threads may be
+    waiting for that lock: whoever works while holding one works inside.
+
+    Examples
+    --------
+    >>> with in_place():
+    ...     run_together(lambda thread, n_threads: print(thread, n_threads), 8)
+    0 1
+    """
+    before = _runs_in_place()
+    _inside.active = True
     try:
-        join(0)
+        yield
     finally:
-        for other in others:
-            if not other.cancel():
-                other.result()
+        _inside.active = before
 
 
 def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
@@ -170,15 +165,105 @@ def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread: its results must not depend on the number of threads.
 
-    The limit is the process's, so callers take turns: only call BLAS inside.
+    The limit is the process's. Threads that are inside at the same time share it:
+    the first sets it, the last restores what was before, and nobody waits.
     """
-    with _blas_turn, _blas().limit(limits=1, user_api="blas"):
+    limit = _blas_limit
+    limit.enter()
+    try:
         yield
+    finally:
+        limit.leave()
+
+
+class _BlasLimit:
+    """One thread for BLAS, for as long as anybody is inside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._restore: Callable[[], None] | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                limited = _blas().limit(limits=1, user_api="blas")
+                self._restore = limited.restore_original_limits
+            self._n_inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0 and self._restore is not None:
+                self._restore()
+
+
+_blas_limit = _BlasLimit()
 
 
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+class _SharedCall:
+    """Work that threads of the pool may join until the caller has nothing left to do.
+
+    The caller never waits for a thread that has not begun: the pool may be busy with
+    work that waits for something of the caller's.
+    """
+
+    def __init__(self, work: Callable[[int], None]) -> None:
+        self._work: Callable[[int], None] | None = work
+        self._changed = threading.Condition()
+        self._n_running = 0
+        self.error: BaseException | None = None
+
+    def join(self, thread: int) -> None:
+        """Do a share of the work, unless the call has ended."""
+        with self._changed:
+            work = self._work
+            if work is None:
+                return
+            self._n_running += 1
+        try:
+            with in_place():
+                work(thread)
+        except BaseException as error:
+            self.error = error
+        finally:
+            with self._changed:
+                self._n_running -= 1
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let nobody join any more, and wait for those who did."""
+        with self._changed:
+            # The pool's queue must not keep the work's arrays.
+            self._work = None
+            while self._n_running:
+                self._changed.wait()
+
+
+def _share(work: Callable[[int], None], n_helpers: int) -> None:
+    """Call ``work(0)`` here, and ``work(1)`` to ``work(n_helpers)`` in threads of the pool."""
+    call = _SharedCall(work)
+    # No thread can be had while the interpreter shuts down, or beyond the system's limit.
+    with suppress(RuntimeError):
+        pool = _pool(n_helpers)
+        for thread in range(1, n_helpers + 1):
+            pool.submit(call.join, thread)
+    try:
+        with in_place():
+            work(0)
+    finally:
+        call.end()
+    if call.error is not None:
+        raise call.error
+
+
+def _runs_in_place() -> bool:
+    return getattr(_inside, "active", False)
 
 
 def _pool(n_helpers: int) -> ThreadPoolExecutor:
@@ -190,9 +275,9 @@ def _pool(n_helpers: int) -> ThreadPoolExecutor:
 
 def _forget_pools() -> None:
     """Drop the pools in a forked child, where their threads do not exist."""
-    global _lock, _blas_turn
+    global _lock, _blas_limit
     _lock = threading.Lock()
-    _blas_turn = threading.RLock()
+    _blas_limit = _BlasLimit()
     _pools.clear()
     _inside.active = False
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.features.packing import PackedBlock
 from gramless.loops import binning as loops
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.random import RandomState, stream

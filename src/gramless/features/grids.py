@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import streams
 from gramless.base.threads import map_blocks, row_blocks, thread_count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import flat_rows, frozen, side_by_side

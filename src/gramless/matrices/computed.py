@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
-from gramless.base.threads import map_blocks
+from gramless.base.threads import in_place, map_blocks
 from gramless.matrices.slabs import SlabMatrix
 
 
@@ -135,7 +135,7 @@ class ComputedMatrix(SlabMatrix):
     def _keep(self, start: int, stop: int) -> None:
         """Compute the kept slab that holds some rows, unless it is computed."""
         k = start // self.slab_rows
-        with self._slab_turns[k]:
+        with self._slab_turns[k], in_place():
             if not self._computed[k]:
                 a = k * self.slab_rows
                 b = min(a + self.slab_rows, self._n_kept)

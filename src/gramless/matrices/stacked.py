@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.matrices.base import (
     ColumnBlock,

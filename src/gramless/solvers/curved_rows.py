@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.matrices.base import FeatureMatrix, Vector
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
 from gramless.solvers.conjugate import (

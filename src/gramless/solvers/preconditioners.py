@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread

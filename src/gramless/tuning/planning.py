@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 from sklearn.base import clone
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.random import stream

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from gramless.base.cached import cached_property
 from gramless.base.deadline import Deadline
 from gramless.features.median import median_distance
 from gramless.features.scaling import Scaler, ScalingKind

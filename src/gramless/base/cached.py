@@ -1,0 +1,52 @@
+"""Attributes computed when they are first read, without a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class cached_property(Generic[T]):
+    """A property that is computed when it is first read, and kept in the instance.
+
+    In Python 3.11 ``functools.cached_property`` holds one lock for all instances of a
+    class while it computes: a thread that then waits for the thread pool could wait for
+    ever. Here two threads that read at once may both compute; what they find is the same.
+
+    Parameters
+    ----------
+    function : callable
+        From the instance to the value.
+
+    Examples
+    --------
+    >>> class Circle:
+    ...     @cached_property
+    ...     def area(self):
+    ...         print("computing")
+    ...         return 3.14
+    >>> circle = Circle()
+    >>> circle.area, circle.area
+    computing
+    (3.14, 3.14)
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        # Found only while the instance has no entry of this name: no __set__ is defined.
+        if instance is None:
+            return self
+        value = self.function(instance)
+        return instance.__dict__.setdefault(self.name, value)

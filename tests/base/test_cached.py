@@ -1,0 +1,47 @@
+"""Cached properties: computed once, by several threads without waiting for each other."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from gramless.base.cached import cached_property
+
+
+class Meeting:
+    """Its value is known once two threads are computing one each."""
+
+    def __init__(self, barrier: threading.Barrier) -> None:
+        self.barrier = barrier
+        self.n_computed = 0
+
+    @cached_property
+    def value(self) -> int:
+        """Wait for the other."""
+        self.n_computed += 1
+        return self.barrier.wait()
+
+
+def test_two_instances_compute_at_the_same_time() -> None:
+    barrier = threading.Barrier(2, timeout=20)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda each: each.value, [Meeting(barrier), Meeting(barrier)]))
+    assert sorted(found) == [0, 1]
+
+
+def test_value_is_kept() -> None:
+    meeting = Meeting(threading.Barrier(1))
+    assert meeting.value == meeting.value == 0
+    assert meeting.n_computed == 1
+
+
+def test_readers_at_the_same_time_have_one_value() -> None:
+    meeting = Meeting(threading.Barrier(2, timeout=20))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda _: meeting.value, range(2)))
+    assert found[0] == found[1] == meeting.value
+
+
+def test_class_shows_the_property() -> None:
+    assert isinstance(Meeting.value, cached_property)
+    assert Meeting.value.__doc__ == "Wait for the other."
