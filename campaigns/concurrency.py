@@ -1,0 +1,132 @@
+"""Fits and predictions of every kind, side by side in four threads of one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless import (
+    DoublyStochasticClassifier,
+    DoublyStochasticRegressor,
+    GrownBinning,
+    Hybrid,
+    KernelClassifier,
+    KernelRegressor,
+    RandomBinning,
+    RandomFourier,
+)
+
+PROMISE = (
+    "Any two kinds of fits, in four threads at once, end and give the same bits as each alone."
+)
+FULL, SHORT = 200, 6
+SECONDS = 300.0
+MEMORY = 4 << 30
+ENVIRONMENTS: dict[str, dict[str, str]] = {"two threads": {}}
+
+Fit = Callable[[], NDArray[Any]]
+
+_N_ROWS, _N_TRAIN, _N_JOBS = 700, 500, 2
+_rng = np.random.default_rng(0)
+_X = _rng.normal(size=(_N_ROWS, 6))
+_Y = np.sin(2 * _X[:, 0]) + _X[:, 1] * _X[:, 2] + 0.1 * _rng.normal(size=_N_ROWS)
+_LABELS = np.digitize(_Y, [-0.5, 0.5])
+_alone: dict[str, bytes] = {}
+
+
+GIVEN: dict[str, Any] = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "calibrate": False}
+"""No search: rounds are short, and threads meet in the solvers."""
+
+
+def _regression(**options: Any) -> Fit:
+    model = KernelRegressor(random_state=0, n_jobs=_N_JOBS, **options)
+    return lambda: _fitted(model, _Y[:_N_TRAIN]).predict(_X[_N_TRAIN:])
+
+
+def _classes(**options: Any) -> Fit:
+    model = KernelClassifier(random_state=0, n_jobs=_N_JOBS, **options)
+    return lambda: _fitted(model, _LABELS[:_N_TRAIN]).decision_function(_X[_N_TRAIN:])
+
+
+def _fitted(model: Any, y: NDArray[Any]) -> Any:
+    return model.__class__(**model.get_params(deep=False)).fit(_X[:_N_TRAIN], y)
+
+
+def _streamed(kind: type[Any], y: NDArray[Any], method: str) -> Fit:
+    def fit() -> NDArray[Any]:
+        model = kind(max_steps=40, block_size=64, random_state=0, n_jobs=_N_JOBS)
+        found: NDArray[Any] = getattr(_fitted(model, y[:_N_TRAIN]), method)(_X[_N_TRAIN:])
+        return found
+
+    return fit
+
+
+def _grown() -> NDArray[Any]:
+    model = GrownBinning(random_state=0, n_jobs=_N_JOBS).fit(_X[:_N_TRAIN], _Y[:_N_TRAIN])
+    codes: NDArray[Any] = model.transform(_X[_N_TRAIN:]).toarray()
+    return codes
+
+
+KINDS: dict[str, Fit] = {
+    "default regression": _regression(),
+    "default classes": _classes(),
+    "logistic": _classes(loss="logistic"),
+    "squared hinge": _classes(loss="squared_hinge", grids="random", n_grids=64, **GIVEN),
+    "Huber": _regression(loss="huber", grids="random", n_grids=64, **GIVEN),
+    "L1": _regression(l1_ratio=1.0, grids="random", n_grids=64, **GIVEN),
+    "Algorithm 2": _regression(l1_ratio=1.0, grids="random", n_grids=64, solver="random", **GIVEN),
+    "smooth": _regression(features="smooth", **GIVEN),
+    "nystrom": _regression(features="nystrom", **GIVEN),
+    "fourier": _classes(features="fourier", **GIVEN),
+    "blocks": _regression(features="blocks", **GIVEN),
+    "exact": _classes(features="exact", **GIVEN),
+    "hybrid": _regression(
+        features=Hybrid([RandomBinning(n_grids=32), RandomFourier(n_components=64)]),
+        **GIVEN,
+    ),
+    "searched Nyström": _regression(features="nystrom"),
+    "doubly stochastic": _streamed(DoublyStochasticRegressor, _Y, "predict"),
+    "doubly stochastic classes": _streamed(
+        DoublyStochasticClassifier, _LABELS, "decision_function"
+    ),
+    "grown": _grown,
+}
+PAIRS = list(combinations_with_replacement(KINDS, 2))
+
+
+def prepare(seed: int) -> None:
+    """Fit every kind alone."""
+    for name, fit in KINDS.items():
+        _alone[name] = fit().tobytes()
+
+
+def check(number: int, seed: int) -> str:
+    """Fit two kinds in two threads each, and compare what they predict."""
+    order = np.random.default_rng(seed).permutation(len(PAIRS))
+    pair = PAIRS[order[number % len(PAIRS)]]
+    start = threading.Barrier(4)
+    found: list[tuple[str, bytes]] = []
+    errors: list[BaseException] = []
+
+    def run(name: str) -> None:
+        try:
+            start.wait(timeout=30)
+            found.append((name, KINDS[name]().tobytes()))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in pair * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    for name, bits in found:
+        assert bits == _alone[name], f"{name} beside {pair}: other bits than alone"
+    return "same bits as alone"
