@@ -35,7 +35,6 @@ _rng = np.random.default_rng(0)
 _X = _rng.normal(size=(_N_ROWS, 6))
 _Y = np.sin(2 * _X[:, 0]) + _X[:, 1] * _X[:, 2] + 0.1 * _rng.normal(size=_N_ROWS)
 _LABELS = np.digitize(_Y, [-0.5, 0.5])
-_alone: dict[str, bytes] = {}
 
 
 GIVEN: dict[str, Any] = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "calibrate": False}

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import scipy.linalg  # noqa: F401  (loads its BLAS before the limits are asked for)
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -472,6 +471,52 @@ def test_callers_of_one_blas_thread_share_the_limit() -> None:
         found = list(callers.map(look, range(40)))
     assert all(set(threads) == {1} for threads in found)
     assert blas_threads() == before
+
+
+def test_limit_holds_for_those_who_enter_after_the_first_has_left() -> None:
+    """Whoever sets a limit through threadpoolctl owns it, in its own thread."""
+    first_inside, second_inside = threading.Event(), threading.Event()
+    before = blas_threads()
+
+    def first() -> None:
+        with one_blas_thread():
+            first_inside.set()
+            assert second_inside.wait(timeout=20)
+
+    def second() -> list[list[int]]:
+        assert first_inside.wait(timeout=20)
+        with one_blas_thread():
+            second_inside.set()
+            leaving.result(timeout=20)
+            found = [blas_threads()]
+        with one_blas_thread():
+            return [*found, blas_threads()]
+
+    with ThreadPoolExecutor(2) as callers, threadpool_limits(2, "blas"):
+        leaving = callers.submit(first)
+        found = callers.submit(second).result(timeout=20)
+        assert blas_threads() == [2] * len(before)
+    assert all(set(threads) == {1} for threads in found)
+    assert blas_threads() == before
+
+
+def test_every_blas_is_limited_whoever_asks_first() -> None:
+    """SciPy's is loaded late, by what uses it."""
+    script = (
+        "from gramless.base.threads import one_blas_thread\n"
+        "with one_blas_thread():\n"
+        "    pass\n"
+        "import scipy.linalg, threadpoolctl\n"
+        "with one_blas_thread():\n"
+        "    found = threadpoolctl.threadpool_info()\n"
+        "print({pool['num_threads'] for pool in found if pool['user_api'] == 'blas'})\n"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+    assert (done.stdout, done.stderr) == ("{1}\n", "")
 
 
 @needs_fork

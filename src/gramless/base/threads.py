@@ -11,7 +11,7 @@ from functools import cache
 from numbers import Integral
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
 from gramless.base.errors import InputError
 
@@ -182,28 +182,42 @@ class _BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_inside = 0
-        self._restore: Callable[[], None] | None = None
+        self._before: list[int] = []
 
     def enter(self) -> None:
         with self._lock:
             if self._n_inside == 0:
-                limited = _blas().limit(limits=1, user_api="blas")
-                self._restore = limited.restore_original_limits
+                self._before = [library.num_threads for library in _blas()]
+                _set_blas_threads([1] * len(self._before))
             self._n_inside += 1
 
     def leave(self) -> None:
         with self._lock:
             self._n_inside -= 1
-            if self._n_inside == 0 and self._restore is not None:
-                self._restore()
+            if self._n_inside == 0:
+                _set_blas_threads(self._before)
 
 
 _blas_limit = _BlasLimit()
 
 
+def _set_blas_threads(numbers: list[int]) -> None:
+    """Give each BLAS library a number of threads."""
+    # The thread that sets a limit owns it until it says otherwise, and what others set is
+    # ignored without a word. Here one thread enters, and another may leave last.
+    OpenBLASController.clear_controlling_thread(force=True)
+    for library, number in zip(_blas(), numbers, strict=True):
+        library.set_num_threads(number)
+    OpenBLASController.clear_controlling_thread(force=True)
+
+
 @cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+def _blas() -> list[LibController]:
+    # Only libraries that are loaded are found, and SciPy has a BLAS of its own.
+    import scipy.linalg  # noqa: F401
+
+    found: list[LibController] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return found
 
 
 class _SharedCall:
