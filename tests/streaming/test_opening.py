@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -253,7 +254,7 @@ def test_a_temporary_folder_goes_with_the_source(targets: Array, tmp_path: Path)
 def test_nothing_is_left_of_a_file_that_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening.tempfile, "tempdir", str(tmp_path / "rooms"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "rooms"))
     (tmp_path / "rooms").mkdir()
     bad = NUMBERS.copy()
     bad[400] = np.nan

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from gramless.base.errors import InputError
-from gramless.streaming.sources import IteratorSource, RowSource
+from gramless.streaming.fingerprints import FingerprintedSource
+from gramless.streaming.sources import RowSource
 
 _FREE = frozenset(
     ("n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds")
 )
 """Parameters that may change between the parts of a run: none of them changes a step."""
-_ROWS_LOOKED_AT = 256
 
 
 @dataclass
@@ -36,6 +34,7 @@ class Checkpoint:
     path: Path
     seconds: float
     _written: float = field(default_factory=time.perf_counter)
+    _rows: FingerprintedSource | None = None
 
     def found(self, model: Any) -> Any | None:
         """Return the model in the file, or None if there is none.
@@ -62,10 +61,26 @@ class Checkpoint:
                 raise self._other(f"is of a run with another {name}")
         return earlier
 
-    def check_rows(self, earlier: Any, fingerprint: dict[str, int]) -> None:
-        """Raise ``InputError`` unless an earlier run had the same rows."""
-        if earlier.run_["rows"] != fingerprint:
-            raise self._other("is of a run over other rows")
+    def follow(self, source: RowSource, earlier: Any | None) -> FingerprintedSource:
+        """Return a source for the run to read, whose rows are noted in the file.
+
+        Parameters
+        ----------
+        source : RowSource
+        earlier : model or None
+            From ``found``: the run goes on.
+
+        Raises
+        ------
+        InputError
+            If the earlier part of the run had other rows.
+        """
+        self._rows = FingerprintedSource(source)
+        if earlier is not None:
+            difference = self._rows.difference(earlier.run_["rows"])
+            if difference is not None:
+                raise self._other(f"is of a run over other rows: {difference}")
+        return self._rows
 
     def due(self) -> bool:
         """Tell whether it is time to write again."""
@@ -73,11 +88,12 @@ class Checkpoint:
 
     def write(self, model: Any, run: dict[str, Any]) -> None:
         """Put a model and the state of its run in the place of the file, whole or not at all."""
+        assert self._rows is not None
         from gramless.estimators.persistence import save
 
         # Not copy.copy, which would also copy the state of the run.
         kept = object.__new__(type(model))
-        vars(kept).update(vars(model), run_=run)
+        vars(kept).update(vars(model), run_={"rows": self._rows.fingerprint(), **run})
         save(kept, self.path)
         self._written = time.perf_counter()
 
@@ -85,21 +101,3 @@ class Checkpoint:
         return InputError(
             f"checkpoint {str(self.path)!r} {what}; name another file, or remove it to start anew."
         )
-
-
-def fingerprint(source: RowSource) -> dict[str, int]:
-    """Return numbers that tell one stream of rows from another: sizes, and a look at some rows."""
-    X, y = source.held_out()
-    if not len(y) and not isinstance(source, IteratorSource):
-        # An iterator goes forwards only: its first rows are for the first step.
-        X, y = source.read(0, _ROWS_LOOKED_AT)
-    values = X.data if sp.issparse(X) else X
-    seen = zlib.crc32(np.ascontiguousarray(values).tobytes())
-    labels = np.asarray(y)
-    text = "\n".join(map(str, labels.tolist())) if labels.dtype.kind in "OU" else None
-    looks = text.encode() if text is not None else np.ascontiguousarray(labels).tobytes()
-    return {
-        "n_features": int(source.n_features),
-        "n_rows": -1 if source.n_rows is None else int(source.n_rows),
-        "checksum": zlib.crc32(looks, seen),
-    }

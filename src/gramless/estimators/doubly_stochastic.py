@@ -88,7 +88,8 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         Frequencies that are kept, not drawn again each step. Changes no result.
     checkpoint : str, default=None
         A file that the run is written to. Where it exists already, ``fit`` goes on from there,
-        to the same bits as a run that was never interrupted.
+        to the same bits as a run that was never interrupted. Rows and targets have checksums
+        there: ``fit`` refuses to go on over others.
     checkpoint_seconds : float, default=60
         Between two writings.
     device : str, default="cpu"

@@ -17,7 +17,7 @@ from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import row_blocks
-from gramless.estimators.checkpoints import Checkpoint, fingerprint
+from gramless.estimators.checkpoints import Checkpoint
 from gramless.estimators.parameters import check_count, check_switch
 from gramless.estimators.stream_parameters import (
     check_parameters,
@@ -234,29 +234,28 @@ class StreamedMachine(BaseEstimator, ABC):
     ) -> Any:
         deadline = Deadline(self.time_budget)
         self._forget()
-        rows = fingerprint(source)
+        checkpoint = self._checkpoint() if self.checkpoint is not None else None
+        rows = source if checkpoint is None else checkpoint.follow(source, earlier)
         if earlier is None:
-            batch = min(check_count(self, "batch_size"), source.n_rows or sys.maxsize)
-            self._begin(first_pass(self, source), source.n_rows, batch, seed, classes)
+            batch = min(check_count(self, "batch_size"), rows.n_rows or sys.maxsize)
+            self._begin(first_pass(self, rows), rows.n_rows, batch, seed, classes)
         else:
-            self._checkpoint().check_rows(earlier, rows)
             for name in [name for name in vars(earlier) if name.endswith("_")]:
                 setattr(self, name, getattr(earlier, name))
         training = self._training_now()
         limits = given_limits(self, deadline)
-        checkpoint = self._checkpoint() if self.checkpoint is not None else None
 
         def after(step: Step, evaluation: Evaluation | None) -> bool:
             self._tell(step, evaluation)
             if checkpoint is not None and checkpoint.due():
                 self._settle(training, "running")
-                checkpoint.write(self, {"rows": rows, **training.state()})
+                checkpoint.write(self, training.state())
             return bool(callback is not None and callback(step, evaluation))
 
-        encoded = Encoded(source, self.preparation_.project, self._encode)
+        encoded = Encoded(rows, self.preparation_.project, self._encode)
         self._settle(training, training.run(encoded, limits, after))
         if checkpoint is not None and not training.diverged:
-            checkpoint.write(self, {"rows": rows, **training.state()})
+            checkpoint.write(self, training.state())
         return self
 
     def _begin(

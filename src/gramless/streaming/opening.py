@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +21,7 @@ from gramless.datasets.chunks import open_chunks
 from gramless.streaming.piles import MANIFEST
 from gramless.streaming.sources import MappedSource, RowSource, rows_to_judge
 from gramless.streaming.spool import PileSource, spool
+from gramless.streaming.temporary import temporary_folder
 
 _MOST_LABELS = 10_000
 
@@ -32,6 +31,7 @@ def open_stream(
     *,
     target: str | int | None = None,
     folder: str | os.PathLike[str] | None = None,
+    disk_bytes: int | None = None,
     random_state: RandomState = 0,
     report: Callable[[str], None] | None = None,
     **options: Any,
@@ -51,7 +51,9 @@ def open_stream(
         else the last.
     folder : path-like, optional
         Where the shuffled rows are kept, and found again next time. By default a temporary
-        folder that goes with the stream.
+        folder that goes with the stream; if the process is killed, with the next such stream.
+    disk_bytes : int, optional
+        What the shuffled rows may take on the disk: by default nine tenths of what is free there.
     random_state : int, RandomState or None, default=0
         Of the order.
     report : callable, optional
@@ -69,7 +71,8 @@ def open_stream(
     ------
     InputError, DataFileError
         As ``open_chunks``; for NaN and empty labels, naming the row; if the folder holds
-        something else.
+        something else; if the shuffled rows need more than ``disk_bytes``, before they are
+        written.
 
     Notes
     -----
@@ -90,9 +93,9 @@ def open_stream(
     seen = _look(_told(table, "counting", report))
     chunks = _told(table, "shuffling", report, seen.n_rows)
     if folder is None:
-        source = _spooled_meanwhile(chunks, seen, random_state)
+        source = _spooled_meanwhile(chunks, seen, random_state, disk_bytes)
     else:
-        source = _spooled(chunks, Path(folder), seen, random_state)
+        source = _spooled(chunks, Path(folder), seen, random_state, disk_bytes)
     source.names = _given(table.names)
     labels = seen.labels
     return source if labels is None else MappedSource(source, lambda y: labels[y.astype(np.intp)])
@@ -161,17 +164,20 @@ def _bytes(part: Any) -> Any:
 
 
 def _spooled_meanwhile(
-    chunks: Iterable[tuple[Any, NDArray[Any]]], seen: _Seen, random_state: RandomState
+    chunks: Iterable[tuple[Any, NDArray[Any]]],
+    seen: _Seen,
+    random_state: RandomState,
+    disk_bytes: int | None,
 ) -> PileSource:
     """Spool to a temporary folder, which goes when the source does."""
-    folder = tempfile.mkdtemp(prefix="gramless-")
+    folder, remove = temporary_folder()
     try:
-        source = _spooled(chunks, Path(folder), seen, random_state)
+        source = _spooled(chunks, folder, seen, random_state, disk_bytes)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove()
         raise
     # No TemporaryDirectory, which warns where it is not closed.
-    weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(source, remove)
     return source
 
 
@@ -180,6 +186,7 @@ def _spooled(
     folder: Path,
     seen: _Seen,
     random_state: RandomState,
+    disk_bytes: int | None,
 ) -> PileSource:
     origin = {"rows": seen.n_rows, "checksum": seen.checksum}
     if (folder / MANIFEST).exists():
@@ -196,5 +203,10 @@ def _spooled(
         numbered = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
     n_held_out, seed = rows_to_judge(seen.n_rows), seed_from(random_state)
     return spool(
-        numbered, folder, seed=seed, n_held_out=n_held_out, n_rows=seen.n_rows, origin=origin
+        *(numbered, folder),
+        seed=seed,
+        n_held_out=n_held_out,
+        n_rows=seen.n_rows,
+        origin=origin,
+        disk_bytes=disk_bytes,
     )

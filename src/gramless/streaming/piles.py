@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Iterator
@@ -82,6 +83,8 @@ class PileSource:
         ``n_rows`` without those held out.
     origin : dict or None
         As ``spool`` was given it.
+    checksum : str
+        Of the rows, their targets and their order: of the checksums of the piles, and the seed.
     names : tuple of str or None
         Of the columns, where somebody sets them.
 
@@ -94,6 +97,8 @@ class PileSource:
         self.folder = folder
         self.seed, self.n_features = int(manifest["seed"]), int(manifest["n_features"])
         self.origin = manifest.get("origin")
+        content = json.dumps(manifest, sort_keys=True).encode()
+        self.checksum = hashlib.blake2b(content, digest_size=16).hexdigest()
         self.names: tuple[str, ...] | None = None
         self._outputs = tuple(int(k) for k in manifest["outputs"])
         self._held = Pile(**manifest["held_out"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import replacing
+from gramless.base.words import sized
 from gramless.streaming.passes import Reservoir, check_finite, fixed_blocks, row_draws
 from gramless.streaming.piles import (
     MANIFEST,
@@ -31,6 +34,7 @@ PILE_ROWS = 65_536
 
 _MOST_DENSE_COLUMNS = 20_000
 _PILES_UNKNOWN = 256
+_SHARE_OF_FREE = 0.9
 
 
 def spool(
@@ -42,6 +46,7 @@ def spool(
     pile_rows: int = PILE_ROWS,
     n_rows: int | None = None,
     origin: dict[str, int] | None = None,
+    disk_bytes: int | None = None,
 ) -> PileSource:
     """Shuffle a stream of rows on a disk.
 
@@ -65,6 +70,8 @@ def spool(
         stream makes them.
     origin : dict or None, default=None
         Where the rows are from, in numbers: kept as the source's ``origin``.
+    disk_bytes : int or None, default=None
+        What the files may take together: by default nine tenths of what is free on their disk.
 
     Returns
     -------
@@ -73,8 +80,9 @@ def spool(
     Raises
     ------
     InputError
-        If the folder holds a finished spool, there are no rows to train on, or rows are not
-        finite numbers in the range of float32.
+        If the folder holds a finished spool, there are no rows to train on, rows are not
+        finite numbers in the range of float32, or they need more than ``disk_bytes``: at the first
+        row where ``n_rows`` tells.
     DataFileError
         If the folder cannot be written.
 
@@ -96,22 +104,56 @@ def spool(
             f"pile_rows must be at least 1 and n_held_out at least 0, got {pile_rows} and "
             f"{n_held_out}."
         )
+    if disk_bytes is not None and (
+        isinstance(disk_bytes, bool) or not isinstance(disk_bytes, Integral) or disk_bytes < 0
+    ):
+        raise InputError(f"disk_bytes must be a whole number of bytes, got {disk_bytes!r}.")
     n_piles = _PILES_UNKNOWN if n_rows is None else max(1, -(-n_rows // pile_rows))
     folder = Path(folder)
     with _writing(folder):
         _clear(folder)
-    writer = _Writer(folder, seed, n_piles, n_held_out)
+        free = shutil.disk_usage(folder).free
+    most = int(_SHARE_OF_FREE * free) if disk_bytes is None else disk_bytes
+    writer = _Writer(folder, seed, n_piles, n_held_out, _Room(folder, n_rows or 0, most))
     for X, y in fixed_blocks(chunks, dense=True):
         writer.add(X, y)
     writer.finish(pile_rows, origin)
     return PileSource.open(folder)
 
 
+@dataclass(frozen=True)
+class _Room:
+    """What the files of a spool may take on the disk.
+
+    Parameters
+    ----------
+    folder : Path
+    n_rows : int
+        Rows that are expected, about.
+    most : int
+        Bytes.
+    """
+
+    folder: Path
+    n_rows: int
+    most: int
+
+    def check(self, n_rows: int, row_bytes: int) -> None:
+        """Refuse the rows so far, and those expected, if there is no room for them."""
+        n_rows = max(n_rows, self.n_rows)
+        if n_rows * row_bytes > self.most:
+            raise InputError(
+                f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
+                f"on the disk, but may take {sized(self.most)} in {str(self.folder)!r}: name a "
+                "folder on a larger disk by folder=, free some room, or allow more by disk_bytes=."
+            )
+
+
 class _Writer:
     """Deals rows to piles."""
 
-    def __init__(self, folder: Path, seed: int, n_piles: int, n_held_out: int) -> None:
-        self._folder, self._seed = folder, seed
+    def __init__(self, folder: Path, seed: int, n_piles: int, n_held_out: int, room: _Room) -> None:
+        self._folder, self._seed, self._room = folder, seed, room
         self._piles = [Pile(f"pile-{k:05}") for k in range(n_piles)]
         self._held = Reservoir(n_held_out, seed, "held out of piles") if n_held_out else None
         self._n_seen = 0
@@ -123,6 +165,7 @@ class _Writer:
         self._n_features, self._outputs = rows.shape[1], list(targets.shape[1:])
         numbers = np.arange(self._n_seen, self._n_seen + len(targets))
         self._n_seen += len(targets)
+        self._room.check(self._n_seen, rows[:1].nbytes + targets[:1].nbytes)
         if self._held is not None:
             taken, fallen = self._held.add(rows, targets, numbers)
             self._deal(*fallen)

@@ -1,0 +1,147 @@
+"""Temporary folders, removed by their owner or, where that was killed, by the next one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from gramless.base.errors import DataFileError
+
+PREFIX = "gramless-rows-"
+LOCK = "owner.lock"
+
+_ATTEMPTS = 20
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _NO_LINKS = 0
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+    def _is_own(entry: os.DirEntry[str]) -> bool:
+        return True
+else:
+    import fcntl
+
+    _NO_LINKS = os.O_NOFOLLOW
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _is_own(entry: os.DirEntry[str]) -> bool:
+        return entry.stat(follow_symlinks=False).st_uid == os.getuid()
+
+
+def temporary_folder() -> tuple[Path, Callable[[], None]]:
+    """Make a folder that other processes leave alone as long as this one lives.
+
+    Its owner holds a lock on a file in it, which the system lets go when the process ends, in
+    whatever way. Folders of owners that are gone are removed first.
+
+    Returns
+    -------
+    folder : Path
+    remove : callable
+        Removes the folder; does nothing in a forked child.
+
+    Raises
+    ------
+    DataFileError
+        If no folder can be made.
+
+    Examples
+    --------
+    >>> folder, remove = temporary_folder()
+    >>> sorted(path.name for path in folder.iterdir())
+    ['owner.lock']
+    >>> remove()
+    >>> folder.exists()
+    False
+    """
+    remove_abandoned()
+    for _ in range(_ATTEMPTS):
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            descriptor = _held(folder)
+        except OSError as fault:
+            raise DataFileError(
+                f"no temporary folder can be made ({fault}); name one by folder=."
+            ) from fault
+        if descriptor is not None:
+            return folder, partial(_remove_own, folder, descriptor, os.getpid())
+    raise DataFileError(
+        f"no file in {tempfile.gettempdir()!r} can be locked; name a folder by folder=."
+    )
+
+
+def remove_abandoned() -> None:
+    """Remove temporary folders of this user whose owners are gone; follow no links."""
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                is_folder = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
+                if is_folder and _is_own(entry):
+                    _remove_unless_held(Path(entry.path))
+
+
+def _held(folder: Path) -> int | None:
+    """Return the locked file of a new folder; None if another process takes it for abandoned."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        _lock(descriptor)
+    except (BlockingIOError, PermissionError):
+        os.close(descriptor)
+        return None
+    except OSError:
+        # This file system knows no locks: nobody will find the folder abandoned.
+        return descriptor
+    if not (folder / LOCK).exists():
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove_unless_held(folder: Path) -> None:
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | _NO_LINKS)
+    except FileNotFoundError:
+        # Its owner was killed, or is about to lock it and will make another: it is empty.
+        folder.rmdir()
+        return
+    try:
+        _lock(descriptor)
+    except OSError:
+        os.close(descriptor)
+        return
+    _remove(folder, descriptor)
+
+
+def _remove_own(folder: Path, descriptor: int, owner: int) -> None:
+    if os.getpid() == owner:
+        with suppress(OSError):
+            _remove(folder, descriptor)
+
+
+def _remove(folder: Path, descriptor: int) -> None:
+    """Remove a folder of files whose lock is held: the lock last, while it is held."""
+    try:
+        for path in folder.iterdir():
+            if path.name != LOCK:
+                path.unlink()
+        # Windows does not remove what is open.
+        with suppress(PermissionError):
+            (folder / LOCK).unlink()
+    finally:
+        os.close(descriptor)
+    (folder / LOCK).unlink(missing_ok=True)
+    folder.rmdir()
