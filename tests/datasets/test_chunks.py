@@ -317,6 +317,17 @@ def test_text_among_the_inputs(write: Writer) -> None:
         open_chunks(write("c.csv", "v\n1\n2\n"))
 
 
+@pytest.mark.parametrize("more", [b"", bytes(100)], ids=["whole", "with more behind"])
+def test_checksums_of_compressed_arrays_are_compared(write: Writer, more: bytes) -> None:
+    path = write("a.npy.gz", saved(X) + more)
+    assert len(list(open_chunks(path, chunk_rows=2))) == 12
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataFileError, match="CRC"):
+        list(open_chunks(path))
+
+
 def test_broken_utf_16(write: Writer) -> None:
     content = ("a,b\n" + "1,2\n" * 10_000).encode("utf-16") + b"\0"
     with pytest.raises(DataFileError, match="save it as UTF-8"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -138,7 +140,9 @@ def _header(path: Path, encoding: str, limits: ReadLimits) -> _Header:
             if word == "@data":
                 if not kinds:
                     raise DataFileError(f"{path}, line {number}: @data before any @attribute.")
-                return _Header(kinds, number, _quote(path, lines, number))
+                # Of more rows than this the table would be beyond the limits, quotes or not.
+                most = int(limits.max_memory) // (8 * len(kinds))
+                return _Header(kinds, number, _quote(path, islice(lines, most), number))
             if word == "@attribute":
                 name, kind = _attribute(path, number, line)
                 if name in kinds:
@@ -169,7 +173,7 @@ def _attribute(path: Path, number: int, line: str) -> tuple[str, str]:
     )
 
 
-def _quote(path: Path, lines: IO[str], number: int) -> str:
+def _quote(path: Path, lines: Iterable[str], number: int) -> str:
     """Return the quote of the first data row that has one; both are in use."""
     for offset, line in enumerate(lines, start=1):
         body = line.strip()
@@ -178,6 +182,7 @@ def _quote(path: Path, lines: IO[str], number: int) -> str:
                 f"{path}, line {number + offset}: sparse ARFF rows are not supported; "
                 "convert the file to LIBSVM."
             )
-        if found := re.search(r"(?:^|,)\s*(['\"])", body):
+        quoted = "'" in body or '"' in body
+        if quoted and (found := re.search(r"(?:^|,)\s*(['\"])", body)):
             return found[1]
     return '"'
