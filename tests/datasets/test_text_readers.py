@@ -227,6 +227,7 @@ def test_arff_latin_1(write: Writer) -> None:
         ("@attribute a real\n@data\n%\n1\nx\n", "line 5, column 'a': 'x'.*Correct them"),
         ("@attribute a real\n@data\n1,2\n", "line 3: 2 cells"),
         ("@attribute a {x, y}\n@data\nx\n\nz\n", "line 5, column 'a': 'z' is not among"),
+        ("@attribute a {x, y}\n@data\nx'\n", "line 3, column 'a': \"x'\" is not among"),
         ("@attribute a {x, y\n@data\nx\n", "line 1.*declares no column"),
         ("@attribute a {x, 'y}\n@data\nx\n", "line 1.*declares no column"),
         ("@attribute a {x, y} z\n@data\nx\n", "line 1.*declares no column"),

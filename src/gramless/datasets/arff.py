@@ -128,7 +128,11 @@ def _check_declared(source: RowSource, name: str, values: NDArray[Any], kind: st
 
 
 def _plain_word(word: str) -> str:
-    return re.sub(r"\\(.)", r"\1", word.strip().strip("'\"")).strip()
+    """Return a word without the quotes around it and the backslashes in it."""
+    bare = word.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "'\"":
+        bare = bare[1:-1].strip()
+    return re.sub(r"\\(.)", r"\1", bare)
 
 
 def _header(path: Path, encoding: str, limits: ReadLimits) -> _Header:
