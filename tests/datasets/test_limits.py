@@ -85,6 +85,12 @@ def test_tables_beyond_the_memory(write: Writer, packing: str, name: str, conten
     assert read_table(write("c.csv", "1,2\n" * 2_000), limits=SMALL).shape == (2_000, 2)
 
 
+def test_unpacked_arrays_take_memory_twice(write: Writer) -> None:
+    path = write("a.npy.gz", claim((20_000,)) + bytes(160_000))
+    with pytest.raises(DataFileError, match=r"takes 320\.1 kB"):
+        read_table(path, limits=SMALL)
+
+
 def test_parquet_beyond_the_memory(write: Writer) -> None:
     path = write("a.parquet", parquet({"a": np.zeros(100_000)}))
     with pytest.raises(DataFileError, match="100,000 rows and 1 columns takes 800.0 kB"):

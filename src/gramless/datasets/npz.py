@@ -103,8 +103,8 @@ def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str,
     """
     where = plain_path(path)
     limits = limits or ReadLimits()
-    with _opened(where, limits) as file:
-        arrays = _arrays(where, file, limits)
+    with _opened(where, limits) as (file, held):
+        arrays = _arrays(where, file, held, limits)
     first = first_ending(where, arrays)
     roles = {"train": first, "test": "_test"} if first else {"all": first}
     tables = {
@@ -140,13 +140,13 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     """
     where = plain_path(path)
     limits = limits or ReadLimits()
-    with _opened(where, limits) as file:
+    with _opened(where, limits) as (file, held):
         if file.read(4) == b"PK\x03\x04":
             raise DataFileError(f"{where} is an NPZ file; name it .npz.")
         file.seek(0)
         with numpy_faults(where):
             shape, _, dtype = read_header(file)
-            needed = array_bytes(shape, dtype)
+            needed = held + array_bytes(shape, dtype)
             limits.check_memory(where, f"an array of shape {shape}", needed, IN_CHUNKS)
             file.seek(0)
             array = npy_format.read_array(file, allow_pickle=False)
@@ -155,15 +155,16 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
 
 @contextmanager
-def _opened(path: Path, limits: ReadLimits) -> Iterator[IO[bytes]]:
-    """Open a file that can be sought in, whole in memory if it is compressed."""
+def _opened(path: Path, limits: ReadLimits) -> Iterator[tuple[IO[bytes], int]]:
+    """Open a file that can be sought in; also tell what it holds in memory, all if compressed."""
     if without_compression(path.name) == path.name:
         with open_bytes(path) as file:
-            yield file
+            yield file, 0
     else:
         # Zip archives are read by seeking, which decompressors do by reading all again.
         with faults(path):
-            yield read_unpacked(path, limits)
+            content = read_unpacked(path, limits)
+            yield content, content.getbuffer().nbytes
 
 
 def open_archive(path: Path, file: IO[bytes]) -> zipfile.ZipFile:
@@ -201,13 +202,14 @@ def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
     return prod(shape) * (dtype.itemsize + copied)
 
 
-def _arrays(path: Path, file: IO[bytes], limits: ReadLimits) -> dict[str, NDArray[Any]]:
+def _arrays(
+    path: Path, file: IO[bytes], needed: int, limits: ReadLimits
+) -> dict[str, NDArray[Any]]:
     """Read the arrays of an NPZ file that tables are made of."""
     with open_archive(path, file) as archive, numpy_faults(path):
         names = sorted(array_names(archive))
         first_ending(path, names)
         wanted = [f"{name}.npy" for name in names if name in _ARRAYS]
-        needed = 0
         for name in wanted:
             with archive.open(name) as member:
                 shape, _, dtype = read_header(member)
