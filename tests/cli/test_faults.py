@@ -40,6 +40,8 @@ FIT_FAULTS = {
     "regression of text": (["text.csv", "--task", "regression"], "regression needs numbers"),
     "one class": (["one.csv", "--task", "classification"], "at least two classes"),
     "holes in the target": (["holes.csv"], "missing in 1 of 120 rows"),
+    "beyond the memory": (["a.csv", "--limits", "max_memory=1e3"], "--limits max_memory="),
+    "no such limit": (["a.csv", "--limits", "memory=1e3"], "NAME of max_line_bytes"),
     "no threads": (["a.csv", "--n-jobs", "0"], "n_jobs"),
 }
 

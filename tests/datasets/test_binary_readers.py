@@ -80,6 +80,9 @@ def test_npz_words_and_no_labels(write: Writer) -> None:
         ({**parts("X", sparse.csr_matrix(X)), "X_shape": [3]}, "not a CSR"),
         ({**parts("X", sparse.csr_matrix(X)), "X_indices": [9] * 5}, "not a CSR"),
         ({**parts("X", sparse.csr_matrix(X)), "X_indptr": [0, 4, 2, 5]}, "not a CSR"),
+        ({**parts("X", sparse.csr_matrix(X)), "X_indices": [0.5] * 5}, "indices must hold whole"),
+        ({**parts("X", sparse.csr_matrix(X)), "X_indptr": [0, 1.5, 3, 5]}, "indptr must hold"),
+        ({**parts("X", sparse.csr_matrix(X)), "X_shape": [3.5, 2]}, "shape must hold whole"),
     ],
 )
 def test_npz_faults(write: Writer, arrays: dict[str, Any], message: str) -> None:

@@ -14,9 +14,12 @@ from sklearn.datasets import dump_svmlight_file
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets import (
     ChunkedTable,
+    ReadLimits,
     chunked_arrays,
     chunked_text,
     columns,
+    csv_reader,
+    files,
     libsvm,
     open_chunks,
     read_table,
@@ -314,6 +317,17 @@ def test_text_among_the_inputs(write: Writer) -> None:
         open_chunks(write("c.csv", "v\n1\n2\n"))
 
 
+@pytest.mark.parametrize("more", [b"", bytes(100)], ids=["whole", "with more behind"])
+def test_checksums_of_compressed_arrays_are_compared(write: Writer, more: bytes) -> None:
+    path = write("a.npy.gz", saved(X) + more)
+    assert len(list(open_chunks(path, chunk_rows=2))) == 12
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataFileError, match="CRC"):
+        list(open_chunks(path))
+
+
 def test_broken_utf_16(write: Writer) -> None:
     content = ("a,b\n" + "1,2\n" * 10_000).encode("utf-16") + b"\0"
     with pytest.raises(DataFileError, match="save it as UTF-8"):
@@ -323,17 +337,9 @@ def test_broken_utf_16(write: Writer) -> None:
 def test_wide_text_is_read_few_rows_at_a_time(
     write: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunked_text, "_MOST_CELLS", 12)
-    sizes = []
-    original = columns.RowSource.chunks
-
-    def spy(self: Any, most: int | None = None) -> Any:
-        sizes.append(most)
-        return original(self, most)
-
-    monkeypatch.setattr(columns.RowSource, "chunks", spy)
-    list(open_chunks(write("a.csv", csv_text())))
-    assert sizes == [3]
+    monkeypatch.setattr(columns, "CHUNK_CELLS", 12)
+    layout = csv_reader.find_layout(write("a.csv", csv_text()), "utf-8", None, None, ReadLimits())
+    assert {len(rows) for rows in layout.source.chunks()} == {3, 2}
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.libsvm", "a.npz", "b.npz", "a.npy", "a.parquet"])
@@ -359,6 +365,8 @@ def test_memory_is_bounded(
         write(name, content)
     del rows
     monkeypatch.setattr(libsvm, "BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(columns, "_BATCH_CHARACTERS", 1 << 13)
+    monkeypatch.setattr(files, "_BUFFER_BYTES", 1 << 13)
     monkeypatch.setattr(chunked_text, "CHUNK_ROWS", few)
     monkeypatch.setattr(chunked_arrays, "_MOST_ROWS", few)
     tracemalloc.start()

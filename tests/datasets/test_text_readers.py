@@ -200,6 +200,14 @@ def test_arff_in_every_compression(write: Writer, packing: str) -> None:
     assert table.column("note").tolist() == ["no, thanks", ""]
 
 
+def test_arff_values_that_are_declared(write: Writer) -> None:
+    values = ["50%", "a, b", "it is", "{x}", "<=50K", ""]
+    text = "@attribute a {'50%', \"a, b\", it is , '{x}',<=50K} % {\n@data\n"
+    rows = ["'50%'", "'a, b'", "it is", "'{x}'", " <=50K ", "?"]
+    table = read_arff(write("a.arff", text + "\n".join(rows)))
+    assert table.column("a").tolist() == values
+
+
 def test_arff_latin_1(write: Writer) -> None:
     text = "@attribute größe real\n@data\n1\n".encode("latin-1")
     assert read_arff(write("a.arff", text)).names == ("größe",)
@@ -218,6 +226,11 @@ def test_arff_latin_1(write: Writer) -> None:
         ("@attribute a real\n@data\n\n{0 1}\n", "line 4: sparse ARFF"),
         ("@attribute a real\n@data\n%\n1\nx\n", "line 5, column 'a': 'x'.*Correct them"),
         ("@attribute a real\n@data\n1,2\n", "line 3: 2 cells"),
+        ("@attribute a {x, y}\n@data\nx\n\nz\n", "line 5, column 'a': 'z' is not among"),
+        ("@attribute a {x, y}\n@data\nx'\n", "line 3, column 'a': \"x'\" is not among"),
+        ("@attribute a {x, y\n@data\nx\n", "line 1.*declares no column"),
+        ("@attribute a {x, 'y}\n@data\nx\n", "line 1.*declares no column"),
+        ("@attribute a {x, y} z\n@data\nx\n", "line 1.*declares no column"),
     ],
 )
 def test_arff_faults(write: Writer, text: str, message: str) -> None:

@@ -17,11 +17,22 @@ def memory_budget() -> int:
     >>> memory_budget() > 0
     True
     """
+    return int(_SHARE * free_memory())
+
+
+def free_memory() -> int:
+    """Return the bytes that can be taken without swapping, at least 1.
+
+    Examples
+    --------
+    >>> free_memory() > 0
+    True
+    """
     try:
         free = _available()
     except (OSError, StopIteration, ValueError):
         free = _pages()
-    return int(_SHARE * max(free, 1))
+    return max(free, 1)
 
 
 def _available() -> int:

@@ -11,7 +11,7 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.words import sized
-from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, names
+from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, Target, Task, names
 from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, number, reporting
 
@@ -98,6 +98,7 @@ def compare(
     methods: Methods = None,
     picture: Picture = None,
     seed: Seed = 0,
+    limits: Limits = "",
     n_jobs: Jobs = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -118,7 +119,7 @@ def compare(
 
             check_picture(picture)
         with report.stage("read", f"reading {data}"):
-            split, reason = _split(data, target, task)
+            split, reason = _split(data, target, task, limits)
         with report.stage("compare", "comparing") as say:
             from gramless.estimators import comparison
 
@@ -185,15 +186,20 @@ def _methods(chosen: list[str] | None, n_rows: int) -> tuple[Sequence[str], dict
     return [name for name in FEATURE_MAPS if name != "exact"], {"exact": reason}
 
 
-def _split(path: Path, target: str | None, task: str) -> tuple[Split, str]:
+def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Split, str]:
     """Return rows to fit to and rows that judge, and why the task is what it is."""
     from gramless.datasets import Table, read_npz
     from gramless.datasets.files import detect_format, plain_path
+    from gramless.datasets.limits import parse_limits
     from gramless.estimators.comparison import Split
 
-    parts = read_npz(path) if detect_format(plain_path(path), None) == "npz" else {}
+    parts = (
+        read_npz(path, limits=parse_limits(limits))
+        if detect_format(plain_path(path), None) == "npz"
+        else {}
+    )
     if "test" not in parts:
-        return _cut(training_rows(read_data(path), target, None, None), path, task)
+        return _cut(training_rows(read_data(path, limits=limits), target, None, None), path, task)
     rows = training_rows(parts["train"], target, None, None)
     inputs = rows.X.names if isinstance(rows.X, Table) else None
     judging = training_rows(parts["test"], target, inputs, None)

@@ -10,7 +10,16 @@ import typer
 from gramless.base.errors import InputError
 from gramless.cli.loading import load_predictor, read_for
 from gramless.cli.metrics import class_metrics, regression_metrics
-from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartOption, Target
+from gramless.cli.options import (
+    AsJson,
+    DataFile,
+    Debug,
+    Jobs,
+    Limits,
+    ModelFile,
+    PartOption,
+    Target,
+)
 from gramless.cli.reading import labels_for, rows_for
 from gramless.cli.report import facts, listing, number, reporting
 
@@ -31,6 +40,7 @@ def evaluate(
     target: Target = None,
     part: PartOption = "auto",
     picture: Picture = None,
+    limits: Limits = "",
     n_jobs: Jobs = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -49,7 +59,7 @@ def evaluate(
             predictor = load_predictor(model, n_jobs)
             if picture is not None:
                 _check_picture(picture, predictor)
-            table = read_for(predictor, data, part)
+            table = read_for(predictor, data, part, limits)
             y, name = labels_for(predictor, table, target)
             X = rows_for(predictor, table, name)
         with report.stage("predict", "predicting"):

@@ -15,7 +15,7 @@ from gramless.base.files import replacing
 from gramless.base.words import sized
 from gramless.cli.loading import is_streamed, load_predictor, read_for
 from gramless.cli.metrics import alike, class_metrics, regression_metrics
-from gramless.cli.options import AsJson, Debug, Jobs, ModelFile, PartOption, Target
+from gramless.cli.options import AsJson, Debug, Jobs, Limits, ModelFile, PartOption, Target
 from gramless.cli.reading import labels_for, rows_for
 from gramless.cli.report import facts, number, reporting
 
@@ -119,6 +119,7 @@ def explain(
     output: PageOut,
     target: Target = None,
     part: PartOption = "auto",
+    limits: Limits = "",
     n_jobs: Jobs = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -135,7 +136,7 @@ def explain(
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
             _check_kind(model, predictor)
-            table = read_for(predictor, data, part)
+            table = read_for(predictor, data, part, limits)
             y, name = labels_for(predictor, table, target)
             X = rows_for(predictor, table, name)
         with report.stage("explain", "explaining"):

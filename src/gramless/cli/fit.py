@@ -13,7 +13,17 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.words import sized
-from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Target, Task, auto_or_number, names
+from gramless.cli.options import (
+    AsJson,
+    DataFile,
+    Debug,
+    Jobs,
+    Limits,
+    Target,
+    Task,
+    auto_or_number,
+    names,
+)
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.told import bandwidth_of, features_of, relevance_of
@@ -118,6 +128,7 @@ def fit(
     l1_ratio: L1Ratio = 0.0,
     scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
     seed: Seed = 0,
+    limits: Limits = "",
     n_jobs: Jobs = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -145,7 +156,8 @@ def fit(
     with reporting(as_json, debug) as report:
         check_model_place(model, data)
         with report.stage("read", f"reading {data}"):
-            rows = training_rows(read_data(data, categorical=text), target, chosen, weight)
+            table = read_data(data, categorical=text, limits=limits)
+            rows = training_rows(table, target, chosen, weight)
         kind, reason = decide_task(rows.y, task)
         estimator = _estimator(kind, approximation, kernel, size, options)
         with report.stage("fit", "fitting") as say, _lines(report, say, verbose):

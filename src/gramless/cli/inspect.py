@@ -10,7 +10,7 @@ import typer
 from gramless.base.errors import InputError
 from gramless.base.words import sized
 from gramless.cli.loading import is_streamed, read_for
-from gramless.cli.options import AsJson, Debug, ModelFile, PartOption
+from gramless.cli.options import AsJson, Debug, Limits, ModelFile, PartOption
 from gramless.cli.reading import rows_for
 from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.told import run_in_words, run_of
@@ -45,6 +45,7 @@ def inspect(
     data: Data = None,
     picture: Picture = None,
     part: PartOption = "auto",
+    limits: Limits = "",
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -81,7 +82,7 @@ def inspect(
             found["diagnostics"] = _document(diagnostics, estimate)
             told |= _in_words(diagnostics, estimate, hasattr(loaded, "classes_"))
         if data is not None and picture is not None:
-            told["picture"] = _draw(report, model, loaded, data, part, picture)
+            told["picture"] = _draw(report, model, loaded, data, part, limits, picture)
             found["picture"] = picture
         report.result(found, facts(told | _params(found["params"])))
 
@@ -173,7 +174,9 @@ def _in_words(
     }
 
 
-def _draw(report: Report, path: Path, model: Any, data: Path, part: str, picture: Path) -> str:
+def _draw(
+    report: Report, path: Path, model: Any, data: Path, part: str, limits: str, picture: Path
+) -> str:
     """Draw a sample of the rows of a file; return a line about it."""
     from gramless.features.pictures import ROWS, check_picture, sampled_rows, write_picture
 
@@ -184,7 +187,7 @@ def _draw(report: Report, path: Path, model: Any, data: Path, part: str, picture
             "file; --picture needs a model that gramless fit wrote."
         )
     with report.stage("read", f"reading {data}"):
-        rows = model.inputs_.transform(model, rows_for(model, read_for(model, data, part)))
+        rows = model.inputs_.transform(model, rows_for(model, read_for(model, data, part, limits)))
     with report.stage("draw", "drawing"):
         shown = rows[sampled_rows(rows.shape[0], ROWS)]
         write_picture(_figure(model, model.scaler_.rows(shown, model.n_jobs)), picture)

@@ -53,7 +53,7 @@ def is_streamed(model: Any) -> bool:
     return isinstance(model, StreamedMachine)
 
 
-def read_for(model: Any, path: Path, part: str) -> Table:
+def read_for(model: Any, path: Path, part: str, limits: str = "") -> Table:
     """Read a table with the categories that the model knows kept as text.
 
     Parameters
@@ -61,11 +61,13 @@ def read_for(model: Any, path: Path, part: str) -> Table:
     model : what :func:`load_predictor` returned
     path : Path
     part : {"auto", "train", "test"}
+    limits : str, default=""
+        As :func:`~gramless.datasets.limits.parse_limits` reads them.
 
     Returns
     -------
     Table
     """
     if is_streamed(model) or model.encoder_ is None:
-        return read_data(path, part=part, n_features=model.n_features_in_)
-    return read_data(path, part=part, categorical=model.encoder_.categorical)
+        return read_data(path, part=part, n_features=model.n_features_in_, limits=limits)
+    return read_data(path, part=part, categorical=model.encoder_.categorical, limits=limits)

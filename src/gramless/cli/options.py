@@ -35,6 +35,15 @@ PartOption = Annotated[
     Part,
     typer.Option("--part", help="Part of an NPZ file with two; auto takes the test part."),
 ]
+Limits = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME=NUMBER,...",
+        help="What reading the data may take, as in max_memory=8e9: max_line_bytes, max_ratio (of "
+        "what compressed text unpacks to), max_memory.",
+        show_default=False,
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option("--n-jobs", help="Threads; by default every processor.", show_default=False),

@@ -11,7 +11,7 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.cli.loading import load_predictor, read_for
-from gramless.cli.options import AsJson, DataFile, Debug, Jobs, ModelFile, PartOption
+from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, ModelFile, PartOption
 from gramless.cli.reading import rows_for
 from gramless.cli.report import facts, reporting
 
@@ -32,6 +32,7 @@ def predict(
     scores: Scores = False,
     probabilities: Probabilities = False,
     part: PartOption = "auto",
+    limits: Limits = "",
     n_jobs: Jobs = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -45,7 +46,7 @@ def predict(
             raise InputError(f"-o {output} is the data itself; name another file.")
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
-            X = rows_for(predictor, read_for(predictor, data, part))
+            X = rows_for(predictor, read_for(predictor, data, part, limits))
         with report.stage("predict", "predicting"):
             columns = _columns(predictor, X, scores)
             if probabilities:

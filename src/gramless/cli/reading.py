@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gramless.base.errors import InputError
 
@@ -42,6 +42,7 @@ def read_data(
     categorical: Sequence[str] = (),
     part: str = "train",
     n_features: int | None = None,
+    limits: str = "",
 ) -> Table:
     """Read a table of any format.
 
@@ -54,6 +55,8 @@ def read_data(
         Part of an NPZ file that has two; ``"auto"`` is the test part.
     n_features : int, optional
         For LIBSVM, whose last columns may be empty in this file.
+    limits : str, default=""
+        As :func:`~gramless.datasets.limits.parse_limits` reads them.
 
     Returns
     -------
@@ -61,14 +64,17 @@ def read_data(
     """
     from gramless.datasets import read_npz, read_table
     from gramless.datasets.files import detect_format, plain_path
+    from gramless.datasets.limits import parse_limits
 
+    own = parse_limits(limits)
     kind = detect_format(plain_path(path), None)
     if kind == "npz" and part == "auto":
-        parts = read_npz(path)
+        parts = read_npz(path, limits=own)
         return parts.get("test") or next(iter(parts.values()))
     if kind in ("csv", "tsv"):
-        return read_table(path, categorical=categorical)
-    table = read_table(path, part="test" if part == "test" else "train", n_features=n_features)
+        return read_table(path, categorical=categorical, limits=own)
+    wanted: Literal["train", "test"] = "test" if part == "test" else "train"
+    table = read_table(path, part=wanted, n_features=n_features, limits=own)
     return _with_text(table, categorical) if categorical else table
 
 
@@ -153,8 +159,8 @@ def target_name(table: Table, target: str | None) -> str | None:
     """
     # On one row, for the names alone.
     _, _, inputs = table.take_rows(slice(0, 1)).split_target(target)
-    left = [name for name in table.names or () if name not in (inputs or ())]
-    return left[0] if left else None
+    taken = set(inputs or ())
+    return next((name for name in table.names or () if name not in taken), None)
 
 
 def checked_labels(table: Table, y: Any) -> NDArray[Any]:
@@ -365,8 +371,9 @@ def labels_for(model: Any, table: Any, target: str | None) -> tuple[Any, str | N
         name = None
     else:
         if target is None and table.target is None and inputs:
+            taken = set(inputs)
             # A single column that the model does not ask for must be the labels.
-            others = [name for name in table.names if name not in inputs]
+            others = [name for name in table.names if name not in taken]
             target = others[0] if len(others) == 1 else None
         name = target_name(table, target)
         y = table.target if name is None else table.column(name)

@@ -14,7 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.words import sized
 from gramless.cli.fit import TaskOption, check_model_place, named_kernel
 from gramless.cli.labelled import labelled
-from gramless.cli.options import AsJson, Debug, Jobs, Target, auto_or_number
+from gramless.cli.options import AsJson, Debug, Jobs, Limits, Target, auto_or_number
 from gramless.cli.progress import Interruption, Progress
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.told import error_of, run_in_words, run_of
@@ -159,6 +159,7 @@ def stream(
     rows_folder: RowsFolder = None,
     picture: Picture = None,
     seed: Seed = 0,
+    limits: Limits = "",
     n_jobs: Jobs = None,
     device: Device = "cpu",
     as_json: AsJson = False,
@@ -196,7 +197,7 @@ def stream(
         _check(data, model, checkpoint, picture, loss, task, options)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, options))
-        source, task_told = _opened(report, data, target, rows_folder, seed, task)
+        source, task_told = _opened(report, data, target, rows_folder, seed, task, limits)
         estimator = _estimator(task_told.partition(" ")[0], loss, options)
         _train(report, estimator, source, Interruption())
         _save(report, estimator, model, picture)
@@ -207,13 +208,23 @@ def stream(
 
 
 def _opened(
-    report: Report, data: Path, target: str | None, folder: Path | None, seed: int, task: str
+    report: Report,
+    data: Path,
+    target: str | None,
+    folder: Path | None,
+    seed: int,
+    task: str,
+    limits: str,
 ) -> tuple[Any, str]:
     """Return the shuffled rows, and the task with its reason."""
     with report.stage("shuffle", f"reading {data}") as say:
         from gramless import open_stream
+        from gramless.datasets.limits import parse_limits
 
-        source = open_stream(data, target=target, folder=folder, random_state=seed, report=say)
+        own = parse_limits(limits)
+        source = open_stream(
+            data, target=target, folder=folder, random_state=seed, report=say, limits=own
+        )
         kind, reason, source = labelled(source, task, data)
     return source, f"{kind} ({reason})"
 

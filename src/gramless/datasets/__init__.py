@@ -6,6 +6,7 @@ from gramless.datasets.csv_reader import read_csv
 from gramless.datasets.dataset import Dataset
 from gramless.datasets.generators import friedman1, make_regression_like
 from gramless.datasets.libsvm import read_libsvm
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.npz import read_npy, read_npz
 from gramless.datasets.parquet import read_parquet
 from gramless.datasets.readers import read_table
@@ -16,6 +17,7 @@ __all__ = [
     "ChunkedTable",
     "Dataset",
     "DatasetInfo",
+    "ReadLimits",
     "Table",
     "available",
     "data_folder",

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import Any
+
+from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError
 from gramless.datasets.columns import ColumnBuilder, RowSource
 from gramless.datasets.files import open_text, plain_path, read_head, text_encodings
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
 _ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{]+)\s*(.+)""", re.IGNORECASE)
 
 _NUMERIC = ("numeric", "real", "integer")
 
+_WORD = r"""\s*+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,{}'"]*+)\s*+"""
+_NOMINAL = re.compile(rf"{{({_WORD}(?:,{_WORD})*+)}}\s*(?:%.*)?")
 
-def read_arff(path: str | Path) -> Table:
+_ATTRIBUTE_BYTES = 500
+"""Of a column, besides its values."""
+
+
+def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     r"""Read an ARFF file with numeric, nominal, string and date columns.
 
     Parameters
     ----------
     path : str or Path
         Plain or compressed (``.gz``, ``.bz2``, ``.xz``).
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -33,8 +47,9 @@ def read_arff(path: str | Path) -> Table:
     Raises
     ------
     DataFileError
-        With the line of the fault; also for sparse ARFF rows and relational
-        columns, which are not supported.
+        With the line of the fault, such as a value that its column does not
+        declare; also for sparse ARFF rows and relational columns, which are not
+        supported, and for what is beyond the limits.
 
     Notes
     -----
@@ -51,46 +66,94 @@ def read_arff(path: str | Path) -> Table:
     ...     read_arff(path).column("kind")
     array(['cat', 'dog'], dtype=object)
     """
-    where = plain_path(path)
+    where, limits = plain_path(path), limits or ReadLimits()
     for encoding in text_encodings(where, read_head(where)):
         try:
-            return _read(where, encoding)
+            return _read(where, encoding, limits)
         except UnicodeDecodeError as fault:
             wrong = fault
     raise DataFileError(f"{where} is not valid {wrong.encoding}; save it as UTF-8.") from wrong
 
 
-def _read(path: Path, encoding: str) -> Table:
-    names, text, n_lines, quotechar = _header(path, encoding)
+@dataclass(frozen=True)
+class _Header:
+    """What stands before the rows.
+
+    Parameters
+    ----------
+    kinds : dict of str to str
+        What the columns are declared to hold, by their names.
+    n_lines : int
+        Up to @data.
+    quotechar : str
+        Of the rows.
+    """
+
+    kinds: dict[str, str]
+    n_lines: int
+    quotechar: str
+
+
+def _read(path: Path, encoding: str, limits: ReadLimits) -> Table:
+    header = _header(path, encoding, limits)
     source = RowSource(
         path,
         encoding,
-        quotechar=quotechar,
-        skip_lines=n_lines,
+        limits,
+        quotechar=header.quotechar,
+        skip_lines=header.n_lines,
         comment="%",
-        n_columns=len(names),
+        n_columns=len(header.kinds),
     )
+    names = list(header.kinds)
+    text = {j for j, name in enumerate(names) if header.kinds[name].lower() not in _NUMERIC}
     columns = ColumnBuilder(source, names, text, stray_share=1.0).build()
+    for name, kind in header.kinds.items():
+        if kind.startswith("{"):
+            _check_declared(source, name, columns[name], kind)
     return Table(columns, source=str(path))
 
 
-def _header(path: Path, encoding: str) -> tuple[list[str], set[int], int, str]:
-    names: list[str] = []
-    text: set[int] = set()
-    with open_text(path, encoding) as lines:
+def _check_declared(source: RowSource, name: str, values: NDArray[Any], kind: str) -> None:
+    """Refuse values of a nominal column that its declaration does not list."""
+    declared = {_plain_word(word) for word in re.findall(_WORD, kind[1:])} | {""}
+    unknown = {value for value in set(values) - declared if _plain_word(value) not in declared}
+    if unknown:
+        row = next(row for row, value in enumerate(values) if value in unknown)
+        shown = values[row] if len(values[row]) <= 40 else values[row][:40] + "..."
+        raise DataFileError(
+            f"{source.path}, line {source.line_of(row)}, column {name!r}: {shown!r} is not among "
+            "the values that @attribute declares; add it there, or correct it."
+        )
+
+
+def _plain_word(word: str) -> str:
+    """Return a word without the quotes around it and the backslashes in it."""
+    bare = word.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "'\"":
+        bare = bare[1:-1].strip()
+    return re.sub(r"\\(.)", r"\1", bare)
+
+
+def _header(path: Path, encoding: str, limits: ReadLimits) -> _Header:
+    kinds: dict[str, str] = {}
+    n_bytes = 0
+    with open_text(path, encoding, limits) as lines:
         for number, line in enumerate(lines, start=1):
             word = line.strip().split(None, 1)[0].lower() if line.strip() else ""
             if word == "@data":
-                if not names:
+                if not kinds:
                     raise DataFileError(f"{path}, line {number}: @data before any @attribute.")
-                return names, text, number, _quote(path, lines, number)
+                # Of more rows than this the table would be beyond the limits, quotes or not.
+                most = int(limits.max_memory) // (8 * len(kinds))
+                return _Header(kinds, number, _quote(path, islice(lines, most), number))
             if word == "@attribute":
                 name, kind = _attribute(path, number, line)
-                if name in names:
+                if name in kinds:
                     raise DataFileError(f"{path}, line {number}: a second column {name!r}.")
-                if kind not in _NUMERIC:
-                    text.add(len(names))
-                names.append(name)
+                kinds[name] = kind
+                n_bytes += len(line) + _ATTRIBUTE_BYTES
+                limits.check_memory(path, f"a table of {len(kinds):,} columns", n_bytes)
             elif word and not word.startswith(("%", "@relation")):
                 raise DataFileError(
                     f"{path}, line {number}: {line.strip()[:40]!r} is no ARFF declaration; "
@@ -100,17 +163,21 @@ def _header(path: Path, encoding: str) -> tuple[list[str], set[int], int, str]:
 
 
 def _attribute(path: Path, number: int, line: str) -> tuple[str, str]:
+    """Return the name of a column and what it is declared to hold."""
     found = _ATTRIBUTE.match(line.strip())
-    kind = found[2].split("%")[0].strip().lower() if found else ""
-    if found and (kind in _NUMERIC or kind.startswith(("{", "string", "date"))):
-        return found[1].strip("'\""), kind
+    if found:
+        name, kind = found[1].strip("'\""), found[2].split("%")[0].strip()
+        if nominal := _NOMINAL.fullmatch(found[2]):
+            return name, "{" + nominal[1]
+        if kind.lower() in _NUMERIC or kind.lower().startswith(("string", "date")):
+            return name, kind
     raise DataFileError(
         f"{path}, line {number}: {line.strip()[:60]!r} declares no column of kind numeric, "
         "real, integer, string, date or {...}."
     )
 
 
-def _quote(path: Path, lines: IO[str], number: int) -> str:
+def _quote(path: Path, lines: Iterable[str], number: int) -> str:
     """Return the quote of the first data row that has one; both are in use."""
     for offset, line in enumerate(lines, start=1):
         body = line.strip()
@@ -119,6 +186,7 @@ def _quote(path: Path, lines: IO[str], number: int) -> str:
                 f"{path}, line {number + offset}: sparse ARFF rows are not supported; "
                 "convert the file to LIBSVM."
             )
-        if found := re.search(r"(?:^|,)\s*(['\"])", body):
+        quoted = "'" in body or '"' in body
+        if quoted and (found := re.search(r"(?:^|,)\s*(['\"])", body)):
             return found[1]
     return '"'

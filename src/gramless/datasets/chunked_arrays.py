@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from math import prod
@@ -10,21 +9,24 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.base.threads import row_blocks
 from gramless.datasets.files import open_bytes, without_compression
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.npz import (
     CSR_PARTS,
+    array_names,
     check_lengths,
     check_parts,
+    check_whole,
     checked_labels,
     checked_matrix,
     first_ending,
     numpy_faults,
+    open_archive,
+    read_header,
 )
 from gramless.datasets.parquet import parquet_batches
 from gramless.datasets.pieces import Pieces
@@ -33,11 +35,7 @@ from gramless.datasets.table import Table
 _PIECE_BYTES = 1 << 24
 _MOST_ROWS = 1 << 16
 _HEAD_ROWS = 200
-
-_HEADERS = {
-    (1, 0): npy_format.read_array_header_1_0,
-    (2, 0): npy_format.read_array_header_2_0,
-}
+_NONZERO_BYTES = 12
 
 
 def parquet_pieces(path: Path) -> Pieces:
@@ -59,23 +57,24 @@ def parquet_pieces(path: Path) -> Pieces:
     return Pieces(head, lambda: parquet_batches(path, most)[1], n_rows)
 
 
-def npz_pieces(path: Path) -> Pieces:
+def npz_pieces(path: Path, limits: ReadLimits) -> Pieces:
     """Open the training rows of an NPZ file in any layout that ``read_npz`` knows.
 
     Parameters
     ----------
     path : Path
         Not compressed as a whole; its arrays may be.
+    limits : ReadLimits
 
     Returns
     -------
     Pieces
     """
     _refuse_compressed(path)
-    return _array_pieces(path, lambda: _open_npz(path))
+    return _array_pieces(path, limits, lambda: _open_npz(path, limits))
 
 
-def npy_pieces(path: Path, labels: Path | None) -> Pieces:
+def npy_pieces(path: Path, labels: Path | None, limits: ReadLimits) -> Pieces:
     """Open an NPY file, with labels in another one or none.
 
     Parameters
@@ -83,12 +82,13 @@ def npy_pieces(path: Path, labels: Path | None) -> Pieces:
     path : Path
         Plain, then it is mapped into memory, or compressed.
     labels : Path or None
+    limits : ReadLimits
 
     Returns
     -------
     Pieces
     """
-    return _array_pieces(path, lambda: _open_npy(path, labels))
+    return _array_pieces(path, limits, lambda: _open_npy(path, labels))
 
 
 class _StoredRows:
@@ -97,10 +97,7 @@ class _StoredRows:
     def __init__(self, path: Path, name: str, file: IO[bytes]) -> None:
         self.path, self.name, self._file = path, name, file
         with numpy_faults(path):
-            version = npy_format.read_magic(file)
-            if version not in _HEADERS:
-                raise ValueError(f"version {version} of the format")
-            self.shape, by_columns, self.dtype = _HEADERS[version](file)
+            self.shape, by_columns, self.dtype = read_header(file)
             if self.dtype.hasobject:
                 raise ValueError("objects need pickle")
         if by_columns and sum(size > 1 for size in self.shape) > 1:
@@ -148,11 +145,16 @@ class _StoredCsr:
 
     ndim = 2
 
-    def __init__(self, path: Path, name: str, members: dict[str, _StoredRows]) -> None:
-        self.path, self.name, self._members = path, name, members
+    def __init__(
+        self, path: Path, name: str, members: dict[str, _StoredRows], limits: ReadLimits
+    ) -> None:
+        self.path, self.name, self._members, self._limits = path, name, members, limits
         self._done = 0
-        shape = members["shape"].read(prod(members["shape"].shape))
-        if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0:
+        check_whole(path, name, {part: each.dtype for part, each in members.items()})
+        if members["shape"].shape != (2,):
+            raise self._fault(f"its shape has {prod(members['shape'].shape)} numbers")
+        shape = members["shape"].read(2)
+        if shape.min() < 0:
             raise self._fault(f"its shape is {shape}")
         self.shape, self.dtype = (int(shape[0]), int(shape[1])), members["data"].dtype
         sizes = {part: members[part].shape for part in CSR_PARTS[:3]}
@@ -160,7 +162,7 @@ class _StoredCsr:
             raise self._fault("its parts do not fit each other")
         if members["indptr"].read(1)[0] != 0:
             raise self._fault("its first row does not begin at 0")
-        self.row_bytes = 12 * prod(sizes["data"]) // max(1, self.shape[0])
+        self.row_bytes = _NONZERO_BYTES * prod(sizes["data"]) // max(1, self.shape[0])
 
     def read(self, n_rows: int) -> Any:
         """Return the next rows."""
@@ -170,6 +172,8 @@ class _StoredCsr:
         if beyond or np.any(np.diff(pointers) < 0):
             raise self._fault("its rows do not follow each other")
         self._done += int(pointers[-1])
+        what = f"{n_rows:,} rows of {int(pointers[-1]):,} numbers"
+        self._limits.check_memory(self.path, what, 2 * _NONZERO_BYTES * int(pointers[-1]))
         data, indices = (self._members[part].read(int(pointers[-1])) for part in CSR_PARTS[:2])
         try:
             rows = sparse.csr_matrix((data, indices, pointers), shape=(n_rows, self.shape[1]))
@@ -187,19 +191,21 @@ _Labels: TypeAlias = _StoredRows | _MappedRows | None
 _Opened: TypeAlias = AbstractContextManager[tuple[_Rows, _Labels]]
 
 
-def _array_pieces(path: Path, opened: Callable[[], _Opened]) -> Pieces:
+def _array_pieces(path: Path, limits: ReadLimits, opened: Callable[[], _Opened]) -> Pieces:
     with opened() as (X, y):
         checked_matrix(path, "X", X)
+        row_bytes = X.row_bytes + (y.row_bytes if y else 0)
+        limits.check_memory(path, "a row", 2 * row_bytes)
         if y is not None:
             checked_labels(path, "y", np.empty((0, *y.shape[1:]) if y.shape else (), y.dtype))
             check_lengths(path, "", y.shape[0], X.shape[0])
-        n_rows, most = X.shape[0], _piece_rows(X.row_bytes)
+        n_rows, most = X.shape[0], _piece_rows(row_bytes)
         head = _table(path, X, y, 1)
 
     def read() -> Iterator[Table]:
         with opened() as (X, y):
-            for start, stop in row_blocks(n_rows, most):
-                yield _table(path, X, y, stop - start)
+            for start in range(0, n_rows, most):
+                yield _table(path, X, y, min(most, n_rows - start))
 
     return Pieces(head, read, n_rows)
 
@@ -210,9 +216,9 @@ def _table(path: Path, X: _Rows, y: _Labels, n_rows: int) -> Table:
 
 
 @contextmanager
-def _open_npz(path: Path) -> Iterator[tuple[_Rows, _Labels]]:
-    with open_bytes(path) as file, _archive(path, file) as archive:
-        names = {name.removesuffix(".npy") for name in archive.namelist()}
+def _open_npz(path: Path, limits: ReadLimits) -> Iterator[tuple[_Rows, _Labels]]:
+    with open_bytes(path) as file, open_archive(path, file) as archive:
+        names = array_names(archive)
         ending = first_ending(path, names)
 
         def member(name: str) -> _StoredRows:
@@ -226,15 +232,9 @@ def _open_npz(path: Path) -> Iterator[tuple[_Rows, _Labels]]:
             X = member(name)
         else:
             check_parts(path, names, name)
-            X = _StoredCsr(path, name, {part: member(f"{name}_{part}") for part in CSR_PARTS})
+            parts = {part: member(f"{name}_{part}") for part in CSR_PARTS}
+            X = _StoredCsr(path, name, parts, limits)
         yield X, member(f"y{ending}") if f"y{ending}" in names else None
-
-
-def _archive(path: Path, file: IO[bytes]) -> zipfile.ZipFile:
-    if file.read(6) == b"\x93NUMPY":
-        raise DataFileError(f"{path} is one array, not an NPZ file; name it .npy.")
-    with numpy_faults(path):
-        return zipfile.ZipFile(file)
 
 
 @contextmanager
@@ -260,6 +260,9 @@ def _one_array(
             if as_table and rows.ndim == 1:
                 rows.shape = (*rows.shape, 1)
             yield rows
+            # Decompressors compare checksums at the end of the data only.
+            while file.read(_PIECE_BYTES):
+                pass
 
 
 def _refuse_compressed(path: Path) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from gramless.base.errors import DataFileError
-from gramless.datasets.columns import CHUNK_ROWS, to_numbers, to_text
+from gramless.datasets.columns import CHUNK_ROWS, is_number, to_numbers, to_text
 from gramless.datasets.csv_reader import Layout, check_delimiter, find_layout
 from gramless.datasets.files import read_head, text_encodings
 from gramless.datasets.libsvm import (
@@ -22,16 +22,16 @@ from gramless.datasets.libsvm import (
     read_blocks,
     shift_columns,
 )
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
-
-# Cells are parsed as Python text, some 60 bytes each.
-_MOST_CELLS = 1 << 20
 
 _STRAY_SHARE = 0.01
 
 
-def libsvm_pieces(path: Path, n_features: int | None, zero_based: ZeroBased) -> Pieces:
+def libsvm_pieces(
+    path: Path, n_features: int | None, zero_based: ZeroBased, limits: ReadLimits
+) -> Pieces:
     """Open LIBSVM text; read it through first where the columns are not fully told.
 
     Parameters
@@ -39,6 +39,7 @@ def libsvm_pieces(path: Path, n_features: int | None, zero_based: ZeroBased) -> 
     path : Path
     n_features : int or None
     zero_based : bool or "auto"
+    limits : ReadLimits
 
     Returns
     -------
@@ -47,19 +48,21 @@ def libsvm_pieces(path: Path, n_features: int | None, zero_based: ZeroBased) -> 
     check_parameters(n_features, zero_based)
     n_rows = None
     if n_features is None or zero_based == "auto":
-        first, width, n_rows = find_columns(path, read_blocks(path), n_features, zero_based)
+        first, width, n_rows = find_columns(path, read_blocks(path, limits), n_features, zero_based)
     else:
         first, width = int(not zero_based), n_features
 
     def read() -> Iterator[Table]:
-        for X, y in read_blocks(path):
+        for X, y in read_blocks(path, limits):
             yield Table(matrix=shift_columns(path, X, first, width), target=y, source=str(path))
 
     head = Table(matrix=sparse.csr_matrix((1, width)), target=np.zeros(1), source=str(path))
     return Pieces(head, read, n_rows)
 
 
-def delimited_pieces(path: Path, delimiter: str | None, header: bool | None) -> Pieces:
+def delimited_pieces(
+    path: Path, delimiter: str | None, header: bool | None, limits: ReadLimits
+) -> Pieces:
     """Open delimited text; its first 200 lines say which columns are text.
 
     Parameters
@@ -67,6 +70,7 @@ def delimited_pieces(path: Path, delimiter: str | None, header: bool | None) -> 
     path : Path
     delimiter : str or None
     header : bool or None
+    limits : ReadLimits
 
     Returns
     -------
@@ -75,13 +79,13 @@ def delimited_pieces(path: Path, delimiter: str | None, header: bool | None) -> 
     Raises
     ------
     DataFileError
-        If it has no rows, or is in no known encoding.
+        If it has no rows, is in no known encoding, or is beyond the limits.
     """
     check_delimiter(delimiter)
     encodings = text_encodings(path, read_head(path))
     for k, encoding in enumerate(encodings):
         try:
-            layout = find_layout(path, encoding, delimiter, header)
+            layout = find_layout(path, encoding, delimiter, header, limits)
         except UnicodeDecodeError as fault:
             wrong = fault
             continue
@@ -115,17 +119,16 @@ class _DelimitedText:
     def _lenient(self, j: int) -> NDArray[Any]:
         if j in self._text:
             return to_text(self._sample[j])
-        cells = ["" if to_numbers((cell,)) is None else cell for cell in self._sample[j]]
+        cells = [cell if is_number(cell) else "" for cell in self._sample[j]]
         return np.asarray(to_numbers(cells))
 
     def read(self) -> Iterator[Table]:
         """Yield the rows; from the first byte on that is not UTF-8, as Latin-1."""
         done = 0
-        most = max(1, min(CHUNK_ROWS, _MOST_CELLS // len(self._names)))
         while True:
             rest = replace(self._source, skip_rows=self._source.skip_rows + done)
             try:
-                for chunk in filter(None, rest.chunks(most)):
+                for chunk in filter(None, rest.chunks(CHUNK_ROWS)):
                     yield self._table(chunk, done)
                     done += len(chunk)
                 return
@@ -154,7 +157,7 @@ class _DelimitedText:
         numbers = to_numbers(cells)
         if numbers is not None:
             return numbers
-        row = next(i for i, cell in enumerate(cells) if to_numbers((cell,)) is None)
+        row = next(i for i, cell in enumerate(cells) if not is_number(cell))
         shown = cells[row] if len(cells[row]) <= 40 else cells[row][:40] + "..."
         raise DataFileError(
             f"{self._path}, line {self._source.line_of(done + row)}, column {self._names[j]!r}: "
@@ -168,7 +171,7 @@ class _DelimitedText:
 
 
 def _is_text(cells: Sequence[str]) -> bool:
-    strays = sum(to_numbers((cell,)) is None for cell in cells)
+    strays = sum(not is_number(cell) for cell in cells)
     return strays > _STRAY_SHARE * len(cells)
 
 

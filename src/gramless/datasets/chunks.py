@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from gramless.base.errors import InputError
 from gramless.datasets.chunked_arrays import npy_pieces, npz_pieces, parquet_pieces
 from gramless.datasets.chunked_text import delimited_pieces, libsvm_pieces
 from gramless.datasets.files import detect_format, plain_path, without_compression
-from gramless.datasets.libsvm import ZeroBased
+from gramless.datasets.libsvm import ZeroBased, csr_bytes
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Chunk, Pieces, regroup
 from gramless.datasets.table import Table
 
@@ -39,14 +41,16 @@ class ChunkedTable:
         The file.
     """
 
-    def __init__(self, pieces: Pieces, target: str | int | None, chunk_rows: int) -> None:
+    def __init__(
+        self, pieces: Pieces, target: str | int | None, chunk_rows: int, limits: ReadLimits
+    ) -> None:
         X, y, names = pieces.head.split_target(target)
         _refuse_text(X)
         self.n_features, self.names = int(X.shape[1]), names
         self.n_rows = pieces.n_rows
         self.chunk_rows = chunk_rows
         self.source = pieces.head.source
-        self._pieces, self._target = pieces, target
+        self._pieces, self._target, self._limits = pieces, target, limits
         self._dtype, self._label_dtype = X.dtype, y.dtype
 
     def __repr__(self) -> str:
@@ -63,10 +67,26 @@ class ChunkedTable:
         self.n_rows = n_rows
 
     def _split(self) -> Iterator[Chunk]:
+        n_waiting = 0
         for table in self._pieces.read():
             X, y, _ = table.split_target(self._target)
             _refuse_text(X)
+            n_waiting += len(y)
+            self._check_memory(X, min(n_waiting, self.chunk_rows))
+            n_waiting %= self.chunk_rows
             yield X.astype(self._dtype, copy=False), self._labels(y)
+
+    def _check_memory(self, X: Any, n_waiting: int) -> None:
+        """Refuse a chunk that grows beyond the limits."""
+        n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
+        # The pieces, and the chunk that is put together from them.
+        needed = 2 * n_bytes * n_waiting // X.shape[0]
+        self._limits.check_memory(
+            Path(self.source),
+            f"a chunk of {n_waiting:,} rows",
+            needed,
+            f"Say chunk_rows={max(1, n_waiting // 10)}.",
+        )
 
     def _labels(self, y: NDArray[Any]) -> NDArray[Any]:
         """Return labels in the type of the first ones."""
@@ -91,6 +111,7 @@ def open_chunks(
     delimiter: str | None = None,
     header: bool | None = None,
     chunk_rows: int = CHUNK_ROWS,
+    limits: ReadLimits | None = None,
 ) -> ChunkedTable:
     r"""Open a file of numbers to read it a chunk of rows at a time.
 
@@ -116,6 +137,9 @@ def open_chunks(
         Delimited text: whether the first row holds names, found by itself by default.
     chunk_rows : int, default=65536
         Rows of a chunk; the last one has what is left.
+    limits : ReadLimits, default=None
+        The length of a line, what compressed text may unpack to, and the memory of a chunk; by
+        default ``ReadLimits()``.
 
     Returns
     -------
@@ -151,26 +175,26 @@ def open_chunks(
     """
     if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, Integral) or chunk_rows < 1:
         raise InputError(f"chunk_rows must be a positive integer, got {chunk_rows!r}.")
-    where = plain_path(path)
+    where, limits = plain_path(path), limits or ReadLimits()
     kind = detect_format(where, format)
     if kind == "npy":
         labels = _label_file(target)
-        pieces = npy_pieces(where, labels)
+        pieces = npy_pieces(where, labels, limits)
         target = None if labels else target
     elif kind == "libsvm":
-        pieces = libsvm_pieces(where, n_features, zero_based)
+        pieces = libsvm_pieces(where, n_features, zero_based, limits)
     elif kind in ("csv", "tsv"):
         cut = "\t" if kind == "tsv" and delimiter is None else delimiter
-        pieces = delimited_pieces(where, cut, header)
+        pieces = delimited_pieces(where, cut, header, limits)
     elif kind == "arff":
         raise InputError(
             f"{where}: ARFF files are not read in chunks; read it whole by read_table, or save "
             "it as CSV."
         )
     else:
-        pieces = parquet_pieces(where) if kind == "parquet" else npz_pieces(where)
+        pieces = parquet_pieces(where) if kind == "parquet" else npz_pieces(where, limits)
     column = os.fspath(target) if isinstance(target, os.PathLike) else target
-    return ChunkedTable(pieces, column, int(chunk_rows))
+    return ChunkedTable(pieces, column, int(chunk_rows), limits)
 
 
 def _label_file(target: str | int | os.PathLike[str] | None) -> Path | None:

@@ -11,11 +11,23 @@ from pathlib import Path
 import numpy as np
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets.columns import MISSING, ColumnBuilder, RowSource, split_lines, to_numbers
+from gramless.datasets.columns import (
+    CHUNK_CHARACTERS,
+    MISSING,
+    ColumnBuilder,
+    RowSource,
+    is_number,
+    split_lines,
+    to_numbers,
+)
 from gramless.datasets.files import HEAD_BYTES, open_text, plain_path, read_head, text_encodings
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
 SAMPLE_ROWS = 200
+
+_SAMPLE_CELL_BYTES = 200
+"""Of a cell of the first rows, which are held as text and as columns at once."""
 
 # The comma comes late: a file cut by semicolons may hold decimal commas in every row.
 _DELIMITERS = ("\t", ";", "|", ",", " ")
@@ -27,6 +39,7 @@ def read_csv(
     delimiter: str | None = None,
     header: bool | None = None,
     categorical: Sequence[str] = (),
+    limits: ReadLimits | None = None,
 ) -> Table:
     r"""Read delimited text, plain or compressed.
 
@@ -43,6 +56,8 @@ def read_csv(
         the names are x1, x2, ...
     categorical : sequence of str, default=()
         Names of columns to keep as text though they look like numbers.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -55,7 +70,8 @@ def read_csv(
     ------
     DataFileError
         With the line of the fault: ragged rows, unclosed quotes, a few cells
-        that are not numbers in a column of numbers, binary or empty files.
+        that are not numbers in a column of numbers, binary or empty files, or
+        what is beyond the limits.
     InputError
         If ``delimiter`` is not one character, or ``categorical`` names a
         column that is not there.
@@ -76,10 +92,11 @@ def read_csv(
     array([4.5, nan])
     """
     check_delimiter(delimiter)
-    where = plain_path(path)
+    where, limits = plain_path(path), limits or ReadLimits()
     for encoding in text_encodings(where, read_head(where)):
         try:
-            return _read(where, encoding, delimiter, header, categorical)
+            layout = find_layout(where, encoding, delimiter, header, limits)
+            return _read(layout, categorical)
         except UnicodeDecodeError as fault:
             wrong = fault
     raise DataFileError(f"{where} is not valid {wrong.encoding}; save it as UTF-8.") from wrong
@@ -101,35 +118,33 @@ def check_delimiter(delimiter: str | None) -> None:
         raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
 
 
-def find_layout(path: Path, encoding: str, delimiter: str | None, header: bool | None) -> Layout:
+def find_layout(
+    path: Path, encoding: str, delimiter: str | None, header: bool | None, limits: ReadLimits
+) -> Layout:
     """Find delimiter, names and first rows of delimited text.
 
     Raises
     ------
     DataFileError
-        If there is no row, or a name occurs twice.
+        If there is no row, a name occurs twice, or the first rows are beyond the limits.
     UnicodeDecodeError
         If the first lines are not in this encoding.
     """
-    lines = _sample_lines(path, encoding)
+    lines = _sample_lines(path, encoding, limits)
     delimiter = delimiter or _find_delimiter(lines)
     rows = _sample_rows(lines, delimiter)
     if not rows:
         raise DataFileError(f"{path} has no rows; copy or download it again.")
     named = _has_header(rows) if header is None else header
     names = _names(path, rows[0]) if named else [f"x{j + 1}" for j in range(len(rows[0]))]
-    source = RowSource(path, encoding, delimiter, skip_rows=int(named), n_columns=len(names))
+    source = RowSource(
+        path, encoding, limits, delimiter, skip_rows=int(named), n_columns=len(names)
+    )
     return Layout(source, names, not named or not rows[0][-1].strip(), rows[int(named) :])
 
 
-def _read(
-    path: Path,
-    encoding: str,
-    delimiter: str | None,
-    header: bool | None,
-    categorical: Sequence[str],
-) -> Table:
-    layout = find_layout(path, encoding, delimiter, header)
+def _read(layout: Layout, categorical: Sequence[str]) -> Table:
+    path = layout.source.path
     names = layout.names
     if absent := [name for name in categorical if name not in names]:
         raise InputError(f"{path} has no column {absent[0]!r} to take as categorical.")
@@ -142,15 +157,19 @@ def _read(
     return Table(columns, source=str(path))
 
 
-def _sample_lines(path: Path, encoding: str) -> list[str]:
+def _sample_lines(path: Path, encoding: str, limits: ReadLimits) -> list[str]:
     """Return the first lines, a few even where each is very long."""
     lines: list[str] = []
-    size = 0
-    with open_text(path, encoding, newline="") as text:
+    size = n_cells = 0
+    with open_text(path, encoding, limits, newline="") as text:
         for line in text:
             lines.append(line)
             size += len(line)
-            if len(lines) >= SAMPLE_ROWS or (len(lines) >= 10 and size >= HEAD_BYTES):
+            n_cells += 1 + max(map(line.count, _DELIMITERS))
+            what = f"a table whose first {len(lines)} rows have {n_cells:,} cells"
+            limits.check_memory(path, what, _SAMPLE_CELL_BYTES * n_cells)
+            few = 2 if size >= CHUNK_CHARACTERS else 10
+            if len(lines) >= SAMPLE_ROWS or (len(lines) >= few and size >= HEAD_BYTES):
                 break
     return lines
 
@@ -180,7 +199,7 @@ def _find_delimiter(lines: Sequence[str]) -> str:
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     first = [cell.strip() for cell in rows[0]]
-    if not any(first) or any(cell and to_numbers((cell,)) is not None for cell in first):
+    if not any(first) or any(cell and is_number(cell) for cell in first):
         return False
     below = [row for row in rows[1:] if len(row) == len(first)]
     if not below:

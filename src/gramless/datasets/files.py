@@ -10,14 +10,18 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.datasets.limits import ReadLimits
 
 HEAD_BYTES = 1 << 16
+
+_BUFFER_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 20
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -86,6 +90,11 @@ def faults(path: Path) -> Iterator[None]:
         raise DataFileError(f"{path} does not exist; check the name and the folder.") from fault
     except PermissionError as fault:
         raise DataFileError(f"{path} may not be read; change its permissions.") from fault
+    except MemoryError as fault:
+        raise DataFileError(
+            f"{path} takes more memory than there is. Read it in chunks by open_chunks, or on a "
+            "machine with more memory."
+        ) from fault
     except EOFError as fault:
         raise DataFileError(
             f"{path} is cut off: its compressed data ends early. Copy or download it again."
@@ -106,10 +115,98 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def open_text(path: Path, encoding: str, newline: str | None = None) -> Iterator[IO[str]]:
-    """Open a text file for reading, decompressed by its ending, with faults named."""
-    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline=newline) as text:
-        yield text
+def open_lines(path: Path, limits: ReadLimits, ends: Sequence[bytes] = (b"\n",)) -> Iterator[Any]:
+    """Open a file like :func:`open_bytes`; refuse what is beyond the limits before it is held.
+
+    Parameters
+    ----------
+    path : Path
+    limits : ReadLimits
+        Of its lines, and of what compressed data unpacks to.
+    ends : sequence of bytes
+        Any of which ends a line.
+
+    Raises
+    ------
+    DataFileError
+        While it is read.
+    """
+    with open_bytes(path) as file:
+        yield io.BufferedReader(_WatchedLines(path, file, limits, ends), _BUFFER_BYTES)
+
+
+class _WatchedLines(io.RawIOBase):
+    """A file whose lines are measured as its bytes pass."""
+
+    def __init__(
+        self, path: Path, file: IO[bytes], limits: ReadLimits, ends: Sequence[bytes]
+    ) -> None:
+        self._path, self._file, self._limits, self._ends = path, file, limits, ends
+        self._packed = path.stat().st_size if path.suffix.lower() in _OPENERS else None
+        self._n_bytes = self._line_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(len(buffer))
+        size = len(content)
+        buffer[:size] = content
+        self._n_bytes += size
+        if self._packed is not None:
+            self._limits.check_unpacked(self._path, self._packed, self._n_bytes)
+        end = next(filter(None, (content.rfind(each) + 1 for each in self._ends)), 0)
+        self._line_bytes = size - end + (0 if end else self._line_bytes)
+        self._limits.check_line(self._path, self._line_bytes)
+        return size
+
+
+@contextmanager
+def open_text(
+    path: Path, encoding: str, limits: ReadLimits, newline: str | None = None
+) -> Iterator[IO[str]]:
+    """Open a text file for reading like :func:`open_lines`."""
+    with open_lines(path, limits, (b"\n", b"\r")) as file:
+        # Halves of other UTF-16 characters look like ends of lines: only decoding tells.
+        if encoding == "utf-16":
+            text: io.TextIOWrapper = _MeasuredText(path, file, newline, limits)
+        else:
+            text = io.TextIOWrapper(file, encoding, newline=newline)
+        with text:
+            yield text
+
+
+class _MeasuredText(io.TextIOWrapper):
+    """UTF-16 text whose lines are read no further than they may go."""
+
+    def __init__(self, path: Path, file: Any, newline: str | None, limits: ReadLimits) -> None:
+        super().__init__(file, "utf-16", newline=newline)
+        self._path, self._limits = path, limits
+
+    def __next__(self) -> str:  # type: ignore[override]
+        line = self.readline(int(self._limits.max_line_bytes) + 1)
+        self._limits.check_line(self._path, len(line))
+        if not line:
+            raise StopIteration
+        return line
+
+
+def read_unpacked(path: Path, limits: ReadLimits) -> io.BytesIO:
+    """Return the decompressed content of a file, if it fits the limits.
+
+    Raises
+    ------
+    DataFileError
+    """
+    content = io.BytesIO()
+    packed = path.stat().st_size
+    with open_bytes(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            content.write(piece)
+            limits.check_unpacked(path, packed, content.tell())
+            limits.check_memory(path, "what it unpacks to", content.tell())
+    content.seek(0)
+    return content
 
 
 def read_head(path: Path) -> bytes:

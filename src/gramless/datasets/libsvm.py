@@ -13,7 +13,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets.files import open_bytes, plain_path, read_head, text_encodings
+from gramless.datasets.files import open_bytes, open_lines, plain_path, read_head, text_encodings
+from gramless.datasets.limits import ReadLimits
 
 # A block of text is parsed at once; the parser needs about five times its size in memory.
 BLOCK_BYTES = 1 << 24
@@ -28,6 +29,7 @@ def read_libsvm(
     *,
     n_features: int | None = None,
     zero_based: ZeroBased = "auto",
+    limits: ReadLimits | None = None,
 ) -> tuple[Any, NDArray[np.float64]]:
     r"""Read LIBSVM text into a CSR matrix and labels.
 
@@ -44,6 +46,8 @@ def read_libsvm(
         Whether the first column has index 0; ``"auto"`` takes it so if index
         0 occurs anywhere in this file. Say which where a test file might lack
         the first column.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -56,7 +60,7 @@ def read_libsvm(
     ------
     DataFileError
         With the line of the fault: no number, several labels, indices that do
-        not increase, an index beyond ``n_features``.
+        not increase, an index beyond ``n_features``, what is beyond the limits.
     InputError
         If a parameter is of the wrong kind.
 
@@ -76,9 +80,14 @@ def read_libsvm(
     (array([[0.5, 0. , 2. ],
            [0. , 1. , 0. ]]), array([ 1., -1.]))
     """
-    where = plain_path(path)
+    where, limits = plain_path(path), limits or ReadLimits()
     check_parameters(n_features, zero_based)
-    blocks = list(read_blocks(where))
+    blocks, n_bytes = [], 0
+    for X, y in read_blocks(where, limits):
+        blocks.append((X, y))
+        n_bytes += csr_bytes(X) + y.nbytes
+        # The blocks, and what is put together from them.
+        limits.check_memory(where, "a table of the rows so far", 2 * n_bytes)
     first, width, _ = find_columns(where, blocks, n_features, zero_based)
     parts = [shift_columns(where, X, first, width) for X, _ in blocks]
     y = np.concatenate([labels for _, labels in blocks])
@@ -116,11 +125,11 @@ def read_dense_libsvm(
     in sparse form, so that files of many gigabytes need the room of the dense
     result, twice for a moment at the end.
     """
-    where = plain_path(path)
+    where, limits = plain_path(path), ReadLimits()
     check_parameters(n_features, False)
     parts = [
         (shift_columns(where, X, 1, n_features).toarray().astype(dtype, copy=False), y)
-        for X, y in read_blocks(where)
+        for X, y in read_blocks(where, limits)
     ]
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
@@ -160,11 +169,16 @@ def find_columns(
     return first, beyond - first if n_features is None else n_features, n_rows
 
 
-def read_blocks(path: Path) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+def csr_bytes(X: Any) -> int:
+    """Return the memory that a CSR matrix takes."""
+    return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+
+
+def read_blocks(path: Path, limits: ReadLimits) -> Iterator[tuple[Any, NDArray[np.float64]]]:
     """Yield CSR blocks with the indices as they are in the file, at least one row in all."""
     text_encodings(path, read_head(path))
     n_lines = n_rows = 0
-    with open_bytes(path) as file:
+    with open_lines(path, limits) as file:
         while lines := file.readlines(BLOCK_BYTES):
             X, y = _parse(path, lines, n_lines)
             n_lines += len(lines)

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-import io
+import lzma
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 from scipy import sparse
 
 from gramless.base.errors import DataFileError
-from gramless.datasets.files import open_bytes, plain_path, without_compression
-from gramless.datasets.table import Table
+from gramless.datasets.files import (
+    faults,
+    open_bytes,
+    plain_path,
+    read_unpacked,
+    without_compression,
+)
+from gramless.datasets.limits import ReadLimits
+from gramless.datasets.table import Table, as_floats
 
 CSR_PARTS = ("data", "indices", "indptr", "shape")
+
+IN_CHUNKS = "Read it in chunks by open_chunks."
+
+_ENDINGS = ("", "_train", "_test")
+_ARRAYS = {f"{kind}{ending}" for kind in "Xy" for ending in _ENDINGS} | {
+    f"X{ending}_{part}" for ending in _ENDINGS for part in CSR_PARTS
+}
+
+_HEADERS = {
+    (1, 0): npy_format.read_array_header_1_0,
+    (2, 0): npy_format.read_array_header_2_0,
+}
 
 LAYOUTS = "X, y or X_train, y_train, X_test, y_test"
 
@@ -35,15 +56,15 @@ _FAULTS = (
     OverflowError,
     NotImplementedError,
     RuntimeError,
-    MemoryError,
     struct.error,
     tokenize.TokenError,
     zipfile.BadZipFile,
+    lzma.LZMAError,
     zlib.error,
 )
 
 
-def read_npz(path: str | Path) -> dict[str, Table]:
+def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str, Table]:
     """Read an NPZ file.
 
     Parameters
@@ -52,6 +73,8 @@ def read_npz(path: str | Path) -> dict[str, Table]:
         Holds ``X_train, y_train, X_test, y_test`` or ``X, y``; ``y`` may be
         missing. A sparse ``X`` is held as ``X_data, X_indices, X_indptr,
         X_shape`` (or ``X_train_data`` and so on). Other arrays are ignored.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -62,7 +85,8 @@ def read_npz(path: str | Path) -> dict[str, Table]:
     Raises
     ------
     DataFileError
-        If arrays are missing, damaged, pickled, or do not fit each other.
+        If arrays are missing, damaged, pickled, do not fit each other, or are
+        beyond the limits.
 
     Notes
     -----
@@ -78,9 +102,9 @@ def read_npz(path: str | Path) -> dict[str, Table]:
     array([0, 1])
     """
     where = plain_path(path)
-    arrays = _load(where)
-    if not isinstance(arrays, dict):
-        raise DataFileError(f"{where} is one array, not an NPZ file; name it .npy.")
+    limits = limits or ReadLimits()
+    with _opened(where, limits) as (file, held):
+        arrays = _arrays(where, file, held, limits)
     first = first_ending(where, arrays)
     roles = {"train": first, "test": "_test"} if first else {"all": first}
     tables = {
@@ -93,13 +117,15 @@ def read_npz(path: str | Path) -> dict[str, Table]:
     return tables
 
 
-def read_npy(path: str | Path) -> Table:
+def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     """Read an NPY file that holds one table of numbers.
 
     Parameters
     ----------
     path : str or Path
         An array of shape (n_rows, n_columns), or (n_rows,) for one column.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -109,30 +135,92 @@ def read_npy(path: str | Path) -> Table:
     Raises
     ------
     DataFileError
-        If the file is damaged, pickled or holds no such array.
+        If the file is damaged, pickled, holds no such array, or is beyond the
+        limits.
     """
     where = plain_path(path)
-    array = _load(where)
-    if isinstance(array, dict):
-        raise DataFileError(f"{where} is an NPZ file; name it .npz.")
+    limits = limits or ReadLimits()
+    with _opened(where, limits) as (file, held):
+        if file.read(4) == b"PK\x03\x04":
+            raise DataFileError(f"{where} is an NPZ file; name it .npz.")
+        file.seek(0)
+        with numpy_faults(where):
+            shape, _, dtype = read_header(file)
+            needed = held + array_bytes(shape, dtype)
+            limits.check_memory(where, f"an array of shape {shape}", needed, IN_CHUNKS)
+            file.seek(0)
+            array = npy_format.read_array(file, allow_pickle=False)
     matrix = array[:, None] if array.ndim == 1 else array
     return Table(matrix=checked_matrix(where, "the array", matrix), source=str(where))
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]] | NDArray[Any]:
-    with open_bytes(path) as file:
-        if without_compression(path.name) == path.name:
-            return _load_from(path, file)
+@contextmanager
+def _opened(path: Path, limits: ReadLimits) -> Iterator[tuple[IO[bytes], int]]:
+    """Open a file that can be sought in; also tell what it holds in memory, all if compressed."""
+    if without_compression(path.name) == path.name:
+        with open_bytes(path) as file:
+            yield file, 0
+    else:
         # Zip archives are read by seeking, which decompressors do by reading all again.
-        return _load_from(path, io.BytesIO(file.read()))
+        with faults(path):
+            content = read_unpacked(path, limits)
+            yield content, content.getbuffer().nbytes
 
 
-def _load_from(path: Path, file: IO[bytes]) -> dict[str, NDArray[Any]] | NDArray[Any]:
+def open_archive(path: Path, file: IO[bytes]) -> zipfile.ZipFile:
+    """Open an NPZ file."""
+    if file.read(6) == b"\x93NUMPY":
+        raise DataFileError(f"{path} is one array, not an NPZ file; name it .npy.")
     with numpy_faults(path):
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        return {name: loaded[name] for name in loaded.files}
+        return zipfile.ZipFile(file)
+
+
+def array_names(archive: zipfile.ZipFile) -> set[str]:
+    """Return the names of the arrays in an NPZ file."""
+    return {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
+
+
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read what an array in NumPy's format says of itself.
+
+    Returns
+    -------
+    shape : tuple of int
+    by_columns : bool
+    dtype : dtype
+    """
+    version = npy_format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version} of the format")
+    shape, by_columns, dtype = _HEADERS[version](file)
+    return shape, by_columns, dtype
+
+
+def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
+    """Return the memory of an array and of its copy as floats, if one will be made."""
+    copied = as_floats(np.empty(0, dtype)).itemsize if dtype.kind in "biu" else 0
+    return prod(shape) * (dtype.itemsize + copied)
+
+
+def _arrays(
+    path: Path, file: IO[bytes], needed: int, limits: ReadLimits
+) -> dict[str, NDArray[Any]]:
+    """Read the arrays of an NPZ file that tables are made of."""
+    with open_archive(path, file) as archive, numpy_faults(path):
+        names = sorted(array_names(archive))
+        first_ending(path, names)
+        wanted = [f"{name}.npy" for name in names if name in _ARRAYS]
+        for name in wanted:
+            with archive.open(name) as member:
+                shape, _, dtype = read_header(member)
+            needed += array_bytes(shape, dtype)
+            limits.check_memory(path, f"{name} of shape {shape}", needed, IN_CHUNKS)
+        found = {}
+        for name in wanted:
+            with archive.open(name) as member:
+                array = npy_format.read_array(member, allow_pickle=False)
+            found[name.removesuffix(".npy")] = array
+        return found
 
 
 @contextmanager
@@ -185,6 +273,16 @@ def check_parts(path: Path, names: Collection[str], name: str) -> None:
         raise DataFileError(f"{path}: sparse {name} needs {name}_data, _indices, _indptr, _shape.")
 
 
+def check_whole(path: Path, name: str, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+    """Refuse a sparse matrix whose indices, pointers or shape are no whole numbers."""
+    for part in CSR_PARTS[1:]:
+        if dtypes[part].kind not in "iu":
+            raise DataFileError(
+                f"{path}: {name} is not a CSR matrix ({name}_{part} must hold whole numbers, got "
+                f"{dtypes[part]})."
+            )
+
+
 def check_lengths(path: Path, ending: str, n_labels: int, n_rows: int) -> None:
     """Refuse labels that are more or fewer than the rows."""
     if n_labels != n_rows:
@@ -198,6 +296,7 @@ def _matrix(path: Path, arrays: dict[str, NDArray[Any]], name: str) -> Any:
         return checked_matrix(path, name, arrays[name])
     check_parts(path, arrays, name)
     data, indices, indptr, shape = (arrays[f"{name}_{part}"] for part in CSR_PARTS)
+    check_whole(path, name, {part: arrays[f"{name}_{part}"].dtype for part in CSR_PARTS})
     try:
         n_rows, n_columns = (int(size) for size in np.asarray(shape))
         X = sparse.csr_matrix((data, indices, indptr), shape=(n_rows, n_columns))

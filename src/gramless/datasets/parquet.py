@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import importlib
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import time
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError, MissingDependencyError
-from gramless.base.threads import row_blocks
-from gramless.datasets.files import open_bytes, plain_path
+from gramless.datasets.files import faults, plain_path, read_unpacked
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
 
-def read_parquet(path: str | Path) -> Table:
+def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     """Read a Parquet file.
 
     Parameters
     ----------
     path : str or Path
         Plain or wrapped in ``.gz``, ``.bz2`` or ``.xz``.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -38,7 +39,8 @@ def read_parquet(path: str | Path) -> Table:
     Raises
     ------
     DataFileError
-        If the file is damaged, has no rows, or has nested or binary columns.
+        If the file is damaged, has no rows, has nested or binary columns, or is
+        beyond the limits.
     MissingDependencyError
         If neither polars nor pyarrow is installed.
 
@@ -47,9 +49,13 @@ def read_parquet(path: str | Path) -> Table:
     Holds the compressed file and the decoded columns.
     """
     where = plain_path(path)
-    with open_bytes(where) as file:
-        content = file.read()
-    raw = _decode(where, content)
+    limits = limits or ReadLimits()
+    content = read_unpacked(where, limits)
+    n_rows, n_columns = _size(where, content)
+    what = f"a table of {n_rows:,} rows and {n_columns:,} columns"
+    limits.check_memory(where, what, 8 * n_rows * n_columns, "Read it by open_chunks.")
+    with faults(where):
+        raw = _decode(where, content)
     columns = {name: _plain(where, name, values) for name, values in raw.items()}
     if not columns or not len(next(iter(columns.values()))):
         raise _no_rows(where)
@@ -123,19 +129,31 @@ def _batches_with_polars(
     n_rows = int(frame.select(polars.len()).collect().item())
 
     def read() -> Iterator[dict[str, NDArray[Any]]]:
-        for start, _ in row_blocks(n_rows, most_rows):
+        for start in range(0, n_rows, most_rows):
             yield _polars_columns(frame.slice(start, most_rows).collect())
 
     return n_rows, read()
 
 
-def _decode(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
+def _size(path: Path, content: IO[bytes]) -> tuple[int, int]:
+    """Return the numbers of rows and columns that a file says it has."""
     package, module = _engine(path)
     with _faults(path, package, module):
         if package == "polars":
-            return _polars_columns(module.read_parquet(io.BytesIO(content)))
-        parquet = importlib.import_module("pyarrow.parquet")
-        return _arrow_columns(parquet.read_table(io.BytesIO(content)))
+            frame = module.scan_parquet(content)
+            n_rows = int(frame.select(module.len()).collect().item())
+            return n_rows, len(frame.collect_schema())
+        metadata = importlib.import_module("pyarrow.parquet").ParquetFile(content).metadata
+        return int(metadata.num_rows), int(metadata.num_columns)
+
+
+def _decode(path: Path, content: IO[bytes]) -> dict[str, NDArray[Any]]:
+    package, module = _engine(path)
+    content.seek(0)
+    with _faults(path, package, module):
+        if package == "polars":
+            return _polars_columns(module.read_parquet(content))
+        return _arrow_columns(importlib.import_module("pyarrow.parquet").read_table(content))
 
 
 def _engine(path: Path) -> tuple[str, Any]:

@@ -10,8 +10,9 @@ from typing import Literal
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets.arff import read_arff
 from gramless.datasets.csv_reader import read_csv
-from gramless.datasets.files import detect_format, plain_path
+from gramless.datasets.files import detect_format, faults, plain_path
 from gramless.datasets.libsvm import ZeroBased, read_libsvm
+from gramless.datasets.limits import ReadLimits
 from gramless.datasets.npz import read_npy, read_npz
 from gramless.datasets.parquet import read_parquet
 from gramless.datasets.table import Table
@@ -27,6 +28,7 @@ def read_table(
     delimiter: str | None = None,
     header: bool | None = None,
     categorical: Sequence[str] = (),
+    limits: ReadLimits | None = None,
 ) -> Table:
     r"""Read a table from a file of any known format.
 
@@ -53,6 +55,9 @@ def read_table(
         default.
     categorical : sequence of str, default=()
         Delimited text: columns to keep as text though they look like numbers.
+    limits : ReadLimits, default=None
+        The length of a line, what compressed data may unpack to, and the memory
+        that reading may take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -62,7 +67,8 @@ def read_table(
     Raises
     ------
     DataFileError
-        For every fault of the file, with its place and a remedy.
+        For every fault of the file, with its place and a remedy; for what is
+        beyond the limits, with what was needed.
     InputError
         For a parameter that cannot be.
     MissingDependencyError
@@ -84,22 +90,25 @@ def read_table(
     """
     if part not in ("train", "test"):
         raise InputError(f"part must be 'train' or 'test', got {part!r}.")
-    where = plain_path(path)
+    where, limits = plain_path(path), limits or ReadLimits()
     kind = detect_format(where, format)
-    if kind in ("csv", "tsv"):
-        cut = "\t" if kind == "tsv" and delimiter is None else delimiter
-        return read_csv(where, delimiter=cut, header=header, categorical=categorical)
-    if kind == "libsvm":
-        X, y = read_libsvm(where, n_features=n_features, zero_based=zero_based)
-        return Table(matrix=X, target=y, source=str(where))
-    if kind == "npz":
-        return _part(where, part)
-    readers = {"arff": read_arff, "parquet": read_parquet, "npy": read_npy}
-    return readers[kind](where)
+    with faults(where):
+        if kind in ("csv", "tsv"):
+            cut = "\t" if kind == "tsv" and delimiter is None else delimiter
+            return read_csv(
+                where, delimiter=cut, header=header, categorical=categorical, limits=limits
+            )
+        if kind == "libsvm":
+            X, y = read_libsvm(where, n_features=n_features, zero_based=zero_based, limits=limits)
+            return Table(matrix=X, target=y, source=str(where))
+        if kind == "npz":
+            return _part(where, part, limits)
+        readers = {"arff": read_arff, "parquet": read_parquet, "npy": read_npy}
+        return readers[kind](where, limits=limits)
 
 
-def _part(path: Path, part: str) -> Table:
-    parts = read_npz(path)
+def _part(path: Path, part: str, limits: ReadLimits) -> Table:
+    parts = read_npz(path, limits=limits)
     wanted = "all" if part == "train" and "all" in parts else part
     if wanted not in parts:
         raise DataFileError(f"{path} has no test part: X_test and y_test are not in it.")

@@ -179,9 +179,10 @@ class Table:
         """
         index = self.index_of(name)
         if self.columns is not None:
-            return list(self.columns.values())[index]
+            return self.columns[self._name(index)]
         if sparse.issparse(self.matrix):
-            dense: Array = self.matrix[:, [index]].toarray()
+            # A list of columns would take memory for all those there are.
+            dense: Array = self.matrix[:, index : index + 1].toarray()
             return dense[:, 0]
         return np.asarray(self.matrix[:, index])
 
@@ -206,13 +207,17 @@ class Table:
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
             if -width <= name < width:
                 return int(name) % width
-        elif self.names is not None and name in self.names:
-            return self.names.index(name)
+        elif isinstance(name, str) and name in self._positions:
+            return self._positions[name]
         elif self.names is None and re.fullmatch(r"x[1-9]\d{0,9}", str(name)):
             index = int(str(name)[1:]) - 1
             if index < width:
                 return index
         raise InputError(f"{self.source} has no column {name!r}; it has {self._listing()}.")
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names or ())}
 
     def _listing(self) -> str:
         width = self.shape[1]
@@ -249,6 +254,8 @@ class Table:
         >>> Table({"a": np.array([1.0]), "b": np.array([2.0])}).select(["b", "a"])
         array([[2., 1.]])
         """
+        if self.columns is None and features is None:
+            return self.matrix
         order = self._order(features)
         if self.columns is None:
             whole = order == list(range(self.shape[1]))
@@ -307,6 +314,9 @@ class Table:
         position = self._default_target() if target is None else self.index_of(target)
         if features is None and self.shape[1] == 1:
             raise InputError(f"{self.source} has one column only; nothing is left to learn from.")
+        if features is None and self.names is None:
+            sides = [self.matrix[:, :position], self.matrix[:, position + 1 :]]
+            return sparse.hstack(sides, format="csr"), self.column(position), None
         others = [j for j in range(self.shape[1]) if j != position]
         order = others if features is None else self._order(features)
         if position in order:

@@ -59,7 +59,7 @@ def open_stream(
     report : callable, optional
         Given a line for every chunk that has been read.
     **options
-        Of ``open_chunks``: ``format``, ``delimiter``, ``header``, ``n_features``, ...
+        Of ``open_chunks``: ``format``, ``delimiter``, ``header``, ``n_features``, ``limits``, ...
 
     Returns
     -------

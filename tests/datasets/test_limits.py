@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import io
+import struct
+import time
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.cli.reading import read_data, training_rows
+from gramless.datasets import ReadLimits, limits, open_chunks, read_csv, read_table
+
+from .conftest import Writer
+from .test_binary_readers import npz, parquet
+
+SMALL = ReadLimits(max_line_bytes=1 << 16, max_memory=1 << 18)
+WIDE = 2_147_483_640
+Reader = Callable[..., Any]
+
+
+def chunks(path: Path, **options: Any) -> list[Any]:
+    return list(open_chunks(path, **options))
+
+
+def claim(shape: tuple[int, ...]) -> bytes:
+    """Return a file of 8 numbers that says it holds more."""
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + bytes(64)
+
+
+@pytest.mark.parametrize("read", [read_table, chunks])
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.csv", "1,2\n"), ("a.libsvm", "1 1:2\n"), ("a.arff", "@relation ")]
+)
+def test_endless_lines(write: Writer, packing: str, read: Reader, name: str, start: str) -> None:
+    path = write(name + packing, start + "0" * (1 << 20))
+    if read is chunks and name == "a.arff":
+        return
+    with pytest.raises(DataFileError, match=r"a row is longer than 65\.5 kB.*--limits max_line"):
+        read(path, limits=SMALL)
+
+
+@pytest.mark.parametrize("read", [read_table, chunks])
+def test_endless_lines_whose_halves_look_like_ends(write: Writer, read: Reader) -> None:
+    path = write("a.csv.gz", ("a,b\n1,2\n" + "\u0a0a" * (1 << 20)).encode("utf-16"))
+    with pytest.raises(DataFileError, match="max_line_bytes"):
+        read(path, limits=SMALL)
+
+
+@pytest.mark.parametrize("read", [read_table, chunks])
+def test_an_endless_row_of_short_lines(write: Writer, read: Reader) -> None:
+    path = write("a.csv", "a,b\n1,2\n" + '"\n",' * (1 << 18))
+    with pytest.raises(DataFileError, match="max_line_bytes"):
+        read(path, limits=SMALL)
+
+
+def test_rows_of_many_lines_are_honest(write: Writer) -> None:
+    cell = '"' + "line\n" * 200 + '"'
+    path = write("a.csv", "n,text\n" + "".join(f"{j},{cell}\n" for j in range(500)))
+    assert len(read_table(path, limits=ReadLimits(max_line_bytes=1 << 20))) == 500
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "1,2\n" * 50_000),
+        ("a.arff", "@attribute a real\n@data\n" + "1\n" * 50_000),
+        ("a.libsvm", "1 1:2\n" * 50_000),
+        ("a.npy", claim((50_000, 1)) + bytes(400_000)),
+        ("a.npz", npz(X=np.zeros((50_000, 1)))),
+        ("b.csv", ",".join(f"x{j}" for j in range(2_000)) + "\n" + ",".join("1" * 2_000) + "\n"),
+        ("b.arff", "".join(f"@attribute a{j} real\n" for j in range(1_000)) + "@data\n"),
+    ],
+)
+def test_tables_beyond_the_memory(write: Writer, packing: str, name: str, content: Any) -> None:
+    with pytest.raises(DataFileError, match="of memory, and 262.1 kB may be taken.*max_memory="):
+        read_table(write(name + packing, content), limits=SMALL)
+    assert read_table(write("c.csv", "1,2\n" * 2_000), limits=SMALL).shape == (2_000, 2)
+
+
+def test_unpacked_arrays_take_memory_twice(write: Writer) -> None:
+    path = write("a.npy.gz", claim((20_000,)) + bytes(160_000))
+    with pytest.raises(DataFileError, match=r"takes 320\.1 kB"):
+        read_table(path, limits=SMALL)
+
+
+def test_parquet_beyond_the_memory(write: Writer) -> None:
+    path = write("a.parquet", parquet({"a": np.zeros(100_000)}))
+    with pytest.raises(DataFileError, match="100,000 rows and 1 columns takes 800.0 kB"):
+        read_table(path, limits=SMALL)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize(("name", "line"), [("a.csv", "1,2\n"), ("a.libsvm", "1 1:2\n")])
+def test_ratio(
+    write: Writer, monkeypatch: pytest.MonkeyPatch, name: str, line: str, ending: str
+) -> None:
+    path = write(name + ending, line * (1 << 14))
+    assert len(read_table(path, limits=ReadLimits(max_ratio=2))) == 1 << 14
+    monkeypatch.setattr(limits, "UNPACKED_BYTES", 1 << 14)
+    for read in (read_table, chunks):
+        with pytest.raises(DataFileError, match=r"unpack to more than.*max_ratio=\d"):
+            read(path, limits=ReadLimits(max_ratio=2))
+    with pytest.raises(DataFileError, match="max_ratio"):
+        read_table(write("a.npy" + ending, bytes(1 << 16)), limits=ReadLimits(max_ratio=2))
+
+
+def test_a_chunk_beyond_the_memory(write: Writer) -> None:
+    path = write("a.npy", claim((50_000, 2)) + bytes(800_000))
+    with pytest.raises(DataFileError, match="a chunk of .* rows takes .* Say chunk_rows=") as info:
+        chunks(path, limits=SMALL)
+    assert "max_memory" in str(info.value)
+    assert len(chunks(path, limits=SMALL, chunk_rows=5_000)) == 10
+
+
+@pytest.mark.parametrize("shape", [(1, 2**40), (2**39, 2), (2**20, 2**20)])
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.npy.gz", "a.npz.gz"])
+def test_claims_of_arrays_are_checked_first(
+    write: Writer, name: str, shape: tuple[int, int]
+) -> None:
+    content = claim(shape)
+    if ".npz" in name:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("X.npy", content)
+        content = file.getvalue()
+    path = write(name, content)
+    with pytest.raises(DataFileError, match="takes 8796.1 GB of memory"):
+        read_table(path)
+    if name != "a.npz.gz":
+        with pytest.raises(DataFileError, match="takes|damaged|cut off"):
+            chunks(path, target=0)
+
+
+def test_wide_sparse_tables_cost_what_they_hold(write: Writer) -> None:
+    path = write("a.libsvm", f"1 1:2 {WIDE}:1\n-1 2:1\n")
+    tracemalloc.start()
+    try:
+        table = read_table(path)
+        assert table.select() is table.matrix
+        assert_array_equal(table.column(f"x{WIDE}"), [1, 0])
+        X, y, _ = table.split_target("x2")
+        assert X.shape == (2, WIDE - 1)
+        assert_array_equal(y, [0, 1])
+        assert [rows.shape for rows, _ in open_chunks(path)] == [(2, WIDE)]
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_wide_text_costs_what_it_holds(write: Writer) -> None:
+    names = [f"c{j}" for j in range(20_000)]
+    rows = [",".join([f"{k}.5"] * 19_999 + ["red"]) for k in range(3)]
+    path = write("a.csv", "\n".join([",".join(names), *rows]))
+    start = time.process_time()
+    training = training_rows(read_data(path), None, None, None)
+    assert time.process_time() - start < 3
+    assert_array_equal(training.X.column("c19998"), [0.5, 1.5, 2.5])
+    assert training.y.tolist() == ["red"] * 3
+
+
+def test_wide_text_is_judged_as_narrow_text_is(
+    write: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gramless.datasets.columns.CHUNK_CELLS", 6)
+    path = write("a.csv", "a,b,c\n1,2,x\n,4,5\n6,7,NA\n8,9,y\n")
+    table = read_csv(path)
+    assert_array_equal(table.column("a"), [1, np.nan, 6, 8])
+    assert_array_equal(table.column("b"), [2, 4, 7, 9])
+    assert table.column("c").tolist() == ["x", "5", "", "y"]
+    rows = ["1,2,3"] * 300
+    rows[1] = "1,2,x"
+    with pytest.raises(DataFileError, match="line 3, column 'c': 'x' is not a number"):
+        read_csv(write("b.csv", "a,b,c\n" + "\n".join(rows)))
+
+
+def test_memory_that_runs_out_is_a_fault_of_the_file(
+    write: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs_out(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("gramless.datasets.readers.read_csv", runs_out)
+    with pytest.raises(DataFileError, match="more memory than there is"):
+        read_table(write("a.csv", "1,2\n"))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "8", True, float("nan")])
+@pytest.mark.parametrize("name", limits.LIMITS)
+def test_limits_are_positive_numbers(name: str, wrong: Any) -> None:
+    with pytest.raises(InputError, match=f"{name} must be a positive number"):
+        ReadLimits(**{name: wrong})
+
+
+def test_limits_from_the_command_line(write: Writer) -> None:
+    assert limits.parse_limits("max_ratio=2.5, max_memory=8e3").max_memory == 8_000
+    for wrong in ("max_rows=1", "max_ratio", "max_memory=-1", "max_ratio=inf"):
+        with pytest.raises(InputError, match="NAME=NUMBER"):
+            limits.parse_limits(wrong)
+    with pytest.raises(DataFileError, match="max_memory"):
+        read_data(write("a.csv", "1,2\n" * 50_000), limits="max_memory=1e5")
