@@ -152,6 +152,9 @@ def rows_for(model: Any, n_rows: int = 40) -> Any:
     """Return rows that a fitted model of this module takes."""
     if getattr(model, "encoder_", None) is not None:
         return _table().take_rows(np.arange(n_rows))
+    inputs = getattr(model, "inputs_", None)
+    if inputs is not None and inputs.categorical is not None:
+        return _coded()[:n_rows]
     n_inputs = int(getattr(model, "n_features_in_", N_FEATURES))
     if n_inputs == N_FEATURES:
         return X[:n_rows]

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from sklearn.utils.validation import check_is_fitted
 
 import gramless
-from gramless.base.errors import InputError, ModelFileError
+from gramless.base.errors import GramlessError, InputError, ModelFileError
 from gramless.base.files import replacing
 from gramless.estimators.model_state import Model, Tensors, pack, unpack
 
@@ -272,7 +272,7 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{path} cannot be loaded: {fault}. {remedy}") from fault
     except _FAULTS as fault:
         what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
-        known = type(fault) is ValueError
+        known = type(fault) is ValueError or isinstance(fault, GramlessError)
         reason = what if known else f"its contents are inconsistent ({type(fault).__name__})"
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
 
