@@ -170,6 +170,11 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "fill nan": ("regressor", array("inputs_.gaps.fill", set_at(0, np.nan))),
     "calibration of others": ("classifier", put("calibration_", "fields", "n_responses", 2)),
     "knots short": ("classifier", array("calibration_.knots", lambda k: k[:-1])),
+    "long labels": ("classifier", put("search_", {"text": ["x" * 9000] * 600, "object": False})),
+    "many models": (
+        "classifier",
+        put("search_", [{"model": {"class": "Hybrid", "params": {}}}] * 10_001),
+    ),
     "floor": ("classifier", put("calibration_", "fields", "floor", 0.0)),
     "no calibration": ("classifier", lambda state, tensors: state.pop("calibration_")),
 }

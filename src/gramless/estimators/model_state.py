@@ -98,6 +98,10 @@ _MARKS = frozenset(
     ("float", "list", "tuple", "dict", "tensor", "text", "kernel", "encoder", "record")
 )
 _LONG = 64
+_MOST_MODELS = 10_000
+"""Nested in each other, or parts of hybrids: each takes a tenth of a millisecond."""
+_MOST_CHARACTERS = 1 << 22
+"""Of labels as NumPy keeps them: all as long as the longest, with 4 bytes a character."""
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 
 
@@ -228,9 +232,12 @@ class _Unpacker:
     def __init__(self, tensors: Tensors) -> None:
         self.tensors = tensors
         self.used: set[str] = set()
+        self.n_models = self.n_characters = 0
 
     def model(self, content: Mapping[str, Any]) -> Model:
         require(content["class"] in MODELS, "its class is none that gramless writes")
+        self.n_models += 1
+        require(self.n_models <= _MOST_MODELS, f"it holds more than {_MOST_MODELS} models")
         kind = MODELS[content["class"]]
         model = kind()
         params = {name: self.value(value) for name, value in content["params"].items()}
@@ -296,7 +303,11 @@ class _Unpacker:
     def _text(self, value: dict[str, Any]) -> NDArray[Any]:
         items = value["text"]
         require(all(isinstance(item, str) for item in items), "text holds other values")
-        return np.array(items, dtype=object if value["object"] else np.str_)
+        if value["object"]:
+            return np.array(items, dtype=object)
+        self.n_characters += len(items) * max(map(len, items), default=0)
+        require(self.n_characters <= _MOST_CHARACTERS, "its labels are too long")
+        return np.array(items, dtype=np.str_)
 
     def _kernel(self, value: dict[str, Any]) -> Kernel:
         return from_config(self.value(value["kernel"]))

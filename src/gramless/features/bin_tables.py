@@ -108,7 +108,7 @@ class BinTables:
         return cls(
             np.zeros(n_grids, np.int64),
             np.full(n_grids, _FIRST_BITS, np.int64),
-            *_room(n_grids, _FIRST_ROOM, _FIRST_BITS),
+            *_room(n_grids, _FIRST_ROOM, loops.slot_bits(_FIRST_ROOM - 1, _FIRST_BITS)),
         )
 
     @classmethod
@@ -121,8 +121,8 @@ class BinTables:
             If bins of a grid have one key, or keys that are made to collide.
         """
         counts = np.array([len(own) for own in keys], np.int64)
-        bits = np.array([loops.slot_bits(count, _LEAST_BITS) for count in counts], np.int64)
-        tables = cls(counts, bits, *_room(len(keys), int(counts.max()) + 1, _LEAST_BITS))
+        bits = np.array([_fewest_bits(int(count)) for count in counts])
+        tables = cls(counts, bits, *_room(len(keys), int(counts.max()) + 1, int(bits.max())))
         for g, grid_keys in enumerate(keys):
             tables.table[g, 1 : len(grid_keys) + 1] = grid_keys
             placed = loops.fill_slots(
@@ -180,7 +180,8 @@ class BinTables:
 
     def _enlarge(self) -> None:
         """Make room for twice as many bins; where pages are huge, unused room is held too."""
-        table, slots = _room(len(self.counts), 2 * self.table.shape[1], _FIRST_BITS)
+        n_bins = 2 * self.table.shape[1]
+        table, slots = _room(len(self.counts), n_bins, loops.slot_bits(n_bins - 1, _FIRST_BITS))
         for g, count in enumerate(self.counts):
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]
@@ -194,6 +195,11 @@ def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
 
 
+def _fewest_bits(n_bins: int) -> int:
+    """Return how many bits an index needs that will not grow."""
+    return next(bits for bits in range(_LEAST_BITS, 64) if loops.has_room(n_bins, bits))
+
+
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return an empty table for ``n_bins`` entries a grid, one never used, and room for its index.
 
@@ -201,9 +207,9 @@ def _room(n_grids: int, n_bins: int, bits: int) -> tuple[NDArray[np.int64], NDAr
     time nor, mostly, memory.
     """
     table = np.empty((n_grids, n_bins), np.int64)
-    slots = np.empty((n_grids, 1 << loops.slot_bits(n_bins - 1, bits)), np.int32)
+    slots = np.empty((n_grids, 1 << bits), np.int32)
     table[:, 0] = 0
-    slots[:, : 1 << bits] = 0
+    slots[:, : 1 << _FIRST_BITS] = 0
     return table, slots
 
 

@@ -102,13 +102,19 @@ def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
 
 
 @loop
-def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
-    """Return how many bits the index of a grid needs, at least ``bits``.
+def has_room(n_bins, bits):  # type: ignore[no-untyped-def]
+    """Return whether an index of ``2**bits`` slots is large enough for so many bins.
 
     At most a quarter full up to 2**16 slots; half full beyond, where a smaller
     index saves more cache misses than it costs probes.
     """
-    while n_bins + 1 > (1 << (bits - 2 if bits <= 16 else bits - 1)):
+    return n_bins + 1 <= (1 << (bits - 2 if bits <= 16 else bits - 1))
+
+
+@loop
+def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
+    """Return how many bits an index that grows needs, at least ``bits``; see :func:`has_room`."""
+    while not has_room(n_bins, bits):
         bits += 2 if bits < 16 else 1
     return bits
 
