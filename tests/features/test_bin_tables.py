@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gramless.base.errors import InputError
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
 from gramless.features.packing import ColumnPlan, pack_block, plan_columns
 
@@ -238,6 +239,25 @@ def test_tables_of_grids_of_different_sizes(sizes):
     assert tables.counts.tolist() == sizes
     for g, own in enumerate(keys):
         np.testing.assert_array_equal(tables.keys(g), own)
+
+
+@pytest.mark.parametrize("n_bins", [2, 100_000])
+def test_repeated_keys_are_refused(n_bins):
+    keys = np.random.default_rng(0).integers(-(2**63), 2**63, n_bins)
+    keys[-1] = keys[0]
+    for repeated in (keys, np.zeros(n_bins, np.int64)):
+        with pytest.raises(InputError, match=rf"of {n_bins} bins of a grid two have the same key"):
+            BinTables.from_keys([np.arange(5), repeated])
+
+
+def test_rows_whose_bins_find_no_place_are_refused():
+    X = rows_of_every_kind()
+    group = group_of(*draw_widths(1, 3))
+    tables = BinTables.empty(3)
+    # A full index stands for keys that are made to collide in all that decides on their slots.
+    tables.slots[:] = 1
+    with pytest.raises(InputError, match=r"hashes collide.*another"):
+        tables.learn(group, pack(X, group), np.zeros((3, 1500), np.uint16))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -141,6 +141,25 @@ def test_all_keys_want_one_slot(n_bins, top):
     assert bins.find(keys + n_bins).tolist() == [0] * n_bins
 
 
+@pytest.mark.parametrize("step", [1, 2**20, 2**43 + 1])
+def test_no_key_is_far_from_its_slot(step):
+    # All in one run of slots, every search would have to walk along it.
+    keys = (7 << 40) + step * np.random.default_rng(0).permutation(20_000)
+    bins = check_learning(keys)
+    empty = np.flatnonzero(bins.slots[: 1 << bins.bits] == 0)
+    assert np.diff(empty).max() < 300
+
+
+def test_a_search_in_a_full_index_ends():
+    keys, others = np.split(spread_keys(128), 2)
+    bins = Bins(200, bits=6)
+    bins.slots = np.zeros(64, np.int32)
+    assert bins.learn(keys).tolist() == list(range(1, 65))
+    assert bins.find(others).tolist() == [0] * 64
+    assert bins.learn(others[:1]).tolist() == [99]
+    assert bins.bits == 0
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_narrow_codes_wrap_but_the_bins_are_known(dtype):
     n_bins = np.iinfo(dtype).max + 44
@@ -154,8 +173,14 @@ def test_fill_slots_rebuilds_the_index(keys, bits):
     bins = Bins(1000, count=len(keys), bits=bits)
     bins.table[1 : len(keys) + 1] = keys
     bins.slots[:] = 7
-    binning.fill_slots(bins.table, bins.count, bins.slots, bins.bits)
+    assert binning.fill_slots(bins.table, bins.count, bins.slots, bins.bits)
     assert (bins.slots[1 << bits :] == 7).all()
     bins.slots[1 << bits :] = 0
     check_index(bins, np.array(keys, np.int64))
     assert bins.find(np.array(keys, np.int64)).tolist() == list(range(1, len(keys) + 1))
+
+
+def test_fill_slots_tells_when_there_is_no_room():
+    table, slots = spread_keys(20), np.empty(16, np.int32)
+    assert binning.fill_slots(table, 16, slots, 4)
+    assert not binning.fill_slots(table, 17, slots, 4)

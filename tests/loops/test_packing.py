@@ -180,6 +180,11 @@ def test_number_patterns_at_its_limit(excess):
     assert count == (-1 if excess else room)
 
 
+@pytest.mark.parametrize(("n", "expected"), [(256, 256), (257, -1)])
+def test_number_patterns_gives_up_where_all_want_one_slot(n, expected):
+    assert number(np.arange(n) << 50, 4096)[0] == expected
+
+
 @given(matrices(), st.data())
 def test_nonzeros(X, data):
     columns = data.draw(some_columns(X.shape[1]))

@@ -241,7 +241,7 @@ def test_directions_without_variance_are_left_out() -> None:
             Projection.principal(found, wrong)
     with pytest.raises(InputError, match="summarise with it"):
         Projection.principal(summarise([(flat, Y)], seed=0), 1)
-    with pytest.raises(InputError, match="has 2 columns, not the 3"):
+    with pytest.raises(InputError, match="rows have 2 inputs, not 3"):
         projection.apply(flat[:, :2])
 
 

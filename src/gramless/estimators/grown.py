@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
@@ -16,7 +16,7 @@ from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.parameters import check_count
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.given import GivenBinning
-from gramless.features.inputs import check_rows, normalise_rows
+from gramless.features.inputs import check_rows, normalise_rows, validated
 from gramless.features.scaling import Scaler
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
@@ -118,7 +118,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         BinnedMatrix (n_samples, D)
         """
         n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
-        rows, y = validate_data(
+        rows, y = validated(
             self,
             X,
             y,

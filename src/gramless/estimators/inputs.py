@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
 
 from gramless.base.errors import InputError
 from gramless.features.categories import Mask, category_mask, check_categories
 from gramless.features.gaps import GapFiller
-from gramless.features.inputs import ROW_OPTIONS, Rows, normalise_rows
+from gramless.features.inputs import ROW_OPTIONS, Rows, normalise_rows, validated
 from gramless.features.table import TableEncoder, is_frame
 
 
@@ -72,11 +71,11 @@ class RowInputs:
         if is_frame(X):
             encoder = TableEncoder().fit(X, chosen)
             options = ROW_OPTIONS | target_options
-            rows, y = validate_data(estimator, encoder.transform(X), y, **options)
+            rows, y = validated(estimator, encoder.transform(X), y, **options)
             estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
             estimator.n_features_in_ = len(encoder.names)
             return cls(encoder, None, _some(encoder.categorical_outputs)), rows, y
-        rows, y = validate_data(estimator, X, y, **_options(X), **target_options)
+        rows, y = validated(estimator, X, y, **_options(X), **target_options)
         rows = normalise_rows(rows)
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
         check_categories(rows, mask)
@@ -112,7 +111,7 @@ class RowInputs:
                 f"frame with the columns {', '.join(map(str, self.encoder.names[:5]))}, ..."
             )
         options = ROW_OPTIONS if self.gaps is None else _options(X)
-        rows = normalise_rows(validate_data(estimator, X, reset=False, **options))
+        rows = normalise_rows(validated(estimator, X, reset=False, **options))
         if self.categorical is not None:
             check_categories(rows, self.categorical[: rows.shape[1]])
         return rows if self.gaps is None else self.gaps.transform(rows)

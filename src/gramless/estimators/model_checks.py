@@ -1,4 +1,4 @@
-"""Checks of models read from files, on whose sizes the compiled loops rely."""
+"""Checks of estimators read from files, on whose sizes the compiled loops rely."""
 
 from __future__ import annotations
 
@@ -9,127 +9,35 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gramless.base.memory import memory_budget
+from gramless.estimators.array_checks import (
+    check_names,
+    check_number,
+    checked_array,
+    finite_array,
+    require,
+)
+from gramless.estimators.feature_checks import map_shape
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.stream_parameters import MOST_SHRINKING
-from gramless.features.binning_map import BinningMap
 from gramless.features.gaps import GapFiller
 from gramless.features.scaling import SCALINGS, Scaler
-from gramless.features.sized import SizedMap
 from gramless.features.table import TableEncoder
-from gramless.kernels import Windowed, as_spectral_kernel
+from gramless.kernels import SpectralKernel
 from gramless.losses import Multinomial
 from gramless.streaming.preparation import Preparation
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.summary import Projection
+from gramless.tuning.calibration import Calibration
+from gramless.tuning.conformal import Conformal
 from gramless.tuning.posterior import Posterior
 
 if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
     from gramless.estimators.streamed import StreamedMachine
 
-_MAX_BINS = 2**31 - 2
-_MOST_SCALE = 1e3
 _MOST_IN_RUN = 1e18
 _FREQUENCY_BYTES = 24
 _JUDGED = ("iteration", "n_blocks", "loss", "error")
-
-
-def require(condition: bool, complaint: str) -> None:
-    """Raise ``ValueError(complaint)`` unless the condition holds.
-
-    Examples
-    --------
-    >>> require(True, "never said")
-    """
-    if not condition:
-        raise ValueError(complaint)
-
-
-def check_binning(state: Mapping[str, Any]) -> None:
-    """Check what a map to plain bins knows besides, after :func:`check_grids`.
-
-    Parameters
-    ----------
-    state : mapping
-        Fitted attributes by name.
-
-    Raises
-    ------
-    ValueError
-        With what does not fit.
-    """
-    _array(state, "nu_", np.float64, (len(state["widths_"]),))
-    _number(state.get("kappa_"), "kappa_", float)
-    _number(state.get("kappa_bar_"), "kappa_bar_", float)
-
-
-def check_smooth(state: Mapping[str, Any]) -> None:
-    """Check what a map to smooth bins knows besides, after :func:`check_grids`.
-
-    Parameters
-    ----------
-    state : mapping
-        Fitted attributes by name.
-
-    Raises
-    ------
-    ValueError
-        With what does not fit.
-    """
-    require(isinstance(state.get("kernel_"), Windowed), "kernel_ is no kernel of smooth bins")
-    _array(state, "categorical_", np.bool_, state["widths_"].shape[1:])
-    check_drawn(state)
-
-
-def check_grids(state: Mapping[str, Any]) -> None:
-    """Check that the arrays of grids and of tables of their bins fit each other.
-
-    Parameters
-    ----------
-    state : mapping
-        Fitted attributes by name, and the parts of the grids and tables.
-
-    Raises
-    ------
-    ValueError
-        With what does not fit.
-    """
-    widths = _array(state, "widths_", np.float64, None)
-    require(widths.ndim == 2 and widths.size > 0, "widths_ is not a table of grids")
-    n_grids, n_features = shape = widths.shape
-    shifts = _array(state, "shifts_", np.float64, shape)
-    require(bool((widths > 0).all() and np.isfinite(shifts).all()), "widths_ or shifts_ are wrong")
-    _array(state, "multipliers", np.int64, shape)
-    _array(state, "cell_offsets", np.int64, (n_grids,))
-    offsets = _array(state, "offsets_", np.int64, (n_grids + 1,))
-    # Compared, not subtracted: differences of hostile numbers overflow.
-    rising = bool((offsets[1:] > offsets[:-1]).all()) and offsets[0] == 0
-    require(rising and offsets[-1] <= n_grids * _MAX_BINS, "offsets_ do not rise from 0")
-    require(int(np.diff(offsets).max()) <= _MAX_BINS, "a grid has too many bins")
-    _array(state, "keys", np.int64, (int(offsets[-1]),))
-    scale = state.get("scale_", 1.0)
-    _number(scale, "scale_", float)
-    require(0.0 < scale < _MOST_SCALE, "scale_ is not positive and finite")
-    if "n_features_in_" in state:
-        require(state["n_features_in_"] == n_features, "n_features_in_ is not that of the grids")
-    _check_names(state.get("feature_names_in_"), n_features)
-
-
-def check_drawn(state: Mapping[str, Any]) -> None:
-    """Check what a random binning map knows besides, after :func:`check_grids`.
-
-    Parameters
-    ----------
-    state : mapping
-        Fitted attributes by name.
-
-    Raises
-    ------
-    ValueError
-        With what does not fit.
-    """
-    _array(state, "bandwidth_", np.float64, state["widths_"].shape[1:])
-    _number(state.get("seed_"), "seed_", int)
 
 
 def check_machine(model: KernelMachine) -> None:
@@ -145,17 +53,22 @@ def check_machine(model: KernelMachine) -> None:
         With what does not fit.
     """
     state = vars(model)
-    n_columns, n_scaled = _check_features(state.get("features_"))
+    n_columns, n_scaled = map_shape(state.get("features_"))
     n_inputs = _check_scaler(state.get("scaler_"), n_scaled)
     n_outputs = _check_coefficients(state, n_columns)
     n_features = _check_inputs(state.get("inputs_"), n_inputs)
     require(state.get("n_features_in_") == n_features, "n_features_in_ does not fit")
-    _check_names(state.get("feature_names_in_"), n_features)
-    _number(state.get("alpha_"), "alpha_", float)
-    if is_classifier(model):
+    check_names(state.get("feature_names_in_"), n_features)
+    check_number(state.get("alpha_"), "alpha_", float)
+    classifier = is_classifier(model)
+    parts = {"errors_", "calibration_" if classifier else "posterior_"}
+    require(parts <= state.keys(), "what held-back rows or draws tell is missing")
+    if classifier:
         _check_classes(state.get("classes_"), 2 if n_outputs is None else n_outputs)
-    elif state.get("posterior_") is not None:
+        _check_calibration(state["calibration_"], 1 if n_outputs is None else n_outputs)
+    elif state["posterior_"] is not None:
         _check_posterior(state["posterior_"], n_columns, n_outputs)
+    _check_errors(state["errors_"], None if classifier else n_outputs)
 
 
 def check_streamed(model: StreamedMachine) -> None:
@@ -172,7 +85,7 @@ def check_streamed(model: StreamedMachine) -> None:
     """
     state = vars(model)
     n_inputs = _check_preparation(state.get("preparation_"), state.get("n_features_in_"))
-    _check_names(state.get("feature_names_in_"), state["n_features_in_"])
+    check_names(state.get("feature_names_in_"), state["n_features_in_"])
     block_columns = 2 * _check_blocks(state, n_inputs)
     n_outputs = _check_function(state, "weights_", "constant_", block_columns)
     losses = {type(loss) for loss in type(model)._losses.values()}
@@ -183,7 +96,7 @@ def check_streamed(model: StreamedMachine) -> None:
         _check_scales(state, n_outputs)
     require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
     for name, least in (("alpha_", 0.0), ("variance_", 0.0), ("batch_rows_", 1), ("n_iter_", 1)):
-        _number(state.get(name), name, type(least))
+        check_number(state.get(name), name, type(least))
         require(least <= state[name] < np.inf, f"{name} is out of range")
     schedule: Any = state.get("schedule_")
     require(isinstance(schedule, InverseTime), "schedule_ is no schedule")
@@ -202,26 +115,26 @@ def _check_preparation(preparation: Any, n_features: Any) -> int:
     """Return the number of inputs of the kernel."""
     require(isinstance(preparation, Preparation), "preparation_ is none that gramless writes")
     fields, projection = vars(preparation), preparation.projection
-    units = _array(fields, "units", np.float64, None)
+    units = checked_array(fields, "units", np.float64, None)
     require(units.ndim == 1 and units.size > 0 and bool((units > 0).all()), "units are wrong")
-    _finite(fields, "center", np.float64, units.shape)
-    _number(n_features, "n_features_in_", int)
+    finite_array(fields, "center", np.float64, units.shape)
+    check_number(n_features, "n_features_in_", int)
     if projection is None:
         require(n_features == len(units), "n_features_in_ is not that of preparation_")
     else:
         require(isinstance(projection, Projection), "projection is none that gramless writes")
-        _finite(vars(projection), "mean", np.float64, (n_features,))
-        _finite(vars(projection), "components", np.float64, (n_features, len(units)))
+        finite_array(vars(projection), "mean", np.float64, (n_features,))
+        finite_array(vars(projection), "components", np.float64, (n_features, len(units)))
     return len(units)
 
 
 def _check_blocks(state: Mapping[str, Any], n_inputs: int) -> int:
     """Return the frequencies of a block."""
-    as_spectral_kernel(state["kernel_"])
-    _number(state.get("seed_"), "seed_", int)
+    require(isinstance(state.get("kernel_"), SpectralKernel), "kernel_ has no frequencies")
+    check_number(state.get("seed_"), "seed_", int)
     require(0 <= state["seed_"] < 2**64, "seed_ is out of range")
     size: Any = state.get("block_size_")
-    _number(size, "block_size_", int)
+    check_number(size, "block_size_", int)
     fits = size > 0 and _FREQUENCY_BYTES * size * n_inputs <= memory_budget()
     require(fits, "block_size_ is not positive, or a block takes more memory than there is")
     return int(size)
@@ -229,16 +142,16 @@ def _check_blocks(state: Mapping[str, Any], n_inputs: int) -> int:
 
 def _check_function(state: Mapping[str, Any], weights: str, constant: str, columns: int) -> int:
     """Return the number of outputs of weights of whole blocks and a constant."""
-    array = _finite(state, weights, np.float32, None)
+    array = finite_array(state, weights, np.float32, None)
     fits = array.ndim == 2 and array.size > 0 and len(array) % columns == 0
     require(fits, f"{weights} does not fit block_size_")
-    _finite(state, constant, np.float64, array.shape[1:])
+    finite_array(state, constant, np.float64, array.shape[1:])
     return int(array.shape[1])
 
 
 def _check_scales(state: Mapping[str, Any], n_outputs: int) -> None:
-    _finite(state, "target_mean_", np.float64, (n_outputs,))
-    scale = _finite(state, "target_scale_", np.float64, (n_outputs,))
+    finite_array(state, "target_mean_", np.float64, (n_outputs,))
+    scale = finite_array(state, "target_scale_", np.float64, (n_outputs,))
     require(bool((scale > 0).all()), "target_scale_ is not positive")
     one = state.get("one_output_")
     require(one is False or (one is True and n_outputs == 1), "one_output_ does not fit")
@@ -261,45 +174,29 @@ def _check_run(run: Any, columns: int, n_outputs: int, n_steps: int) -> None:
     """Check the state of a run that goes on."""
     require(isinstance(run, dict) and isinstance(run.get("expansion"), dict), "run_ is no run")
     require(run.get("iteration") == n_steps, "run_ has another number of steps")
-    _number(run.get("seconds"), "seconds", float)
+    check_number(run.get("seconds"), "seconds", float)
     require(0.0 <= run["seconds"] < np.inf, "seconds are out of range")
     if run.get("best") is not None:
         require(isinstance(run["best"], dict), "best is no function")
         found = _check_function(run["best"], "weights", "constant", columns)
         require(found == n_outputs, "best has another number of outputs")
-        _number(run["best"].get("iteration"), "iteration", int)
+        check_number(run["best"].get("iteration"), "iteration", int)
     f = run["expansion"]
-    n_columns = len(_array(f, "weights", np.float32, None))
+    n_columns = len(checked_array(f, "weights", np.float32, None))
     require(n_columns % columns == 0, "the run's weights do not fit block_size_")
     for name in ("weights", "averaged"):
-        _finite(f, name, np.float32, (n_columns, n_outputs))
-    _finite(f, "sums", np.float64, (n_columns // columns, n_outputs))
-    seen = _finite(f, "seen", np.float64, (n_columns // columns, 2))
+        finite_array(f, name, np.float32, (n_columns, n_outputs))
+    finite_array(f, "sums", np.float64, (n_columns // columns, n_outputs))
+    seen = finite_array(f, "seen", np.float64, (n_columns // columns, 2))
     for name in ("offset", "intercept", "averaged_constant"):
-        _finite(f, name, np.float64, (n_outputs,))
+        finite_array(f, name, np.float64, (n_outputs,))
     for name in ("scale", "squared_norm", "left", "mean"):
-        _number(f.get(name), name, float)
+        check_number(f.get(name), name, float)
         require(bool(abs(f[name]) < _MOST_IN_RUN), f"{name} is out of range")
     positive = abs(f["scale"]) > 1.0 / _MOST_IN_RUN and 0.0 < f["left"] <= seen[:, 0].min(initial=1)
     require(positive, "the run's scale or average is 0")
-    _number(f.get("n_averaged"), "n_averaged", int)
+    check_number(f.get("n_averaged"), "n_averaged", int)
     require(f["n_averaged"] == n_steps, "the run has averaged another number of steps")
-
-
-def _check_features(features: Any) -> tuple[int, int]:
-    """Return the number of columns of a feature map, and of the inputs that it takes."""
-    require(isinstance(features, (BinningMap, SizedMap)), "features_ is no feature map")
-    if isinstance(features, BinningMap):
-        require(hasattr(features, "offsets_"), "features_ is not fitted")
-        return int(features.offsets_[-1]), int(features.widths_.shape[1])
-    bandwidth = _array(vars(features), "bandwidth_", np.float64, None)
-    require(bandwidth.ndim == 1 and bool((bandwidth > 0).all()), "bandwidth_ is no bandwidth")
-    # A row says more about how the arrays fit each other than their shapes one by one.
-    row = features.rows_matrix(np.zeros((1, len(bandwidth))))
-    n_columns = features._n_features_out
-    require(row.shape == (1, n_columns), "features_ has arrays that do not fit each other")
-    require(bool(np.isfinite(row.matvec(np.ones(n_columns))).all()), "features_ is not finite")
-    return n_columns, len(bandwidth)
 
 
 def _check_inputs(inputs: Any, n_inputs: int) -> int:
@@ -315,28 +212,29 @@ def _check_inputs(inputs: Any, n_inputs: int) -> int:
         return n_inputs
     require(isinstance(gaps, GapFiller), "inputs_ fills no gaps")
     fields = vars(gaps)
-    marked = _array(fields, "marked", np.int64, None)
+    marked = checked_array(fields, "marked", np.int64, None)
     require(marked.ndim == 1, "inputs_ does not fit the grids")
     n_features = n_inputs - len(marked)
-    _array(fields, "fill", np.float64, (n_features,))
+    finite_array(fields, "fill", np.float64, (n_features,))
     require(bool(((marked >= 0) & (marked < n_features)).all()), "inputs_ marks no inputs")
     return n_features
 
 
 def _check_mask(categorical: Any, n_inputs: int) -> None:
     if categorical is not None:
-        _array({"categorical": categorical}, "categorical", np.bool_, (n_inputs,))
+        checked_array({"categorical": categorical}, "categorical", np.bool_, (n_inputs,))
 
 
 def _check_coefficients(state: Mapping[str, Any], n_columns: int) -> int | None:
     """Return the number of outputs, None where there is one without a dimension of its own."""
-    coef = _array(state, "coef_", np.float64, None)
+    coef = finite_array(state, "coef_", np.float64, None)
     fits = coef.ndim in (1, 2) and coef.shape[0] == n_columns and coef.size > 0
     require(fits, "coef_ does not fit the bins")
     if coef.ndim == 1:
-        _number(state.get("intercept_"), "intercept_", float)
+        check_number(state.get("intercept_"), "intercept_", float)
+        require(abs(state["intercept_"]) < np.inf, "intercept_ is not finite")
         return None
-    _array(state, "intercept_", np.float64, coef.shape[1:])
+    finite_array(state, "intercept_", np.float64, coef.shape[1:])
     return int(coef.shape[1])
 
 
@@ -344,16 +242,16 @@ def _check_scaler(scaler: Any, n_columns: int) -> int:
     """Return the number of inputs of which the scaler makes the columns that grids divide."""
     require(isinstance(scaler, Scaler) and scaler.kind in SCALINGS, "scaler_ is no scaler")
     fields = vars(scaler)
-    _array(fields, "unit", np.float64, (n_columns,))
+    checked_array(fields, "unit", np.float64, (n_columns,))
     _check_mask(scaler.categorical, n_columns)
     require(scaler.kind != "both" or n_columns % 2 == 0, "scaler_ does not fit the grids")
     n_inputs = n_columns // 2 if scaler.kind == "both" else n_columns
-    knots = _array(fields, "knots", np.float64, None)
-    _array(fields, "levels", np.float64, knots.shape)
+    knots = finite_array(fields, "knots", np.float64, None)
+    finite_array(fields, "levels", np.float64, knots.shape)
     require(knots.ndim == 2 and len(knots) == n_inputs, "scaler_ does not fit the grids")
     ranked = scaler.kind in ("quantile", "both")
     require(not ranked or knots.shape[1] > 0, "scaler_ has no quantiles")
-    _number(scaler.spread, "scaler_.spread", float)
+    check_number(scaler.spread, "scaler_.spread", float)
     return n_inputs
 
 
@@ -364,37 +262,36 @@ def _check_classes(classes: Any, n_classes: int) -> None:
 
 def _check_posterior(posterior: Any, n_columns: int, n_outputs: int | None) -> None:
     require(isinstance(posterior, Posterior), "posterior_ is no posterior")
-    draws = _array(vars(posterior), "draws", np.float64, None)
+    draws = finite_array(vars(posterior), "draws", np.float64, None)
     fits = draws.ndim == 2 and len(draws) == n_columns + 1 and draws.size > 0
     require(fits, "posterior_ does not fit the bins")
-    _number(posterior.prior, "posterior_.prior", float)
+    check_number(posterior.prior, "posterior_.prior", float)
+    require(0.0 <= posterior.prior < np.inf, "posterior_.prior is out of range")
     if n_outputs is None:
-        _number(posterior.noise, "posterior_.noise", float)
+        check_number(posterior.noise, "posterior_.noise", float)
     else:
-        _array(vars(posterior), "noise", np.float64, (n_outputs,))
+        finite_array(vars(posterior), "noise", np.float64, (n_outputs,))
 
 
-def _check_names(names: Any, n_features: int) -> None:
-    if names is None:
+def _check_calibration(calibration: Any, n_responses: int) -> None:
+    if calibration is None:
         return
-    fits = isinstance(names, np.ndarray) and names.dtype == object and names.shape == (n_features,)
-    require(fits, "feature_names_in_ does not fit")
+    require(isinstance(calibration, Calibration), "calibration_ is none that gramless writes")
+    fields = vars(calibration)
+    slopes = finite_array(fields, "slopes", np.float64, None)
+    require(slopes.ndim == 1 and slopes.size > 0, "calibration_ has no slopes")
+    knots = finite_array(fields, "knots", np.float64, (slopes.size + 1,))
+    require(bool((knots[1:] >= knots[:-1]).all()), "the knots of calibration_ do not rise")
+    require(calibration.n_responses == n_responses, "calibration_ does not fit coef_")
+    check_number(calibration.floor, "calibration_.floor", float)
+    require(0.0 < calibration.floor < 1.0, "calibration_.floor is out of range")
 
 
-def _array(state: Mapping[str, Any], name: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
-    array: Any = state.get(name)
-    fits = isinstance(array, np.ndarray) and array.dtype == dtype
-    require(fits, f"{name} is no array of {np.dtype(dtype)}")
-    require(shape is None or array.shape == shape, f"{name} has a wrong shape")
-    return array
-
-
-def _finite(state: Mapping[str, Any], name: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
-    array = _array(state, name, dtype, shape)
-    require(bool(np.isfinite(array).all()), f"{name} is not finite")
-    return array
-
-
-def _number(value: Any, name: str, kind: type) -> None:
-    kinds = (int, float) if kind is float else (int,)
-    require(isinstance(value, kinds) and not isinstance(value, bool), f"{name} is no number")
+def _check_errors(errors: Any, n_outputs: int | None) -> None:
+    if errors is None:
+        return
+    require(isinstance(errors, Conformal), "errors_ are none that gramless writes")
+    scores = finite_array(vars(errors), "scores", np.float64, None)
+    shape = (len(scores),) if n_outputs is None else (len(scores), n_outputs)
+    require(scores.shape == shape and scores.size > 0, "errors_ do not fit coef_")
+    finite_array(vars(errors), "masses", np.float64, shape)

@@ -11,22 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.estimators.array_checks import require
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.doubly_stochastic import (
     DoublyStochasticClassifier,
     DoublyStochasticRegressor,
 )
+from gramless.estimators.feature_checks import check_grids, check_map
 from gramless.estimators.inputs import RowInputs
-from gramless.estimators.model_checks import (
-    check_binning,
-    check_drawn,
-    check_grids,
-    check_machine,
-    check_smooth,
-    check_streamed,
-    require,
-)
+from gramless.estimators.model_checks import check_machine, check_streamed
 from gramless.estimators.regressor import KernelRegressor
 from gramless.estimators.streamed import StreamedMachine
 from gramless.features.binning import RandomBinning
@@ -104,6 +98,10 @@ _MARKS = frozenset(
     ("float", "list", "tuple", "dict", "tensor", "text", "kernel", "encoder", "record")
 )
 _LONG = 64
+_MOST_MODELS = 10_000
+"""Nested in each other, or parts of hybrids: each takes a tenth of a millisecond."""
+_MOST_CHARACTERS = 1 << 22
+"""Of labels as NumPy keeps them: all as long as the longest, with 4 bytes a character."""
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 
 
@@ -234,9 +232,12 @@ class _Unpacker:
     def __init__(self, tensors: Tensors) -> None:
         self.tensors = tensors
         self.used: set[str] = set()
+        self.n_models = self.n_characters = 0
 
     def model(self, content: Mapping[str, Any]) -> Model:
         require(content["class"] in MODELS, "its class is none that gramless writes")
+        self.n_models += 1
+        require(self.n_models <= _MOST_MODELS, f"it holds more than {_MOST_MODELS} models")
         kind = MODELS[content["class"]]
         model = kind()
         params = {name: self.value(value) for name, value in content["params"].items()}
@@ -253,9 +254,6 @@ class _Unpacker:
         state = {name: self.value(value) for name, value in content.items()}
         if isinstance(model, (BinningMap, SmoothBinning)):
             check_grids(state)
-            (check_smooth if isinstance(model, SmoothBinning) else check_binning)(state)
-            if isinstance(model, RandomBinning):
-                check_drawn(state)
             _restore_bins(model, state)
         if isinstance(model, KernelMachine) and "inputs_" not in state:
             # Files written before arrays could have gaps.
@@ -264,6 +262,8 @@ class _Unpacker:
             public = _FITTED_NAME.fullmatch(name) and not hasattr(type(model), name)
             require(bool(public), f"{name!r} is no fitted attribute")
             setattr(model, name, value)
+        if isinstance(model, (BinningMap, SizedMap)):
+            check_map(model)
         if isinstance(model, KernelMachine):
             check_machine(model)
         if isinstance(model, StreamedMachine):
@@ -290,18 +290,24 @@ class _Unpacker:
         return {key: self.value(item) for key, item in value["dict"].items()}
 
     def _tensor(self, value: dict[str, Any]) -> NDArray[Any]:
-        self.used.add(value["tensor"])
-        return self.tensors[value["tensor"]]
+        name = value["tensor"]
+        # Each has one place in a model: a copy for each of many would take much memory.
+        require(name not in self.used, f"tensor {name!r} has several places in the model")
+        self.used.add(name)
+        return self.tensors[name]
 
     def _list(self, value: dict[str, Any]) -> list[float]:
-        self.used.add(value["list"])
-        numbers: list[float] = self.tensors[value["list"]].tolist()
+        numbers: list[float] = self._tensor({"tensor": value["list"]}).tolist()
         return numbers
 
     def _text(self, value: dict[str, Any]) -> NDArray[Any]:
         items = value["text"]
         require(all(isinstance(item, str) for item in items), "text holds other values")
-        return np.array(items, dtype=object if value["object"] else np.str_)
+        if value["object"]:
+            return np.array(items, dtype=object)
+        self.n_characters += len(items) * max(map(len, items), default=0)
+        require(self.n_characters <= _MOST_CHARACTERS, "its labels are too long")
+        return np.array(items, dtype=np.str_)
 
     def _kernel(self, value: dict[str, Any]) -> Kernel:
         return from_config(self.value(value["kernel"]))

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from sklearn.utils.validation import check_is_fitted
 
 import gramless
-from gramless.base.errors import InputError, ModelFileError
+from gramless.base.errors import GramlessError, InputError, ModelFileError
 from gramless.base.files import replacing
 from gramless.estimators.model_state import Model, Tensors, pack, unpack
 
@@ -134,15 +134,20 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    Reads the file twice, the second time from the system's cache.
+    Reads the file twice, the second time from the system's cache. Takes the bytes of its arrays
+    twice, and where bins are small up to twice more.
     """
     with _explained(path), open(path, "rb") as file:
         header = _read_header(file)
+        start = file.tell()
         if _digest_rest(file) != header.metadata.get("data_sha256"):
             raise ValueError("its data do not have the checksum that was written with them")
         content = json.loads(header.metadata["model"])
-        with safe_open(os.fspath(path), framework="np") as data:
-            return unpack(content, {name: data.get_tensor(name) for name in header.tensors})
+        # Its own reader would map the file: all of it would count as memory beside the arrays.
+        with safe_open(os.fspath(path), framework="np") as checked:
+            names = checked.keys()
+        tensors = {name: _read_tensor(file, start, header.tensors[name]) for name in names}
+        return unpack(content, tensors)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -248,6 +253,15 @@ def _read_header(file: IO[bytes]) -> _Header:
     return _Header(metadata, tensors)
 
 
+def _read_tensor(file: IO[bytes], start: int, entry: dict[str, Any]) -> Any:
+    """Read an array of a file whose data begin at ``start``."""
+    dtype = {name: dtype for dtype, name in _DTYPES.items()}[entry["dtype"]]
+    first, last = entry["data_offsets"]
+    file.seek(start + first)
+    array = np.fromfile(file, dtype, (last - first) // dtype.itemsize)
+    return array.reshape(entry["shape"]).astype(dtype.newbyteorder("="), copy=False)
+
+
 def _digest_rest(file: IO[bytes]) -> str:
     digest = hashlib.sha256()
     while chunk := file.read(_CHUNK):
@@ -272,7 +286,7 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{path} cannot be loaded: {fault}. {remedy}") from fault
     except _FAULTS as fault:
         what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
-        known = type(fault) is ValueError
+        known = type(fault) is ValueError or isinstance(fault, GramlessError)
         reason = what if known else f"its contents are inconsistent ({type(fault).__name__})"
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
@@ -36,7 +36,7 @@ from gramless.estimators.stream_run import (
     projection_of,
     tell_diverged,
 )
-from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_rows
+from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
 from gramless.kernels import KernelLike, as_spectral_kernel
 from gramless.losses import Loss
 from gramless.streaming.choosing import block_variance, largest_curvature
@@ -348,7 +348,7 @@ class StreamedMachine(BaseEstimator, ABC):
         return self._products
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Rows, NDArray[Any]]:
-        X, y = validate_data(self, X, y, reset=reset, **ROW_OPTIONS, **self._target_options())
+        X, y = validated(self, X, y, reset=reset, **ROW_OPTIONS, **self._target_options())
         return normalise_rows(X), self._check_targets(y)
 
     def _earlier(self) -> tuple[Any, int]:

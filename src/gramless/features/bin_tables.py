@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
+from gramless.base.errors import InputError
 from gramless.features.packing import PackedBlock
 from gramless.loops import binning as loops
 
-_FIRST_BITS = 12
+_FIRST_BITS, _LEAST_BITS = 12, 4
+"""Of an index that is to grow, and of one whose bins are all known."""
 _FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
 
@@ -106,19 +108,31 @@ class BinTables:
         return cls(
             np.zeros(n_grids, np.int64),
             np.full(n_grids, _FIRST_BITS, np.int64),
-            *_room(n_grids, _FIRST_ROOM),
+            *_room(n_grids, _FIRST_ROOM, loops.slot_bits(_FIRST_ROOM - 1, _FIRST_BITS)),
         )
 
     @classmethod
     def from_keys(cls, keys: list[NDArray[np.int64]]) -> BinTables:
-        """Rebuild the tables from the keys of each grid's bins, in bin order."""
-        tables = cls.empty(len(keys))
-        tables.counts[:] = [len(k) for k in keys]
-        tables.table, tables.slots = _room(len(keys), int(tables.counts.max()) + 1)
+        """Rebuild the tables from the keys of each grid's bins, in bin order.
+
+        Raises
+        ------
+        InputError
+            If bins of a grid have one key, or keys that are made to collide.
+        """
+        counts = np.array([len(own) for own in keys], np.int64)
+        bits = np.array([_fewest_bits(int(count)) for count in counts])
+        tables = cls(counts, bits, *_room(len(keys), int(counts.max()) + 1, int(bits.max())))
         for g, grid_keys in enumerate(keys):
             tables.table[g, 1 : len(grid_keys) + 1] = grid_keys
-            tables.bits[g] = loops.slot_bits(len(grid_keys), _FIRST_BITS)
-            loops.fill_slots(tables.table[g], len(grid_keys), tables.slots[g], tables.bits[g])
+            placed = loops.fill_slots(
+                tables.table[g], len(grid_keys), tables.slots[g], tables.bits[g]
+            )
+            if not placed or tables._repeats(g):
+                raise InputError(
+                    f"of {len(grid_keys)} bins of a grid two have the same key, or hundreds have "
+                    f"keys that collide; learn the bins from rows again."
+                )
         return tables
 
     def keys(self, g: int) -> NDArray[np.int64]:
@@ -130,6 +144,11 @@ class BinTables:
 
         Returns False when a bin number did not fit the type of ``codes``: the
         new bins are known then, and :meth:`find` into a wider type gives them.
+
+        Raises
+        ------
+        InputError
+            If hundreds of bins collide in the tables, as only keys made to do so do.
         """
         arguments = group.prepare(block)
         tile = 0
@@ -139,6 +158,12 @@ class BinTables:
             tile = loops.learn_block(
                 tile, *arguments, self.slots, self.bits, self.table, self.counts, codes
             )
+            if tile < 0:
+                raise InputError(
+                    f"the rows fall into bins whose hashes collide more than 500 times, "
+                    f"{int(self.counts.max())} bins in: rows do so only if they are made for this "
+                    f"random_state; use another one."
+                )
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
 
     def find(self, group: GridGroup, block: PackedBlock, codes: NDArray) -> None:
@@ -147,9 +172,16 @@ class BinTables:
             *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
         )
 
+    def _repeats(self, g: int) -> bool:
+        """Tell whether a key of grid ``g`` leads to another bin than its own."""
+        keys, found = self.keys(g), np.empty(self.counts[g], np.uint32)
+        loops.find_codes(keys, len(keys), self.slots[g], self.bits[g], self.table[g], found)
+        return bool((found != np.arange(1, len(keys) + 1)).any())
+
     def _enlarge(self) -> None:
         """Make room for twice as many bins; where pages are huge, unused room is held too."""
-        table, slots = _room(len(self.counts), 2 * self.table.shape[1])
+        n_bins = 2 * self.table.shape[1]
+        table, slots = _room(len(self.counts), n_bins, loops.slot_bits(n_bins - 1, _FIRST_BITS))
         for g, count in enumerate(self.counts):
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]
@@ -163,13 +195,17 @@ def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
 
 
-def _room(n_grids: int, n_bins: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _fewest_bits(n_bins: int) -> int:
+    """Return how many bits an index needs that will not grow."""
+    return next(bits for bits in range(_LEAST_BITS, 64) if loops.has_room(n_bins, bits))
+
+
+def _room(n_grids: int, n_bins: int, bits: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return an empty table for ``n_bins`` entries a grid, one never used, and room for its index.
 
     Only what an empty index reads is set: what is not used yet costs neither
     time nor, mostly, memory.
     """
-    bits = loops.slot_bits(n_bins - 1, _FIRST_BITS)
     table = np.empty((n_grids, n_bins), np.int64)
     slots = np.empty((n_grids, 1 << bits), np.int32)
     table[:, 0] = 0

@@ -169,12 +169,12 @@ class IndependentBlocks(DenseMap):
 
     def compute(self, X: Rows, out: NDArray[Any]) -> None:
         """Write the features of a block of validated rows into ``out``, zeros and all."""
+        self._check_inputs(X)
         out[...] = 0.0
         for rows, columns, block in self._matrix(X, out.dtype, 1).diagonal_blocks():
             out[rows, columns] = block
 
-    def rows_matrix(self, X: Rows) -> BlockDiagonalMatrix:  # type: ignore[override]
-        """Do as :meth:`feature_matrix` on rows that are validated already."""
+    def _matrix_of(self, X: Rows) -> BlockDiagonalMatrix:  # type: ignore[override]
         with one_blas_thread():
             return self._matrix(X, np.dtype(np.float32), self.n_jobs)
 

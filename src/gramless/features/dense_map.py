@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from gramless.base.random import seed_from
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.inputs import Rows, check_rows
+from gramless.features.inputs import Rows, check_rows, check_width
 from gramless.features.sized import SizedMap
 from gramless.kernels import Kernel
 from gramless.matrices.computed import ComputedMatrix
@@ -36,7 +36,13 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
 
     @abstractmethod
     def compute(self, X: Rows, out: NDArray[Any]) -> None:
-        """Write the features of a block of validated rows into ``out``, in its precision."""
+        """Write the features of a block of validated rows into ``out``, in its precision.
+
+        Raises
+        ------
+        InputError
+            If the rows have another number of inputs than those of the fit.
+        """
 
     @property
     @abstractmethod
@@ -106,10 +112,21 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
     def fit_rows(self, X: Rows) -> SlabMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
         self._fit_checked(X)
-        return self.rows_matrix(X)
+        return self._matrix_of(X)
 
     def rows_matrix(self, X: Rows) -> SlabMatrix:
-        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        """Do as :meth:`feature_matrix` on rows that are validated already.
+
+        Raises
+        ------
+        InputError
+            If the rows have another number of inputs than those of the fit.
+        """
+        self._check_inputs(X)
+        return self._matrix_of(X)
+
+    def _matrix_of(self, X: Rows) -> SlabMatrix:
+        """Return the feature matrix of rows with as many inputs as those of the fit."""
         return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
 
     def _fit_checked(self, X: Rows) -> None:
@@ -122,6 +139,9 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
             # What was refused must not look fitted.
             del self.bandwidth_
             raise
+
+    def _check_inputs(self, X: Rows) -> None:
+        check_width(type(self).__name__, X, len(self.bandwidth_))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "bandwidth_"):

@@ -146,8 +146,7 @@ class ExactKernel(LandmarkMap):
             map_blocks(represent, row_blocks(len(others), ROWS_AT_ONCE), self.n_jobs)
         return DenseMatrix(features, self.n_jobs)
 
-    def rows_matrix(self, X: Rows) -> SlabMatrix:
-        """Do as :meth:`feature_matrix` on rows that are validated already, in float64."""
+    def _matrix_of(self, X: Rows) -> SlabMatrix:
         return LandmarkMatrix(X, self, np.float64)
 
     def sketch(self, most: int) -> Any:

@@ -199,9 +199,8 @@ class RandomFourier(DenseMap):
 
     def compute(self, X: Rows, out: NDArray[Any]) -> None:
         """Write the features of a block of validated rows into ``out``, in its precision."""
+        self._check_inputs(X)
         frequencies, n = self._frequencies_in(out.dtype), self._n_frequencies
-        if X.shape[1] != len(self.center_):
-            raise InputError(f"RandomFourier: needs {len(self.center_)} inputs, got {X.shape[1]}.")
         chunk, phases = frequencies.chunk, self.phases_
         starts = np.zeros(-(-n // chunk) * chunk, out.dtype)
         starts[:n] = 0.0 if phases is None else phases / np.pi

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.threads import row_blocks
-from gramless.features.inputs import Rows
+from gramless.features.inputs import Rows, check_width
 from gramless.features.packing import block_rows
 
 MISSING_CATEGORY = -(2.0**51)
@@ -86,7 +86,13 @@ class GapFiller:
         array (n_samples, n_features + n_marked), or CSR
             ``X`` itself where nothing is marked or missing, else a copy in its
             precision and order; CSR shares its numbers with ``X``.
+
+        Raises
+        ------
+        InputError
+            If the rows have other columns than those of the fit.
         """
+        check_width("GapFiller", X, len(self.fill))
         if sp.issparse(X):
             shape = X.shape[0], X.shape[1] + len(self.marked)
             return sp.csr_array((X.data, X.indices, X.indptr), shape)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from gramless.base.errors import InputError
 from gramless.features.binning_map import BinningMap
 from gramless.features.grids import Grids, KnownBins
 from gramless.features.inputs import check_rows
@@ -104,9 +103,4 @@ class GivenBinning(BinningMap):
             If the rows have another number of inputs than the grids.
         """
         rows = check_rows(self, X, reset=True)
-        if rows.shape[1] != grids.n_features:
-            raise InputError(
-                f"GivenBinning: the grids are over {grids.n_features} inputs, the rows have "
-                f"{rows.shape[1]}."
-            )
         return self.learn_bins(rows, grids)

@@ -16,7 +16,7 @@ from gramless.base.random import streams
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import spaced_rows
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
-from gramless.features.inputs import Rows
+from gramless.features.inputs import Rows, check_width
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel
 from gramless.loops.binning import GROUP
@@ -225,7 +225,14 @@ class KnownBins:
             self.find_block(block, codes[:, start:stop], n_jobs)
 
     def blocks(self, X: Rows, n_jobs: int | None) -> Iterator[tuple[int, int, PackedBlock]]:
-        """Yield ``(start, stop, packed block)`` over the rows."""
+        """Yield ``(start, stop, packed block)`` over the rows.
+
+        Raises
+        ------
+        InputError
+            If the rows have another number of inputs than the grids.
+        """
+        check_width("Grids", X, self.grids.n_features)
         plan = plan_columns(X, np.flatnonzero(np.isfinite(self.grids.widths).any(axis=0)))
         for start, stop in row_blocks(X.shape[0], block_rows(plan.width)):
             yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)

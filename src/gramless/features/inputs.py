@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from gramless.base.errors import InputError
+from gramless.base.errors import GramlessError, InputError
 
 Rows: TypeAlias = NDArray[Any] | Any
 """A dense array, or SciPy CSR."""
@@ -46,11 +46,85 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Row
 
     Raises
     ------
-    ValueError
+    InputError
         On NaN, infinity, complex numbers, text, or the wrong number of columns.
     """
-    X = validate_data(estimator, X, reset=reset, ensure_min_samples=min_rows, **ROW_OPTIONS)
-    return normalise_rows(X)
+    options = ROW_OPTIONS | {"ensure_min_samples": min_rows}
+    return normalise_rows(validated(estimator, X, reset=reset, **options))
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Do as scikit-learn's ``validate_data``, but refuse values by an ``InputError``.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like, data frame or sparse matrix (n_samples, n_features)
+    *y : array-like
+        Targets, if there are any.
+    **options
+        Of ``validate_data``.
+
+    Returns
+    -------
+    ndarray or sparse array, or a tuple with that of the targets
+
+    Raises
+    ------
+    InputError
+        If values or shapes cannot be used, with the message of scikit-learn.
+    """
+    if sp.issparse(X) and X.format in ("csr", "csc"):
+        _check_structure(X)
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except GramlessError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def check_width(owner: str, X: Rows, n_inputs: int) -> None:
+    """Check that rows have as many columns as the arrays that loops meet them with.
+
+    Parameters
+    ----------
+    owner : str
+        What was fitted, for the message.
+    X : array (n_samples, n_columns) or CSR
+    n_inputs : int
+
+    Raises
+    ------
+    InputError
+        If they have more or fewer, or are no table.
+
+    Examples
+    --------
+    >>> check_width("Scaler", np.ones((2, 3)), 3)
+    """
+    shape = X.shape
+    if len(shape) != 2 or shape[1] != n_inputs:
+        found = f"{shape[1]} inputs" if len(shape) == 2 else f"the shape {shape}"
+        raise InputError(
+            f"{owner}: rows have {found}, not {n_inputs} as in the fit; give the same inputs, in "
+            f"the same order."
+        )
+
+
+def _check_structure(X: Any) -> None:
+    """Check the positions of non-zeros, which nothing checks where arrays were set by hand."""
+    n_minor = X.shape[1] if X.format == "csr" else X.shape[0]
+    ends, n_stored = X.indptr, min(len(X.indices), len(X.data))
+    fits = len(ends) == X.shape[0] + X.shape[1] - n_minor + 1
+    fits = fits and ends[0] == 0 and ends[-1] <= n_stored and bool((ends[1:] >= ends[:-1]).all())
+    if fits and len(X.indices):
+        fits = X.indices.min() >= 0 and X.indices.max() < n_minor
+    if not fits:
+        raise InputError(
+            f"X is a sparse matrix whose indptr or indices lie outside of its shape {X.shape}; "
+            f"build it anew, such as by scipy.sparse.csr_array(X.toarray())."
+        )
 
 
 def dense_columns(X: Any, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -70,6 +70,7 @@ class LandmarkMap(DenseMap):
 
     def compute(self, X: Rows, out: NDArray[Any]) -> None:
         """Write the features of a block of validated rows into ``out``, in its precision."""
+        self._check_inputs(X)
         values, double, mixed = self._ready()
         if out.dtype == np.float64:
             fill(values, X, out)
@@ -268,8 +269,7 @@ class Nystrom(LandmarkMap):
         self._fit_checked(X)
         return NystromMatrix(X, self)
 
-    def rows_matrix(self, X: Rows) -> SlabMatrix:
-        """Do as :meth:`feature_matrix` on rows that are validated already."""
+    def _matrix_of(self, X: Rows) -> SlabMatrix:
         return LandmarkMatrix(X, self)
 
     def _double_needed(self, X: Rows) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks
-from gramless.features.inputs import Rows, dense_columns
+from gramless.features.inputs import Rows, check_width, dense_columns
 
 ScalingKind = Literal["none", "standard", "quantile", "both"]
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")
@@ -186,7 +186,13 @@ class Scaler:
         array or CSR
             ``X`` itself, or a copy in the precision of ``X``: its ranks, or both side
             by side.
+
+        Raises
+        ------
+        InputError
+            If the rows have other columns than those of the fit, or are sparse and need ranks.
         """
+        check_width("Scaler", X, len(self.unit) // (2 if self.kind == "both" else 1))
         if self.kind in ("none", "standard"):
             return X
         if sp.issparse(X):

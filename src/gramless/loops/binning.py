@@ -16,6 +16,11 @@ from gramless.loops.lanes import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_
 GROUP = 8
 """Grids a call: eight 64-bit lanes, and rows are read once for all of them."""
 
+_RUN, _JUMPS = 8, 64
+"""Neighbouring slots that a search tries, and how often it then begins again elsewhere."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
 
 @loop
 def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
@@ -53,27 +58,63 @@ def add_patterns(ids, contributions, keys):  # type: ignore[no-untyped-def]
 
 
 @loop
+def far_slot(key, slots, mask, shift, table):  # type: ignore[no-untyped-def]
+    """Return the slot of a key whose first slots are taken by others; -1 if it has none.
+
+    The slots that the top bits of a key name, and those that follow, may be crowded: the keys of
+    bins along a line can share their top bits. The search goes on where ever better mixed bits
+    name a slot. Keys that agree in all of them are made on purpose: it ends after 512 slots, so
+    that no key is ever further from its first slot.
+    """
+    mixed = np.uint64(key)
+    for _ in range(_JUMPS):
+        mixed = (mixed ^ (mixed >> _HALF)) * _MIX + _MIX
+        slot = np.int64(mixed >> shift)
+        for _ in range(_RUN):
+            code = slots[slot]
+            if code == 0 or table[code] == key:
+                return slot
+            slot = (slot + 1) & mask
+    return -1
+
+
+@loop
 def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
-    """Index bins ``1..count`` of ``table`` in the first ``2**bits`` entries of ``slots``."""
+    """Index bins ``1..count`` of ``table`` in the first ``2**bits`` entries of ``slots``.
+
+    Returns whether all have a slot, see :func:`far_slot`.
+    """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
     for empty in range(mask + 1):
         slots[empty] = 0
     for code in range(1, count + 1):
         slot = np.int64(np.uint64(table[code]) >> shift)
-        while slots[slot] != 0:
-            slot = (slot + 1) & mask
-        slots[slot] = code
+        end = slot + _RUN
+        while slots[slot & mask] != 0 and slot != end:
+            slot += 1
+        if slot == end:
+            slot = far_slot(table[code], slots, mask, shift, table)
+            if slot < 0:
+                return False
+        slots[slot & mask] = code
+    return True
 
 
 @loop
-def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
-    """Return how many bits the index of a grid needs, at least ``bits``.
+def has_room(n_bins, bits):  # type: ignore[no-untyped-def]
+    """Return whether an index of ``2**bits`` slots is large enough for so many bins.
 
     At most a quarter full up to 2**16 slots; half full beyond, where a smaller
     index saves more cache misses than it costs probes.
     """
-    while n_bins + 1 > (1 << (bits - 2 if bits <= 16 else bits - 1)):
+    return n_bins + 1 <= (1 << (bits - 2 if bits <= 16 else bits - 1))
+
+
+@loop
+def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
+    """Return how many bits an index that grows needs, at least ``bits``; see :func:`has_room`."""
+    while not has_room(n_bins, bits):
         bits += 2 if bits < 16 else 1
     return bits
 
@@ -85,8 +126,8 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
     The first ``2**bits`` entries of ``slots`` map the top bits of a key to a
     bin number (0: empty), ``table`` maps a bin number to its key. The index
     grows in place, see :func:`slot_bits`; ``table`` must have room for ``count
-    + n_rows + 1`` keys, and ``slots`` for their index, more than as many, or the
-    search for an empty slot would never end. Returns (bins known, bits).
+    + n_rows + 1`` keys, and ``slots`` for their index. Returns (bins known, bits); 0 bits where a
+    key finds no slot, see :func:`far_slot`.
     """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
@@ -95,18 +136,25 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
         slot = np.int64(np.uint64(key) >> shift)
         code = slots[slot]
         if code == 0 or table[code] != key:
-            while code != 0 and table[code] != key:
-                slot = (slot + 1) & mask
+            end = slot + _RUN
+            while code != 0 and table[code] != key and slot != end:
+                slot += 1
+                code = slots[slot & mask]
+            if slot == end:
+                slot = far_slot(key, slots, mask, shift, table)
+                if slot < 0:
+                    return count, 0
                 code = slots[slot]
             if code == 0:
                 count += 1
                 code = count
-                slots[slot] = code
+                slots[slot & mask] = code
                 table[code] = key
                 wanted = slot_bits(count, bits)
                 if wanted > bits and (1 << wanted) <= len(slots):
                     bits = wanted
-                    fill_slots(table, count, slots, bits)
+                    if not fill_slots(table, count, slots, bits):
+                        return count, 0
                     mask = (1 << bits) - 1
                     shift = np.uint64(64 - bits)
         codes[i] = code
@@ -123,9 +171,14 @@ def find_codes(keys, n_rows, slots, bits, table, codes):  # type: ignore[no-unty
         slot = np.int64(np.uint64(key) >> shift)
         code = slots[slot]
         if table[code] != key:
-            while code != 0 and table[code] != key:
-                slot = (slot + 1) & mask
-                code = slots[slot]
+            end = slot + _RUN
+            while code != 0 and table[code] != key and slot != end:
+                slot += 1
+                code = slots[slot & mask]
+            if slot == end:
+                slot = far_slot(key, slots, mask, shift, table)
+                # A known key has a slot that is found: without one, this key is new.
+                code = slots[slot] if slot >= 0 else 0
         codes[i] = code
 
 
@@ -171,7 +224,8 @@ def learn_block(  # type: ignore[no-untyped-def]
     """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`.
 
     Returns the next tile to do: fewer than all are done when a table might
-    not hold the bins of one more tile. Enlarge the tables and call again.
+    not hold the bins of one more tile. Enlarge the tables and call again. Returns
+    -1 where a key finds no place: the tables are of no use then.
     """
     width = tiles.shape[1]
     begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
@@ -188,6 +242,8 @@ def learn_block(  # type: ignore[no-untyped-def]
             counts[g], bits[g] = learn_codes(
                 keys[g], stop - start, slots[g], bits[g], table[g], counts[g], codes[g, start:stop]
             )
+            if bits[g] == 0:
+                return -1
     return tiles.shape[0]
 
 

@@ -6,6 +6,8 @@ import numpy as np
 
 from gramless.loops.compile import loop
 
+_MOST_PROBES = 256
+
 TILE = 512
 """Rows a tile: few enough that rows and keys stay near, enough to use a table while it is hot."""
 
@@ -74,7 +76,8 @@ def number_patterns(hashes, ids, first_rows, slots):  # type: ignore[no-untyped-
     """Number equal hashes in order of first appearance.
 
     Returns the number of patterns, or -1 when there are more than
-    ``first_rows`` can hold. ``slots`` is an int32 table of a power of two
+    ``first_rows`` can hold, or so many that want the same slot that numbering them
+    would take long. ``slots`` is an int32 table of a power of two
     entries, all -1, at least twice as long as ``first_rows``.
     """
     mask = len(slots) - 1
@@ -82,12 +85,15 @@ def number_patterns(hashes, ids, first_rows, slots):  # type: ignore[no-untyped-
     for i in range(len(hashes)):
         key = hashes[i]
         slot = (key ^ (key >> 32)) & mask
+        end = slot + _MOST_PROBES
         while True:
-            found = slots[slot]
+            if slot == end:
+                return -1
+            found = slots[slot & mask]
             if found < 0:
                 if count == len(first_rows):
                     return -1
-                slots[slot] = count
+                slots[slot & mask] = count
                 first_rows[count] = i
                 ids[i] = count
                 count += 1
@@ -95,7 +101,7 @@ def number_patterns(hashes, ids, first_rows, slots):  # type: ignore[no-untyped-
             if hashes[first_rows[found]] == key:
                 ids[i] = found
                 break
-            slot = (slot + 1) & mask
+            slot += 1
     return count
 
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError
-from gramless.features.inputs import Rows
+from gramless.features.inputs import Rows, check_width
 from gramless.features.median import median_distance
 from gramless.kernels import SpectralKernel, bandwidth_vector
 from gramless.streaming.choosing import best_units
@@ -53,8 +53,17 @@ class Preparation:
             return np.minimum(1.0 / self.units, np.finfo(np.float64).max)
 
     def project(self, X: Rows) -> Rows:
-        """Return rows in principal components, or as they are."""
-        return X if self.projection is None else self.projection.apply(X)
+        """Return rows in principal components, or as they are.
+
+        Raises
+        ------
+        InputError
+            If the rows have other columns than those of the fit.
+        """
+        if self.projection is not None:
+            return self.projection.apply(X)
+        check_width("Preparation", X, len(self.units))
+        return X
 
     def unit_rows(self, X: Rows) -> FloatArray:
         """Return a few rows as the kernel sees them, dense float64."""

@@ -8,10 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.features.frequencies import Panels
-from gramless.features.inputs import Rows
+from gramless.features.inputs import Rows, check_width
 from gramless.loops import trig
 from gramless.loops.respond import add_responses
 from gramless.streaming.blocks import LANES, FrequencyBlocks, PanelCache
@@ -109,8 +108,7 @@ class CpuProducts:
 
     def prepare(self, X: Rows) -> list[tuple[int, int, Any]]:
         """Return tiles of rows in units of the bandwidth: first row, last, numbers."""
-        if X.shape[1] != self.blocks.n_inputs:
-            raise InputError(f"rows have {X.shape[1]} inputs, not {self.blocks.n_inputs}.")
+        check_width(type(self).__name__, X, self.blocks.n_inputs)
 
         def tile(a: int, b: int) -> tuple[int, int, Any]:
             empty = self._no_panels

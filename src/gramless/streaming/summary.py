@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.inputs import Rows
+from gramless.features.inputs import Rows, check_width
 from gramless.streaming.passes import Reservoir, check_finite, fixed_blocks
 
 MOST_CLASSES = 10_000
@@ -333,8 +333,7 @@ class Projection:
         InputError
             If the number of columns is another.
         """
-        if X.shape[1] != len(self.mean):
-            raise InputError(f"X has {X.shape[1]} columns, not the {len(self.mean)} it had before.")
+        check_width("Projection", X, len(self.mean))
         projected = np.empty((X.shape[0], self.components.shape[1]), np.float32)
 
         def fill(start: int, stop: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.features.frequencies import Panels, within_exponents
-from gramless.features.inputs import Rows
+from gramless.features.inputs import Rows, check_width
 from gramless.streaming.blocks import LANES, FrequencyBlocks
 
 _TILE_ROWS = 4096
@@ -83,8 +83,7 @@ class TorchProducts:
 
     def prepare(self, X: Rows) -> list[Tile]:
         """Return tiles of rows in units of the bandwidth, on the device."""
-        if X.shape[1] != self.blocks.n_inputs:
-            raise InputError(f"rows have {X.shape[1]} inputs, not {self.blocks.n_inputs}.")
+        check_width(type(self).__name__, X, self.blocks.n_inputs)
         cuts = row_blocks(X.shape[0], _TILE_ROWS)
         return [(a, b, self._tile(X[a:b])) for a, b in cuts]
 

@@ -1,0 +1,251 @@
+"""Edits of model files that go through the checks of their form, to meet those of their sense."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from campaigns.fitted import N_FEATURES
+
+Content = dict[str, Any]
+Tensors = dict[str, np.ndarray]
+Donor = tuple[Content, Tensors]
+
+_ODD: list[Any] = [
+    *(None, 0, -1, 1, 2, 7, 2**31, 2**63, 2**70, 0.5, 1e300, 1e-320, "", "x", "precomputed"),
+    *([], [1], [[1.0]], {}, True, False, {"float": "nan"}, {"float": "inf"}, {"dict": {}}),
+    *({"text": ["a", "b"], "object": True}, {"tuple": []}, {"kernel": {"dict": {"name": "hat"}}}),
+]
+_FLOATS = (np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1e308, 1e-320, 2.0**62, 0.5)
+_INTEGERS = (0, 1, -1, 2, 5, 2**15, 2**31 - 1, 2**31, 2**40, 2**63 - 1, -(2**63))
+_DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u4", "u8", "?")
+_MOST_BYTES = 1 << 24
+
+
+def value(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Put an odd value, or that of another place, into the state or the parameters."""
+    container, key = _place(rng, content)
+    if rng.random() < 0.3:
+        other, source = _place(rng, content)
+        container[key] = copy.deepcopy(other[source])
+    else:
+        container[key] = copy.deepcopy(_ODD[rng.integers(len(_ODD))])
+
+
+def missing(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Leave out a field, and its arrays."""
+    states = [place for place in _containers(content) if isinstance(place[0], dict)]
+    container, key = states[rng.integers(len(states))]
+    text = json.dumps(container.pop(key))
+    for name in [name for name in tensors if json.dumps(name) in text]:
+        del tensors[name]
+
+
+def swapped(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Exchange two arrays."""
+    if tensors:
+        first, second = (str(rng.choice(list(tensors))) for _ in range(2))
+        tensors[first], tensors[second] = tensors[second], tensors[first]
+
+
+def typed(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Give an array another type of numbers."""
+    if tensors:
+        name = str(rng.choice(list(tensors)))
+        with np.errstate(all="ignore"):
+            tensors[name] = tensors[name].astype(rng.choice(_DTYPES))
+
+
+def shaped(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Give an array other dimensions, or cut it, or make it longer."""
+    if not tensors:
+        return
+    name = str(rng.choice(list(tensors)))
+    array = tensors[name]
+    flat = array.reshape(-1)
+    ways: list[Callable[[], np.ndarray]] = [
+        lambda: array[..., None],
+        lambda: array[None],
+        lambda: flat,
+        lambda: array.T,
+        lambda: flat.reshape(len(flat), 1),
+        lambda: flat[:0],
+        lambda: flat[:-1],
+        lambda: np.concatenate([array, array]) if array.ndim else flat,
+        lambda: array[:-1] if array.ndim else flat,
+        lambda: array[: len(array) // 2] if array.ndim else flat,
+        lambda: array[..., :-1] if array.ndim else flat,
+        lambda: np.full(array.shape, flat[0]) if array.size else flat,
+    ]
+    tensors[name] = np.asarray(ways[rng.integers(len(ways))]())
+
+
+def numbers(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Put numbers out of range into an array: into one place, some, or all."""
+    filled = [name for name, array in tensors.items() if array.size]
+    if not filled:
+        return
+    name = str(rng.choice(filled))
+    array = tensors[name].copy()
+    chosen: Any = _FLOATS if array.dtype.kind == "f" else _INTEGERS
+    places = rng.random(array.shape) < rng.choice([0.0, 0.05, 1.0])
+    places.reshape(-1)[rng.integers(array.size)] = True
+    with np.errstate(all="ignore"):
+        drawn = rng.choice(np.array(chosen), np.count_nonzero(places))
+        array[places] = drawn.astype(array.dtype)
+    tensors[name] = array
+
+
+def resized(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Change a size everywhere, or in all of one part: widths, grids, bins, landmarks, outputs."""
+    sizes = sorted({n for array in tensors.values() for n in array.shape if n})
+    if not sizes:
+        return
+    size = N_FEATURES if rng.random() < 0.5 else int(rng.choice(sizes))
+    new = int(rng.choice([size - 1, size + 1, 1, 2 * size, 0]))
+    prefix = _prefix(rng, tensors)
+    for name, array in tensors.items():
+        if name.startswith(prefix):
+            for axis in [axis for axis, n in enumerate(array.shape) if n == size]:
+                array = np.take(array, np.arange(new) % size, axis=axis)
+            tensors[name] = np.asarray(array)
+    if not prefix or rng.random() < 0.5:
+        for container, key in list(_containers(content.get("state", {}))):
+            if container[key] == size and type(container[key]) is int:
+                container[key] = new
+
+
+def colliding(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Let keys of bins meet: repeat one, make all equal, or let them share their top bits."""
+    names = [name for name in tensors if name.split(".")[-1] == "keys"]
+    if not names:
+        return
+    name = str(rng.choice(names))
+    keys = tensors[name].copy()
+    if keys.dtype == np.int64 and keys.size:
+        way = rng.integers(4)
+        if way == 0:
+            keys[rng.integers(len(keys))] = keys[rng.integers(len(keys))]
+        elif way == 1:
+            keys[:] = keys[0]
+        elif way == 2:
+            keys = (7 << 40) + np.arange(len(keys))
+        else:
+            keys = rng.permutation(keys)
+    tensors[name] = keys
+
+
+def misplaced(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Move where grids or blocks begin."""
+    names = [name for name in tensors if name.endswith("offsets_") and tensors[name].size > 2]
+    if not names:
+        return
+    name = str(rng.choice(names))
+    offsets = tensors[name].copy()
+    inner = int(rng.integers(1, len(offsets) - 1))
+    way = rng.integers(6)
+    if way == 0:
+        offsets[inner] += rng.choice([1, -1, 100, -100])
+    elif way == 1:
+        offsets[-1] += rng.choice([1, -1])
+    elif way == 2:
+        offsets = offsets[::-1].copy()
+    elif way == 3:
+        offsets[inner] = offsets[inner - 1]
+    elif way == 4:
+        offsets[0] = rng.choice([1, -1])
+    else:
+        offsets[1:-1] = offsets[-1] - np.arange(len(offsets) - 2, 0, -1)
+    tensors[name] = offsets
+
+
+def nested(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Put a part of another model in the place of one with the same name, with its arrays."""
+    theirs, their_tensors = donor
+    names = sorted(content.get("state", {}).keys() & theirs["state"].keys())
+    if not names:
+        return
+    name = "features_" if "features_" in names and rng.random() < 0.6 else str(rng.choice(names))
+    content["state"][name] = copy.deepcopy(theirs["state"][name])
+    _exchange(tensors, their_tensors, name, name)
+
+
+def part(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Put another model, a map by itself most likely, in the place of a part of a hybrid."""
+    theirs, their_tensors = donor
+    parts = content.get("state", {}).get("maps_")
+    if not isinstance(parts, list) or not parts:
+        nested(rng, content, tensors, donor)
+        return
+    k = int(rng.integers(len(parts)))
+    parts[k] = {"model": copy.deepcopy(theirs)}
+    _rename(parts[k], f"maps_.{k}.")
+    _exchange(tensors, their_tensors, f"maps_.{k}", "")
+
+
+def larger(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Repeat all grids of a map of bins, many times over, so that everything still fits."""
+    names = [name for name in tensors if name.split(".")[-1] == "keys"]
+    if not names:
+        return
+    prefix = str(rng.choice(names))[: -len("keys")]
+    own = {name: array for name, array in tensors.items() if name.startswith(prefix)}
+    least = max(1, sum(array.nbytes for array in tensors.values()))
+    times = int(rng.integers(2, max(3, _MOST_BYTES // least)))
+    for name, array in own.items():
+        last = name.split(".")[-1]
+        if last in ("keys", "widths_", "shifts_", "multipliers", "cell_offsets", "nu_"):
+            tensors[name] = np.concatenate([array] * times)
+        if last == "offsets_":
+            steps = np.concatenate([np.diff(array)] * times)
+            tensors[name] = np.concatenate([[0], np.cumsum(steps)])
+    if prefix == "features_." and "coef_" in tensors:
+        tensors["coef_"] = np.concatenate([tensors["coef_"]] * times)
+
+
+EDITS = (
+    *(value, value, missing, swapped, typed, shaped, numbers, numbers, resized, resized),
+    *(colliding, misplaced, nested, nested, part, larger),
+)
+"""Some more often than others."""
+
+
+def _containers(place: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every list and mapping below a place with each of its keys."""
+    for key in list(place) if isinstance(place, dict) else range(len(place)):
+        yield place, key
+        if isinstance(place[key], (dict, list)):
+            yield from _containers(place[key])
+
+
+def _place(rng: np.random.Generator, content: Content) -> tuple[Any, Any]:
+    found = [place for place in _containers(content) if place[0] is not content]
+    return found[rng.integers(len(found))]
+
+
+def _prefix(rng: np.random.Generator, tensors: Tensors) -> str:
+    """Return the start of some arrays' names: of all, or of those of one part."""
+    parts = {name.rpartition(".")[0] + "." for name in tensors if "." in name}
+    return str(rng.choice(["", *sorted(parts)]))
+
+
+def _exchange(tensors: Tensors, theirs: Tensors, place: str, source: str) -> None:
+    """Replace the arrays of a place by those of another model's, under this place's name."""
+    for name in [name for name in tensors if name == place or name.startswith(f"{place}.")]:
+        del tensors[name]
+    for name, array in theirs.items():
+        if not source:
+            tensors[f"{place}.{name}"] = array
+        elif name == source or name.startswith(f"{source}."):
+            tensors[place + name[len(source) :]] = array
+
+
+def _rename(place: Any, prefix: str) -> None:
+    """Let all references to arrays below a place begin with a prefix."""
+    for container, key in list(_containers(place)):
+        if key in ("tensor", "list") and isinstance(container[key], str):
+            container[key] = prefix + container[key]

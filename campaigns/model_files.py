@@ -1,0 +1,134 @@
+"""Model files that were edited by someone who knows their structure, with checksums made right."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from campaigns.file_edits import EDITS, Content, Tensors
+from campaigns.fitted import ESTIMATORS, MAPS, THREE, X, fit, rows_for
+from campaigns.harness import ROOT
+from campaigns.worker import forget_peak, peak_bytes
+from gramless import load, save
+from gramless.base.errors import GramlessError, ModelFileError
+from gramless.estimators import persistence
+from gramless.estimators.model_state import pack
+
+PROMISE = (
+    "a model file, whatever it holds, is refused by a ModelFileError or gives a model that "
+    "predicts or says why not; loading takes at most 5 s and, beyond 48 MB, 4 times its size, of a "
+    "map of bins by itself 6 times"
+)
+FULL, SHORT = 20_000, 160
+SECONDS = 60.0
+MEMORY = 1 << 31
+ENVIRONMENTS = {
+    "plain": {},
+    "bounds": {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(ROOT / "build" / "numba-boundscheck"),
+    },
+}
+_KINDS = (*ESTIMATORS, *MAPS)
+_LOAD_SECONDS, _LOAD_BYTES = 5.0, 48 << 20
+_OUTSIDE = "index is out of bounds"
+"""What compiled loops say under NUMBA_BOUNDSCHECK; NumPy says which index."""
+
+
+def check(number: int, seed: int) -> str:
+    """Edit a file in one to three ways, load it, and let the model do what it can."""
+    rng = np.random.default_rng([seed, number])
+    kind = _KINDS[number // 2 % len(_KINDS)]
+    content, tensors = _unedited(kind)
+    for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
+        donor = _unedited(_KINDS[rng.integers(len(_KINDS))])
+        EDITS[rng.integers(len(EDITS))](rng, content, tensors, donor)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        try:
+            path.write_bytes(written(content, tensors))
+        except (ValueError, KeyError):
+            return "no file holds it"
+        try:
+            model = _loaded(path, times=4 if kind in ESTIMATORS else 6)
+        except ModelFileError as error:
+            if str(error.__cause__) == _OUTSIDE:
+                raise
+            return "refused"
+    return _used(model, kind)
+
+
+def written(content: Content, tensors: Tensors) -> bytes:
+    """Return the bytes of a file, its checksums right."""
+    plain = {name: persistence._little_endian(array) for name, array in tensors.items()}
+    parts = [persistence._header(content, plain)]
+    parts += [bytes(persistence._bytes_of(plain[name])) for name in persistence._order(plain)]
+    return b"".join(parts)
+
+
+def _loaded(path: Path, times: int) -> Any:
+    """Load a file within the promised time and memory."""
+    forget_peak()
+    before, begun = peak_bytes(), time.monotonic()
+    try:
+        return load(path)
+    finally:
+        seconds, memory = time.monotonic() - begun, peak_bytes() - before
+        size = path.stat().st_size
+        if seconds > _LOAD_SECONDS or memory > times * size + _LOAD_BYTES:
+            raise AssertionError(
+                f"{size:,} bytes took {seconds:.1f} s and {memory:,} bytes to load"
+            )
+
+
+def _used(model: Any, kind: str) -> str:
+    """Call all that takes rows; errors of gramless are answers too."""
+    done = []
+    given = [rows_for(fit_once(kind), 30), X[:30, :2]]
+    for name in ("predict", "predict_proba", "predict_interval", "predict_set", "transform"):
+        if hasattr(model, name):
+            done += [_tried(getattr(model, name), rows) for rows in given]
+    if getattr(model, "posterior_", None) is not None:
+        done.append(_tried(lambda rows: model.predict(rows, return_std=True), given[0]))
+    if hasattr(model, "run_"):
+        done.append(_tried(lambda rows: model.partial_fit(rows, THREE[:30]), given[0]))
+    return "predicts" if any(done) else "complains"
+
+
+def _tried(call: Any, rows: Any) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            call(rows)
+        except GramlessError:
+            return False
+    return True
+
+
+@cache
+def fit_once(kind: str) -> Any:
+    return fit(kind)
+
+
+@cache
+def _packed(kind: str) -> tuple[str, Tensors]:
+    """Return a model as its file holds it, once it is known to predict from there."""
+    content, tensors = pack(fit_once(kind))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        save(fit_once(kind), path)
+        assert path.read_bytes() == written(content, tensors)
+        assert _used(load(path), kind) == "predicts"
+    return json.dumps(content), tensors
+
+
+def _unedited(kind: str) -> tuple[Content, Tensors]:
+    text, tensors = _packed(kind)
+    return json.loads(text), dict(tensors)

@@ -1,0 +1,195 @@
+"""Model files whose checksums are right and whose parts do not fit: refused, before any loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless import (
+    ExactKernel,
+    Hybrid,
+    IndependentBlocks,
+    KernelClassifier,
+    KernelRegressor,
+    Nystrom,
+    RandomBinning,
+    RandomFourier,
+    SmoothBinning,
+    load,
+    save,
+)
+from gramless.base.errors import InputError, ModelFileError
+from gramless.estimators import persistence
+from gramless.estimators.model_state import pack
+
+Tensors = dict[str, NDArray[Any]]
+Content = dict[str, Any]
+
+X = np.random.default_rng(0).normal(size=(60, 4))
+Y = X[:, 0] + X[:, 1] ** 2
+BINS = RandomBinning(n_grids=6, random_state=0)
+MAPS: dict[str, Any] = {
+    "bins": BINS,
+    "smooth": SmoothBinning(n_grids=6, random_state=0),
+    "fourier": RandomFourier(n_components=8, random_state=0),
+    "shifted": RandomFourier(n_components=9, map="shifted", random_state=0),
+    "structured": RandomFourier(n_components=8, sampling="structured", random_state=0),
+    "nystrom": Nystrom(n_components=10, random_state=0),
+    "precomputed": Nystrom("precomputed", n_components=10, random_state=0),
+    "exact": ExactKernel(),
+    "blocks": IndependentBlocks(block_rows=20, random_state=0),
+    "hybrid": Hybrid([BINS, Nystrom(n_components=10)], random_state=0),
+}
+
+
+@cache
+def fitted(kind: str) -> Any:
+    given = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+    if kind == "regressor":
+        return KernelRegressor(BINS, calibrate=True, n_posterior=3, **given).fit(X, Y)
+    if kind == "classifier":
+        return KernelClassifier(BINS, calibrate=True, **given).fit(X, np.digitize(Y, [0.3, 1.2]))
+    if kind == "in an estimator":
+        return KernelRegressor(Hybrid([BINS, MAPS["fourier"]]), **given).fit(X, Y)
+    return MAPS[kind].fit(X @ X.T if kind == "precomputed" else X)
+
+
+@pytest.fixture
+def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Return what writes a changed model with checksums that fit."""
+
+    def write(kind: str, change: Callable[[Content, Tensors], Any]) -> Path:
+        content, tensors = pack(fitted(kind))
+        content = json.loads(json.dumps(content))
+        change(content["state"], tensors)
+        with monkeypatch.context() as patched:
+            patched.setattr(persistence, "pack", lambda model: (content, tensors))
+            save(fitted(kind), tmp_path / "model")
+        return tmp_path / "model"
+
+    return write
+
+
+@pytest.mark.parametrize("kind", [*MAPS, "regressor", "classifier", "in an estimator"])
+def test_forging_without_a_change_loads(kind: str, forge: Callable[..., Path]) -> None:
+    model = load(forge(kind, lambda state, tensors: None))
+    rows = X @ X.T if kind == "precomputed" else X
+    for name in ("predict", "transform"):
+        if hasattr(model, name):
+            found, expected = (getattr(each, name)(rows) for each in (model, fitted(kind)))
+            assert np.abs(found - expected).max() == 0
+
+
+def put(*path: Any) -> Callable[[Content, Tensors], None]:
+    """Return a change that puts the last of ``path`` at the place named by the others."""
+
+    def change(state: Any, tensors: Tensors) -> None:
+        for key in path[:-2]:
+            state = state[key]
+        state[path[-2]] = path[-1]
+
+    return change
+
+
+def array(name: str, change: Callable[[Any], Any]) -> Callable[[Content, Tensors], None]:
+    """Return a change of one array."""
+    return lambda state, tensors: tensors.update({name: np.array(change(tensors[name].copy()))})
+
+
+def set_at(place: Any, value: Any) -> Callable[[Any], Any]:
+    """Return a change of one number of an array."""
+
+    def change(numbers: Any) -> Any:
+        numbers[place] = value
+        return numbers
+
+    return change
+
+
+def wider_part(state: Content, tensors: Tensors) -> None:
+    """Give the bins of a hybrid one input more than the hybrid has."""
+    for name in ("widths_", "shifts_", "multipliers"):
+        tensors[f"maps_.0.{name}"] = np.repeat(tensors[f"maps_.0.{name}"], [1, 1, 1, 2], axis=1)
+    bandwidth = np.ones(5)
+    state["maps_"][0]["model"]["state"]["bandwidth_"] = {"tensor": "maps_.0.bandwidth_"}
+    tensors["maps_.0.bandwidth_"] = bandwidth
+
+
+HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
+    "repeated key": ("bins", array("keys", lambda keys: keys[np.arange(len(keys)) // 2])),
+    "keys all equal": ("bins", array("keys", lambda keys: keys * 0)),
+    "part wider than a hybrid": ("hybrid", wider_part),
+    "hybrid of another width": ("hybrid", array("bandwidth_", lambda b: np.append(b, 1.0))),
+    "hybrid without scales": ("hybrid", put("scales_", None)),
+    "scales too few": ("hybrid", array("scales_", lambda scales: scales[:1])),
+    "no parts": ("hybrid", put("maps_", [])),
+    "part unfitted": ("hybrid", put("maps_", 1, "model", "state", None)),
+    "part no map": ("hybrid", put("maps_", 1, 3)),
+    "no kernel of smooth bins": ("smooth", put("kernel_", None)),
+    "bandwidth of half precision": ("fourier", array("bandwidth_", lambda b: b.astype("f2"))),
+    "bandwidth a column": ("fourier", array("bandwidth_", lambda b: b[:, None])),
+    "center a column": ("fourier", array("center_", lambda c: c[:, None])),
+    "center of half precision": ("fourier", array("center_", lambda c: c.astype("f2"))),
+    "center short": ("fourier", array("center_", lambda c: c[:-1])),
+    "spreads nan": ("fourier", array("spreads_", set_at(0, np.nan))),
+    "frequencies wide": ("fourier", array("unit_frequencies_", lambda f: np.c_[f, f])),
+    "no frequencies": ("fourier", put("unit_frequencies_", None)),
+    "seed of categories": ("fourier", put("seed_", -1)),
+    "phases short": ("shifted", array("phases_", lambda p: p[:-1])),
+    "phases a column": ("shifted", array("phases_", lambda p: p[:, None])),
+    "orders repeated": ("structured", array("blocks_.orders", lambda o: o * 0)),
+    "orders of another type": ("structured", array("blocks_.orders", lambda o: o.astype("i8"))),
+    "signs of half precision": ("structured", array("blocks_.signs", lambda s: s.astype("f2"))),
+    "landmarks wide": ("nystrom", array("landmarks_", lambda a: np.c_[a, a])),
+    "landmarks nan": ("nystrom", array("landmarks_", set_at((0, 0), np.nan))),
+    "factor singular": ("nystrom", array("factor_", set_at((1, 1), 0.0))),
+    "factor of half precision": ("nystrom", array("factor_", lambda f: f.astype("f2"))),
+    "factor flat": ("nystrom", array("factor_", lambda f: f.ravel())),
+    "doubles": ("nystrom", put("n_double_", 11)),
+    "columns that are none": ("precomputed", array("landmarks_", set_at(0, 60))),
+    "column below 0": ("precomputed", array("landmarks_", set_at(0, -1))),
+    "rows short": ("exact", array("landmarks_", lambda a: a[:-1])),
+    "tree of no depth": ("blocks", array("thresholds_", lambda t: t[:-1])),
+    "centres wide": ("blocks", array("centres_", lambda c: np.concatenate([c, c], axis=2))),
+    "blocks fall": ("blocks", array("offsets_", set_at(1, 50))),
+    "blocks beyond": ("blocks", array("offsets_", set_at(-1, 61))),
+    "factors short": ("blocks", array("factors_", lambda f: f[:-1])),
+    "factors singular": ("blocks", array("factors_", lambda f: f * 0)),
+    "one array in two places": ("regressor", put("bandwidth_", {"tensor": "coef_"})),
+    "coef nan": ("regressor", array("coef_", set_at(0, np.nan))),
+    "errors missing": ("regressor", lambda state, tensors: state.pop("errors_")),
+    "errors of a column": ("regressor", array("errors_.scores", lambda s: s[:, None])),
+    "draws infinite": ("regressor", array("posterior_.draws", set_at((0, 0), np.inf))),
+    "fill nan": ("regressor", array("inputs_.gaps.fill", set_at(0, np.nan))),
+    "calibration of others": ("classifier", put("calibration_", "fields", "n_responses", 2)),
+    "knots short": ("classifier", array("calibration_.knots", lambda k: k[:-1])),
+    "long labels": ("classifier", put("search_", {"text": ["x" * 9000] * 600, "object": False})),
+    "many models": (
+        "classifier",
+        put("search_", [{"model": {"class": "Hybrid", "params": {}}}] * 10_001),
+    ),
+    "floor": ("classifier", put("calibration_", "fields", "floor", 0.0)),
+    "no calibration": ("classifier", lambda state, tensors: state.pop("calibration_")),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_parts_that_do_not_fit_are_refused(case: str, forge: Callable[..., Path]) -> None:
+    kind, change = HOSTILE[case]
+    with pytest.raises(ModelFileError) as caught:
+        load(forge(kind, change))
+    assert "has no place" not in str(caught.value)
+
+
+def test_bins_without_a_width_of_their_own_refuse_other_rows(forge: Callable[..., Path]) -> None:
+    model = load(forge("bins", lambda state, tensors: state.pop("n_features_in_")))
+    assert abs(model.transform(X) - fitted("bins").transform(X)).max() == 0
+    with pytest.raises(InputError, match="rows have 2 inputs, not 4"):
+        model.transform(X[:, :2])
