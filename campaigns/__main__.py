@@ -10,7 +10,7 @@ from pathlib import Path
 
 from campaigns.harness import Outcome, load, run
 
-_SUPPORT = ("__init__", "__main__", "harness", "worker")
+_SUPPORT = ("__init__", "__main__", "harness", "processors", "smoke", "virtual", "worker")
 NAMES = sorted(
     path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _SUPPORT
 )
