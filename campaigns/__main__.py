@@ -10,7 +10,10 @@ from pathlib import Path
 
 from campaigns.harness import Outcome, load, run
 
-_SUPPORT = ("__init__", "__main__", "file_edits", "fitted", "harness", "worker")
+_SUPPORT = (
+    *("__init__", "__main__", "harness", "worker"),
+    *("file_edits", "fitted", "processors", "smoke", "virtual"),
+)
 NAMES = sorted(
     path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _SUPPORT
 )

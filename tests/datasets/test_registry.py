@@ -351,6 +351,17 @@ def test_default_folder(
     assert data_folder("elsewhere") == Path("elsewhere")
 
 
+def test_no_home_folder(monkeypatch):
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("GRAMLESS_DATA", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(InputError, match="GRAMLESS_DATA"):
+        data_folder()
+    assert data_folder("elsewhere") == Path("elsewhere")
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["a9a", "w8a", "cadata", "covtype_first20k", "cpu_act"])
 def test_real_sets(data_folder: Path, name: str) -> None:

@@ -60,6 +60,11 @@ def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     Path
         It need not exist.
 
+    Raises
+    ------
+    InputError
+        If the default is asked for and the user has no home folder.
+
     Examples
     --------
     >>> data_folder("tables").name
@@ -68,7 +73,13 @@ def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     chosen = folder or os.environ.get("GRAMLESS_DATA")
     if chosen:
         return Path(chosen).expanduser()
-    home = Path.home()
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise InputError(
+            "data sets are kept below your home folder, and you have none: set the environment "
+            "variable GRAMLESS_DATA to a folder for them, or HOME."
+        ) from None
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "gramless"
     if sys.platform == "darwin":

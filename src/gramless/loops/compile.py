@@ -1,23 +1,34 @@
-"""The one place that says how loops are compiled."""
+"""The one place that says how loops are compiled, and where the compiled code is kept."""
 
 from __future__ import annotations
 
+import pickle
+import warnings
 from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache
+from numba.core.serialize import dumps
+
+from gramless.base.files import replacing
 
 # Nobody calls a loop from C: an entry for that would take a tenth of the time to compile.
-_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_DIGEST_BYTES = sha256().digest_size
 
 
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a serial loop on first use, cache it on disk, release the GIL.
 
     No fast-math: results are the same to the last bit on every path, and NaN
-    and infinity keep their meaning.
+    and infinity keep their meaning. Where no folder can be written to, the loop
+    is compiled in each process, and a warning says so once.
     """
-    return numba.njit(**_OPTIONS)(function)
+    return _cached(numba.njit(**_OPTIONS)(function), function)
 
 
 def reordering_loop(function: Callable[..., Any]) -> Any:
@@ -26,4 +37,74 @@ def reordering_loop(function: Callable[..., Any]) -> Any:
     The order is fixed by the compiled code, so results still do not depend on
     the number of threads; NaN and infinity keep their meaning.
     """
-    return numba.njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})(function)
+    return _cached(
+        numba.njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})(function), function
+    )
+
+
+def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
+    try:
+        # As ``cache=True`` does it, but for the class.
+        compiled._cache = _CheckedCache(function)
+    except RuntimeError:  # numba found no folder that it may write to
+        _warn_uncached()
+    return compiled
+
+
+class _CheckedCache(FunctionCache):
+    """Compiled code on the disk: a file for each signature and processor, behind its digest.
+
+    numba's own cache takes a file as it is. Of a damaged one unpickling raises anything, and LLVM
+    ends the process or makes a loop that computes something else. Here the digest, which also
+    covers the source and numba's version, is checked before anything is read: a file that fails is
+    as good as absent, and replaced.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled loop for a signature, or None where no whole one is kept."""
+        target_context.refresh()
+        path, purpose = self._entry(sig, target_context.codegen())
+        try:
+            kept = path.read_bytes()
+        except OSError:
+            return None
+        digest, code = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
+        if digest != _digest(purpose, code):
+            return None
+        return self._impl.rebuild(target_context, pickle.loads(code))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the compiled loop for a signature, if the folder still lets us."""
+        if not self._impl.check_cachable(data):
+            return
+        path, purpose = self._entry(sig, data.codegen)
+        code = dumps(self._impl.reduce(data))
+        try:
+            self._impl.locator.ensure_cache_path()
+            with replacing(path) as file:
+                file.write(_digest(purpose, code))
+                file.write(code)
+        except OSError:
+            _warn_uncached()
+
+    def _entry(self, sig: Any, codegen: Any) -> tuple[Path, str]:
+        """Return the file for a signature on a processor, and what its code must be made from."""
+        key = repr(self._index_key(sig, codegen))
+        name = f"{self._impl.filename_base}.{sha256(key.encode()).hexdigest()[:16]}.nbc"
+        made_from = (numba.__version__, self._impl.locator.get_source_stamp(), key)
+        return Path(self.cache_path, name), repr(made_from)
+
+
+def _digest(purpose: str, code: bytes) -> bytes:
+    return sha256(purpose.encode() + code).digest()
+
+
+@cache
+def _warn_uncached() -> None:
+    warnings.warn(
+        "gramless cannot keep its compiled loops, neither beside its own files nor in your cache "
+        "folder: each process compiles those that it uses, which takes some seconds. Set the "
+        "environment variable NUMBA_CACHE_DIR to a folder that you can write to, and that nobody "
+        "can whom you do not trust.",
+        stacklevel=2,
+    )

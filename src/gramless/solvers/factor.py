@@ -119,12 +119,7 @@ def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
     operations and 16 n^2 bytes.
     """
     rounding = len(ridge) * np.finfo(float).eps
-    largest = float(gram.diagonal().max(initial=0.0))
-    if not np.isfinite(largest):
-        raise InputError(
-            "a Gram matrix has numbers that are not finite: there are features that are not, or "
-            "whose squares are not; rescale the rows, or look at the kernel."
-        )
+    largest = _largest(gram)
     if not ridge.any():
         found = _cholesky(gram, ridge, _LEAST_PIVOT * largest)
         return SpectralFactor.of(gram) if found is None else found
@@ -133,6 +128,32 @@ def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
         found = _cholesky(gram, ridge + shift, rounding * largest)
         shift = max(_MORE * shift, _FIRST_SHIFT * (largest or ridge.max()))
     return found
+
+
+def is_singular(gram: NDArray[np.float64]) -> bool:
+    """Tell whether :func:`factorised` without a ridge goes by eigenvalues.
+
+    Raises
+    ------
+    InputError
+        If the Gram matrix is not finite.
+
+    Examples
+    --------
+    >>> is_singular(np.ones((2, 2))), is_singular(np.eye(2))
+    (True, False)
+    """
+    return _cholesky(gram, np.zeros(len(gram)), _LEAST_PIVOT * _largest(gram)) is None
+
+
+def _largest(gram: NDArray[np.float64]) -> float:
+    largest = float(gram.diagonal().max(initial=0.0))
+    if not np.isfinite(largest):
+        raise InputError(
+            "a Gram matrix has numbers that are not finite: there are features that are not, or "
+            "whose squares are not; rescale the rows, or look at the kernel."
+        )
+    return largest
 
 
 def _cholesky(

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
-from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import Penalty
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, matvec, rmatvec
-from gramless.solvers.factor import BorderedFactor, FactorInverse
+from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
 from gramless.solvers.objective import Problem, columns
 
 _BLOCKS_AT_ONCE = 16
+_COLUMNS_AT_ONCE = 64
 _TOL, _MOST_STEPS = 1e-9, 50
 """Of the gradient in the factor's norm, relative to that at zero, and steps to get there."""
 
@@ -108,6 +109,8 @@ class _Primal:
 class ColumnGram(_Primal):
     """``Z' S Z``, (n_columns, n_columns)."""
 
+    matrix: FeatureMatrix
+    row_weights: NDArray[np.float64]
     gram: NDArray[np.float64]
 
     @classmethod
@@ -120,14 +123,28 @@ class ColumnGram(_Primal):
                 f"{type(matrix).__name__} of shape {matrix.shape}. {_REMEDY}"
             )
         check_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
-        return cls(column_gram(row_weights))
+        return cls(matrix, row_weights, column_gram(row_weights))
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
         """Return ``Z' S Z + ridge`` factorised."""
-        whole = [(slice(0, len(self.gram)), self.gram)]
         ridge = penalty.diagonal(np.empty(len(self.gram)))
+        precise = not ridge.any() and is_singular(self.gram)
+        whole = [(slice(0, len(self.gram)), self._by_products() if precise else self.gram)]
         nothing = np.empty((len(self.gram), 0))
         return BorderedFactor.of(whole, ridge, nothing, np.empty((0, 0)), n_jobs)
+
+    def _by_products(self) -> NDArray[np.float64]:
+        """Return ``Z' S Z`` summed in double precision.
+
+        Columns that depend on each other do not in a Gram matrix of single precision, in which
+        BLAS need not sum equal columns in the same order.
+        """
+        n, weights = len(self.gram), self.row_weights[:, None]
+        gram = np.empty((n, n))
+        for start, stop in row_blocks(n, _COLUMNS_AT_ONCE):
+            chosen = np.eye(n, stop - start, -start)
+            gram[:, start:stop] = rmatvec(self.matrix, weights * matvec(self.matrix, chosen))
+        return 0.5 * (gram + gram.T)
 
 
 @dataclass(frozen=True)

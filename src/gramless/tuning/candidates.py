@@ -171,7 +171,9 @@ class Breeder:
         size = 1 + _draw(size_bounds, generator)
         # The smallest of odds-weighted exponential clocks: sampling without replacement.
         clocks = generator.exponential(size=self.n_inputs) / self.input_odds
-        own = np.argpartition(clocks, size - 1)[:size].tolist()
+        first = np.argpartition(clocks, size - 1)[:size]
+        # NumPy leaves them in an order that depends on the processor.
+        own = first[np.argsort(clocks[first])].tolist()
         base = np.exp(generator.uniform(*_LOG_WIDTHS)) * math.sqrt(size)
         return own, [float(base)] * size, generator.normal(0.0, _SPREAD, size)
 

@@ -1,0 +1,98 @@
+"""Use of everything, once: ``python -m campaigns.smoke FOLDER [EARLIER] [--least]``.
+
+Fits every feature map and estimator, saves and loads, runs every verb of the command line but
+``demo``, which takes twice as long as all of this. With
+``EARLIER``, the folder of a run elsewhere, its models must load here and predict the same.
+``--least`` takes one model and one verb, for where each process compiles its loops.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from typer.testing import CliRunner
+
+import gramless
+from gramless.cli.main import app
+from gramless.datasets import friedman1
+from gramless.estimators.features import FEATURE_MAPS
+
+GIVEN = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+LEAST = "nystrom"
+MODELS = {
+    **{name: lambda name=name: gramless.KernelRegressor(name, **GIVEN) for name in FEATURE_MAPS},
+    "hybrid": lambda: gramless.KernelRegressor(
+        gramless.Hybrid([gramless.RandomBinning(n_grids=16), gramless.RandomFourier()]), **GIVEN
+    ),
+    "default": lambda: gramless.KernelRegressor(n_grids=64, random_state=0),
+    "classifier": lambda: gramless.KernelClassifier(n_grids=64, loss="logistic", **GIVEN),
+    "streamed": lambda: gramless.DoublyStochasticRegressor(max_steps=50, random_state=0),
+}
+X, Y = friedman1(240, seed=0)
+
+
+def load_earlier(folder: Path, names: list[str]) -> None:
+    for name in names:
+        found = gramless.load(folder / f"{name}.gramless").predict(X)
+        expected = np.load(folder / f"{name}.npy")
+        # Features of streams are float32, and BLAS sums them in an order of its own.
+        rtol = 16 * np.finfo(np.float32).eps if name == "streamed" else 1e-9
+        np.testing.assert_allclose(found, expected, rtol, err_msg=name)
+
+
+def fit_and_save(folder: Path, names: list[str]) -> None:
+    for name in names:
+        y = Y > 14 if name == "classifier" else Y
+        model = MODELS[name]().fit(X, y)
+        score = model.score(X, y)
+        assert score > 0.5, f"{name} has a score of {score} on its training rows"
+        path = folder / f"{name}.gramless"
+        gramless.save(model, path)
+        found = model.predict(X)
+        np.testing.assert_array_equal(gramless.load(path).predict(X), found, err_msg=name)
+        np.save(folder / f"{name}.npy", found)
+
+
+def run_verbs(folder: Path) -> None:
+    table, model, streamed = folder / "rows.csv", folder / "a.gramless", folder / "b.gramless"
+    names = ",".join([*(f"x{j}" for j in range(X.shape[1])), "y"])
+    np.savetxt(table, np.column_stack([X, Y]), delimiter=",", header=names, comments="")
+    quick = ["--bandwidth", "2", "--alpha", "1e-3", "--scaling", "standard", "--n-grids", "16"]
+    run_verb("--version")
+    run_verb("fit", table, "--model", model, "--json", *quick)
+    run_verb("predict", model, table, "--output", folder / "predictions.csv")
+    run_verb("evaluate", model, table, "--picture", folder / "a.svg", "--json")
+    run_verb("inspect", model, "--data", table, "--picture", folder / "a.png")
+    run_verb("explain", model, "--data", table, "--output", folder / "a.html")
+    run_verb("stream", table, streamed, "--steps", "20", "--batch-size", "40")
+    run_verb("inspect", streamed, "--picture", folder / "b.pdf")
+    run_verb("compare", table, "--methods", "binning,fourier", "--time", "0.01")
+    run_verb("datasets", "--folder", folder)
+    run_verb("paper")
+
+
+def run_verb(*words: str | Path) -> None:
+    ran = CliRunner().invoke(app, [str(word) for word in words])
+    assert ran.exit_code == 0, f"gramless {words}: {ran.output}\n{ran.exception!r}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m campaigns.smoke", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("earlier", type=Path, nargs="?")
+    parser.add_argument("--least", action="store_true")
+    given = parser.parse_args()
+    names = [LEAST] if given.least else list(MODELS)
+    if given.earlier:
+        load_earlier(given.earlier, names)
+    fit_and_save(given.folder, names)
+    if given.least:
+        run_verb("inspect", given.folder / f"{LEAST}.gramless")
+    else:
+        run_verbs(given.folder)
+
+
+if __name__ == "__main__":
+    main()
