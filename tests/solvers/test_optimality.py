@@ -136,8 +136,11 @@ def cases() -> Iterator[Any]:
         endless = solver in ("random", "parallel") and matrix == "wide"
         if endless or SPECIAL.get(matrix, solver) != solver:
             continue
-        long = (solver, loss) == ("grid", "multinomial") and matrix not in BINS
-        slow = long and (penalty, matrix) != ("l1", "dense")
+        slow = (
+            (solver, loss) == ("grid", "multinomial")
+            and matrix in DENSE
+            and (penalty, matrix) != ("l1", "dense")
+        ) or (solver == "svrg" and matrix == "wide" and loss != "squared")
         yield pytest.param(*case, marks=pytest.mark.slow if slow else ())
 
 
