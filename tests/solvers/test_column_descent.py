@@ -24,6 +24,8 @@ from gramless.solvers.column_descent import Quadratic
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem, Solution
 
+from .pairwise import pairs
+
 Array = NDArray[np.float64]
 
 LOSSES: dict[str, Loss] = {
@@ -114,10 +116,10 @@ def never_rises(solution: Solution) -> bool:
 # The solution.
 
 
-@pytest.mark.parametrize("loss", LOSSES.keys())
-@pytest.mark.parametrize("penalty", PENALTIES.keys())
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("n_outputs", [None, 3])
+@pytest.mark.parametrize(
+    ("loss", "penalty", "intercept", "n_outputs"),
+    pairs(LOSSES, PENALTIES, [False, True], [None, 3]),
+)
 def test_solution_is_optimal(
     loss: str, penalty: str, intercept: bool, n_outputs: int | None
 ) -> None:

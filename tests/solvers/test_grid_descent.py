@@ -34,6 +34,8 @@ from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, Solution, columns
 from gramless.solvers.preconditioners import Identity
 
+from .pairwise import pairs
+
 Array = NDArray[np.float64]
 
 LOSSES: dict[str, Loss] = {
@@ -146,11 +148,10 @@ def never_rises(solution: Solution) -> bool:
 # The solution.
 
 
-@every_loss
-@every_penalty
-@with_and_without_intercept
-@one_and_three_outputs
-@pytest.mark.parametrize("tol", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-5])
+@pytest.mark.parametrize(
+    ("loss", "penalty", "intercept", "n_outputs", "tol"),
+    pairs(LOSSES, PENALTIES, [False, True], [None, 3], [1e-2, 1e-5]),
+)
 def test_solution_is_optimal(
     loss: str, penalty: str, intercept: bool, n_outputs: int | None, tol: float
 ) -> None:
@@ -243,9 +244,9 @@ def test_scikit_learn_s_logistic_regression(intercept: bool, l1_ratio: float) ->
     np.testing.assert_allclose(found.weights, expected, atol=1e-2)
 
 
-@every_loss
-@with_and_without_intercept
-@one_and_three_outputs
+@pytest.mark.parametrize(
+    ("loss", "intercept", "n_outputs"), pairs(LOSSES, [False, True], [None, 3])
+)
 def test_l2_is_newton_s(loss: str, intercept: bool, n_outputs: int | None) -> None:
     case = case_of(loss, "l2", intercept, n_outputs)
     found = precise(tol=1e-6).solve(case.problem)
@@ -278,9 +279,7 @@ def test_ends_of_the_elastic_net(loss: str, l1_ratio: float) -> None:
 # Rows and codes.
 
 
-@every_loss
-@every_penalty
-@with_and_without_intercept
+@pytest.mark.parametrize(("loss", "penalty", "intercept"), pairs(LOSSES, PENALTIES, [False, True]))
 def test_sample_weights_are_repeated_rows(loss: str, penalty: str, intercept: bool) -> None:
     case = make_case(LOSSES[loss], PENALTIES[penalty], intercept=intercept)
     times = np.random.default_rng(5).integers(0, 4, N_ROWS)
@@ -525,9 +524,7 @@ def test_only_a_column_of_ones() -> None:
 # Starts.
 
 
-@every_loss
-@every_penalty
-@one_and_three_outputs
+@pytest.mark.parametrize(("loss", "penalty", "n_outputs"), pairs(LOSSES, PENALTIES, [None, 3]))
 def test_the_solution_as_a_start_needs_no_round(
     loss: str, penalty: str, n_outputs: int | None
 ) -> None:
@@ -609,10 +606,9 @@ def test_starts_of_other_outputs_are_refused(shape: tuple[int, ...], n_outputs: 
 # The account of the work.
 
 
-@every_loss
-@every_penalty
-@one_and_three_outputs
-@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "penalty", "n_outputs", "warm"), pairs(LOSSES, PENALTIES, [None, 3], [False, True])
+)
 def test_history(loss: str, penalty: str, n_outputs: int | None, warm: bool) -> None:
     problem = case_of(loss, penalty, True, n_outputs).problem
     shape = (N_GRIDS * N_BINS + 1, *problem.targets.shape[1:])
@@ -750,7 +746,7 @@ class Large:
     def solve(self, n_jobs: int) -> Solution:
         matrix = BinnedMatrix(self.codes, 3 * np.arange(7), n_jobs=n_jobs)
         problem = Problem(WithIntercept(matrix), self.targets, L1(1e-4, n_free=1), self.loss)
-        return GridDescent(max_iter=4, n_jobs=n_jobs).solve(problem)
+        return GridDescent(max_iter=2, n_jobs=n_jobs).solve(problem)
 
 
 @cache

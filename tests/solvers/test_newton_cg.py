@@ -38,6 +38,8 @@ from gramless.solvers.preconditioners import (
     energy,
 )
 
+from .pairwise import pairs
+
 Array = NDArray[np.float64]
 
 LOSSES: dict[str, Loss] = {
@@ -171,9 +173,9 @@ def precise(preconditioner: Preconditioner | None = None, **options: Any) -> New
 # The solution.
 
 
-@every_loss
-@every_variant
-@every_preconditioner
+@pytest.mark.parametrize(
+    ("loss", "variant", "preconditioner"), pairs(LOSSES, VARIANTS, PRECONDITIONERS)
+)
 def test_gradient_vanishes_at_the_solution(loss: str, variant: str, preconditioner: str) -> None:
     case = case_of(loss, variant)
     solution = precise(PRECONDITIONERS[preconditioner]).solve(case.problem)
@@ -201,8 +203,11 @@ def test_no_other_point_is_better(loss: str) -> None:
         assert case.problem.value(other) >= least - 1e-12
 
 
-@every_loss
-@every_variant
+@pytest.mark.parametrize(
+    ("loss", "variant"),
+    [("logistic", each) for each in VARIANTS]
+    + [(each, "all") for each in LOSSES if each != "logistic"],
+)
 def test_preconditioners_reach_the_same_point(loss: str, variant: str) -> None:
     case = case_of(loss, variant)
     found = [precise(each).solve(case.problem).weights for each in PRECONDITIONERS.values()]
@@ -247,9 +252,9 @@ def test_the_intercept_is_not_penalised() -> None:
     )
 
 
-@every_loss
-@every_preconditioner
-@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+@pytest.mark.parametrize(
+    ("loss", "preconditioner", "tol"), pairs(LOSSES, PRECONDITIONERS, [1e-1, 1e-3, 1e-6])
+)
 def test_tolerance_bounds_the_gradient(loss: str, tol: float, preconditioner: str) -> None:
     case, chosen = case_of(loss, "intercept"), PRECONDITIONERS[preconditioner]
     problem = case.problem
@@ -287,9 +292,7 @@ def preconditioner_at(problem: Problem, w: Array, chosen: Preconditioner) -> Inv
 # The account of the work.
 
 
-@every_loss
-@every_variant
-@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize(("loss", "variant", "warm"), pairs(LOSSES, VARIANTS, [False, True]))
 def test_history_is_the_objective_and_never_rises(loss: str, variant: str, warm: bool) -> None:
     case = case_of(loss, variant)
     start = np.random.default_rng(5).normal(size=case.shape) if warm else np.zeros(case.shape)
@@ -415,10 +418,18 @@ def test_a_start_where_zero_is_the_solution(loss: str) -> None:
 # Hard cases.
 
 
-@pytest.mark.parametrize("loss", ["squared hinge", "logistic", "multinomial"])
-@pytest.mark.parametrize("alpha", [0.0, pytest.param(1e-14, marks=pytest.mark.slow), 1e-8])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("preconditioner", ["sampled rows", "plain"])
+@pytest.mark.parametrize(
+    ("loss", "intercept", "preconditioner", "alpha"),
+    [
+        pytest.param(*case, marks=pytest.mark.slow if case[-1] == 1e-14 else ())
+        for case in pairs(
+            ["squared hinge", "logistic", "multinomial"],
+            [False, True],
+            ["sampled rows", "plain"],
+            [0.0, 1e-14, 1e-8],
+        )
+    ],
+)
 def test_separable_classes(loss: str, alpha: float, intercept: bool, preconditioner: str) -> None:
     """Without a penalty the logistic losses have no minimum: they fall for ever."""
     case = make_case(LOSSES[loss], n_outputs=2, intercept=intercept, alpha=alpha)
@@ -453,18 +464,16 @@ def test_all_margins_over_one(intercept: bool) -> None:
     assert cold.status == "converged"
 
 
-@pytest.mark.parametrize("loss", [Huber(0.7), SmoothPinball(0.3, 0.05)], ids=["huber", "quantile"])
 @pytest.mark.parametrize(
-    ("n_outputs", "intercept"),
-    [
-        (None, False),
-        (2, True),
-        pytest.param(None, True, marks=pytest.mark.slow),
-        pytest.param(2, False, marks=pytest.mark.slow),
-    ],
+    ("loss", "n_outputs", "intercept", "alpha", "preconditioner"),
+    pairs(
+        [Huber(0.7), SmoothPinball(0.3, 0.05)],
+        [None, 2],
+        [False, True],
+        [1e-2, 1e-5],
+        PRECONDITIONERS,
+    ),
 )
-@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
-@every_preconditioner
 def test_far_from_every_target(
     loss: Loss, n_outputs: int | None, intercept: bool, alpha: float, preconditioner: str
 ) -> None:
@@ -524,9 +533,9 @@ def test_median_of_two_values_with_an_intercept(width: float) -> None:
 # Threads.
 
 
-@every_loss
-@pytest.mark.parametrize("n_outputs", [None, 3])
-@pytest.mark.parametrize("preconditioner", ["sampled rows", "root"])
+@pytest.mark.parametrize(
+    ("loss", "n_outputs", "preconditioner"), pairs(LOSSES, [None, 3], ["sampled rows", "root"])
+)
 def test_threads_do_not_change_a_bit(loss: str, n_outputs: int | None, preconditioner: str) -> None:
     rng = np.random.default_rng(6)
     codes = rng.integers(1, 601, size=(80, 2000)).astype(np.uint16)

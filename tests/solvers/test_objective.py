@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
-from gramless.losses import Hinge
-from gramless.penalties import L1
-from gramless.solvers.choose import SOLVERS
 from gramless.solvers.objective import Problem, Solution, columns
-from gramless.solvers.random_descent import ParallelRandomDescent
 
 
 def point(case) -> NDArray[np.float64]:  # type: ignore[no-untyped-def]
@@ -83,16 +77,3 @@ def test_columns_is_a_view() -> None:
     assert columns(vector).shape == (3, 1)
     assert columns(vector).base is vector
     assert columns(table) is table
-
-
-@pytest.mark.parametrize("name", [*SOLVERS, "parallel"])
-@pytest.mark.parametrize("penalty", [L1(0.1), None])
-def test_every_solver_refuses_a_loss_with_corners(case: Any, name: str, penalty: Any) -> None:
-    targets = np.sign(case.problem.targets)
-    hinge = replace(
-        case.problem, targets=targets, loss=Hinge(), penalty=penalty or case.problem.penalty
-    )
-    assert np.isfinite(hinge.value(np.zeros((case.dense.shape[1], *targets.shape[1:]))))
-    solver: Any = ParallelRandomDescent() if name == "parallel" else SOLVERS[name]
-    with pytest.raises(InputError, match=r"squared loss only|needs a smooth loss, and 'hinge'"):
-        solver.solve(hinge)

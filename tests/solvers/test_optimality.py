@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -11,7 +13,9 @@ import numpy as np
 import pytest
 
 from gramless.base.errors import InputError
+from gramless.features.nystrom import Nystrom
 from gramless.losses import (
+    Hinge,
     Huber,
     Logistic,
     Loss,
@@ -24,7 +28,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.stacked import SideBySide, WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers.choose import SOLVERS
 from gramless.solvers.objective import Problem, Solver
@@ -40,14 +44,19 @@ LOSSES: dict[str, Loss] = {
     "multinomial": Multinomial(),
     "huber": Huber(0.5),
     "quantile": SmoothPinball(0.7, 0.2),
+    "corners": Hinge(),
 }
 PENALTIES: dict[str, type[Penalty]] = {"l2": L2, "l1": L1, "net": ElasticNet}
 BINS = ("binned", "unseen", "intercept")
-MATRICES = (*BINS, "dense", "dense and intercept", "computed", "wide")
-SQUARES = ("pcg", "nystrom", "root", "jacobi", "cg", "rows", "cholesky", "falkon", "gmres")
+DENSE = ("dense", "dense and intercept", "computed", "wide")
+# Matrices that one solver alone is tried on; all others are asked whether they take them.
+SPECIAL = {"landmarks": "falkon", "hybrid": "random"}
+MATRICES = (*BINS, *DENSE, *SPECIAL)
 ALL_SOLVERS: dict[str, Any] = {**SOLVERS, "parallel": ParallelRandomDescent(n_jobs=2)}
+EVERYTHING = list(product(ALL_SOLVERS, LOSSES, PENALTIES, MATRICES))
 
 
+@cache
 def matrix_of(kind: str) -> tuple[FeatureMatrix, int]:
     """Return a matrix and how many of its columns are free."""
     random = np.random.default_rng(0)
@@ -60,6 +69,8 @@ def matrix_of(kind: str) -> tuple[FeatureMatrix, int]:
         "dense and intercept": dense,
         "computed": ComputedMatrix(rows, cosines, 7, budget=0),
         "wide": ComputedMatrix(rows, cosines, N_ROWS + 7),
+        "landmarks": Nystrom(n_components=7, random_state=0).fit_matrix(rows),
+        "hybrid": SideBySide([binned, dense]),
     }
     inner = others.get(kind, binned)
     free = kind in ("intercept", "dense and intercept", "wide")
@@ -72,27 +83,13 @@ def cosines(rows: np.ndarray, out: np.ndarray) -> None:
     out[:] = np.cos(rows @ np.random.default_rng(3).normal(size=(2, n)) + np.arange(n))
 
 
+@cache
 def targets_of(loss: str) -> np.ndarray:
     random = np.random.default_rng(1)
     if loss == "multinomial":
         return np.where(random.integers(3, size=(N_ROWS, 1)) == np.arange(3), 1.0, -1.0)
     numbers = random.normal(size=N_ROWS)
-    return np.sign(numbers) if loss in ("hinge", "logistic") else numbers
-
-
-def refused(solver: str, loss: str, penalty: str, matrix: str) -> str | None:
-    """Return what a solver says of a case that it does not take."""
-    if solver in SQUARES and loss != "squared":
-        return "squared loss only"
-    if solver not in ("grid", "random", "parallel") and penalty != "l2":
-        return "smooth penalty"
-    if solver == "cholesky" and matrix in BINS:
-        return "column_gram"
-    if solver == "falkon":
-        return "needs Nyström features"
-    if solver in ("random", "parallel") and loss == "multinomial":
-        return "knows the losses"
-    return None
+    return np.sign(numbers) if loss in ("hinge", "corners", "logistic") else numbers
 
 
 def with_options(solver: Any, **options: Any) -> Solver:
@@ -102,33 +99,74 @@ def with_options(solver: Any, **options: Any) -> Solver:
     return own
 
 
+@cache
+def problem_of(loss: str, penalty: str, matrix: str) -> Problem:
+    features, n_free = matrix_of(matrix)
+    strength = PENALTIES[penalty](alpha=0.01, n_free=n_free)
+    return Problem(features, targets_of(loss), strength, LOSSES[loss])
+
+
+def taken(solver: str, loss: str, penalty: str, matrix: str) -> bool:
+    """Tell whether a solver declares that it takes a case."""
+    declared, problem = ALL_SOLVERS[solver].capabilities, problem_of(loss, penalty, matrix)
+    need = declared.matrix
+    return declared.lack(problem.loss, l1=problem.penalty.l1 > 0) is None and (
+        need is None or need.met_by(problem.matrix)
+    )
+
+
+def known() -> Iterator[tuple[str, str, str, str]]:
+    """Yield what solvers can do, by hand: a solver, loss, penalty and matrix."""
+    smooth = [loss for loss in LOSSES if loss != "corners"]
+    alone = [loss for loss in smooth if loss != "multinomial"]
+    for solver in ("pcg", "nystrom", "root", "jacobi", "cg", "rows", "gmres"):
+        yield from product([solver], ["squared"], ["l2"], MATRICES)
+    yield from product(["cholesky"], ["squared"], ["l2"], [*DENSE, "landmarks"])
+    yield ("falkon", "squared", "l2", "landmarks")
+    yield from product(["newton", "svrg"], smooth, ["l2"], MATRICES)
+    yield from product(["grid"], smooth, PENALTIES, [*BINS, *DENSE, "landmarks"])
+    yield from product(["random", "parallel"], alone, PENALTIES, MATRICES)
+
+
 def cases() -> Iterator[Any]:
-    """Yield a solver, loss, penalty and matrix; what takes long as slow."""
-    for case in product(ALL_SOLVERS, LOSSES, PENALTIES, MATRICES):
-        solver, loss, _, matrix = case
-        long = (solver, loss) == ("grid", "multinomial") and matrix not in BINS
-        if solver in ("random", "parallel") and matrix == "wide":
-            # One coordinate at a time takes too many steps where columns are nearly alike.
+    """Yield a solver, loss, penalty and matrix that it takes; what takes long as slow."""
+    for case in filter(lambda case: taken(*case), EVERYTHING):
+        solver, loss, penalty, matrix = case
+        # One coordinate at a time takes too many steps where columns are nearly alike.
+        endless = solver in ("random", "parallel") and matrix == "wide"
+        if endless or SPECIAL.get(matrix, solver) != solver:
             continue
-        yield pytest.param(
-            *case, marks=pytest.mark.slow if long and case[2:] != ("l1", "dense") else ()
-        )
+        slow = (
+            (solver, loss) == ("grid", "multinomial")
+            and matrix in DENSE
+            and (penalty, matrix) != ("l1", "dense")
+        ) or (solver == "svrg" and matrix == "wide" and loss != "squared")
+        yield pytest.param(*case, marks=pytest.mark.slow if slow else ())
 
 
 @pytest.mark.parametrize(("solver", "loss", "penalty", "matrix"), list(cases()))
 def test_no_weight_is_far_from_optimal(solver: str, loss: str, penalty: str, matrix: str) -> None:
-    features, n_free = matrix_of(matrix)
-    options = {"alpha": 0.01, "n_free": n_free}
-    problem = Problem(features, targets_of(loss), PENALTIES[penalty](**options), LOSSES[loss])
-    precise = with_options(ALL_SOLVERS[solver], tol=TOL, max_iter=5000)
-    said = refused(solver, loss, penalty, matrix)
-    if said is not None:
-        with pytest.raises(InputError, match=said):
-            precise.solve(problem)
-        return
-    solution = precise.solve(problem)
+    problem = problem_of(loss, penalty, matrix)
+    solution = with_options(ALL_SOLVERS[solver], tol=TOL, max_iter=5000).solve(problem)
     assert solution.status == "converged"
     zeros = np.zeros_like(solution.weights)
     largest = np.abs(problem.loss_gradient(zeros)).max()
     assert problem.kkt_residual(solution.weights) <= 10 * TOL * largest
     assert problem.kkt_residual(solution.weights + 0.01) > 100 * TOL * largest
+
+
+def test_declarations_are_neither_too_wide_nor_too_narrow() -> None:
+    assert {case for case in EVERYTHING if taken(*case)} == set(known())
+
+
+def test_everything_else_is_refused() -> None:
+    """By name, with a solver that takes the problem, if there is one."""
+    by_name = {type(solver).__name__: key for key, solver in ALL_SOLVERS.items()}
+    for case in EVERYTHING:
+        if taken(*case):
+            continue
+        own = type(ALL_SOLVERS[case[0]]).__name__
+        with pytest.raises(InputError, match=f"^{own} (solves|takes|needs) ") as raised:
+            ALL_SOLVERS[case[0]].solve(problem_of(*case[1:]))
+        able = {name for name, key in by_name.items() if taken(key, *case[1:])}
+        assert not able or able & set(re.findall(r"\w+", str(raised.value))), case

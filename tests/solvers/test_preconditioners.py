@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -326,6 +327,15 @@ def test_threads_change_no_bit(n_outputs: int | None) -> None:
     assert found[2] == found[0]
 
 
+@cache
+def nearly_solved(alpha: float) -> tuple[Problem, float]:
+    """Return a problem, and an objective slightly above its least."""
+    matrix, y = random_binning()
+    problem = Problem(matrix, y, L2(alpha))
+    least = ConjugateGradient(SampledRows(3000), tol=1e-10).solve(problem).weights
+    return problem, problem.value(least) * (1 + 1e-4)
+
+
 def iterations_to(problem: Problem, preconditioner: Preconditioner, enough: float) -> int:
     """Return the iterations to an objective: each measures its gradient in another norm."""
     solution = ConjugateGradient(preconditioner, tol=0.0, max_iter=2000).solve(
@@ -337,20 +347,14 @@ def iterations_to(problem: Problem, preconditioner: Preconditioner, enough: floa
 
 @pytest.mark.parametrize(("alpha", "times_fewer"), [(1e-5, 1.5), (1e-6, 2.5)])
 def test_far_fewer_iterations_than_diagonals(alpha: float, times_fewer: float) -> None:
-    matrix, y = random_binning()
-    problem = Problem(matrix, y, L2(alpha))
-    least = ConjugateGradient(SampledRows(3000), tol=1e-10).solve(problem).weights
-    enough = problem.value(least) * (1 + 1e-4)
+    problem, enough = nearly_solved(alpha)
     sampled = iterations_to(problem, SampledRows(), enough)
     for diagonal in (RootJacobi(), Jacobi()):
         assert times_fewer * sampled < iterations_to(problem, diagonal, enough)
 
 
 def test_more_rows_need_fewer_iterations() -> None:
-    matrix, y = random_binning()
-    problem = Problem(matrix, y, L2(1e-5))
-    least = ConjugateGradient(SampledRows(3000), tol=1e-10).solve(problem).weights
-    enough = problem.value(least) * (1 + 1e-4)
+    problem, enough = nearly_solved(1e-5)
     counts = [iterations_to(problem, SampledRows(m), enough) for m in (100, 400, 1600, 3000)]
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] <= 2

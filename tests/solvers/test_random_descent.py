@@ -30,6 +30,8 @@ from gramless.solvers.random_descent import (
     StoredColumns,
 )
 
+from .pairwise import pairs
+
 Array = NDArray[np.float64]
 Descent = RandomDescent | ParallelRandomDescent
 
@@ -127,10 +129,9 @@ def precise(solver: Descent, **options: Any) -> Descent:
 # The solution.
 
 
-@every_loss
-@every_penalty
-@every_matrix
-@every_solver
+@pytest.mark.parametrize(
+    ("loss", "penalty", "matrix", "solver"), pairs(LOSSES, PENALTIES, MATRICES, SOLVERS)
+)
 def test_solution_is_optimal(loss: str, penalty: str, matrix: str, solver: str) -> None:
     case = case_of(loss, penalty, matrix)
     solution = precise(SOLVERS[solver]).solve(case.problem)
@@ -167,13 +168,11 @@ def test_solution_is_that_of_smooth_solvers(solver: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-@every_solver
-@every_matrix
-def test_sample_weights(solver: str, matrix: str) -> None:
-    for loss in LOSSES.values():
-        case = make_case(loss, L1(0.01), matrix, weighted=True)
-        solution = precise(SOLVERS[solver]).solve(case.problem)
-        assert case.residual(solution.weights) < 1.01e-6
+@pytest.mark.parametrize(("loss", "matrix", "solver"), pairs(LOSSES, MATRICES, SOLVERS))
+def test_sample_weights(loss: str, matrix: str, solver: str) -> None:
+    case = make_case(LOSSES[loss], L1(0.01), matrix, weighted=True)
+    solution = precise(SOLVERS[solver]).solve(case.problem)
+    assert case.residual(solution.weights) < 1.01e-6
 
 
 @every_solver

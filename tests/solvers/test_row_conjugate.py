@@ -18,6 +18,8 @@ from gramless.penalties import L1, L2
 from gramless.solvers.objective import Problem
 from gramless.solvers.row_conjugate import RowConjugateGradient
 
+from .pairwise import pairs
+
 
 def problem_of(n_outputs: int | None, weighted: bool = False, n_free: int = 0) -> Problem:
     """Return a problem over bins, with free columns: of ones, of an input, and of their sum."""
@@ -39,17 +41,17 @@ def by_hand(problem: Problem) -> np.ndarray:
     return np.linalg.pinv(hessian, hermitian=True) @ (Z.T @ (s * problem.targets.T).T)
 
 
-@pytest.mark.parametrize("n_outputs", [None, 1, 5])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n_free", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    ("n_outputs", "weighted", "n_free"), pairs([None, 1, 5], [False, True], [0, 1, 2, 3])
+)
 def test_weights_are_those_of_the_normal_equations(
     n_outputs: int | None, weighted: bool, n_free: int
 ) -> None:
     problem = problem_of(n_outputs, weighted, n_free)
-    found = RowConjugateGradient(tol=1e-10).solve(problem)
+    found, expected = RowConjugateGradient(tol=1e-10).solve(problem), by_hand(problem)
     assert found.status == "converged"
-    assert found.weights.shape == by_hand(problem).shape
-    np.testing.assert_allclose(found.weights, by_hand(problem), atol=1e-8)
+    assert found.weights.shape == expected.shape
+    np.testing.assert_allclose(found.weights, expected, atol=1e-8)
 
 
 def test_free_weights_fit_what_the_others_leave_whatever_the_iteration() -> None:

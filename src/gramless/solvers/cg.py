@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from gramless.base.sums import inner
 from gramless.matrices.base import Vector
+from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, rmatvec
-from gramless.solvers.objective import (
-    Callback,
-    Problem,
-    Solution,
-    columns,
-    require_smooth,
-    require_squared,
-)
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import Preconditioner, SampledRows
 from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 
@@ -57,6 +52,7 @@ class ConjugateGradient:
     tol: float = 1e-4
     max_iter: int = 200
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = RIDGE
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -81,8 +77,7 @@ class ConjugateGradient:
         InputError
             For another loss.
         """
-        require_squared(problem, "ConjugateGradient")
-        require_smooth(problem, "ConjugateGradient")
+        self.capabilities.check(problem, "ConjugateGradient")
         runs, at_zero = self._begin(problem, start, callback is not None)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         history = [_record(at_zero, runs)]

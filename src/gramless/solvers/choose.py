@@ -52,9 +52,6 @@ SOLVERS: dict[
     "random": RandomDescent(),
     "svrg": SVRG(),
 }
-_ANY_LOSS = ("newton", "grid", "random", "svrg")
-_COUPLED = ("newton", "grid", "svrg")
-_SPARSE = ("grid", "random")
 
 
 def choose_solver(
@@ -119,27 +116,18 @@ def choose_solver(
             f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or an object "
             f"with a solve method."
         )
-    able = [other for other in SOLVERS if _hindrance(other, loss, l1_ratio) is None]
-    if name not in able:
+    lacks = {k: own.capabilities.lack(loss, l1=l1_ratio > 0) for k, own in SOLVERS.items()}
+    if lacks[name] is not None:
+        able = ", ".join(repr(other) for other, lack in lacks.items() if lack is None)
+        penalty = " with l1_ratio above 0" if l1_ratio > 0 else ""
+        instead = f"for the loss {loss.name!r}{penalty} use 'auto' or {able}"
         raise InputError(
-            f"solver {name!r} {_hindrance(name, loss, l1_ratio)} use 'auto' or "
-            f"{', '.join(map(repr, able))}."
+            f"solver {name!r} {lacks[name]}; {instead if able else 'use a smooth loss'}."
         )
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs}
     known = {field.name for field in fields(SOLVERS[name])}
     chosen = replace(SOLVERS[name], **{k: v for k, v in options.items() if k in known})
     return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
-
-
-def _hindrance(name: str, loss: Loss, l1_ratio: float) -> str | None:
-    """Return why a solver cannot be used, if so."""
-    if loss.name != "squared" and name not in _ANY_LOSS:
-        return f"minimises the squared loss; for the loss {loss.name!r}"
-    if loss.coupled and name not in _COUPLED:
-        return f"takes one output at a time; for the loss {loss.name!r}"
-    if l1_ratio > 0 and name not in _SPARSE:
-        return "needs a smooth penalty; with l1_ratio above 0"
-    return None
 
 
 def path_solver(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +11,24 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.sums import weighted_sums
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.solvers.capabilities import RIDGE, Capabilities, MatrixNeed
+from gramless.solvers.costs import direct_is_possible
 from gramless.solvers.gram import Gram, Point, gram_of
-from gramless.solvers.objective import (
-    Callback,
-    Problem,
-    Solution,
-    require_smooth,
-    require_squared,
-)
+from gramless.solvers.objective import Callback, Problem, Solution
 
 _PRECISE, _GOOD = 1e-9, 1e-6
 """Residuals, relative to that of zero weights: not worth two more products; converged."""
+
+
+def _has_small_gram(matrix: FeatureMatrix) -> bool:
+    return direct_is_possible(matrix) or matrix.shape[0] < matrix.shape[1]
+
+
+_SMALL_GRAM = MatrixNeed(
+    "a matrix with a column_gram, or fewer rows than columns",
+    _has_small_gram,
+    "Use ConjugateGradient, solver='pcg'.",
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ class Cholesky:
     """
 
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = replace(RIDGE, matrix=_SMALL_GRAM)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -84,7 +93,7 @@ class Cholesky:
             For another loss or penalty, and for a matrix without ``column_gram``
             that has more rows than columns.
         """
-        _require_ridge(problem)
+        self.capabilities.check(problem, "Cholesky")
         prepared = self.prepared(problem.matrix, problem.row_weights)
         return prepared.solve(problem, start, callback)
 
@@ -102,6 +111,7 @@ class Cholesky:
         PreparedCholesky
             For any alpha and targets: the Gram matrix is kept, and factorised for each.
         """
+        self.capabilities.check_matrix(matrix, "Cholesky")
         weights = row_weights / row_weights.sum()
         return PreparedCholesky(matrix, weights, gram_of(matrix, weights, self.n_jobs), self.n_jobs)
 
@@ -114,6 +124,7 @@ class PreparedCholesky:
     row_weights: NDArray[np.float64] = field(repr=False)
     gram: Gram = field(repr=False)
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = Cholesky.capabilities
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -125,7 +136,7 @@ class PreparedCholesky:
         InputError
             For another loss, penalty or matrix, or other row weights.
         """
-        _require_ridge(problem)
+        self.capabilities.check(problem, "PreparedCholesky")
         if problem.matrix is not self.matrix or not np.allclose(
             problem.row_weights, self.row_weights, rtol=1e-9, atol=0.0
         ):
@@ -146,11 +157,6 @@ class PreparedCholesky:
         if callback is not None and callback(1, weights):
             status = "stopped"
         return Solution(weights, status, 1, history)
-
-
-def _require_ridge(problem: Problem) -> None:
-    require_squared(problem, "Cholesky")
-    require_smooth(problem, "Cholesky")
 
 
 def _norms(point: Point) -> NDArray[np.float64]:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gramless.base.errors import InputError
-from gramless.matrices.base import Vector
+from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
+from gramless.solvers.capabilities import RIDGE, Capabilities, MatrixNeed
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor, FactorInverse
 from gramless.solvers.gram import without_ones
-from gramless.solvers.objective import (
-    Callback,
-    Problem,
-    Solution,
-    require_smooth,
-    require_squared,
-)
+from gramless.solvers.objective import Callback, Problem, Solution
 from gramless.solvers.preconditioners import NothingShared, resolution
 
 _SHARE = 0.1
@@ -63,6 +57,17 @@ class LandmarkRows(NothingShared):
         return FactorInverse.of(bordered, n + n_ones)
 
 
+def _has_unwhitened(matrix: FeatureMatrix) -> bool:
+    return hasattr(without_ones(matrix)[0], "unwhitened")
+
+
+_NYSTROM_FEATURES = MatrixNeed(
+    "Nyström features of training rows",
+    _has_unwhitened,
+    "Use ConjugateGradient, solver='pcg'.",
+)
+
+
 @dataclass(frozen=True)
 class Falkon:
     """Ridge regression on Nyström features by conjugate gradients over kernel values.
@@ -100,6 +105,7 @@ class Falkon:
     tol: float = 1e-4
     max_iter: int = 200
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = replace(RIDGE, matrix=_NYSTROM_FEATURES)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -124,14 +130,8 @@ class Falkon:
         InputError
             For another loss, penalty or matrix.
         """
-        require_squared(problem, "Falkon")
-        require_smooth(problem, "Falkon")
+        self.capabilities.check(problem, "Falkon")
         inner, n_ones = without_ones(problem.matrix)
-        if not hasattr(inner, "unwhitened"):
-            raise InputError(
-                f"Falkon needs Nyström features of training rows, got {type(inner).__name__}. Use "
-                f"ConjugateGradient, solver='pcg'."
-            )
         matrix: Any = inner.unwhitened()
         if n_ones:
             matrix = WithIntercept(matrix)

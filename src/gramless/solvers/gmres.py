@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from gramless.matrices.base import Vector
-from gramless.solvers.objective import (
-    Callback,
-    Problem,
-    Solution,
-    columns,
-    require_smooth,
-    require_squared,
-)
+from gramless.solvers.capabilities import RIDGE, Capabilities
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 
 
 @dataclass(frozen=True)
@@ -51,6 +46,7 @@ class Gmres:
     max_iter: int = 200
     restart: int = 20
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = RIDGE
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -77,8 +73,7 @@ class Gmres:
         InputError
             For another loss.
         """
-        require_squared(problem, "Gmres")
-        require_smooth(problem, "Gmres")
+        self.capabilities.check(problem, "Gmres")
         targets = columns(problem.targets)
         found = np.zeros((problem.matrix.shape[1], targets.shape[1]))
         if start is not None:

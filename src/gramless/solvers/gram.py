@@ -114,16 +114,10 @@ class ColumnGram(_Primal):
     gram: NDArray[np.float64]
 
     @classmethod
-    def of(cls, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> ColumnGram:
+    def of(cls, matrix: Any, row_weights: NDArray[np.float64]) -> ColumnGram:
         """Sum it up over the rows."""
-        column_gram = getattr(matrix, "column_gram", None)
-        if column_gram is None:
-            raise InputError(
-                f"Cholesky needs a matrix with a column_gram, or fewer rows than columns; got "
-                f"{type(matrix).__name__} of shape {matrix.shape}. {_REMEDY}"
-            )
         check_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
-        return cls(matrix, row_weights, column_gram(row_weights))
+        return cls(matrix, row_weights, matrix.column_gram(row_weights))
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
         """Return ``Z' S Z + ridge`` factorised."""

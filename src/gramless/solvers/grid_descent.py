@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from gramless.loops import descent as loops
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
+from gramless.solvers.capabilities import Capabilities, MatrixNeed
 from gramless.solvers.column_descent import GramDescent
 from gramless.solvers.conjugate import rmatvec
-from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth_loss
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.steps import run
 from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
 
@@ -33,6 +34,17 @@ _COLUMNS_AT_ONCE = 1 << 17
 _LEAST_CURVATURE = 1e-3
 _DECREASE = 1e-4
 _HALVINGS = 30
+
+
+def _has_bins_or_column_gram(matrix: FeatureMatrix) -> bool:
+    return hasattr(matrix, "row_lists") or hasattr(matrix, "column_gram")
+
+
+_BINS_OR_DENSE = MatrixNeed(
+    "a matrix of bins, whose columns are disjoint within a grid, or one with a column_gram",
+    _has_bins_or_column_gram,
+    "RandomDescent takes any matrix, and so does NewtonCG where the penalty is smooth.",
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,7 @@ class GridDescent:
     max_sweeps: int = 400
     seed: int = 0
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = Capabilities(l1=True, matrix=_BINS_OR_DENSE)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -121,7 +134,7 @@ class GridDescent:
             If the loss is not smooth, or the matrix has neither bins nor
             ``column_gram``.
         """
-        require_smooth_loss(problem, "GridDescent")
+        self.capabilities.check(problem, "GridDescent")
         state = _State(problem, start, self)
         if start is None:
             state.approach()
@@ -324,9 +337,4 @@ def _descent_over(matrix: FeatureMatrix, n_jobs: int | None) -> Descent[Any]:
     lists: RowLists | None = getattr(matrix, "row_lists", None)
     if lists is not None:
         return BinDescent(lists, n_jobs)
-    if hasattr(matrix, "column_gram"):
-        return GramDescent(matrix, n_jobs)
-    raise InputError(
-        f"GridDescent needs a matrix of bins, whose columns are disjoint within a grid, or one "
-        f"with a column_gram; got {type(matrix).__name__}. RandomDescent takes any matrix."
-    )
+    return GramDescent(matrix, n_jobs)

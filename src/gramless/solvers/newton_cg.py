@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from gramless.base.cached import cached_property
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
+from gramless.solvers.capabilities import Capabilities
 from gramless.solvers.conjugate import (
     ConjugateRuns,
     Curvature,
@@ -21,7 +23,7 @@ from gramless.solvers.conjugate import (
 from gramless.solvers.curved_rows import RowChoice
 from gramless.solvers.line import Line, Losses, derivatives, search
 from gramless.solvers.long_vectors import add_times, scale_and_add, weighted_inner
-from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
@@ -91,6 +93,7 @@ class NewtonCG:
     inner_tol: float = 0.3
     max_inner: int = 100
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = Capabilities()
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -114,7 +117,7 @@ class NewtonCG:
             Status ``"stalled"`` means that no step lowered the objective: rounding is
             as good as it gets.
         """
-        require_smooth(problem, "NewtonCG")
+        self.capabilities.check(problem, "NewtonCG")
         state = _State(problem, start, self, watched=callback is not None)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         return run(state, shape, self.max_iter, callback)

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
 from gramless.base.sums import weighted_sums
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -108,28 +107,6 @@ class Solution:
     status: str
     n_iter: int
     history: list[dict[str, float]] = field(default_factory=list, repr=False)
-
-
-def require_squared(problem: Problem, who: str) -> None:
-    """Raise ``InputError`` unless the problem has the squared loss."""
-    if problem.loss.name != "squared":
-        raise InputError(f"{who} solves the squared loss only, not {problem.loss.name!r}.")
-
-
-def require_smooth_loss(problem: Problem, who: str) -> None:
-    """Raise ``InputError`` unless the loss has a Lipschitz gradient."""
-    if not problem.loss.smoothness < np.inf:
-        raise InputError(
-            f"{who} needs a smooth loss, and {problem.loss.name!r} has corners; use "
-            f"SquaredHinge, Logistic or another smooth one."
-        )
-
-
-def require_smooth(problem: Problem, who: str) -> None:
-    """Raise ``InputError`` unless the objective has a Lipschitz gradient."""
-    require_smooth_loss(problem, who)
-    if problem.penalty.l1 > 0.0:
-        raise InputError(f"{who} needs a smooth penalty; use GridDescent for L1 and elastic nets.")
 
 
 class Solver(Protocol):

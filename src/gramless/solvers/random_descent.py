@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,13 @@ from gramless.base.threads import map_blocks, thread_count
 from gramless.loops import random_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
-from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth_loss
+from gramless.solvers.capabilities import Capabilities
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 
 _DRAWS = 1 << 16
 _PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
+_LOSSES = (Squared, SquaredHinge, Logistic, Huber, SmoothPinball)
+_CAPABILITIES = Capabilities(losses=_LOSSES, l1=True)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class RandomDescent:
     max_iter: int = 1000
     seed: int = 0
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
     def __post_init__(self) -> None:
         _check_whole("RandomDescent: n_simultaneous", self.n_simultaneous, 1)
@@ -155,6 +159,7 @@ class ParallelRandomDescent:
     max_iter: int = 1000
     seed: int = 0
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
     def __post_init__(self) -> None:
         _check_options("ParallelRandomDescent", self.tol, self.max_iter, self.seed)
@@ -163,9 +168,9 @@ class ParallelRandomDescent:
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
         """Minimise the problem; parameters, result and errors as in :class:`RandomDescent`."""
-        stored, n_threads = StoredColumns.of(problem), thread_count(self.n_jobs)
+        stored = StoredColumns.of(problem, "ParallelRandomDescent")
         outputs = [
-            SharedSteps(alone, stored, n_threads, self.seed, begin)
+            SharedSteps(alone, stored, thread_count(self.n_jobs), self.seed, begin)
             for alone, begin in _one_by_one(problem, start)
         ]
         return _descend(problem, outputs, self.tol, self.max_iter, callback, n_jobs=1)
@@ -194,10 +199,10 @@ class StoredColumns:
     most_nonzeros: int
 
     @classmethod
-    def of(cls, problem: Problem) -> StoredColumns:
-        """Store the columns of a problem's matrix."""
-        require_smooth_loss(problem, "random coordinate descent")
-        loss, rows = _known(problem.loss), problem.matrix.tocsr()
+    def of(cls, problem: Problem, who: str = "RandomDescent") -> StoredColumns:
+        """Store the columns of a problem's matrix, if it is one for random descent."""
+        _CAPABILITIES.check(problem, who)
+        loss, rows = _numbered(problem.loss), problem.matrix.tocsr()
         most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
         curvatures = problem.loss.smoothness * problem.matrix.gram_diagonal(problem.row_weights)
         return cls((stored.indptr, stored.indices, stored.data), loss, curvatures, most)
@@ -374,18 +379,13 @@ def _weights(problem: Problem, outputs: Sequence[_Output]) -> Vector:
     return np.ascontiguousarray(np.array([each.weights for each in outputs]).T.reshape(shape))
 
 
-def _known(loss: Loss) -> tuple[int, float, float]:
+def _numbered(loss: Loss) -> tuple[int, float, float]:
     """Return the loss's number in the loops, and its parameters."""
     if isinstance(loss, Huber):
         return loops.HUBER, float(loss.threshold), 0.0
     if isinstance(loss, SmoothPinball):
         return loops.PINBALL, float(loss.quantile), float(loss.width)
-    if type(loss) in _PLAIN:
-        return _PLAIN[type(loss)], 0.0, 0.0
-    raise InputError(
-        f"random coordinate descent knows the losses 'squared', 'squared_hinge', 'logistic', "
-        f"'huber' and 'quantile', not {loss.name!r}; use NewtonCG, or one of these."
-    )
+    return _PLAIN[type(loss)], 0.0, 0.0
 
 
 def _check_options(who: str, tol: float, max_iter: int, seed: int) -> None:

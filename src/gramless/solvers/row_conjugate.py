@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
 from gramless.base.sums import inner
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import Vector
+from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.conjugate import ConjugateRuns, System, matvec, rmatvec
 from gramless.solvers.gram import last_columns
-from gramless.solvers.objective import (
-    Callback,
-    Problem,
-    Solution,
-    columns,
-    require_smooth,
-    require_squared,
-)
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import DiagonalInverse
 
 
@@ -64,6 +57,7 @@ class RowConjugateGradient:
     tol: float = 1e-3
     max_iter: int = 200
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = replace(RIDGE, requires_l2=True)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -89,13 +83,7 @@ class RowConjugateGradient:
         InputError
             For another loss or penalty, or alpha 0.
         """
-        require_squared(problem, "RowConjugateGradient")
-        require_smooth(problem, "RowConjugateGradient")
-        if problem.penalty.l2 <= 0.0:
-            raise InputError(
-                "RowConjugateGradient needs alpha above 0: without a penalty its equations may "
-                "have no solution; use ConjugateGradient, solver='cg'."
-            )
+        self.capabilities.check(problem, "RowConjugateGradient")
         equations = _RowEquations.of(problem)
         runs = ConjugateRuns(
             equations.system(),

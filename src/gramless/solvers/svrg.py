@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,9 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.slabs import SlabMatrix
 from gramless.matrices.stacked import WithIntercept
+from gramless.solvers.capabilities import Capabilities
 from gramless.solvers.conjugate import matvec, rmatvec
-from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth
+from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.steps import run
 
 _FIRST_SHARE = 0.1
@@ -92,6 +94,7 @@ class SVRG:
     max_iter: int = 1000
     seed: int = 0
     n_jobs: int | None = None
+    capabilities: ClassVar[Capabilities] = Capabilities()
 
     def __post_init__(self) -> None:
         for name, least in (("batch_rows", 1), ("max_iter", 0), ("seed", 0)):
@@ -135,7 +138,7 @@ class SVRG:
         InputError
             For a loss or penalty that is not smooth.
         """
-        require_smooth(problem, "SVRG")
+        self.capabilities.check(problem, "SVRG")
         state = _State(problem, start, self)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         return run(state, shape, self.max_iter, callback)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.matrices.base import Vector
+from gramless.solvers.capabilities import require_ridge
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.objective import Problem, columns, require_smooth, require_squared
+from gramless.solvers.objective import Problem, columns
 
 _MOST_EXACT_ROWS = 5000
 _FREE_VARIANCE = 1e6
@@ -52,8 +53,7 @@ def leave_one_out(problem: Problem) -> Vector:
     >>> leave_one_out(Problem(Z, np.array([1.0, 2.0, 6.0]), L2(1.0 / 3.0))).round(6)
     array([1. , 0.5, 0. ])
     """
-    require_squared(problem, "leave_one_out")
-    require_smooth(problem, "leave_one_out")
+    require_ridge(problem, "leave_one_out")
     n_rows, alpha = problem.matrix.shape[0], problem.penalty.l2
     if n_rows > _MOST_EXACT_ROWS or alpha <= 0.0:
         raise InputError(
@@ -112,8 +112,7 @@ def effective_dimension(
     >>> round(effective_dimension(Problem(Z, np.zeros(3), L2(1e-9)), n_probes=400)[0])
     2
     """
-    require_squared(problem, "effective_dimension")
-    require_smooth(problem, "effective_dimension")
+    require_ridge(problem, "effective_dimension")
     if n_probes < 2:
         raise InputError(f"effective_dimension needs at least 2 probes, got {n_probes!r}.")
     weighted = problem.row_weights > 0

@@ -16,8 +16,9 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.slabs import SlabMatrix
 from gramless.matrices.stacked import SideBySide
 from gramless.matrices.weighted import WeightedBinnedMatrix
+from gramless.solvers.capabilities import require_ridge
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.objective import Problem, columns, require_smooth, require_squared
+from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import SampledRows
 
 _AT_ONCE = 32
@@ -100,8 +101,7 @@ class Posterior:
         >>> found.draws.std(axis=1).round(1)  # 1 / sqrt(rows + n alpha)
         array([0.5, 0.7])
         """
-        require_squared(problem, "Posterior")
-        require_smooth(problem, "Posterior")
+        require_ridge(problem, "Posterior")
         if problem.penalty.l2 <= 0.0 or n_draws < 1:
             raise InputError(
                 f"Posterior needs alpha above 0 and at least one draw, got alpha "
