@@ -141,7 +141,8 @@ def colliding(rng: np.random.Generator, content: Content, tensors: Tensors, dono
 
 def misplaced(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
     """Move where grids or blocks begin."""
-    names = [name for name in tensors if name.endswith("offsets_") and tensors[name].size > 2]
+    names = [name for name in tensors if name.endswith("offsets_")]
+    names = [name for name in names if tensors[name].ndim == 1 and tensors[name].size > 2]
     if not names:
         return
     name = str(rng.choice(names))
@@ -200,7 +201,7 @@ def larger(rng: np.random.Generator, content: Content, tensors: Tensors, donor: 
         last = name.split(".")[-1]
         if last in ("keys", "widths_", "shifts_", "multipliers", "cell_offsets", "nu_"):
             tensors[name] = np.concatenate([array] * times)
-        if last == "offsets_":
+        if last == "offsets_" and array.ndim == 1:
             steps = np.concatenate([np.diff(array)] * times)
             tensors[name] = np.concatenate([[0], np.cumsum(steps)])
     if prefix == "features_." and "coef_" in tensors:

@@ -121,18 +121,17 @@ class BinTables:
             If bins of a grid have one key, or keys that are made to collide.
         """
         counts = np.array([len(own) for own in keys], np.int64)
-        bits = np.array([_fewest_bits(int(count)) for count in counts])
+        bits = np.full(len(keys), _LEAST_BITS)
+        loops.fewest_bits(counts, bits)
         tables = cls(counts, bits, *_room(len(keys), int(counts.max()) + 1, int(bits.max())))
-        for g, grid_keys in enumerate(keys):
-            tables.table[g, 1 : len(grid_keys) + 1] = grid_keys
-            placed = loops.fill_slots(
-                tables.table[g], len(grid_keys), tables.slots[g], tables.bits[g]
+        for own, row in zip(keys, tables.table, strict=True):
+            row[1 : len(own) + 1] = own
+        indexed = loops.index_bins(tables.table, counts, tables.slots, bits)
+        if indexed < len(keys):
+            raise InputError(
+                f"of {counts[indexed]} bins of a grid two have the same key, or hundreds have "
+                f"keys that collide; learn the bins from rows again."
             )
-            if not placed or tables._repeats(g):
-                raise InputError(
-                    f"of {len(grid_keys)} bins of a grid two have the same key, or hundreds have "
-                    f"keys that collide; learn the bins from rows again."
-                )
         return tables
 
     def keys(self, g: int) -> NDArray[np.int64]:
@@ -172,12 +171,6 @@ class BinTables:
             *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
         )
 
-    def _repeats(self, g: int) -> bool:
-        """Tell whether a key of grid ``g`` leads to another bin than its own."""
-        keys, found = self.keys(g), np.empty(self.counts[g], np.uint32)
-        loops.find_codes(keys, len(keys), self.slots[g], self.bits[g], self.table[g], found)
-        return bool((found != np.arange(1, len(keys) + 1)).any())
-
     def _enlarge(self) -> None:
         """Make room for twice as many bins; where pages are huge, unused room is held too."""
         n_bins = 2 * self.table.shape[1]
@@ -193,11 +186,6 @@ def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
     finest = inverse_widths.max(axis=0, initial=0.0)
     with np.errstate(divide="ignore", over="ignore"):
         return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
-
-
-def _fewest_bits(n_bins: int) -> int:
-    """Return how many bits an index needs that will not grow."""
-    return next(bits for bits in range(_LEAST_BITS, 64) if loops.has_room(n_bins, bits))
 
 
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

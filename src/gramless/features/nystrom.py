@@ -100,7 +100,7 @@ class LandmarkMap(DenseMap):
         array (n,) or (n, K)
             ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``.
         """
-        return solve_triangular(self.factor_, weights, lower=True, trans="T")
+        return solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
 
     def _source(self, kernel: Kernel) -> RowKernel:
         if isinstance(kernel, Precomputed):

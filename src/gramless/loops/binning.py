@@ -120,6 +120,14 @@ def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
 
 
 @loop
+def fewest_bits(counts, bits):  # type: ignore[no-untyped-def]
+    """Raise the bits of each grid's index to what it needs if it does not grow."""
+    for g in range(len(counts)):
+        while not has_room(counts[g], bits[g]):
+            bits[g] += 1
+
+
+@loop
 def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore[no-untyped-def]
     """Number the bins of one grid in order of first appearance, from 1.
 
@@ -180,6 +188,25 @@ def find_codes(keys, n_rows, slots, bits, table, codes):  # type: ignore[no-unty
                 # A known key has a slot that is found: without one, this key is new.
                 code = slots[slot] if slot >= 0 else 0
         codes[i] = code
+
+
+@loop
+def index_bins(table, counts, slots, bits):  # type: ignore[no-untyped-def]
+    """Index the bins of some grids, see :func:`fill_slots`.
+
+    Returns the number of grids that are indexed: fewer than all where a bin of the next has no
+    slot, or the key of another bin.
+    """
+    for g in range(len(counts)):
+        count = counts[g]
+        if not fill_slots(table[g], count, slots[g], bits[g]):
+            return g
+        found = np.empty(count, np.uint32)
+        find_codes(table[g, 1 : count + 1], count, slots[g], bits[g], table[g], found)
+        for code in range(1, count + 1):
+            if found[code - 1] != code:
+                return g
+    return len(counts)
 
 
 @loop
