@@ -244,8 +244,13 @@ UNUSUAL_ROWS: dict[str, Any] = {
 
 @pytest.mark.parametrize("rows", UNUSUAL_ROWS.values(), ids=UNUSUAL_ROWS.keys())
 def test_unusual_rows(rows: Any) -> None:
-    model = searching().fit(rows, y)
-    np.testing.assert_array_equal(model.predict(rows), plain().predict(X))
+    model = regressor().fit(rows, y)
+    np.testing.assert_array_equal(model.predict(rows), usual().predict(X))
+
+
+def test_a_search_on_unusual_rows() -> None:
+    rows = UNUSUAL_ROWS["backwards"]
+    np.testing.assert_array_equal(searching().fit(rows, y).predict(rows), plain().predict(X))
 
 
 @pytest.mark.parametrize("dtype", ["f2", "i1", slow("u1"), slow("i4"), "u8", "f4", "?", "O"])
@@ -297,12 +302,19 @@ def sparse_forms() -> dict[str, Any]:
 @pytest.mark.parametrize("form", sparse_forms())
 def test_sparse_forms(form: str) -> None:
     rows = sparse_forms()[form]
+    fixed, sorted_rows = regressor().fit(rows, y), regressor().fit(SPARSE.tocsr(), y)
+    np.testing.assert_allclose(fixed.predict(rows), sorted_rows.predict(SPARSE.tocsr()), rtol=1e-9)
+    dense = regressor().fit(SPARSE.toarray(), y)
+    np.testing.assert_allclose(fixed.predict(rows), dense.predict(SPARSE.toarray()), rtol=1e-3)
+
+
+@pytest.mark.parametrize("form", ["csc", "duplicates in CSR"])
+def test_a_search_on_sparse_forms(form: str) -> None:
+    rows = sparse_forms()[form]
     model = searching().fit(rows, y)
     np.testing.assert_allclose(
         model.predict(rows), of_sparse_rows().predict(SPARSE.tocsr()), rtol=1e-9
     )
-    fixed, dense = regressor().fit(rows, y), regressor().fit(SPARSE.toarray(), y)
-    np.testing.assert_allclose(fixed.predict(rows), dense.predict(SPARSE.toarray()), rtol=1e-3)
 
 
 @cache

@@ -70,8 +70,13 @@ def test_any_regression(strategy: Any, loss: str, update: str) -> None:
         assert n_blocks[-1] == 20
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES[:3])
-@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge", "hinge"])
+@pytest.mark.parametrize(
+    ("loss", "strategy"),
+    [
+        *((loss, "checking") for loss in ("logistic", "squared", "squared_hinge", "hinge")),
+        *(("logistic", strategy) for strategy in ("uniform", "grow")),
+    ],
+)
 @pytest.mark.parametrize("targets", [TWO, THREE], ids=["two", "three"])
 def test_any_classification(strategy: Any, loss: str, targets: Array) -> None:
     update = "gradient" if targets is TWO else "newton"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gramless import KernelClassifier, KernelRegressor, load, save
+from gramless import KernelClassifier, KernelRegressor
 from gramless.base.errors import InputError
-from gramless.estimators import base
 from gramless.estimators.grown import GrownBinning
-from gramless.features.given import GivenBinning
-from gramless.features.grids import Grids
-from gramless.kernels import Laplacian
 
 Check = Callable[[Any], None]
 Array = NDArray[np.float64]
@@ -67,75 +63,30 @@ def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> N
         np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
-def not_expected(estimator: Any) -> dict[str, str]:
-    """Return the checks that grown grids cannot pass, and why."""
-    if isinstance(estimator, GrownBinning):
-        return {}
-    why = "repeated rows fall into both halves, weighted ones into one"
-    name = "check_sample_weight_equivalence_on_{}_data"
-    return {name.format(rows): why for rows in ("dense", "sparse")}
-
-
-@parametrize_with_checks(
-    [
-        GrownBinning(n_grids=8),
-        KernelRegressor(grids="grown", n_grids=8),
-        KernelClassifier(grids="grown", n_grids=8),
-    ],
-    expected_failed_checks=not_expected,
-)
+@parametrize_with_checks([GrownBinning(n_grids=8)])
 def test_what_scikit_learn_asks(estimator: Any, check: Check) -> None:
     check(estimator)
 
 
-# Models of grown grids.
+# What grown grids have a part in; the others are run on these estimators with random ones.
+OF_FITS = [
+    estimator_checks.check_dict_unchanged,
+    estimator_checks.check_estimators_dtypes,
+    estimator_checks.check_estimators_pickle,
+    estimator_checks.check_fit2d_1feature,
+    estimator_checks.check_fit2d_1sample,
+    estimator_checks.check_fit_idempotent,
+    estimator_checks.check_methods_sample_order_invariance,
+    estimator_checks.check_methods_subset_invariance,
+    estimator_checks.check_n_features_in_after_fitting,
+    estimator_checks.check_sample_weights_not_overwritten,
+]
 
 
-@pytest.mark.parametrize("kind", TARGETS)
-def test_two_inputs_that_only_matter_together_are_learned(kind: str) -> None:
-    model = fitted(kind)
-    assert isinstance(model.features_, GivenBinning)
-    assert set(np.argsort(-model.relevance_)[:3]) >= {0, 1}
-    assert model.relevance_[:2].min() > 3 * model.relevance_[4:].max()
-    assert model.score(X, TARGETS[kind]) > 0.7
-    assert model.growth_[-1]["n_grids"] == len(model.features_.n_bins_) == 24
-
-
-@pytest.mark.parametrize("kind", TARGETS)
-def test_files_keep_every_bit(kind: str, tmp_path: Path) -> None:
-    model = fitted(kind)
-    save(model, tmp_path / "model.gramless")
-    found = load(tmp_path / "model.gramless")
-    same(answers(found, NEW), answers(model, NEW))
-    np.testing.assert_array_equal(found.relevance_, model.relevance_)
-    assert found.growth_ == model.growth_
-    assert found.limits_ == model.limits_ == []
-    assert found.get_params() == model.get_params()
-    assert vars(found.settings_) == vars(model.settings_)
-
-
-def test_given_grids_keep_every_bit(tmp_path: Path) -> None:
-    binning = GivenBinning(n_jobs=2)
-    binning.fit_grids(X, Grids.draw(Laplacian(), np.full(6, 3.0), 11, seed=0))
-    save(binning, tmp_path / "grids.gramless")
-    found = load(tmp_path / "grids.gramless")
-    assert type(found) is GivenBinning
-    assert (found.transform(NEW) != binning.transform(NEW)).nnz == 0
-    for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(binning, name))
-    assert found.n_jobs == 2
-
-
-@pytest.mark.parametrize("kind", ["numbers", "three classes"])
-def test_rows_are_predicted_alike_alone_and_together(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = fitted(kind)
-    whole = answers(model, NEW)
-    parts = [answers(model, NEW[a:b]) for a, b in ((0, 1), (1, 150), (150, 400))]
-    same({name: np.concatenate([part[name] for part in parts]) for name in whole}, whole)
-    monkeypatch.setattr(base, "_PREDICT_ROWS", 37)
-    same(answers(model, NEW), whole)
+@pytest.mark.parametrize("check", OF_FITS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+def test_what_scikit_learn_asks_of_fits(kind: Any, check: Callable[..., None]) -> None:
+    check(kind.__name__, kind(grids="grown", n_grids=8))
 
 
 FORMS: dict[str, Callable[[Array], Any]] = {

@@ -394,8 +394,13 @@ def test_descent_over_grids_without_l1(task: str, loss: str, k: int) -> None:
     np.testing.assert_allclose(responses(model, NEW), expected, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(("task", "loss", "k"), [c for c in CASES if c[1:] != ("logistic", 3)])
+@pytest.mark.parametrize(
+    ("task", "loss", "k", "l1_ratio"),
+    [
+        *((*case, 0.5) for case in CASES if case[1:] != ("logistic", 3)),
+        *((*case, ratio) for case in (CASES[0], CASES[2], CASES[-1]) for ratio in (0.0, 1.0)),
+    ],
+)
 def test_random_descent_on_a_tiny_table(task: str, loss: str, k: int, l1_ratio: float) -> None:
     X, y = table(task, k, 60)
     options = {"loss": loss, "l1_ratio": l1_ratio, "alpha": 5e-3, "tol": 1e-5, "max_iter": 20_000}

@@ -220,8 +220,9 @@ def test_sweeps_of_any_kind(
 
 @every_cut
 @alike
-@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4, 1e-6])
-@pytest.mark.parametrize("least", [0, 1, 4, 400])
+@pytest.mark.parametrize(
+    ("tol", "least"), [(1e-1, 400), (1e-2, 4), (1e-4, 1), (1e-6, 0), (1e-6, 400)]
+)
 def test_small_moves_end_it(parts: list[int], alike: bool, tol: float, least: int) -> None:
     options: dict[str, Any] = {"tols": (tol, 0.01 * tol), "least": least, "n_sweeps": 500}
     columns = CHOSEN["all columns"]

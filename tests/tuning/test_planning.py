@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,24 @@ def narrow(n_rows: int = LEAST_ROWS) -> tuple[Array, Array]:
     return X[:, :5], y
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_grids_are_many() -> Iterator[None]:
+    """Let rules stop at numbers of grids that are quick to fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "number_of_grids", lambda n_rows, n_outputs: 160)
+        patch.setattr(planning, "number_beside", lambda n_rows, n_outputs: 256)
+        yield
+
+
+Table = Callable[[int], tuple[Array, Array]]
+
+
+@cache
+def fitted(table: Table, n_rows: int, **options: Any) -> KernelRegressor:
+    """Return a machine that several tests look at."""
+    return regressor(**options).fit(*table(n_rows))
+
+
 def data_of(X: Any) -> Data:
     return Data(X, np.zeros(X.shape[0]), None, lambda z, y, weight: 0.0, True)
 
@@ -82,12 +102,11 @@ def radial(n_rows: int, seed: int = 0) -> tuple[Array, Array]:
 
 
 def test_random_grids_help_where_all_inputs_matter_together() -> None:
-    X, y = radial(3000)
-    model = regressor().fit(X[:1500], y[:1500])
-    grown = regressor(grids="grown").fit(X[:1500], y[:1500])
+    model, grown = fitted(radial, 1500), fitted(radial, 1500, grids="grown")
     assert model.settings_.grids == "random"
     assert kinds(model) == {"grown", "random"}
-    assert model.score(X[1500:], y[1500:]) > grown.score(X[1500:], y[1500:]) + 0.02
+    new = radial(1500, seed=1)
+    assert model.score(*new) > grown.score(*new) + 0.02
     assert len(model.growth_) > 0
 
 
@@ -115,9 +134,8 @@ def test_of_many_rows_a_part_shows_that_random_grids_help(monkeypatch: pytest.Mo
     model = screened(monkeypatch, n_grids="auto").fit(X, y)
     tried = [trial["n_rows"] for trial in model.search_ if trial["grids"] == "random"]
     assert tried[-2:] == [500, 1200]
-    assert model.settings_.random_share > 0
-    whole = regressor(n_grids="auto").fit(X, y)
-    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    assert model.settings_.grids in ("random", "both")
+    np.testing.assert_array_equal(model.predict(X), fitted(radial, 1500, n_grids="auto").predict(X))
 
 
 def paused(monkeypatch: pytest.MonkeyPatch, **options: Any) -> KernelRegressor:
@@ -129,13 +147,12 @@ def paused(monkeypatch: pytest.MonkeyPatch, **options: Any) -> KernelRegressor:
 def test_growth_that_does_not_help_random_grids_is_not_gone_on_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    X, y = radial(3000)
-    whole = regressor(n_grids="auto").fit(X[:1500], y[:1500])
-    model = paused(monkeypatch).fit(X[:1500], y[:1500])
+    whole, new = fitted(radial, 1500, n_grids="auto"), radial(1500, seed=1)
+    model = paused(monkeypatch).fit(*radial(1500))
     assert model.settings_.grids == "random"
     assert [stage["n_grids"] for stage in model.growth_] == [40, 80]
     assert whole.growth_[-1]["n_grids"] > 80
-    assert 1 - model.score(X[1500:], y[1500:]) < 1.05 * (1 - whole.score(X[1500:], y[1500:]))
+    assert 1 - model.score(*new) < 1.05 * (1 - whole.score(*new))
 
 
 def test_growth_that_helps_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +168,7 @@ def test_growth_does_not_pause_where_a_budget_says_what_it_is_worth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     X, y = radial(1500)
-    whole = regressor(n_grids="auto").fit(X, y)
+    whole = fitted(radial, 1500, n_grids="auto")
     model = paused(monkeypatch, time_budget=1e6).fit(X, y)
     assert len(model.growth_) == len(whole.growth_)
     np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-6, atol=1e-9)
@@ -307,7 +324,7 @@ def test_a_tiny_time_budget_still_predicts(grids: str) -> None:
 
 def test_a_budget_of_days_changes_nothing() -> None:
     X, y = narrow()
-    found, expected = short(time_budget=1e6).fit(X, y), short().fit(X, y)
+    found, expected = short(time_budget=1e6).fit(X, y), fitted(narrow, LEAST_ROWS, n_grids=8)
     assert found.limits_ == expected.limits_ == []
     np.testing.assert_array_equal(found.predict(X), expected.predict(X))
 
@@ -353,7 +370,7 @@ def test_classes_of_few_inputs_are_grown(loss: str) -> None:
 
 
 def test_trials_say_what_they_cost() -> None:
-    model = short().fit(*narrow())
+    model = fitted(narrow, LEAST_ROWS, n_grids=8)
     for trial in model.search_:
         assert trial["size"] > 0
         assert trial["n_rows"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -64,10 +65,16 @@ def degrees_left(problem):
     return np.count_nonzero(problem.row_weights) - np.trace(Z @ solved)
 
 
+@cache
+def sampled(**options):
+    """Return the rows, their problem and its posterior."""
+    X, problem = make_problem(**options)
+    return X, problem, Posterior.sample(problem, MANY)
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_draws_have_the_covariance_of_the_posterior(options):
-    X, problem = make_problem(**options)
-    found = Posterior.sample(problem, MANY)
+    X, problem, found = sampled(**options)
     new = binning().fit(X).feature_matrix(np.random.default_rng(1).normal(size=(30, 2)))
     F = (WithIntercept(new) if options.get("intercept") else new).tocsr().toarray()
     truth = covariance(problem, F)
@@ -86,9 +93,9 @@ def test_draws_have_the_covariance_of_the_posterior(options):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_deviations_are_those_of_gaussian_process_regression(intercept, weighted):
-    X, problem = make_problem(intercept=intercept, weighted=weighted)
+    given = {"intercept": intercept, "weighted": weighted}
+    X, problem, found = sampled(**{name: True for name, value in given.items() if value})
     new = np.random.default_rng(1).normal(scale=3.0, size=(40, 2))
-    found = Posterior.sample(problem, MANY)
     Z = binning().fit(X).feature_matrix(new)
     assert unseen_squares(Z).max() > 0.9
     assert unseen_squares(Z).min() < 0.1
@@ -119,12 +126,12 @@ def test_rows_of_unseen_bins_have_the_deviation_of_the_prior():
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_noise_is_that_of_residuals_and_effective_dimension(options):
-    _, problem = make_problem(**options)
+    _, problem, found = sampled(**options)
     Z, H = hessian(problem)
     right = (Z.T * problem.row_weights) @ problem.targets
     residuals = problem.targets - Z @ np.linalg.lstsq(H, right, rcond=1e-12)[0]
     truth = np.sqrt(counts(problem) @ residuals**2 / degrees_left(problem))
-    np.testing.assert_allclose(Posterior.sample(problem, MANY).noise, truth, rtol=0.02)
+    np.testing.assert_allclose(found.noise, truth, rtol=0.02)
 
 
 @pytest.mark.parametrize("alpha", [1e-5, 1e-3, 1e-1])

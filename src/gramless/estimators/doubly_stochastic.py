@@ -133,7 +133,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     --------
     >>> X = np.random.default_rng(0).uniform(-3, 3, size=(2000, 2))
     >>> y = np.sin(X[:, 0]) + 0.3 * X[:, 1]
-    >>> model = DoublyStochasticRegressor(random_state=0, max_steps=100).fit(X[:1500], y[:1500])
+    >>> model = DoublyStochasticRegressor(random_state=0, max_steps=30).fit(X[:1500], y[:1500])
     >>> bool(model.score(X[1500:], y[1500:]) > 0.97)
     True
     """
