@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
+import gramless
 from gramless import KernelClassifier, RandomBinning, load, save
 from gramless.cli.metrics import probability_metrics
 from gramless.datasets import read_table
@@ -45,6 +48,13 @@ def test_numbers_in_every_format(name, fitted, shell, columns):
     np.testing.assert_allclose(found["mae"], np.abs(predicted - columns["price"]).mean())
     assert found["r2"] > 0.5
     assert shell.json("inspect", model)["class"] == "KernelRegressor"
+
+
+def test_the_package_runs_as_a_module():
+    told = subprocess.run(
+        [sys.executable, "-m", "gramless", "--version"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"gramless {gramless.__version__}\n"
 
 
 def test_predictions_are_those_of_the_library(fitted, shell, tmp_path):

@@ -15,6 +15,7 @@ from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.base.errors import InputError
 from gramless.features.binning import RandomBinning as RandomFeatures
 from gramless.features.given import GivenBinning
+from gramless.features.grids import bytes_of_grid
 from gramless.matrices.base import Vector
 from gramless.tuning import planning
 from gramless.tuning.amounts import (
@@ -288,12 +289,12 @@ def test_numbers_of_grids_by_rule() -> None:
     assert number_of_grids(100_000, 2) == number_of_grids(200_000, 1)
 
 
-@pytest.mark.parametrize("n_rows", [1, 999, 10**6])
+@pytest.mark.parametrize("n_rows", [1, 999, 10**5])
 def test_affordable_bin_numbers_fit(n_rows: int) -> None:
     budget = 10_000_000
-    found = affordable_grids(n_rows, budget)
-    assert 4 * n_rows * found <= budget < 4 * n_rows * (found + 1)
-    assert affordable_grids(10**9, budget) == 1
+    found, each = affordable_grids(n_rows, 5, budget), 2 * n_rows + bytes_of_grid(n_rows, 5)
+    assert each * found <= budget < each * (found + 1)
+    assert affordable_grids(10**9, 5, budget) == 1
 
 
 # Budgets.
@@ -301,13 +302,14 @@ def test_affordable_bin_numbers_fit(n_rows: int) -> None:
 
 def test_memory_cuts_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = narrow()
-    monkeypatch.setattr(planning, "memory_budget", lambda: 4 * 1000 * 12 + 5)
+    each = 2 * 1000 + bytes_of_grid(*X.shape)
+    monkeypatch.setattr(planning, "memory_budget", lambda: 12 * each + 5)
     for grids in ("grown", "random", "auto"):
         model = regressor(grids=grids).fit(X, y)
         assert model.limits_ == ["memory: 12 grids instead of 48"]
         assert len(model.features_.n_bins_) <= 12
         assert model.score(X, y) > 0.3
-    monkeypatch.setattr(planning, "memory_budget", lambda: 4 * 1000 * 48)
+    monkeypatch.setattr(planning, "memory_budget", lambda: 48 * each)
     assert regressor(grids="grown").fit(X, y).limits_ == []
 
 

@@ -1,27 +1,57 @@
-"""How much memory there is to use."""
+"""How much memory there is to use, and what needs more than that refused before it is taken."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from gramless.base.errors import InputError
+
+VARIABLE = "GRAMLESS_MEMORY_LIMIT"
+"""Environment variable: bytes that large arrays may take together, such as 4e9."""
 _SHARE = 0.5
 _UNKNOWN = 4 << 30
+_NO_LIMIT = 2**63
+_OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+_SPACE, _DATA = 0, 5
+"""Where ``/proc/self/statm`` has the pages of the address space, and those of data and stack."""
 
 
 def memory_budget() -> int:
     """Return bytes that large arrays may take together: half of what is free.
+
+    Free is the least of what the system says is available, what the control group of the
+    process leaves (as in a container), and what its limits of address space and data leave
+    (``ulimit -v``, ``ulimit -d``). The environment variable ``GRAMLESS_MEMORY_LIMIT``, a number
+    of bytes, takes the place of all that.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If the environment variable is not a number above 0.
 
     Examples
     --------
     >>> memory_budget() > 0
     True
     """
-    return int(_SHARE * free_memory())
+    given = os.environ.get(VARIABLE)
+    return _given(given) if given else int(_SHARE * free_memory())
 
 
 def free_memory() -> int:
     """Return the bytes that can be taken without swapping, at least 1.
+
+    The least of what the system says is available, what the control group of the process
+    leaves (as in a container), and what its limits of address space and data leave
+    (``ulimit -v``, ``ulimit -d``).
 
     Examples
     --------
@@ -32,7 +62,53 @@ def free_memory() -> int:
         free = _available()
     except (OSError, StopIteration, ValueError):
         free = _pages()
-    return max(free, 1)
+    return max(min([free, *_limits_leave()]), 1)
+
+
+def check_memory(what: str, needed: float, remedy: str) -> None:
+    """Refuse what would not fit into memory, before any of it is taken.
+
+    Parameters
+    ----------
+    what : str
+        Begins the message: what needs the memory, such as ``"Nystrom: 10 landmarks"``.
+    needed : float
+        Bytes, estimated.
+    remedy : str
+        Ends the message: which parameter to turn, such as ``"lower n_components"``.
+
+    Raises
+    ------
+    InputError
+        If more is needed than :func:`memory_budget`.
+
+    Examples
+    --------
+    >>> check_memory("Nystrom: 10 landmarks", 3200, "lower n_components")
+    """
+    budget = memory_budget()
+    if needed > budget:
+        raise InputError(
+            f"{what} would need {_told(needed)} of memory, and {_told(budget)} may be used: "
+            f"{remedy}, or set the environment variable {VARIABLE} to the bytes that may be used."
+        )
+
+
+def _told(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:,.3g} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.3g} MB"
+
+
+def _given(text: str) -> int:
+    try:
+        budget = int(float(text))
+    except (ValueError, OverflowError):
+        budget = 0
+    if budget < 1:
+        raise InputError(
+            f"The environment variable {VARIABLE} must be a number of bytes above 0, such as 4e9; "
+            f"got {text!r}."
+        )
+    return budget
 
 
 def _available() -> int:
@@ -46,3 +122,83 @@ def _pages() -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return _UNKNOWN
+
+
+def _limits_leave() -> list[int]:
+    """Return what each limit of this process leaves; nothing where none is set, or none known."""
+    left = _process_limits_leave()
+    for group in _limited_groups():
+        with suppress(OSError, ValueError):
+            left.append(group.leaves())
+    return left
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A control group that limits the memory of its processes: what its files are called."""
+
+    folder: Path
+    limit: str
+    used: str
+    cached: str
+
+    def bytes_of(self, name: str) -> int:
+        """Return the number in a file, 2**63 where it says that there is no limit."""
+        text = (self.folder / name).read_text(encoding="ascii").strip()
+        return _NO_LIMIT if text == "max" else int(text)
+
+    @property
+    def limits(self) -> bool:
+        """Whether there is a limit."""
+        try:
+            return self.bytes_of(self.limit) < _NO_LIMIT // 2
+        except (OSError, ValueError):
+            return False
+
+    def leaves(self) -> int:
+        """Return the limit less what is used; files in the cache can be dropped."""
+        lines = (self.folder / "memory.stat").read_text(encoding="ascii").split("\n")
+        cached = sum(int(line.split()[1]) for line in lines if line.startswith(self.cached + " "))
+        return max(self.bytes_of(self.limit) - self.bytes_of(self.used) + cached, 0)
+
+
+@cache
+def _limited_groups() -> list[_Group]:
+    """Return the control groups of this process that limit its memory, of either version."""
+    try:
+        lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    groups = []
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        root, names = _GROUPS, ("memory.max", "memory.current", "inactive_file")
+        if controllers:
+            root = _GROUPS / "memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        if controllers in ("", "memory"):
+            inside = Path(path.lstrip("/"))
+            groups += [_Group(root / part, *names) for part in (inside, *inside.parents)]
+    return [group for group in groups if group.limits]
+
+
+def _process_limits_leave() -> list[int]:
+    """Return what the limits of address space and of data leave, where they are set."""
+    try:
+        import resource
+    except ImportError:
+        return []
+    left = []
+    for limit, place in ((resource.RLIMIT_AS, _SPACE), (resource.RLIMIT_DATA, _DATA)):
+        most, _ = resource.getrlimit(limit)
+        if most != resource.RLIM_INFINITY:
+            left.append(max(most - _own_bytes(place), 0))
+    return left
+
+
+def _own_bytes(place: int) -> int:
+    """Return a size of this process from Linux, 0 where that is not known."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[place]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

@@ -209,11 +209,10 @@ class KernelMachine(BaseEstimator, ABC):
         return weight
 
     def _feature_map(self, data: Data, seed: int) -> SizedMap:
-        n_grids = self._given_grids()
+        n_grids, shape = self._given_grids(), data.rows.shape
         if isinstance(self.features, str):
-            shape = data.rows.shape
             return named_map(self.features, shape, data.n_outputs, n_grids, seed, self.n_jobs)
-        return given_map(self.features, type(self).__name__, n_grids, seed, self.n_jobs)
+        return given_map(self.features, type(self).__name__, shape, n_grids, seed, self.n_jobs)
 
     def _search(self, data: Data, feature_map: SizedMap, seed: int, deadline: Deadline) -> Search:
         if self.relevance not in RELEVANCES:
@@ -336,13 +335,13 @@ class KernelMachine(BaseEstimator, ABC):
         for a, b in row_blocks(rows.shape[0], max(1, most)):
             yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
 
-    def _given_bandwidth(self, n_features: int) -> NDArray[np.float64] | None:
+    def _given_bandwidth(self, n_inputs: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")
         given = self.bandwidth if not is_auto(self.bandwidth) else own
         if isinstance(given, str) and given in ("auto", "median", "own"):
             return None
-        bandwidth_vector(given, n_features)
-        return np.asarray(given, np.float64)
+        bandwidth_vector(given, n_inputs if self.inputs_.kept is None else self.n_features_in_)
+        return self.inputs_.of_inputs(np.asarray(given, np.float64))
 
     def _given_grids(self) -> int | None:
         return None if is_auto(self.n_grids) else check_count(self, "n_grids")

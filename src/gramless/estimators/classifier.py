@@ -22,7 +22,7 @@ from gramless.matrices.base import Vector
 from gramless.solvers.objective import Problem, Solver
 from gramless.tuning.calibration import Calibration
 from gramless.tuning.conformal import Conformal, set_scores, sets
-from gramless.tuning.data import Data, Score
+from gramless.tuning.data import Data, Score, indicators
 from gramless.tuning.judging import Judged
 from gramless.tuning.planning import ENOUGH_TO_SEARCH
 
@@ -377,7 +377,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             )
         if len(self.classes_) == 2:
             return np.where(number == 1, 1.0, -1.0)
-        return np.where(number[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
+        return indicators(number, len(self.classes_))
 
     def _in_units(self, weights: Vector) -> tuple[Vector, Any]:
         nothing = np.zeros(weights.shape[1:])

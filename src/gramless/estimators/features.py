@@ -11,6 +11,7 @@ from sklearn.base import clone
 from gramless.base.errors import InputError
 from gramless.features.sized import SizedMap
 from gramless.kernels import Windowed
+from gramless.tuning.amounts import most_drawn
 
 FEATURE_MAPS = {
     "binning": "gramless.features.binning.RandomBinning",
@@ -82,7 +83,8 @@ def named_map(
     Raises
     ------
     InputError
-        If the name is unknown, or ``n_grids`` is given where there are no grids.
+        If the name is unknown, ``n_grids`` is given where there are no grids, or the features
+        would not fit into memory.
 
     Examples
     --------
@@ -95,16 +97,25 @@ def named_map(
         feature_map = feature_map.set_params(kernel=Windowed.for_inputs(n_inputs))
     if feature_map.size_name == "n_grids":
         by_rule = int(np.clip(_NONZEROS // (n_rows * n_outputs), LEAST_GRIDS, MOST_GRIDS))
-        return feature_map.resized(n_grids or by_rule)
-    _refuse_grids(feature_map, n_grids)
+        feature_map = feature_map.resized(n_grids or min(by_rule, most_drawn(n_inputs)))
+    else:
+        _refuse_grids(feature_map, n_grids)
     if feature_map.size_name == "n_components":
         columns = int(np.clip(np.sqrt(_GRAM_WORK / n_rows), *_COLUMNS))
-        return feature_map.resized(columns // _ROUND * _ROUND)
+        feature_map = feature_map.resized(columns // _ROUND * _ROUND)
+    # Bins that are left open are of as many grids as there is memory for.
+    if n_grids is not None or name != "binning":
+        feature_map.check_memory(shape)
     return feature_map
 
 
 def given_map(
-    features: Any, owner: str, n_grids: int | None, seed: int, n_jobs: int | None
+    features: Any,
+    owner: str,
+    shape: tuple[int, int],
+    n_grids: int | None,
+    seed: int,
+    n_jobs: int | None,
 ) -> SizedMap:
     """Return a copy of a feature map, what it leaves open as the estimator has it.
 
@@ -113,6 +124,7 @@ def given_map(
     features : SizedMap
     owner : str
         The estimator, for messages.
+    shape : (n_rows, n_inputs)
     n_grids : int or None
         As given to the estimator.
     seed : int
@@ -125,12 +137,12 @@ def given_map(
     Raises
     ------
     InputError
-        If it is no feature map, or names categories.
+        If it is no feature map, names categories, or would not fit into memory.
 
     Examples
     --------
     >>> from gramless import RandomBinning
-    >>> given_map(RandomBinning(), "KernelRegressor", 64, seed=1, n_jobs=None)
+    >>> given_map(RandomBinning(), "KernelRegressor", (9, 2), 64, seed=1, n_jobs=None)
     RandomBinning(n_grids=64, random_state=1)
     """
     if not isinstance(features, SizedMap):
@@ -151,6 +163,7 @@ def given_map(
         chosen.set_params(random_state=seed)
     if chosen.n_jobs is None:
         chosen.set_params(n_jobs=n_jobs)
+    chosen.check_memory(shape)
     return chosen
 
 

@@ -11,11 +11,13 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.errors import InputError
+from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, seed_from
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.parameters import check_count
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.given import GivenBinning
+from gramless.features.grids import bytes_of_grid
 from gramless.features.inputs import check_rows, normalise_rows, validated
 from gramless.features.scaling import Scaler
 from gramless.losses import Squared
@@ -128,6 +130,11 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             ensure_min_samples=LEAST_TO_GROW,
         )
         rows = normalise_rows(rows)
+        check_memory(
+            f"GrownBinning: n_grids={n_grids:,} for {len(rows):,} rows of {rows.shape[1]:,} inputs",
+            float(n_grids) * bytes_of_grid(len(rows), 2 * rows.shape[1]),
+            "lower n_grids",
+        )
         machine = self._machine(y)
         targets = machine._encode_targets(machine._check_targets(y), None)
         data = Data(rows, targets, None, machine._score, machine._free_intercept)

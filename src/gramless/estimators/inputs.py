@@ -10,10 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import is_whole
 from gramless.features.categories import Mask, category_mask, check_categories
 from gramless.features.gaps import GapFiller
 from gramless.features.inputs import ROW_OPTIONS, Rows, normalise_rows, validated
 from gramless.features.table import TableEncoder, is_frame
+
+_MANY_COLUMNS = 1000
+"""Of sparse rows: of fewer, empty ones cost little."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,15 @@ class RowInputs:
         For dense arrays.
     categorical : array (n_inputs,) of bool, or None
         Which inputs are categories; None if none is.
+    kept : array (n_inputs,) of int64, or None
+        Of sparse rows of more than 1,000 columns, those that are not empty in the rows of the
+        fit: others tell nothing, and would cost as much. None where all columns are inputs.
     """
 
     encoder: TableEncoder | None
     gaps: GapFiller | None
     categorical: Mask | None
+    kept: NDArray[np.int64] | None = None
 
     @classmethod
     def fit(
@@ -80,7 +88,10 @@ class RowInputs:
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
         check_categories(rows, mask)
         if sp.issparse(rows):
-            return cls(None, None, _some(mask)), rows, y
+            kept = _not_empty(rows)
+            if kept is None:
+                return cls(None, None, _some(mask)), rows, y
+            return cls(None, None, _some(mask[kept]), kept), rows[:, kept], y
         gaps = GapFiller.fit(rows, mask)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
         return cls(None, gaps, _some(mask)), gaps.transform(rows), y
@@ -112,9 +123,29 @@ class RowInputs:
             )
         options = ROW_OPTIONS if self.gaps is None else _options(X)
         rows = normalise_rows(validated(estimator, X, reset=False, **options))
+        rows = rows if self.kept is None else rows[:, self.kept]
         if self.categorical is not None:
             check_categories(rows, self.categorical[: rows.shape[1]])
         return rows if self.gaps is None else self.gaps.transform(rows)
+
+    def of_inputs(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return, of one value or one a column, one value or one an input."""
+        return values if self.kept is None or values.ndim == 0 else values[self.kept]
+
+    def check_kept(self, n_inputs: int, n_features: Any) -> int:
+        """Return the number of columns of a table of which some are kept.
+
+        Raises
+        ------
+        InputError
+            If there are no such columns.
+        """
+        kept: Any = self.kept
+        whole = isinstance(kept, np.ndarray) and kept.dtype == np.int64
+        fits = whole and kept.shape == (n_inputs,) and is_whole(n_features, 1)
+        if not fits or kept[0] < 0 or kept[-1] >= n_features or not (np.diff(kept) > 0).all():
+            raise InputError("inputs_ keeps columns that do not fit the grids or the table")
+        return int(n_features)
 
     def sources(self, n_features: int) -> NDArray[np.intp]:
         """Return which column of the table each input comes from."""
@@ -122,7 +153,19 @@ class RowInputs:
             return np.repeat(
                 np.arange(n_features), [len(c.output_names()) for c in self.encoder.columns]
             )
+        if self.kept is not None:
+            return self.kept
         return np.arange(n_features) if self.gaps is None else self.gaps.sources()
+
+
+def _not_empty(rows: Any) -> NDArray[np.int64] | None:
+    """Return the columns of many that have non-zeros; None where they are all kept."""
+    if rows.shape[1] <= _MANY_COLUMNS:
+        return None
+    kept = np.unique(rows.indices[rows.data != 0]).astype(np.int64)
+    # A model needs an input, even where none tells anything.
+    kept = kept if len(kept) > 0 else np.zeros(1, np.int64)
+    return kept if len(kept) < rows.shape[1] else None
 
 
 def _options(X: Any) -> dict[str, Any]:

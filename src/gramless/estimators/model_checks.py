@@ -56,7 +56,7 @@ def check_machine(model: KernelMachine) -> None:
     n_columns, n_scaled = map_shape(state.get("features_"))
     n_inputs = _check_scaler(state.get("scaler_"), n_scaled)
     n_outputs = _check_coefficients(state, n_columns)
-    n_features = _check_inputs(state.get("inputs_"), n_inputs)
+    n_features = _check_inputs(state.get("inputs_"), n_inputs, state.get("n_features_in_"))
     require(state.get("n_features_in_") == n_features, "n_features_in_ does not fit")
     check_names(state.get("feature_names_in_"), n_features)
     check_number(state.get("alpha_"), "alpha_", float)
@@ -199,18 +199,19 @@ def _check_run(run: Any, columns: int, n_outputs: int, n_steps: int) -> None:
     require(f["n_averaged"] == n_steps, "the run has averaged another number of steps")
 
 
-def _check_inputs(inputs: Any, n_inputs: int) -> int:
+def _check_inputs(inputs: Any, n_inputs: int, n_features: Any) -> int:
     """Return the number of columns of a table of which the inputs are made."""
     require(isinstance(inputs, RowInputs), "inputs_ is none that gramless writes")
     _check_mask(inputs.categorical, n_inputs)
     encoder, gaps = inputs.encoder, inputs.gaps
     if encoder is not None:
-        require(isinstance(encoder, TableEncoder) and gaps is None, "inputs_ has a wrong encoder")
+        alone = gaps is None and inputs.kept is None
+        require(isinstance(encoder, TableEncoder) and alone, "inputs_ has a wrong encoder")
         require(len(encoder.output_names) == n_inputs, "inputs_ does not fit the grids")
         return len(encoder.names)
     if gaps is None:
-        return n_inputs
-    require(isinstance(gaps, GapFiller), "inputs_ fills no gaps")
+        return n_inputs if inputs.kept is None else inputs.check_kept(n_inputs, n_features)
+    require(isinstance(gaps, GapFiller) and inputs.kept is None, "inputs_ fills no gaps")
     fields = vars(gaps)
     marked = checked_array(fields, "marked", np.int64, None)
     require(marked.ndim == 1, "inputs_ does not fit the grids")

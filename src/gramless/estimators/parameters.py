@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import as_float, is_whole
 from gramless.features.scaling import SCALINGS, ScalingKind
 
 
@@ -26,18 +26,18 @@ def check_number(owner: Any, name: str, *, low: float = 0.0, high: float = np.in
     1.0
     """
     value = getattr(owner, name)
-    usable = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not usable or not low <= float(value) <= high or float(value) == np.inf:
+    number = as_float(value)
+    if not low <= number <= high or number == np.inf:
         most = "" if high == np.inf else f", at most {high:g}"
         raise InputError(
             f"{type(owner).__name__}: {name} must be a finite number, at least {low:g}{most}; "
             f"got {value!r}."
         )
-    return float(value)
+    return number
 
 
-def check_count(owner: Any, name: str, *, low: int = 1) -> int:
-    """Return parameter ``name`` of an estimator as an integer, at least ``low``.
+def check_count(owner: Any, name: str, *, low: int = 1, high: int = 2**63 - 1) -> int:
+    """Return parameter ``name`` of an estimator as an integer from ``low`` to ``high``.
 
     Raises
     ------
@@ -51,9 +51,11 @@ def check_count(owner: Any, name: str, *, low: int = 1) -> int:
     5
     """
     value = getattr(owner, name)
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
+    if not is_whole(value, low) or value > high:
+        most = "below 2**63" if high == 2**63 - 1 else f"at most {high:,}"
         raise InputError(
-            f"{type(owner).__name__}: {name} must be an integer, at least {low}; got {value!r}."
+            f"{type(owner).__name__}: {name} must be an integer, at least {low} and {most}; "
+            f"got {value!r}."
         )
     return int(value)
 

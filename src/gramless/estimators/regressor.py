@@ -24,6 +24,11 @@ from gramless.tuning.judging import Judged
 from gramless.tuning.posterior import Posterior, unseen_squares
 from gramless.tuning.search import Search
 
+_LARGEST_TARGET = np.finfo(np.float64).max / 16
+"""Predictions may lie beyond all targets."""
+_MOST_DRAWS = 100_000
+"""Standard deviations are off by 0.2 % of themselves then."""
+
 
 class KernelRegressor(RegressorMixin, KernelMachine):
     """Kernel ridge regression on random features, with no knobs to turn.
@@ -80,8 +85,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         left open.
     n_posterior : int, default=0
         How many draws to keep of what a Gaussian process with these features leaves
-        open, for ``predict(return_std=True)``; standard deviations are off by about
-        ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``,
+        open, for ``predict(return_std=True)``, at most 100,000; standard deviations are off by
+        about ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``,
         and one kind of grids.
         Each draw costs as much as an output that is solved to ``tol=1e-4``, which
         ``time_budget`` does not count, and 8 bytes a column.
@@ -327,7 +332,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     ) -> tuple[Solver, str]:
         chosen = super()._solver(loss, matrix, n_outputs, closer)
         gaussian = loss.name == "squared" and self.l1_ratio == 0
-        if check_count(self, "n_posterior", low=0) and not gaussian:
+        if check_count(self, "n_posterior", low=0, high=_MOST_DRAWS) and not gaussian:
             raise InputError(
                 f"KernelRegressor: n_posterior needs loss='squared' and l1_ratio=0: other fits "
                 f"are no Gaussian process; got loss={self.loss!r} and l1_ratio={self.l1_ratio!r}."
@@ -343,7 +348,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return {"multi_output": True, "y_numeric": True}
 
     def _check_targets(self, y: NDArray) -> NDArray:
-        return np.asarray(y, np.float64)
+        y = np.asarray(y, np.float64)
+        if (largest := np.abs(y).max()) > _LARGEST_TARGET:
+            raise InputError(
+                f"KernelRegressor: targets reach {largest:.3g}, and predictions beyond the largest "
+                f"number of double precision would be infinite; divide them by 1e10."
+            )
+        return y
 
     def _encode_targets(self, y: NDArray, weight: NDArray[np.float64] | None) -> Vector:
         # A power of two divides without rounding, and keeps the squares of huge targets finite.

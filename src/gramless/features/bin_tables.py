@@ -71,8 +71,15 @@ class GridGroup:
 
     def _sparse(self, columns: NDArray[np.int64]) -> tuple[tuple[NDArray[Any], ...], NDArray]:
         """Return the parameters of sparse columns, and what their zeros add to the keys."""
-        inverse, shifts, multipliers = parts = self._columns(columns)
-        return parts, multipliers * np.floor((0.0 - shifts) * inverse).astype(np.int64)
+        if len(columns) == self.shifts.shape[1]:
+            return self._all_sparse
+        parts = self._columns(columns)
+        return parts, _keys_of_zeros(*parts)
+
+    @cached_property
+    def _all_sparse(self) -> tuple[tuple[NDArray[Any], ...], NDArray]:
+        # Of many columns, as sparse rows have: their blocks are many too.
+        return self._wide, _keys_of_zeros(*self._wide)
 
     def _columns(self, columns: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
         return tuple(part[columns] for part in self._wide)
@@ -186,6 +193,10 @@ def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
     finest = inverse_widths.max(axis=0, initial=0.0)
     with np.errstate(divide="ignore", over="ignore"):
         return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
+
+
+def _keys_of_zeros(inverse: NDArray, shifts: NDArray, multipliers: NDArray) -> NDArray:
+    return multipliers * np.floor((0.0 - shifts) * inverse).astype(np.int64)
 
 
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

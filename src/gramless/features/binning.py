@@ -101,6 +101,7 @@ class RandomBinning(BinningMap, DrawnGrids):
     def fit_rows(self, X: Rows) -> BinnedMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
         kernel = self.check_parameters()
+        self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
         self.bandwidth_ = self._bandwidth_of(X, kernel)
         grids = Grids.draw(kernel, self.bandwidth_, self.size, self.seed_, self._mask(X))

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_budget
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.features.categories import Mask
@@ -146,9 +145,7 @@ class IndependentBlocks(DenseMap):
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
         """Grow the tree and factorise each block; ``seed_`` and ``bandwidth_`` are known."""
-        _check_room(X)
-        n_leaves = -(-X.shape[0] // int(self.block_rows))
-        depth = int(np.ceil(np.log2(n_leaves)))
+        depth = _depth(X.shape[0], int(self.block_rows))
         source = InputKernel(kernel, self.bandwidth_, self._metric().categorical)
 
         def factorise(rows: Index) -> tuple[FloatArray, FloatArray]:
@@ -166,6 +163,15 @@ class IndependentBlocks(DenseMap):
         self.landmarks_ = np.concatenate([landmarks for landmarks, _ in learned])
         self.offsets_ = np.cumsum([0, *(len(landmarks) for landmarks, _ in learned)])
         self.factors_ = np.concatenate([factor.ravel() for _, factor in learned])
+
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        """Return the bytes that a fit takes, roughly: rows are kept with all their zeros."""
+        rows = float(n_rows) * (n_inputs + min(self.size, n_rows))
+        return 8.0 * (rows + 2.0 * 2 ** _depth(n_rows, self.size) * n_inputs)
+
+    @property
+    def _lighter(self) -> str:
+        return "it keeps rows with all their zeros; use RandomBinning, or RandomFourier"
 
     def compute(self, X: Rows, out: NDArray[Any]) -> None:
         """Write the features of a block of validated rows into ``out``, zeros and all."""
@@ -210,20 +216,16 @@ class IndependentBlocks(DenseMap):
         return int(np.diff(self.offsets_).max())
 
 
+def _depth(n_rows: int, block_rows: int) -> int:
+    """Return how often rows are halved."""
+    return int(np.ceil(np.log2(-(-n_rows // block_rows))))
+
+
 def _check_size(n_landmarks: int, block_rows: int) -> None:
     if n_landmarks > max(_MOST_LANDMARKS, 2 * block_rows):
         raise InputError(
             f"IndependentBlocks: {n_landmarks:,} different rows lie in one block, since they are "
             "equally near to any two centres. Use Nystrom, or RandomBinning."
-        )
-
-
-def _check_room(X: Rows) -> None:
-    needed, budget = 8 * X.shape[0] * X.shape[1], memory_budget()
-    if sp.issparse(X) and needed > budget:
-        raise InputError(
-            f"IndependentBlocks keeps rows with all their zeros: {needed / 1e9:.1f} GB, and "
-            f"{budget / 1e9:.1f} GB may be used. Use RandomBinning, or RandomFourier."
         )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
+from gramless.base.memory import check_memory
 from gramless.base.random import seed_from
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.features.inputs import Rows, check_rows, check_width
@@ -84,7 +85,13 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
         single = rows.dtype == np.float32
-        out = np.empty((rows.shape[0], self._n_features_out), np.float32 if single else np.float64)
+        shape = (rows.shape[0], self._n_features_out)
+        check_memory(
+            f"{type(self).__name__}: {shape[1]:,} features of {shape[0]:,} rows",
+            (4.0 if single else 8.0) * shape[0] * shape[1],
+            f"transform fewer rows at a time, or {self._lighter}",
+        )
+        out = np.empty(shape, np.float32 if single else np.float64)
         blocks = row_blocks(rows.shape[0], _ROWS_AT_ONCE)
         with one_blas_thread():
             map_blocks(lambda a, b: self.compute(rows[a:b], out[a:b]), blocks, self.n_jobs)
@@ -131,6 +138,7 @@ class DenseMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
 
     def _fit_checked(self, X: Rows) -> None:
         kernel = self.check_parameters()
+        self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
         self.bandwidth_ = self._bandwidth_of(X, kernel)
         try:

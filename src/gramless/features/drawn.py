@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from gramless.features.grids import bytes_of_grid
 from gramless.features.sized import SizedMap
 
 
@@ -50,6 +51,10 @@ class DrawnGrids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
         BinnedMatrix or WeightedBinnedMatrix (n_samples, D)
         """
         return self.fit_rows(self._checked(X))
+
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+        return float(self.size) * bytes_of_grid(n_rows, n_inputs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

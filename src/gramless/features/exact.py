@@ -130,6 +130,10 @@ class ExactKernel(LandmarkMap):
             self.indices_ = self._whiten(X, source, landmarks, _CUT)
             self._ready()
 
+    @property
+    def _lighter(self) -> str:
+        return "use Nystrom, RandomFourier or RandomBinning"
+
     def fit_rows(self, X: Rows) -> SlabMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
         self._fit_checked(X)

@@ -31,6 +31,8 @@ _SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")
 _MANY_INPUTS = 256
 """From here on structured frequencies are the fastest, and err the least."""
 _ROWS_LOOKED_AT = 1000
+_COMPONENT_BYTES = 64
+"""Beside the numbers of its frequency."""
 _PHASES_KEPT = 1024
 """Categories whose phases are kept: drawing them costs more than all else."""
 
@@ -219,6 +221,13 @@ class RandomFourier(DenseMap):
                 for table, codes in categories:
                     sums[: b - a, : last - first] += table[codes[a:b], first:last]
                 turn(sums, b - a, scale, out, a, first)
+
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+        structured = self.sampling == "structured" or (
+            self.sampling == "auto" and n_inputs >= _MANY_INPUTS
+        )
+        return float(self.size) * (_COMPONENT_BYTES + (0 if structured else 8 * n_inputs))
 
     def gradients(self, X: Rows, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the gradient of predictions ``Z w`` at validated rows.

@@ -25,6 +25,8 @@ _WORTH_THREADS = 1 << 15
 _WORTH_8_BITS = 1 << 20
 """Codes; fewer are near in 16 bits too, and loops over codes of 8 bits need not be compiled."""
 _SIGN = np.uint64(1 << 63)
+_CODE_BYTES, _INPUT_BYTES, _TABLE_BYTES = 2, 56, 24_000
+"""Of a grid, measured: a row, an input, and its tables however few the rows."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Grids:
         hashes = (raw ^ _SIGN).view(np.int64)
         grids = streams(seed, "grids", n_grids)
         widths, shifts = kernel.sample_grids(grids, n_grids, bandwidth)
-        if categorical is not None:
+        if categorical is not None and categorical.any():
             _tell_apart(widths, shifts, categorical)
         return cls(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
@@ -275,6 +277,26 @@ class KnownBins:
     def _limits(self) -> NDArray[np.float64]:
         """The largest input of each column whose cells can be numbered."""
         return cell_limits(1.0 / self.grids.widths)
+
+
+def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
+    """Return the bytes that a grid takes, roughly, while its bins are learned.
+
+    Parameters
+    ----------
+    n_rows, n_inputs : int
+
+    Returns
+    -------
+    int
+        Of codes, of widths, shifts and hashes, and of tables for bins.
+
+    Examples
+    --------
+    >>> bytes_of_grid(1_000_000, 10)
+    2024560
+    """
+    return _CODE_BYTES * n_rows + _INPUT_BYTES * n_inputs + _TABLE_BYTES
 
 
 def _tell_apart(

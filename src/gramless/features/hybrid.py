@@ -199,6 +199,15 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
         kernels = [part.check_parameters() for part in self._parts()]
         return Sum(kernels, self._shares().tolist())
 
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        """Return the bytes that fits of all parts take, roughly."""
+        return float(sum(part.bytes_to_fit(n_rows, n_inputs) for part in self._parts()))
+
+    def check_memory(self, shape: tuple[int, int]) -> None:
+        """Refuse parts that would not fit into memory for so many rows and inputs."""
+        for part in self._parts():
+            part.check_memory(shape)
+
     @property
     def metric(self) -> Literal["cityblock", "euclidean"]:
         """That of the first part."""

@@ -58,14 +58,21 @@ def median_distance(
     gaps = abs(X[first].astype(float) - X[second].astype(float))
     if categorical is not None:
         _cap(gaps, categorical)
-    distances = np.asarray((gaps if metric == "cityblock" else gaps * gaps).sum(axis=1))
-    if metric == "euclidean":
-        distances = np.sqrt(distances)
+    distances = _lengths(gaps) if metric == "euclidean" else np.asarray(gaps.sum(axis=1))
     positive = distances[distances > 0]
     if len(positive) == 0 or not np.isfinite(positive).all():
         return 1.0
     median = float(np.median(distances))
     return median if median > 0 else float(np.median(positive))
+
+
+def _lengths(gaps: Any) -> NDArray[np.float64]:
+    """Return the roots of sums of squares, of numbers whose squares are no numbers too."""
+    largest = gaps.max()
+    # A power of two divides without rounding.
+    size = 2.0 ** np.floor(np.log2(largest)) if 0 < largest < np.inf else 1.0
+    gaps = gaps / size
+    return np.sqrt(np.asarray((gaps * gaps).sum(axis=1))) * size
 
 
 def _cap(gaps: Any, categorical: NDArray[np.bool_]) -> None:

@@ -38,6 +38,8 @@ _MOST_DOUBLE = 128
 _ROWS_IN_DOUBLE = 256
 _ROWS_MEASURED = 256
 _VALUES_KEPT = 1 << 25
+_SQUARES = 2
+"""Of the numbers of landmarks: their kernel matrix and its factor, or more of either."""
 
 
 class LandmarkMap(DenseMap):
@@ -101,6 +103,12 @@ class LandmarkMap(DenseMap):
             ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``.
         """
         return solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
+
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+        n = float(min(self.size, n_rows))
+        own = 0 if isinstance(self.check_parameters(), Precomputed) else n_inputs
+        return 8.0 * n * (_SQUARES * n + own)
 
     def _source(self, kernel: Kernel) -> RowKernel:
         if isinstance(kernel, Precomputed):

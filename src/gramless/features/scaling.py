@@ -24,6 +24,7 @@ SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")
 
 _SAMPLE_ROWS = 20_000
 _LEVELS = 257
+_LEAST_UNIT = 1e-307
 _UNIFORM_STD = 12.0**-0.5
 _SPARSE_RANKS = (
     "quantile scaling of sparse rows would make them dense; use scaling='standard' or 'none', "
@@ -84,7 +85,8 @@ class Scaler:
         Raises
         ------
         InputError
-            For an unknown kind, or quantiles of sparse rows.
+            For an unknown kind, quantiles of sparse rows, or an input that differs by too little
+            to be divided by that.
 
         Notes
         -----
@@ -103,6 +105,7 @@ class Scaler:
         scaler = fitted(kind, X, weight, chosen)
         if categorical is not None:
             scaler = scaler._with_categories(X, weight, categorical)
+        _refuse_tiny(scaler.unit)
         usable = np.isfinite(scaler.spread) and scaler.spread > 0
         return scaler if usable else replace(scaler, spread=1.0)
 
@@ -214,6 +217,15 @@ class Scaler:
 
         map_blocks(write, [(j,) for j in range(len(self.unit))], n_jobs)
         return out
+
+
+def _refuse_tiny(unit: NDArray[np.float64]) -> None:
+    tiny = np.flatnonzero(unit < _LEAST_UNIT)
+    if len(tiny):
+        raise InputError(
+            f"Input {tiny[0]} has a standard deviation of {unit[tiny[0]]:.3g}, whose inverse is "
+            f"beyond double precision; multiply it by 1e300, or use scaling='quantile' or 'none'."
+        )
 
 
 def _sample_step(X: Rows) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from numbers import Integral
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
@@ -12,6 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from gramless.base.errors import InputError
+from gramless.base.memory import check_memory
+from gramless.base.numeric import is_whole
 from gramless.features.categories import Mask, category_mask, check_categories
 from gramless.features.inputs import Rows, check_rows
 from gramless.features.median import median_distance
@@ -63,6 +64,31 @@ class SizedMap(BaseEstimator, ABC):
     @abstractmethod
     def rows_matrix(self, X: Rows) -> FeatureMatrix:
         """Return the feature matrix of validated rows, once fitted."""
+
+    @abstractmethod
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+
+    def check_memory(self, shape: tuple[int, int]) -> None:
+        """Refuse a size that would not fit into memory for so many rows and inputs.
+
+        Raises
+        ------
+        InputError
+            Saying how much would be needed, how much there is and which parameter to lower.
+        """
+        n_rows, n_inputs = shape
+        check_memory(
+            f"{type(self).__name__}: {self.size_name}={self.size:,} for {n_rows:,} rows of "
+            f"{n_inputs:,} inputs",
+            self.bytes_to_fit(n_rows, n_inputs),
+            self._lighter,
+        )
+
+    @property
+    def _lighter(self) -> str:
+        """What to do where memory is short."""
+        return f"lower {self.size_name}"
 
     @property
     @abstractmethod
@@ -123,10 +149,10 @@ class SizedMap(BaseEstimator, ABC):
 
     def _check_size(self) -> None:
         size = getattr(self, self.size_name)
-        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+        if not is_whole(size, 1):
             raise InputError(
-                f"{type(self).__name__}: {self.size_name} must be an integer, at least 1; "
-                f"got {size!r}."
+                f"{type(self).__name__}: {self.size_name} must be an integer, at least 1 and below "
+                f"2**63; got {size!r}."
             )
 
     def _check_choice(self, name: str, known: Collection[str]) -> None:

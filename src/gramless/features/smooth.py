@@ -121,6 +121,7 @@ class SmoothBinning(DrawnGrids):
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
         """Do as :meth:`fit_matrix` on rows that are validated already."""
         self.kernel_ = self.check_parameters()
+        self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
         self.categorical_ = self._mask(X)
         self.bandwidth_ = self._bandwidth_of(X, self.kernel_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from gramless.base.errors import InputError, KernelError
+from gramless.base.numeric import as_float, is_whole
 from gramless.base.threads import row_blocks
 
 FloatArray = NDArray[np.float64]
@@ -160,7 +160,7 @@ class Kernel(ABC):
         0 2 3.9549
         2 3 1.7419
         """
-        if not isinstance(block_rows, numbers.Integral) or block_rows < 1:
+        if not is_whole(block_rows, 1):
             raise InputError(f"block_rows must be a whole number above 0, got {block_rows!r}.")
         rows, others, widths, mask = _checked(X, Y, bandwidth, categorical)
         return (
@@ -249,7 +249,7 @@ def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
     """
     try:
         vector = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"bandwidth must be numbers, got {bandwidth!r}.") from error
     if vector.shape not in ((), (n_inputs,)):
         raise InputError(
@@ -275,10 +275,7 @@ def positive_number(value: object, owner: str, parameter: str) -> float:
     >>> positive_number(2, "InversePower", "power")
     2.0
     """
-    try:
-        number = float(value) if isinstance(value, numbers.Real) else np.nan
-    except OverflowError:
-        number = np.inf
+    number = as_float(value)
     if not 0.0 < number < np.inf:
         raise KernelError(f"{owner} needs {parameter} to be a number above 0, got {value!r}.")
     return number

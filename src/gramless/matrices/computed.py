@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
+from gramless.base.numeric import is_whole
 from gramless.base.threads import in_place, map_blocks
 from gramless.matrices.slabs import SlabMatrix
 
@@ -166,8 +166,7 @@ def _check(n_columns: Any, dtype: np.dtype[Any], budget: Any) -> None:
     if dtype not in (np.float32, np.float64):
         raise InputError(f"ComputedMatrix: dtype must be float32 or float64, got {dtype}.")
     for name, value in (("n_columns", n_columns), ("budget", budget)):
-        whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
-        if not whole and not (name == "budget" and value is None):
+        if not is_whole(value, 0) and not (name == "budget" and value is None):
             raise InputError(
                 f"ComputedMatrix: {name} must be an integer, at least 0; got {value!r}."
             )

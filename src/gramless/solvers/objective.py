@@ -17,10 +17,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.memory import check_memory
 from gramless.base.sums import weighted_sums
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
+
+_BYTES_A_WEIGHT = 64.0
+"""Weights to start from and found, their gradient, directions and their images."""
+_FEW_BYTES = 1 << 27
+"""Not worth asking how much there is."""
 
 Callback = Callable[[int, Vector], bool | None]
 """Called as ``callback(iteration, weights)`` after each iteration; True stops the solver."""
@@ -40,6 +46,11 @@ class Problem:
     sample_weight : array (n_rows,), optional
         Not negative; only its proportions matter. None weighs all rows alike.
 
+    Raises
+    ------
+    InputError
+        If weights of so many columns and outputs would not fit into memory.
+
     Examples
     --------
     >>> import numpy as np
@@ -55,6 +66,9 @@ class Problem:
     penalty: Penalty
     loss: Loss = field(default_factory=Squared)
     sample_weight: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        check_weights(self.matrix.shape[1], columns(self.targets).shape[1])
 
     @property
     def row_weights(self) -> NDArray[np.float64]:
@@ -107,6 +121,26 @@ class Solution:
     status: str
     n_iter: int
     history: list[dict[str, float]] = field(default_factory=list, repr=False)
+
+
+def check_weights(n_columns: int, n_outputs: int) -> None:
+    """Refuse many outputs whose weights would not fit into memory while they are found.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_weights(1000, 10)
+    """
+    needed = _BYTES_A_WEIGHT * n_columns * n_outputs
+    if n_outputs > 1 and needed > _FEW_BYTES:
+        check_memory(
+            f"A fit of {n_outputs:,} outputs over {n_columns:,} columns",
+            needed,
+            "fit fewer outputs or classes at once, or lower n_grids or n_components",
+        )
 
 
 class Solver(Protocol):

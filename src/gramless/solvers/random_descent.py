@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import is_whole
 from gramless.base.random import stream
 from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, thread_count
@@ -396,5 +396,5 @@ def _check_options(who: str, tol: float, max_iter: int, seed: int) -> None:
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    if not is_whole(value, least):
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import as_float, is_whole
 from gramless.base.random import stream
 from gramless.base.sums import weighted_sums
 from gramless.base.threads import row_blocks
@@ -99,7 +99,7 @@ class SVRG:
     def __post_init__(self) -> None:
         for name, least in (("batch_rows", 1), ("max_iter", 0), ("seed", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            if not is_whole(value, least):
                 raise InputError(
                     f"SVRG: {name} must be a whole number of at least {least}, got {value!r}."
                 )
@@ -332,4 +332,4 @@ def batch_of(matrix: FeatureMatrix, start: int, stop: int) -> FeatureMatrix:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    return bool(np.isfinite(as_float(value)))

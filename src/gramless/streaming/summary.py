@@ -19,6 +19,7 @@ from gramless.streaming.passes import Reservoir, check_finite, fixed_blocks
 
 MOST_CLASSES = 10_000
 
+_LEAST_SQUARES, _ROUNDING = 1e-280, 1e-12
 _PANEL_COLUMNS = 256
 _APPLY_ROWS = 4096
 _APPLY_BYTES = 1 << 25
@@ -88,8 +89,9 @@ def summarise(
     Raises
     ------
     InputError
-        For NaN or infinity, naming the row; for numbers too large to be squared; if there are no
-        rows, chunks do not fit each other, or the covariance does not fit into memory.
+        For NaN or infinity, naming the row; for numbers too large to be squared, or too near to
+        each other; if there are no rows, chunks do not fit each other, or the covariance does not
+        fit into memory.
 
     Notes
     -----
@@ -147,6 +149,7 @@ class _Moments:
             step = mean - self.mean
             self.squares = self.squares + squares + share * step**2
         self._check_squares()
+        self._check_lost(block, mean, centred)
         if self._with_products:
             _add_products(self.products, centred, self._n_jobs)
             self.products += share * np.outer(step, step)
@@ -159,6 +162,22 @@ class _Moments:
             raise InputError(
                 f"{self._name} {int(too_large[0])} has numbers whose squares are too large for "
                 "double precision; rescale it."
+            )
+
+    def _check_lost(self, block: Any, mean: NDArray[np.float64], centred: Any) -> None:
+        """Refuse columns that would look constant because the squares of differences are lost."""
+        few = np.flatnonzero(self.squares < _LEAST_SQUARES)
+        if not len(few):
+            return
+        if sp.issparse(block):
+            stored = np.bincount(block.indices[block.data != 0], minlength=block.shape[1])[few]
+            lost = few[(stored > 0) & (stored < block.shape[0])]
+        else:
+            lost = few[np.abs(centred[:, few]).max(axis=0) > _ROUNDING * np.abs(mean[few])]
+        if len(lost):
+            raise InputError(
+                f"{self._name} {int(lost[0])} has numbers that differ by so little that their "
+                "squares are lost in double precision; multiply it."
             )
 
     def _start(self, n_features: int) -> None:

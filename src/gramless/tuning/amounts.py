@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from gramless.features.grids import bytes_of_grid
 from gramless.tuning.data import Data
 
 LEAST_TO_GROW = 5
@@ -15,8 +16,14 @@ _ROWS_AN_OUTPUT = 200
 MOST_COLUMNS = 256
 """With more inputs too: a few at a time say little."""
 MOST_GROWN, LEAST_GROWN = 960, 256
-_CODE_BYTES = 4
-"""A row and grid at most."""
+_WIDE_CODE_BYTES = 2
+"""A row and grid more where bins are many."""
+_MOST_TARGETS, _LEAST_SAMPLE = 1 << 20, 500
+"""Rows times outputs of a sample, and rows whatever the outputs."""
+_MOST_WIDTHS = 1 << 22
+_LEAST_DRAWN = 16
+"""Grids are drawn dozens of times in a search, with a width for each input: of thousands of inputs
+fewer are drawn, but so many."""
 _MOST_WORK = 1 << 27
 """Rows times outputs times grids of a kind, at most."""
 _RANDOM_GRIDS = 256, 2048
@@ -52,12 +59,34 @@ def number_beside(n_rows: int, n_outputs: int) -> int:
     return int(np.clip(_MOST_WORK // (n_rows * n_outputs), *_RANDOM_GRIDS))
 
 
-def affordable_grids(n_rows: int, budget: int) -> int:
-    """Return how many grids' bin numbers fit into so many bytes, at least one.
+def most_drawn(n_inputs: int) -> int:
+    """Return how many random grids over so many inputs are worth drawing at most.
 
     Examples
     --------
-    >>> affordable_grids(1_000_000, budget=4_000_000_000)
-    1000
+    >>> most_drawn(300), most_drawn(30_000), most_drawn(1_000_000)
+    (13981, 139, 16)
     """
-    return max(1, budget // (_CODE_BYTES * n_rows))
+    return max(_MOST_WIDTHS // n_inputs, _LEAST_DRAWN)
+
+
+def sampled_rows(most: int, n_outputs: int) -> int:
+    """Return how many rows choose what to fit to so many outputs, ``most`` unless these are many.
+
+    Examples
+    --------
+    >>> sampled_rows(8000, 100), sampled_rows(8000, 1000), sampled_rows(8000, 10_000)
+    (8000, 1048, 500)
+    """
+    return min(most, max(_MOST_TARGETS // n_outputs, _LEAST_SAMPLE))
+
+
+def affordable_grids(n_rows: int, n_inputs: int, budget: int) -> int:
+    """Return how many grids fit into so many bytes, at least one.
+
+    Examples
+    --------
+    >>> affordable_grids(1_000_000, 10, budget=4_000_000_000)
+    993
+    """
+    return max(1, budget // (_WIDE_CODE_BYTES * n_rows + bytes_of_grid(n_rows, n_inputs)))

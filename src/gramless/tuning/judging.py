@@ -103,16 +103,21 @@ def judge(
     -------
     Judged
     """
-    paths = [_path(data, goal, recipe, alphas, begin, split, deadline, n_jobs) for split in splits]
+    paths, fits = [], []
+    for split in splits:
+        path, fit = _path(data, goal, recipe, alphas, begin, split, deadline, n_jobs)
+        paths.append(path)
+        # Each is as large as the model in the end, and of several none is gone on with.
+        if fit is not None and len(splits) == 1:
+            fits.append(fit)
     held_back = np.concatenate([rows for _, rows in splits])
     truth, weight = data.targets[held_back], data.weights_of(held_back)
-    tried = [alpha for alpha in alphas if all(alpha in path for path, _ in paths)]
-    responses = [np.concatenate([path[alpha] for path, _ in paths]) for alpha in tried]
+    tried = [alpha for alpha in alphas if all(alpha in path for path in paths)]
+    responses = [np.concatenate([path[alpha] for path in paths]) for alpha in tried]
     scores = [goal.score(own, truth, weight) for own in responses]
     at = next(k for k, score in enumerate(scores) if score <= _TIE * min(scores))
-    fits = tuple(fit for _, fit in paths if fit is not None and len(splits) == 1)
     n_rows = len(splits[0][0])
-    return Judged(recipe, tried[at], scores[at], held_back, responses[at], n_rows, fits)
+    return Judged(recipe, tried[at], scores[at], held_back, responses[at], n_rows, tuple(fits))
 
 
 def _path(

@@ -92,7 +92,7 @@ class Planner:
     def single(self) -> Plan:
         """Return grown grids or random ones, whichever predict better: one kernel, one solution."""
         most = self._most_grown()
-        self.keeps_fits = affordable_grids(self.n_rows, memory_budget()) >= 2 * most
+        self.keeps_fits = self._most_affordable >= 2 * most
         return self._chosen(most, most, lambda *plans: min(plans, key=lambda plan: plan.score))
 
     def judged(self, plan: Plan) -> Plan:
@@ -353,10 +353,15 @@ class Planner:
 
     def _affordable(self, n_grids: int) -> int:
         """Return as many grids as there is memory for; remember if they are fewer."""
-        most = affordable_grids(self.n_rows, memory_budget())
+        most = self._most_affordable
         if n_grids > most:
             self._note(f"memory: {most} grids instead of {n_grids}")
         return min(n_grids, most)
+
+    @property
+    def _most_affordable(self) -> int:
+        n_rows, n_inputs = self.data.rows.shape
+        return affordable_grids(n_rows, n_inputs, memory_budget())
 
     def _note(self, limit: str) -> None:
         if limit not in self.limits:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.memory import check_memory
 from gramless.base.random import stream
 from gramless.base.sums import weighted_sums
 from gramless.base.threads import row_blocks
@@ -85,7 +86,7 @@ class Posterior:
         Raises
         ------
         InputError
-            For another loss, an L1 penalty, alpha 0, or no draw.
+            For another loss, an L1 penalty, alpha 0, no draw, or more than fit into memory.
 
         Notes
         -----
@@ -107,11 +108,17 @@ class Posterior:
                 f"Posterior needs alpha above 0 and at least one draw, got alpha "
                 f"{problem.penalty.l2:g} and {n_draws} draws."
             )
+        n_columns = problem.matrix.shape[1]
+        check_memory(
+            f"Posterior: {n_draws:,} draws of {n_columns:,} weights",
+            8.0 * n_columns * n_draws,
+            "lower n_posterior, or n_grids or n_components",
+        )
         n_rows = np.count_nonzero(problem.row_weights)
         prior = 1.0 / (n_rows * problem.penalty.l2)
         rows = SampledRows().draw(problem.matrix, problem.row_weights)
         solver = ConjugateGradient(rows, _TOL, _MOST_ITERATIONS, n_jobs)
-        draws, left = np.empty((problem.matrix.shape[1], n_draws)), 0.0
+        draws, left = np.empty((n_columns, n_draws)), 0.0
         for a, b in row_blocks(n_draws, _AT_ONCE):
             noise, weights = _from_prior(problem, prior, seed, range(a, b))
             unfitted = replace(problem, targets=noise - problem.matrix.matvec(weights))

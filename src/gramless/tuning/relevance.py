@@ -39,6 +39,7 @@ def learned_relevance(
         A sample of the rows.
     steps : array (n_features,)
         How far each input moves, up and down.
+        Infinite for an input that the features ignore.
     categorical : array (n_features,) of bool, optional
 
     Returns
@@ -56,7 +57,7 @@ def learned_relevance(
         change = _by_gradients(feature_map, weights, rows, steps)
         moved = np.flatnonzero(told_apart)
     else:
-        change, moved = np.zeros(len(steps)), np.arange(len(steps))
+        change, moved = np.zeros(len(steps)), np.flatnonzero(told_apart | np.isfinite(steps))
     change[moved] = _by_moving(feature_map, weights, rows, steps, told_apart, moved)
     size = np.sqrt(change)
     if not size.max() > 0:
@@ -74,7 +75,6 @@ def _by_gradients(
         slopes = feature_map.gradients(points[a:b], weights)
         change += (slopes.reshape(b - a, len(steps), -1) ** 2).sum(axis=(0, 2))
     n_numbers = len(rows) * (1 if weights.ndim == 1 else weights.shape[1])
-    # Infinite steps belong to inputs that the features ignore.
     used = np.where(np.isfinite(steps), steps, 0.0)
     return 2.0 * used**2 * change / n_numbers
 

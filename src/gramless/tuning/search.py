@@ -27,6 +27,7 @@ from gramless.features.sized import SizedMap
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.choose import path_solver
 from gramless.solvers.objective import Solver
+from gramless.tuning.amounts import sampled_rows
 from gramless.tuning.data import Data
 from gramless.tuning.matched import Groups, kept_together, matched_rows
 from gramless.tuning.relevance import learned_relevance
@@ -98,7 +99,10 @@ class Search:
         """
         few = self.data.n_outputs <= 4
         n_rows = self.data.rows.shape[0]
-        small, large = (10_000, 40_000) if few else (8_000, 24_000)
+        small, large = (
+            sampled_rows(most_rows, self.data.n_outputs)
+            for most_rows in ((10_000, 40_000) if few else (8_000, 24_000))
+        )
         most = self.feature_map.enough_to_search // (1 if few else 2)
         sample = Sample(self, small, most, 0.0)
         equal = self._best_bandwidth(

@@ -14,6 +14,7 @@ from gramless.features.grids import Grids
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.tuning.alpha import Goal
+from gramless.tuning.amounts import most_drawn, sampled_rows
 from gramless.tuning.data import Data
 from gramless.tuning.halves import Halves
 from gramless.tuning.matched import Groups, shuffled
@@ -160,12 +161,14 @@ def enough_grids(
     """
     started, generator, most = time.perf_counter(), stream(seed, "sizing"), recipe.size
     n_rows = MOST_ROWS if data.n_outputs <= _FEW_OUTPUTS else _ROWS_OF_MANY
+    n_rows = sampled_rows(n_rows, data.n_outputs)
     training = shuffled(split[0], groups, generator)[:n_rows]
-    judges = generator.permutation(split[1])[:MOST_JUDGES]
+    judges = generator.permutation(split[1])[: sampled_rows(MOST_JUDGES, data.n_outputs)]
     n_half, n_both = half_of(len(training)), len(training)
     parts = slice(0, n_half), slice(n_half, n_both), slice(n_both, n_both + len(judges))
     sample = data.take(np.concatenate([training, judges]))
-    every = recipe.sized(max(most, least, _POOL))
+    worth_drawing = most_drawn(len(recipe.scaler.unit))
+    every = recipe.sized(max(most, least, min(_POOL, worth_drawing)))
     pool = Pool(sample, parts, goal, every, generator, n_jobs)
     # The penalty beside the summed losses stays what it is.
     alpha *= data.rows.shape[0] / n_half

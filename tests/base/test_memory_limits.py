@@ -1,0 +1,88 @@
+"""Limits of memory: of control groups, of the process and of the environment; and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gramless.base import memory
+from gramless.base.errors import InputError
+from gramless.base.memory import VARIABLE, check_memory, memory_budget
+
+
+@pytest.fixture(autouse=True)
+def system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Be on a system with 8 GB free, no limits, and control groups below a folder of files."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(memory, "_available", lambda: 8_000_000_000)
+    monkeypatch.setattr(memory, "_process_limits_leave", list)
+    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_GROUPS", tmp_path)
+    memory._limited_groups.cache_clear()
+    yield tmp_path
+    memory._limited_groups.cache_clear()
+
+
+def group(folder: Path, names: tuple[str, str, str], numbers: tuple[object, int, int]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / names[0]).write_text(f"{numbers[0]}\n")
+    (folder / names[1]).write_text(f"{numbers[1]}\n")
+    (folder / "memory.stat").write_text(f"anon 5\n{names[2]} {numbers[2]}\n")
+
+
+SECOND = ("memory.max", "memory.current", "inactive_file")
+FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def test_a_group_leaves_less_than_the_machine(system: Path) -> None:
+    (system / "cgroup").write_text("0::/user/own\n")
+    group(system / "user/own", SECOND, ("max", 1000, 0))
+    group(system / "user", SECOND, (3_000_000_000, 2_000_000_000, 500_000_000))
+    assert memory_budget() == 750_000_000
+
+
+def test_a_group_of_the_first_version(system: Path) -> None:
+    (system / "cgroup").write_text("5:devices:/a\n4:memory:/far/away\n0::/\n")
+    group(system / "memory", FIRST, (2_000_000_000, 1_000_000_000, 0))
+    assert memory_budget() == 500_000_000
+
+
+@pytest.mark.parametrize("limit", ["max", 2**63 - 4096])
+def test_groups_without_a_limit_count_for_nothing(system: Path, limit: object) -> None:
+    (system / "cgroup").write_text("0::/\n")
+    group(system, SECOND, (limit, 1000, 0))
+    assert memory_budget() == 4_000_000_000
+
+
+def test_limits_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.undo()
+    limits = {resource.RLIMIT_AS: 2**50, resource.RLIMIT_DATA: resource.RLIM_INFINITY}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
+    (left,) = memory._process_limits_leave()
+    assert 2**49 < left <= 2**50
+    limits[resource.RLIMIT_DATA] = 1
+    assert memory._process_limits_leave()[1] <= 1
+
+
+def test_the_environment_takes_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1.5e9")
+    assert memory_budget() == 1_500_000_000
+
+
+@pytest.mark.parametrize("text", ["much", "0", "-1", "nan", "inf"])
+def test_the_environment_must_hold_a_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(InputError, match=f"{VARIABLE} must be a number of bytes"):
+        memory_budget()
+
+
+def test_a_refusal_says_what_is_needed_and_what_to_do() -> None:
+    check_memory("a map", 4e9, "lower n_grids")
+    with pytest.raises(InputError) as refused:
+        check_memory("RandomBinning: 9 grids", 4.2e10, "lower n_grids")
+    told = str(refused.value)
+    assert told.startswith("RandomBinning: 9 grids would need 42 GB of memory, and 4 GB may be")
+    assert "lower n_grids" in told
+    assert VARIABLE in told

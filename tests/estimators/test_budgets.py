@@ -1,0 +1,188 @@
+"""Huge parameters and wide rows: refused before memory is taken, or done with little work."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gramless import (
+    DoublyStochasticRegressor,
+    ExactKernel,
+    GrownBinning,
+    Hybrid,
+    IndependentBlocks,
+    KernelClassifier,
+    KernelRegressor,
+    Nystrom,
+    RandomBinning,
+    RandomFourier,
+    SmoothBinning,
+    load,
+    save,
+)
+from gramless.base.errors import InputError
+from gramless.base.memory import VARIABLE
+from gramless.estimators.explain import input_columns
+
+ROWS = np.random.default_rng(0).normal(size=(60, 2))
+TARGETS = ROWS[:, 0]
+
+
+@pytest.fixture
+def _a_gigabyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1e9")
+
+
+HUGE = [
+    (RandomBinning(n_grids=10**6), "n_grids"),
+    (SmoothBinning(n_grids=10**6), "n_grids"),
+    (GrownBinning(n_grids=10**6), "n_grids"),
+    (RandomFourier(n_components=10**9), "n_components"),
+    (RandomFourier(n_components=10**9, sampling="structured"), "n_components"),
+    (Hybrid([Nystrom(), RandomBinning(n_grids=10**6)]), "n_grids"),
+    (KernelRegressor(n_grids=10**6), "n_grids"),
+    (KernelRegressor(n_grids=10**6, grids="grown"), "n_grids"),
+    (KernelClassifier("smooth", n_grids=10**6), "n_grids"),
+    (KernelRegressor(RandomBinning(n_grids=10**6)), "n_grids"),
+    (KernelRegressor(n_posterior=10**7), "n_posterior"),
+]
+
+
+@pytest.mark.parametrize(("model", "parameter"), HUGE, ids=repr)
+@pytest.mark.usefixtures("_a_gigabyte")
+def test_what_would_not_fit_is_refused_at_once(model: Any, parameter: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(InputError, match=parameter):
+        model.fit(ROWS, np.sign(TARGETS))
+    assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.usefixtures("_a_gigabyte")
+def test_the_message_says_how_much_and_what_to_do() -> None:
+    with pytest.raises(InputError) as refused:
+        RandomBinning(n_grids=10**6).fit(ROWS)
+    told = "RandomBinning: n_grids=1,000,000 for 60 rows of 2 inputs would need 24.2 GB of memory"
+    assert str(refused.value).startswith(f"{told}, and 1 GB may be used: lower n_grids")
+
+
+@pytest.mark.usefixtures("_a_gigabyte")
+def test_rows_whose_kernel_matrix_does_not_fit_are_refused() -> None:
+    many = np.zeros((12_000, 1))
+    for model in (ExactKernel(), Nystrom(n_components=12_000)):
+        with pytest.raises(InputError, match="12,000 rows of 1 inputs would need"):
+            model.fit(many)
+    Nystrom(n_components=12_000).fit(many[:50])
+
+
+@pytest.mark.usefixtures("_a_gigabyte")
+def test_features_of_many_rows_that_do_not_fit_are_refused() -> None:
+    waves = RandomFourier(n_components=10**6, random_state=0).fit(ROWS)
+    with pytest.raises(InputError, match="transform fewer rows at a time"):
+        waves.transform(np.zeros((1000, 2)))
+
+
+@pytest.mark.usefixtures("_a_gigabyte")
+def test_more_classes_than_memory_are_refused() -> None:
+    rows = np.random.default_rng(0).normal(size=(8000, 2))
+    with pytest.raises(InputError, match="8,000 classes of 8,000 rows would need"):
+        KernelClassifier().fit(rows, np.arange(8000))
+    model = KernelClassifier(bandwidth=0.01, n_grids=48, random_state=0)
+    with pytest.raises(InputError, match="A fit of 500 outputs over .* fit fewer outputs or cl"):
+        model.fit(rows[:4000], np.arange(4000) % 500)
+
+
+@pytest.mark.usefixtures("_a_gigabyte")
+def test_draws_that_do_not_fit_are_refused() -> None:
+    model = KernelRegressor(n_posterior=100_000, n_grids=64, bandwidth=0.01, alpha=0.1)
+    with pytest.raises(InputError, match=r"Posterior: 100,000 draws of .* lower n_posterior"):
+        model.fit(ROWS, TARGETS)
+
+
+INTEGERS = [
+    (RandomBinning(n_grids=2**70), "n_grids"),
+    (RandomFourier(n_components=2**64), "n_components"),
+    (Nystrom(n_components=2**63), "n_components"),
+    (ExactKernel(max_rows=2**80), "max_rows"),
+    (IndependentBlocks(block_rows=2**70), "block_rows"),
+    (GrownBinning(n_grids=2**70), "n_grids"),
+    (KernelRegressor(n_grids=2**70), "n_grids"),
+    (KernelRegressor(max_iter=2**70), "max_iter"),
+    (KernelRegressor(n_posterior=2**70), "n_posterior"),
+    (DoublyStochasticRegressor(block_size=2**70), "block_size"),
+]
+
+
+@pytest.mark.parametrize(("model", "parameter"), INTEGERS, ids=repr)
+def test_integers_beyond_64_bits_are_refused(model: Any, parameter: str) -> None:
+    with pytest.raises(InputError, match=f"{parameter} must be an integer.*(2\\*\\*63|100,000)"):
+        model.fit(ROWS, TARGETS)
+
+
+@pytest.mark.parametrize("name", ["alpha", "tol", "bandwidth", "l1_ratio", "time_budget"])
+def test_integers_beyond_floats_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        KernelRegressor(**{name: 10**400}).fit(ROWS, TARGETS)
+
+
+def wide(n_rows: int = 60, n_columns: int = 200_000) -> tuple[sp.csr_array, np.ndarray]:
+    rows = sp.random_array((n_rows, n_columns), density=1e-4, format="csr", rng=0)
+    return rows, np.asarray(rows.sum(axis=1)).ravel()
+
+
+def test_empty_columns_of_wide_sparse_rows_cost_nothing() -> None:
+    rows, targets = wide()
+    used = np.unique(rows.indices)
+    model = KernelRegressor(n_grids=16, random_state=0).fit(rows, targets)
+    np.testing.assert_array_equal(model.inputs_.kept, used)
+    assert model.features_.widths_.shape == (16, len(used))
+    dense_part = KernelRegressor(n_grids=16, random_state=0).fit(rows[:, used].toarray(), targets)
+    assert dense_part.features_.widths_.shape == model.features_.widths_.shape
+    others = rows.copy()
+    others.indices = np.setdiff1d(np.arange(rows.shape[1]), used)[: rows.nnz].astype(np.int32)
+    nothing = model.predict(sp.csr_array(rows.shape))
+    np.testing.assert_array_equal(model.predict(others), nothing)
+
+
+def test_the_default_draws_fewer_grids_over_many_inputs() -> None:
+    rows, targets = wide(300, 60_000)
+    model = KernelRegressor(bandwidth=1.0, alpha=0.1, scaling="none", random_state=0)
+    assert model.fit(rows, targets).features_.widths_.size <= 1 << 22
+
+
+def test_sparse_rows_of_a_thousand_columns_keep_them_all() -> None:
+    rows, targets = wide(60, 1000)
+    model = KernelRegressor(n_grids=8, random_state=0).fit(rows, targets)
+    assert model.inputs_.kept is None
+    assert model.features_.widths_.shape == (8, 1000)
+
+
+def test_models_of_wide_rows_are_saved_and_explained(tmp_path: Path) -> None:
+    rows, targets = wide()
+    model = KernelRegressor(n_grids=16, random_state=0).fit(rows, targets)
+    save(model, tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+    kept = model.inputs_.kept
+    columns = input_columns(model)
+    assert columns[f"x{kept[3] + 1}"].tolist() == [3]
+    assert len(columns) == rows.shape[1]
+
+
+def test_a_bandwidth_of_each_column_of_wide_rows() -> None:
+    rows, targets = wide()
+    given = np.ones(rows.shape[1])
+    one = KernelRegressor(bandwidth=1.0, n_grids=8, random_state=0).fit(rows, targets)
+    many = KernelRegressor(bandwidth=given, n_grids=8, random_state=0).fit(rows, targets)
+    np.testing.assert_array_equal(one.predict(rows), many.predict(rows))
+    with pytest.raises(InputError, match="200000, one per input"):
+        KernelRegressor(bandwidth=given[:-1], n_grids=8).fit(rows, targets)
+
+
+def test_wide_rows_that_are_all_empty() -> None:
+    model = KernelRegressor(n_grids=8, random_state=0).fit(sp.csr_array((5, 2000)), np.arange(5))
+    np.testing.assert_allclose(model.predict(sp.csr_array((2, 2000))), 2.0)
