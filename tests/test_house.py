@@ -11,7 +11,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 HEAVY = ("numba", "typer", "rich", "matplotlib", "polars", "pandas", "safetensors")
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX)\b")
@@ -30,12 +29,6 @@ def code_lines(function: Function) -> int:
         return total
     docstring = function.body[0]
     return total - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
-
-
-def test_files_are_short() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    long = {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MAX_FILE_LINES}
-    assert not long, f"files above {MAX_FILE_LINES} lines: {long}"
 
 
 def test_functions_are_short() -> None:
