@@ -1,4 +1,4 @@
-"""The house rules: short files and functions, a light import. `make lint` checks the others."""
+"""The house rules: short functions, a light import. `make lint` checks the others."""
 
 from __future__ import annotations
 
