@@ -490,7 +490,7 @@ def test_the_default_draws_as_the_one_it_names(n_inputs: int) -> None:
     ("parameters", "error", "message"),
     [
         ({"n_components": 7}, InputError, "n_components is 7.*use 8, or map='shifted'"),
-        ({"n_components": 0}, InputError, "n_components must be an integer, at least 1; got 0"),
+        ({"n_components": 0}, InputError, "n_components must be an integer, at least 1.*got 0"),
         ({"n_components": 2.0}, InputError, "n_components must be an integer"),
         ({"n_components": True}, InputError, "n_components must be an integer"),
         ({"map": "cosine"}, InputError, "map must be one of 'paired', 'shifted'; got 'cosine'"),
