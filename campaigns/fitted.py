@@ -129,8 +129,10 @@ MAPS: dict[str, Callable[[], Any]] = {
         n_components=40, sampling="structured", map="shifted", random_state=0
     ).fit(X),
     "Nystrom": lambda: Nystrom(n_components=30, random_state=0).fit(X),
-    "precomputed Nystrom": lambda: Nystrom("precomputed", n_components=30).fit(X @ X.T),
-    "ExactKernel": lambda: ExactKernel().fit(X[:100]),
+    "precomputed Nystrom": lambda: Nystrom("precomputed", n_components=30, random_state=0).fit(
+        X @ X.T
+    ),
+    "ExactKernel": lambda: ExactKernel(random_state=0).fit(X[:100]),
     "IndependentBlocks": lambda: IndependentBlocks(block_rows=50, random_state=0).fit(X),
     "Hybrid": lambda: _hybrid().fit(X),
 }
