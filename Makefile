@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 BUDGET ?= 30
+# Not what is planned from whole fits, what is drawn and what lies on the disk: long, and alike everywhere.
+NUMERICAL := $(addprefix tests/,loops kernels matrices features solvers streaming tuning \
+  test_losses.py test_penalties.py) $(addprefix --ignore=tests/,tuning/test_planning.py \
+  features/test_pictures.py loops/test_compile.py loops/test_atomics.py)
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-all campaign lint format bench claims versus papers clean
+.PHONY: help demo test test-data test-all test-avx2 test-generic test-lowest campaign lint format bench claims versus papers clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## Fit a first model and show what it does
 	$(BIN)/gramless demo
@@ -26,6 +30,16 @@ test-data: $(VENV)/.dev ## Run the slow tests and those on real data
 
 test-all: $(VENV)/.dev ## Run every test
 	$(BIN)/python -m pytest -q -m ""
+
+test-avx2: $(VENV)/.dev ## Run the numerical tests as a processor without AVX-512 would
+test-generic: $(VENV)/.dev ## Run them as one with SSE2 alone would
+test-avx2 test-generic: test-%:
+	NUMBA_CACHE_DIR=$(CURDIR)/.environments/cache-$* OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m campaigns.processors $* \
+	  $(BIN)/python -m pytest -q -n auto --dist loadfile $(NUMERICAL)
+
+test-lowest: $(VENV)/.dev ## Try the lowest versions that pyproject.toml allows
+	$(BIN)/python -m campaigns environments --case 3
 
 campaign: $(VENV)/.dev ## Attack the library (NAME=all, SHORT=1 for as little as the tests run)
 	$(BIN)/python -m campaigns $(or $(NAME),all) $(if $(SHORT),--short)

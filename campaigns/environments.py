@@ -11,6 +11,7 @@ from pathlib import Path
 
 from campaigns.harness import ROOT
 from campaigns.processors import X86, settings
+from campaigns.smoke import MODELS, fit_and_save
 from campaigns.virtual import FOLDER, environment
 
 PROMISE = (
@@ -23,8 +24,8 @@ FULL, SHORT = len(CASES), 4
 SECONDS, MEMORY = 1500.0, 1 << 30
 ENVIRONMENTS: dict[str, dict[str, str]] = {"plain": {}}
 
-_HERE = tempfile.TemporaryDirectory(prefix="gramless-environments-")
-"""What a run as this machine is leaves behind, for the others to load."""
+_HERE = FOLDER / "models"
+"""Models saved on this machine as it is, for the others to load."""
 _USER = ["unshare", "--user", "--map-user=54321"]
 _MOUNTS = ["unshare", "--map-root-user", "--mount"]
 _READ_ONLY = """
@@ -36,7 +37,8 @@ mount -t tmpfs tmpfs "$0/own" && mount -o remount,bind,ro / &&
 
 
 def prepare(seed: int) -> None:
-    _smoke(sys.executable, _HERE.name, variables={})
+    _HERE.mkdir(parents=True, exist_ok=True)
+    fit_and_save(_HERE, list(MODELS))
 
 
 def check(number: int, seed: int) -> str:
@@ -46,7 +48,7 @@ def check(number: int, seed: int) -> str:
             return _on_processor(name, folder)
         if name in ("lowest", "newest"):
             cache = {"NUMBA_CACHE_DIR": str(FOLDER / f"cache-{name}")}
-            _smoke(environment(name), folder, _HERE.name, variables=cache)
+            _smoke(environment(name), folder, _HERE, variables=cache)
             return f"{name}: the same"
         return _without_home(folder) if name == "no_home" else _read_only(Path(folder))
 
@@ -55,7 +57,7 @@ def _on_processor(kind: str, folder: str) -> str:
     if kind == "avx2" and not X86:
         return "avx2: not tried, another architecture"
     variables = {**settings(kind), "NUMBA_CACHE_DIR": str(FOLDER / f"cache-{kind}")}
-    _smoke(sys.executable, folder, _HERE.name, variables=variables)
+    _smoke(sys.executable, folder, _HERE, variables=variables)
     return f"{kind}: the same"
 
 
@@ -63,7 +65,8 @@ def _without_home(folder: str) -> str:
     """Try as a user whom the system does not know, as containers have them."""
     if not _permitted(_USER):
         return "no_home: not tried, no namespaces here"
-    _smoke(sys.executable, folder, _HERE.name, variables={"HOME": None}, inside=_USER)
+    words = (sys.executable, folder, _HERE, "--least")
+    _smoke(*words, variables={"HOME": None}, inside=_USER)
     return "no_home: the same"
 
 
@@ -76,7 +79,7 @@ def _read_only(folder: Path) -> str:
     unneeded = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src", site, ignore=unneeded)
     said = _smoke(
-        *(sys.executable, own, _HERE.name, "--least"),
+        *(sys.executable, own, _HERE, "--least"),
         variables={"PYTHONPATH": str(site), "HOME": str(site), "TMPDIR": str(own)},
         inside=[*_MOUNTS, "sh", "-c", _READ_ONLY, str(folder)],
     )

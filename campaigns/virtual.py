@@ -1,7 +1,7 @@
 """Virtual environments with the lowest, or the newest, versions of what pyproject.toml asks for.
 
-``python -m campaigns.virtual lowest`` makes one, prints its folder, and keeps it until
-pyproject.toml changes.
+``python -m campaigns.virtual lowest`` makes one and prints where its Python is. It is kept until
+pyproject.toml asks for something else; the newest is upgraded each time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def asked_for(kind: str) -> list[str]:
 
 
 def environment(kind: str) -> Path:
-    """Return the Python of a virtual environment, which is made where it is not there.
+    """Return the Python of a virtual environment, made or brought up to date where it must be.
 
     Parameters
     ----------
@@ -56,10 +56,12 @@ def environment(kind: str) -> Path:
     folder = FOLDER / kind
     python, made_from = folder / "bin" / "python", folder / "made_from"
     wanted = hashlib.sha256(" ".join([sys.version, *asked_for(kind)]).encode()).hexdigest()
-    if made_from.is_file() and made_from.read_text() == wanted:
+    usable = made_from.is_file() and made_from.read_text() == wanted
+    if usable and kind == "lowest":
         return python
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    if not usable:
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     _pip(python, *asked_for(kind))
     # Built by what is there, to see that the lowest version of hatchling can.
     _pip(python, "--no-build-isolation", "--no-deps", str(ROOT))

@@ -358,9 +358,7 @@ def grid_use(uses: NDArray[np.bool_], weights: Numbers, most: int = 12) -> GridU
     small = counts <= most
     chosen = sp.csr_array(uses[small].astype(np.float64))
     together = sp.coo_array(sp.triu(chosen.T @ (chosen * weights[small][:, None]), k=1))
-    found = zip(
-        *(part.tolist() for part in (together.row, together.col, together.data)), strict=True
-    )
+    found = zip(together.row.tolist(), together.col.tolist(), together.data.tolist(), strict=True)
     pairs = sorted(((i, j, w) for i, j, w in found if w > 0), key=lambda pair: (-pair[2], pair))
     selective = bool((counts < np.count_nonzero(uses.any(axis=0))).any())
     return GridUse(counts, weights @ uses, pairs, selective)
