@@ -63,7 +63,7 @@ def y(X: NDArray) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     ("load", "floor"),
     [
-        (load_breast_cancer, 0.93),
+        pytest.param(load_breast_cancer, 0.93, marks=pytest.mark.slow),
         (load_digits, 0.95),
         pytest.param(load_iris, 0.9, marks=pytest.mark.slow),
         pytest.param(load_wine, 0.95, marks=pytest.mark.slow),

@@ -53,6 +53,7 @@ def test_probabilities_add_up_and_agree_with_predictions(n_classes, loss):
     assert isinstance(model.loss_, Multinomial if n_classes > 2 else Logistic)
 
 
+@pytest.mark.slow
 def test_probabilities_are_calibrated_where_the_truth_is_known():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (12_000, 2))

@@ -70,6 +70,7 @@ def test_deviations_and_noise_are_in_units_of_the_targets():
     assert larger.posterior_.noise == pytest.approx(1024.0 * model.posterior_.noise, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_noise_and_new_targets():
     X, y = data(3000)
     model = KernelRegressor(n_posterior=60, random_state=0).fit(X[:1500], y[:1500])

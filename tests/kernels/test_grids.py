@@ -32,12 +32,12 @@ def standard_errors_off(kernel, sampled_bandwidth, true_bandwidth, seed):
     return np.max(np.abs(hits - exact) / error)
 
 
-@pytest.mark.parametrize("bandwidth", [0.03, 40.0])
+@pytest.mark.parametrize("bandwidth", [0.03, pytest.param(40.0, marks=pytest.mark.slow)])
 def test_grids_are_unbiased(binning_kernel, bandwidth):
     assert standard_errors_off(binning_kernel, bandwidth, bandwidth, seed=3) < 4.0
 
 
-@pytest.mark.parametrize("factor", [1.05, 1 / 1.05])
+@pytest.mark.parametrize("factor", [1.05, pytest.param(1 / 1.05, marks=pytest.mark.slow)])
 def test_a_scale_five_per_cent_off_would_be_noticed(binning_kernel, factor):
     assert standard_errors_off(binning_kernel, factor, 1.0, seed=3) > 4.0
 

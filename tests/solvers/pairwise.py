@@ -11,14 +11,18 @@ def pairs(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
     """Return combinations so that any two values of different factors are in one together.
 
     Faults that depend on one or two factors are found as by the whole product; with
-    three factors of six values that takes some 40 cases instead of 216. The first
-    combinations that cover most are taken, in the order of the product.
+    three factors of six values that takes some 40 cases instead of 216.
     """
-    every = [
-        (combination, set(combinations(enumerate(combination), 2)))
-        for combination in product(*map(list, factors))
-    ]
-    missing = set().union(*(met for _, met in every))
+    return covering(product(*map(list, factors)))
+
+
+def covering(given: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return some of the combinations, so that any two values that meet in one still do.
+
+    Always the first of those that add most.
+    """
+    every = [(one, set(combinations(enumerate(one), 2))) for one in given]
+    missing: set[Any] = set().union(*(met for _, met in every))
     chosen = []
     while missing:
         combination, met = max(every, key=lambda one: len(one[1] & missing))

@@ -360,7 +360,11 @@ def test_scores_of_one_loss_are_compared(loss: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", ["squared", "logistic", pytest.param("squared_hinge", marks=pytest.mark.slow)]
+    "loss",
+    [
+        "squared",
+        *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("logistic", "squared_hinge")),
+    ],
 )
 def test_classes_of_few_inputs_are_grown(loss: str) -> None:
     X, y = friedman(2000)

@@ -47,7 +47,11 @@ def noisy(n_rows: int) -> Table:
 
 @pytest.mark.parametrize(
     ("table", "slack"),
-    [(waves, 1.1), pytest.param(friedman, 1.1, marks=pytest.mark.slow), (noisy, 1.03)],
+    [
+        (waves, 1.1),
+        pytest.param(friedman, 1.1, marks=pytest.mark.slow),
+        pytest.param(noisy, 1.03, marks=pytest.mark.slow),
+    ],
 )
 def test_what_it_finds_is_near_the_best_of_a_grid(table: Any, slack: float) -> None:
     X, y = table(2600)
