@@ -15,6 +15,7 @@ from gramless.solvers.objective import (
     require_smooth,
     require_squared,
 )
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import Preconditioner, SampledRows
 from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 
@@ -57,6 +58,9 @@ class ConjugateGradient:
     tol: float = 1e-4
     max_iter: int = 200
     n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

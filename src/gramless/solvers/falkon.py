@@ -21,6 +21,7 @@ from gramless.solvers.objective import (
     require_smooth,
     require_squared,
 )
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import NothingShared, resolution
 
 _SHARE = 0.1
@@ -100,6 +101,9 @@ class Falkon:
     tol: float = 1e-4
     max_iter: int = 200
     n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

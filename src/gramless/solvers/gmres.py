@@ -16,6 +16,7 @@ from gramless.solvers.objective import (
     require_smooth,
     require_squared,
 )
+from gramless.solvers.options import check_options
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class Gmres:
     max_iter: int = 200
     restart: int = 20
     n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -19,6 +19,7 @@ from gramless.penalties import Penalty
 from gramless.solvers.column_descent import GramDescent
 from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth_loss
+from gramless.solvers.options import check_options
 from gramless.solvers.steps import run
 from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
 
@@ -33,6 +34,8 @@ _COLUMNS_AT_ONCE = 1 << 17
 _LEAST_CURVATURE = 1e-3
 _DECREASE = 1e-4
 _HALVINGS = 30
+_MOST_SWEEPS = 10_000
+"""Their orders are drawn before the first."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,14 @@ class GridDescent:
     max_sweeps: int = 400
     seed: int = 0
     n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.max_sweeps > _MOST_SWEEPS:
+            raise InputError(
+                f"GridDescent: max_sweeps must be at most {_MOST_SWEEPS:,}, got "
+                f"{self.max_sweeps!r}; take more rounds by max_iter."
+            )
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import is_whole
 from gramless.base.random import stream
 from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, thread_count
@@ -19,6 +18,7 @@ from gramless.loops import random_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth_loss
+from gramless.solvers.options import check_options
 
 _DRAWS = 1 << 16
 _PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
@@ -77,8 +77,7 @@ class RandomDescent:
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
-        _check_whole("RandomDescent: n_simultaneous", self.n_simultaneous, 1)
-        _check_options("RandomDescent", self.tol, self.max_iter, self.seed)
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -157,7 +156,7 @@ class ParallelRandomDescent:
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
-        _check_options("ParallelRandomDescent", self.tol, self.max_iter, self.seed)
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -386,15 +385,3 @@ def _known(loss: Loss) -> tuple[int, float, float]:
         f"random coordinate descent knows the losses 'squared', 'squared_hinge', 'logistic', "
         f"'huber' and 'quantile', not {loss.name!r}; use NewtonCG, or one of these."
     )
-
-
-def _check_options(who: str, tol: float, max_iter: int, seed: int) -> None:
-    if not 0.0 <= tol < np.inf:
-        raise InputError(f"{who}: tol must be a finite number, not negative; got {tol!r}.")
-    _check_whole(f"{who}: max_iter", max_iter, 0)
-    _check_whole(f"{who}: seed", seed, 0)
-
-
-def _check_whole(name: str, value: object, least: int) -> None:
-    if not is_whole(value, least):
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")

@@ -22,6 +22,7 @@ from gramless.solvers.objective import (
     require_smooth,
     require_squared,
 )
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import DiagonalInverse
 
 
@@ -64,6 +65,9 @@ class RowConjugateGradient:
     tol: float = 1e-3
     max_iter: int = 200
     n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
