@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gramless import DoublyStochasticRegressor, KernelRegressor
+from gramless import DoublyStochasticRegressor, KernelRegressor, RandomBinning
 from gramless.base.errors import InputError
 from gramless.features.median import median_distance
 from gramless.features.scaling import Scaler
@@ -63,3 +63,35 @@ def test_streams_take_constant_inputs() -> None:
     rows = np.column_stack([ROWS, np.full(80, 1e-200), np.zeros(80)])
     model = DoublyStochasticRegressor(max_steps=2, random_state=0).fit(rows, TARGETS)
     assert np.isfinite(model.predict(rows)).all()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_integers_that_floats_cannot_tell_apart_are_refused(kind: type) -> None:
+    whole = np.arange(160).reshape(80, 2).astype(kind)
+    far = whole + kind(2**60)
+    for model in (RandomBinning(), KernelRegressor(n_grids=8)):
+        with pytest.raises(
+            InputError, match="X: the integers of column 0 are around 1.15e.*158 at"
+        ):
+            model.fit(far, TARGETS)
+    with pytest.raises(InputError, match="y: the integers are around"):
+        KernelRegressor(n_grids=8).fit(whole, far[:, 0])
+    ends = np.where(np.arange(80) > 40, np.iinfo(kind).max, np.iinfo(kind).min)
+    KernelRegressor(n_grids=8).fit(whole, ends)
+    spread = whole.copy()
+    spread[0] = 2**60
+    found = RandomBinning(n_grids=8, random_state=0).fit(spread)
+    assert found.transform(far[:2]).shape[0] == 2
+
+
+def test_weights_of_all_sizes() -> None:
+    weight = 10.0 ** np.linspace(-300, 300, 80)
+    model = KernelRegressor(n_grids=16, n_posterior=8, random_state=0)
+    _, deviations = model.fit(ROWS, TARGETS, sample_weight=weight).predict(ROWS, return_std=True)
+    assert np.isfinite(deviations).all()
+
+
+def test_cells_of_tiny_bandwidths_are_numbered() -> None:
+    grids = RandomBinning(bandwidth=1e-310, n_grids=8, random_state=0).fit(np.zeros((5, 2)))
+    assert np.isfinite(1.0 / grids.widths_).all()
+    assert grids.n_bins_.tolist() == [1] * 8

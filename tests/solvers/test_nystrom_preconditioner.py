@@ -196,7 +196,7 @@ def test_a_path_takes_one_sketch() -> None:
 
 @pytest.mark.parametrize("rank", [0, -3])
 def test_ranks_below_one(rank: int) -> None:
-    with pytest.raises(InputError, match="rank must be at least 1"):
+    with pytest.raises(InputError, match="rank must be a whole number of at least 1"):
         RandomisedNystrom(rank)
 
 

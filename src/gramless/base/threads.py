@@ -17,6 +17,8 @@ from gramless.base.errors import InputError
 
 T = TypeVar("T")
 
+_MOST_THREADS = 4096
+
 _lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 _inside = threading.local()
@@ -45,7 +47,7 @@ def thread_count(n_jobs: int | None) -> int:
     Raises
     ------
     InputError
-        If ``n_jobs`` is 0 or not an integer.
+        If ``n_jobs`` is 0, not an integer, or above 4,096.
 
     Examples
     --------
@@ -56,6 +58,8 @@ def thread_count(n_jobs: int | None) -> int:
         return available_cpus()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise InputError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}.")
+    if n_jobs > _MOST_THREADS:
+        raise InputError(f"n_jobs must be at most {_MOST_THREADS:,} threads, got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, available_cpus() + 1 + int(n_jobs))
 
 

@@ -49,6 +49,8 @@ _PREDICT_NUMBERS = 1 << 25
 """Of features without zeros at a time."""
 _SOLVE_SHARE = 0.95
 """Of a time budget, after which the final solve stops."""
+_LEAST_WEIGHT = 2.0**-900
+"""Of the largest: what is smaller counts as zero, and its inverse squared is finite."""
 _CLOSER = 0.5
 """Of the tolerance, for a solve that starts from a fit to most of the rows, which may meet the
 tolerance itself: the others must count."""
@@ -135,7 +137,7 @@ class KernelMachine(BaseEstimator, ABC):
             weight = _check_sample_weight(
                 sample_weight, rows, dtype=np.float64, ensure_non_negative=True
             )
-            kept = weight > 0
+            kept = weight > _LEAST_WEIGHT * weight.max()
             if not kept.any():
                 raise InputError(f"{type(self).__name__}: every sample weight is zero.")
             rows, y, weight = rows[kept], y[kept], weight[kept] / weight.max()

@@ -13,7 +13,13 @@ from gramless.base.errors import InputError
 from gramless.base.numeric import is_whole
 from gramless.features.categories import Mask, category_mask, check_categories
 from gramless.features.gaps import GapFiller
-from gramless.features.inputs import ROW_OPTIONS, Rows, normalise_rows, validated
+from gramless.features.inputs import (
+    ROW_OPTIONS,
+    Rows,
+    check_integers,
+    normalise_rows,
+    validated,
+)
 from gramless.features.table import TableEncoder, is_frame
 
 _MANY_COLUMNS = 1000
@@ -84,6 +90,7 @@ class RowInputs:
             estimator.n_features_in_ = len(encoder.names)
             return cls(encoder, None, _some(encoder.categorical_outputs)), rows, y
         rows, y = validated(estimator, X, y, **_options(X), **target_options)
+        check_integers(rows, "X")
         rows = normalise_rows(rows)
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
         check_categories(rows, mask)

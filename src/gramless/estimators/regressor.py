@@ -13,6 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
+from gramless.features.inputs import check_integers
 from gramless.features.sized import SizedMap
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -348,7 +349,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return {"multi_output": True, "y_numeric": True}
 
     def _check_targets(self, y: NDArray) -> NDArray:
-        y = np.asarray(y, np.float64)
+        check_integers(y, "y")
+        with np.errstate(over="ignore"):
+            y = np.asarray(y, np.float64)
         if (largest := np.abs(y).max()) > _LARGEST_TARGET:
             raise InputError(
                 f"KernelRegressor: targets reach {largest:.3g}, and predictions beyond the largest "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from gramless.base.errors import InputError
+from gramless.base.memory import check_memory
 from gramless.estimators.parameters import check_count
 from gramless.estimators.stream_parameters import given_strategy, given_update
 from gramless.features.inputs import Rows
@@ -22,6 +23,9 @@ from gramless.streaming.products import BlockProducts, CpuProducts
 from gramless.streaming.sources import RowSource
 from gramless.streaming.summary import Projection, Summary
 from gramless.streaming.training import Training
+
+_FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0
+"""Of a frequency and input, of both features of a frequency and row, of a sampled number."""
 
 
 def check_source(owner: Any, source: Any) -> None:
@@ -75,6 +79,26 @@ def projection_of(owner: Any, summary: Summary) -> Projection | None:
             f"more rows, or n_components=None."
         )
     return Projection.principal(summary, check_count(owner, "n_components"))
+
+
+def given_block_size(owner: Any, summary: Summary, projection: Projection | None) -> int:
+    """Return how many frequencies a block has, or say that they do not fit into memory.
+
+    Raises
+    ------
+    InputError
+        If blocks, features of batches or the sample, zeros included, would not fit.
+    """
+    block_size, n_sample = check_count(owner, "block_size"), summary.sample.shape[0]
+    n_inputs = len(summary.mean) if projection is None else projection.components.shape[1]
+    block = float(block_size) * (_FREQUENCY_BYTES * n_inputs + _FEATURE_BYTES * owner.batch_rows_)
+    check_memory(
+        f"{type(owner).__name__}: block_size={block_size:,}, batches of {owner.batch_rows_:,} rows "
+        f"and a sample of {n_sample:,}, of {n_inputs:,} inputs,",
+        block + _SAMPLE_BYTES * n_sample * n_inputs,
+        "lower block_size or batch_size, or take fewer inputs",
+    )
+    return block_size
 
 
 def mixed_rows(owner: Any, summary: Summary, most: int) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -31,6 +30,7 @@ from gramless.estimators.stream_run import (
     check_source,
     first_function,
     first_pass,
+    given_block_size,
     mixed_rows,
     products_of,
     projection_of,
@@ -237,7 +237,7 @@ class StreamedMachine(BaseEstimator, ABC):
         checkpoint = self._checkpoint() if self.checkpoint is not None else None
         rows = source if checkpoint is None else checkpoint.follow(source, earlier)
         if earlier is None:
-            batch = min(check_count(self, "batch_size"), rows.n_rows or sys.maxsize)
+            batch = min(check_count(self, "batch_size"), rows.n_rows or 2**63)
             self._begin(first_pass(self, rows), rows.n_rows, batch, seed, classes)
         else:
             for name in [name for name in vars(earlier) if name.endswith("_")]:
@@ -267,19 +267,19 @@ class StreamedMachine(BaseEstimator, ABC):
         classes: ArrayLike | None,
     ) -> None:
         """Learn all that steps need from one pass over rows."""
-        self.kernel_, self.seed_ = as_spectral_kernel(self.kernel), seed
+        self.kernel_ = as_spectral_kernel(self.kernel)
+        self.seed_, self.batch_rows_ = seed, batch_rows
         summary = summarise(
             chunks, seed=seed, sample_rows=_SAMPLE_ROWS, covariance=self.n_components is not None
         )
         self._learn_targets(summary, classes)
         projection = projection_of(self, summary)
+        self.block_size_ = given_block_size(self, summary, projection)
         self.preparation_, self.reason_ = prepare(
             *(summary, self._encode(summary.sample_targets), projection, self.bandwidth),
             *(given_scalings(self), self.kernel_, seed),
         )
-        self.block_size_ = check_count(self, "block_size")
         self.alpha_ = given_alpha(self, n_rows)
-        self.batch_rows_ = batch_rows
         sample = mixed_rows(self, summary, _CURVATURE_ROWS)
         few = sample[:_VARIANCE_ROWS]
         self.variance_ = 0.0

@@ -23,6 +23,10 @@ ROW_OPTIONS: dict[str, Any] = {
 }
 """How scikit-learn's ``validate_data`` is asked to treat rows."""
 
+_EXACT = 2.0**53
+"""Integers up to here are floats of 64 bits."""
+_STEPS_TOLD = 4096
+"""As many different floats between the least and the largest integer tell enough."""
 _NATIVE = frozenset(np.dtype(t) for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
 
@@ -50,7 +54,10 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Row
         On NaN, infinity, complex numbers, text, or the wrong number of columns.
     """
     options = ROW_OPTIONS | {"ensure_min_samples": min_rows}
-    return normalise_rows(validated(estimator, X, reset=reset, **options))
+    X = validated(estimator, X, reset=reset, **options)
+    if reset:
+        check_integers(X, "X")
+    return normalise_rows(X)
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
@@ -124,6 +131,40 @@ def _check_structure(X: Any) -> None:
         raise InputError(
             f"X is a sparse matrix whose indptr or indices lie outside of its shape {X.shape}; "
             f"build it anew, such as by scipy.sparse.csr_array(X.toarray())."
+        )
+
+
+def check_integers(X: Any, name: str) -> None:
+    """Refuse integers so large and so near to each other that floats of 64 bits lose them.
+
+    Parameters
+    ----------
+    X : array (n,) or (n, n_features), or sparse
+    name : str
+        What they are, for the message.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_integers(np.array([[1, 2**60], [2, -(2**60)]]), "X")
+    """
+    if X.dtype.kind not in "iu" or X.dtype.itemsize < 8 or sp.issparse(X) or not len(X):
+        return
+    columns = X.reshape(len(X), -1)
+    least, most = columns.min(axis=0), columns.max(axis=0)
+    size = np.maximum(np.abs(least.astype(float)), np.abs(most.astype(float)))
+    # Negative where it is too large for integers.
+    steps = (most - least).astype(float)
+    lost = np.flatnonzero((size > _EXACT) & (steps > 0) & (steps < _STEPS_TOLD * size / _EXACT))
+    if len(lost):
+        where = "" if X.ndim == 1 else f" of column {lost[0]}"
+        raise InputError(
+            f"{name}: the integers{where} are around {size[lost[0]]:.3g} and differ by "
+            f"{steps[lost[0]]:.3g} at most, which double precision cannot tell apart; "
+            f"subtract the smallest from all."
         )
 
 

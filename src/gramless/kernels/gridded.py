@@ -17,6 +17,8 @@ from gramless.kernels.base import FloatArray, Kernel, bandwidth_vector
 # and keeps widths finite in single precision.
 SMALLEST_WIDTH = 2.0**-40
 LARGEST_WIDTH = 2.0**60
+_LEAST_DIVISOR = 2.0**-1021
+"""The inverse of what is smaller is infinite."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class BinningKernel(Kernel):
             own[:] = self._draw_widths(generator, scale.shape)
             share[:] = generator.random(scale.shape)
         np.clip(widths, SMALLEST_WIDTH, LARGEST_WIDTH, out=widths)
-        widths *= scale
+        with np.errstate(over="ignore"):
+            widths *= scale
+        np.maximum(widths, _LEAST_DIVISOR, out=widths)
         shifts = np.multiply(shares, widths, out=np.zeros_like(shares), where=np.isfinite(widths))
         return widths, shifts

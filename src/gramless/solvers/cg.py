@@ -10,6 +10,7 @@ from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import Preconditioner, SampledRows
 from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 
@@ -53,6 +54,9 @@ class ConjugateGradient:
     max_iter: int = 200
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = RIDGE
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -15,6 +15,7 @@ from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor, FactorInverse
 from gramless.solvers.gram import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import NothingShared, resolution
 
 _SHARE = 0.1
@@ -106,6 +107,9 @@ class Falkon:
     max_iter: int = 200
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = replace(RIDGE, matrix=_NYSTROM_FEATURES)
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, gmres
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.options import check_options
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Gmres:
     restart: int = 20
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = RIDGE
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -20,6 +20,7 @@ from gramless.solvers.capabilities import Capabilities, MatrixNeed
 from gramless.solvers.column_descent import GramDescent
 from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.options import check_options
 from gramless.solvers.steps import run
 from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
 
@@ -34,6 +35,8 @@ _COLUMNS_AT_ONCE = 1 << 17
 _LEAST_CURVATURE = 1e-3
 _DECREASE = 1e-4
 _HALVINGS = 30
+_MOST_SWEEPS = 10_000
+"""Their orders are drawn before the first."""
 
 
 def _has_bins_or_column_gram(matrix: FeatureMatrix) -> bool:
@@ -103,6 +106,14 @@ class GridDescent:
     seed: int = 0
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = Capabilities(l1=True, matrix=_BINS_OR_DENSE)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.max_sweeps > _MOST_SWEEPS:
+            raise InputError(
+                f"GridDescent: max_sweeps must be at most {_MOST_SWEEPS:,}, got "
+                f"{self.max_sweeps!r}; take more rounds by max_iter."
+            )
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -24,6 +24,7 @@ from gramless.solvers.curved_rows import RowChoice
 from gramless.solvers.line import Line, Losses, derivatives, search
 from gramless.solvers.long_vectors import add_times, scale_and_add, weighted_inner
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
@@ -94,6 +95,9 @@ class NewtonCG:
     max_inner: int = 100
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = Capabilities()
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

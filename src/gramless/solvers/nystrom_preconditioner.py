@@ -8,12 +8,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.conjugate import pull_back
 from gramless.solvers.objective import Problem
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import NothingShared
 
 _FIRST_RANK = 64
@@ -77,8 +77,7 @@ class RandomisedNystrom(NothingShared):
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        if self.rank is not None and self.rank < 1:
-            raise InputError(f"RandomisedNystrom: rank must be at least 1, got {self.rank!r}.")
+        check_options(self)
 
     def inverse(self, problem: Problem) -> LowRankInverse:
         """Draw directions, multiply them, and invert the approximation."""

@@ -10,13 +10,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
-from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.factor import divided
 from gramless.solvers.long_vectors import weighted_inner
 from gramless.solvers.objective import Problem
+from gramless.solvers.options import check_options
 
 _RESOLUTION = 0.4
 _ALL_ROWS_RESOLUTION = 1e-9
@@ -208,8 +208,7 @@ class SampledRows:
     n_rows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_rows is not None and self.n_rows < 1:
-            raise InputError(f"SampledRows: n_rows must be at least 1, got {self.n_rows!r}.")
+        check_options(self)
 
     def inverse(self, problem: Problem) -> SampledInverse:
         """Draw the rows, weigh them as the problem does, and factorise."""

@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.errors import InputError
-from gramless.base.numeric import is_whole
 from gramless.base.random import stream
 from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, thread_count
@@ -20,6 +18,7 @@ from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, Squar
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import Capabilities
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.options import check_options
 
 _DRAWS = 1 << 16
 _PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
@@ -81,8 +80,7 @@ class RandomDescent:
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
     def __post_init__(self) -> None:
-        _check_whole("RandomDescent: n_simultaneous", self.n_simultaneous, 1)
-        _check_options("RandomDescent", self.tol, self.max_iter, self.seed)
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -162,7 +160,7 @@ class ParallelRandomDescent:
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
     def __post_init__(self) -> None:
-        _check_options("ParallelRandomDescent", self.tol, self.max_iter, self.seed)
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -386,15 +384,3 @@ def _numbered(loss: Loss) -> tuple[int, float, float]:
     if isinstance(loss, SmoothPinball):
         return loops.PINBALL, float(loss.quantile), float(loss.width)
     return _PLAIN[type(loss)], 0.0, 0.0
-
-
-def _check_options(who: str, tol: float, max_iter: int, seed: int) -> None:
-    if not 0.0 <= tol < np.inf:
-        raise InputError(f"{who}: tol must be a finite number, not negative; got {tol!r}.")
-    _check_whole(f"{who}: max_iter", max_iter, 0)
-    _check_whole(f"{who}: seed", seed, 0)
-
-
-def _check_whole(name: str, value: object, least: int) -> None:
-    if not is_whole(value, least):
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")

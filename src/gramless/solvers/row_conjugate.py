@@ -15,6 +15,7 @@ from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.conjugate import ConjugateRuns, System, matvec, rmatvec
 from gramless.solvers.gram import last_columns
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import DiagonalInverse
 
 
@@ -58,6 +59,9 @@ class RowConjugateGradient:
     max_iter: int = 200
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = replace(RIDGE, requires_l2=True)
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import as_float, is_whole
+from gramless.base.numeric import as_float
 from gramless.base.random import stream
 from gramless.base.sums import weighted_sums
 from gramless.base.threads import row_blocks
@@ -20,9 +20,11 @@ from gramless.matrices.stacked import WithIntercept
 from gramless.solvers.capabilities import Capabilities
 from gramless.solvers.conjugate import matvec, rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.options import check_options
 from gramless.solvers.steps import run
 
 _FIRST_SHARE = 0.1
+_MOST_EPOCH_FACTOR = 1000
 """Of the step that a batch's curvature would allow: Johnson & Zhang's constant."""
 _MEMORY = 10
 """Ends of epochs that a new one is compared with."""
@@ -97,19 +99,17 @@ class SVRG:
     capabilities: ClassVar[Capabilities] = Capabilities()
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_rows", 1), ("max_iter", 0), ("seed", 0)):
-            value = getattr(self, name)
-            if not is_whole(value, least):
-                raise InputError(
-                    f"SVRG: {name} must be a whole number of at least {least}, got {value!r}."
-                )
         for name in ("epoch_factor", "step"):
             value = getattr(self, name)
             absent = value is None and name == "step"
-            if not (absent or (_is_number(value) and value > 0.0)):
+            if not (absent or 0.0 < as_float(value) < np.inf):
                 raise InputError(f"SVRG: {name} must be a positive number, got {value!r}.")
-        if not (_is_number(self.tol) and self.tol >= 0.0):
-            raise InputError(f"SVRG: tol must be a finite number, not negative; got {self.tol!r}.")
+        check_options(self)
+        if self.epoch_factor > _MOST_EPOCH_FACTOR:
+            raise InputError(
+                f"SVRG: epoch_factor must be at most {_MOST_EPOCH_FACTOR:,}, got "
+                f"{self.epoch_factor!r}; take more epochs by max_iter."
+            )
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
@@ -329,7 +329,3 @@ def batch_of(matrix: FeatureMatrix, start: int, stop: int) -> FeatureMatrix:
     if isinstance(matrix, SlabMatrix):
         return DenseMatrix(matrix.slab(start, stop), matrix.n_jobs)
     return matrix.take_rows(slice(start, stop))
-
-
-def _is_number(value: object) -> bool:
-    return bool(np.isfinite(as_float(value)))

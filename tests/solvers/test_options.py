@@ -1,0 +1,48 @@
+"""Options that no array can take are refused when a solver is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gramless.base.errors import InputError
+from gramless.base.threads import thread_count
+from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.gmres import Gmres
+from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
+from gramless.solvers.preconditioners import SampledRows
+from gramless.solvers.random_descent import RandomDescent
+from gramless.solvers.row_conjugate import RowConjugateGradient
+from gramless.solvers.svrg import SVRG
+
+REFUSED: list[tuple[Callable[..., Any], str, Any]] = [
+    (ConjugateGradient, "tol", 10**400),
+    (ConjugateGradient, "max_iter", 2**70),
+    (Gmres, "restart", 0),
+    (Gmres, "tol", float("nan")),
+    (GridDescent, "max_sweeps", 2**70),
+    (GridDescent, "max_sweeps", 10**6),
+    (NewtonCG, "inner_tol", 10**400),
+    (RowConjugateGradient, "tol", -1.0),
+    (RandomDescent, "seed", 2**70),
+    (SampledRows, "n_rows", 2**63),
+    (RandomisedNystrom, "rank", 0.5),
+    (SVRG, "batch_rows", 2**64),
+    (SVRG, "epoch_factor", 1e300),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), REFUSED)
+def test_options_that_cannot_be_used(kind: Callable[..., Any], name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{kind.__name__}: {name} must be"):
+        kind(**{name: value})
+
+
+def test_more_threads_than_any_machine_has() -> None:
+    assert thread_count(4096) == 4096
+    with pytest.raises(InputError, match="n_jobs must be at most 4,096 threads, got 1000000"):
+        thread_count(10**6)
