@@ -24,7 +24,6 @@ from gramless.solvers.objective import Solver
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
-from gramless.solvers.svrg import SVRG
 
 SOLVERS: dict[
     str,
@@ -35,8 +34,7 @@ SOLVERS: dict[
     | GridDescent
     | NewtonCG
     | RandomDescent
-    | RowConjugateGradient
-    | SVRG,
+    | RowConjugateGradient,
 ] = {
     "pcg": ConjugateGradient(SampledRows()),
     "root": ConjugateGradient(RootJacobi()),
@@ -50,10 +48,9 @@ SOLVERS: dict[
     "newton": NewtonCG(),
     "grid": GridDescent(),
     "random": RandomDescent(),
-    "svrg": SVRG(),
 }
-_ANY_LOSS = ("newton", "grid", "random", "svrg")
-_COUPLED = ("newton", "grid", "svrg")
+_ANY_LOSS = ("newton", "grid", "random")
+_COUPLED = ("newton", "grid")
 _SPARSE = ("grid", "random")
 
 
