@@ -64,7 +64,7 @@ versus: $(VENV)/.bench ## Compare with other methods
 	$(BIN)/python benchmarks/versus/run.py
 
 papers: $(VENV)/.bench ## Run the papers' figures and tables again (BUDGET=minutes)
-	$(BIN)/gramless paper all --budget $(BUDGET) --out docs/papers
+	$(BIN)/python -m studies all --budget $(BUDGET) --out out/papers
 
 clean: ## Remove caches and builds, keep .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

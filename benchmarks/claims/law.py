@@ -45,10 +45,10 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.diagnostics import law_of_speedup
-from gramless.papers.descent import LONG_RUN, epochs_to_gap
 from gramless.penalties import L1
 from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import StoredColumns
+from studies.descent import LONG_RUN, epochs_to_gap
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 LOSSES = (Squared(), SquaredHinge())

@@ -1,4 +1,4 @@
-"""The bandwidths of ``gramless.papers.rb16``: what rows held back from training say of each.
+"""The bandwidths of ``studies.rb16``: what rows held back from training say of each.
 
 A tenth or a fifth of the training rows, at most ``--rows`` of them, judges machines of one size
 fitted to the others, at each bandwidth of RB16's own list, ``1 / gamma`` for gamma in 0.01 ... 100.
@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import Report, Row, load_sets, options, parse, say
 
 from gramless.datasets import Dataset
-from gramless.papers.clock import StopWatch
-from gramless.papers.methods import TRAINERS
-from gramless.papers.rb16.sets import GAMMAS, SETS
-from gramless.papers.scores import Judge
-from gramless.papers.scores import Rows as Judging
-from gramless.papers.study import Training
 from gramless.tuning.splits import held_back_splits
+from studies.clock import StopWatch
+from studies.methods import TRAINERS
+from studies.rb16.sets import GAMMAS, SETS
+from studies.scores import Judge
+from studies.scores import Rows as Judging
+from studies.study import Training
 
 METHODS = {"binning": 256, "fourier": 512, "nystrom": 512, "blocks": 512}
 ROWS = 50_000

@@ -108,19 +108,15 @@ def test_smooth_solvers_name_those_for_absolute_values(solver: str, l1_ratio: fl
         choose_solver(solver, tol=1, max_iter=1, l1_ratio=l1_ratio)
 
 
-@pytest.mark.parametrize("solver", sorted(set(SOLVERS) - {"newton", "grid", "random", "svrg"}))
+@pytest.mark.parametrize("solver", sorted(set(SOLVERS) - {"newton", "grid", "random"}))
 def test_solvers_of_squares_name_those_for_any_loss(solver: str) -> None:
-    with pytest.raises(
-        InputError, match="'logistic' use 'auto' or 'newton', 'grid', 'random', 'svrg'"
-    ):
+    with pytest.raises(InputError, match="'logistic' use 'auto' or 'newton', 'grid', 'random'"):
         choose_solver(solver, tol=1, max_iter=1, loss=Logistic())
 
 
 def test_random_descent_is_not_offered_for_coupled_outputs() -> None:
     """It would refuse them only when the features have been computed."""
-    with pytest.raises(
-        InputError, match="'random'.*multinomial.*'auto' or 'newton', 'grid', 'svrg'"
-    ):
+    with pytest.raises(InputError, match="'random'.*multinomial.*'auto' or 'newton', 'grid'"):
         choose_solver("random", tol=1, max_iter=1, loss=Multinomial())
     assert choose_solver("auto", tol=1, max_iter=1, loss=Multinomial(), l1_ratio=1.0)[0]
 
@@ -131,7 +127,6 @@ def test_what_is_offered_works_for_loss_and_penalty_together(solver: str) -> Non
     with pytest.raises(InputError, match="'grid', 'random'") as caught:
         choose_solver(solver, tol=1, max_iter=1, loss=Logistic(), l1_ratio=1.0)
     assert "'newton'" not in str(caught.value)
-    assert "'svrg'" not in str(caught.value)
 
 
 def test_an_object_is_used_as_given_with_any_penalty() -> None:

@@ -125,7 +125,7 @@ def known() -> Iterator[tuple[str, str, str, str]]:
         yield from product([solver], ["squared"], ["l2"], MATRICES)
     yield from product(["cholesky"], ["squared"], ["l2"], [*DENSE, "landmarks"])
     yield ("falkon", "squared", "l2", "landmarks")
-    yield from product(["newton", "svrg"], smooth, ["l2"], MATRICES)
+    yield from product(["newton"], smooth, ["l2"], MATRICES)
     yield from product(["grid"], smooth, PENALTIES, [*BINS, *DENSE, "landmarks"])
     yield from product(["random", "parallel"], alone, PENALTIES, MATRICES)
 
@@ -148,8 +148,6 @@ def tried(solver: str, loss: str, penalty: str, matrix: str) -> bool:
 
 
 def slow(solver: str, loss: str, penalty: str, matrix: str) -> bool:
-    if solver == "svrg":
-        return matrix == "wide" and loss != "squared"
     long = (solver, loss) == ("grid", "multinomial") and matrix in DENSE
     return long and (penalty, matrix) != ("l1", "dense")
 

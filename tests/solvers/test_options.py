@@ -17,7 +17,6 @@ from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.preconditioners import SampledRows
 from gramless.solvers.random_descent import RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
-from gramless.solvers.svrg import SVRG
 
 REFUSED: list[tuple[Callable[..., Any], str, Any]] = [
     (ConjugateGradient, "tol", 10**400),
@@ -31,8 +30,6 @@ REFUSED: list[tuple[Callable[..., Any], str, Any]] = [
     (RandomDescent, "seed", 2**70),
     (SampledRows, "n_rows", 2**63),
     (RandomisedNystrom, "rank", 0.5),
-    (SVRG, "batch_rows", 2**64),
-    (SVRG, "epoch_factor", 1e300),
 ]
 
 

@@ -14,7 +14,6 @@ from gramless.cli.evaluate import evaluate
 from gramless.cli.explain import explain
 from gramless.cli.fit import fit
 from gramless.cli.inspect import inspect
-from gramless.cli.paper import paper
 from gramless.cli.predict import predict
 from gramless.cli.stream import stream
 
@@ -26,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (demo, fit, stream, predict, evaluate, inspect, explain, compare, datasets, paper):
+for _verb in (demo, fit, stream, predict, evaluate, inspect, explain, compare, datasets):
     app.command()(_verb)
 
 

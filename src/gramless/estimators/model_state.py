@@ -57,7 +57,6 @@ from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
-from gramless.solvers.svrg import SVRG
 from gramless.streaming.preparation import Preparation
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Uniform
@@ -86,7 +85,7 @@ RECORDS: dict[str, type[Any]] = {
         HadamardBlocks,
         *(Preparation, Projection, InverseTime, Grow, Uniform, Checking),
         *(ConjugateGradient, RowConjugateGradient, Cholesky, Gmres, NewtonCG, GridDescent),
-        *(RandomDescent, ParallelRandomDescent, SVRG),
+        *(RandomDescent, ParallelRandomDescent),
         *(SampledRows, RandomisedNystrom, RootJacobi, Jacobi, Identity),
         *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball, Hinge),
     )

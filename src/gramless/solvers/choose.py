@@ -24,7 +24,6 @@ from gramless.solvers.objective import Solver
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
-from gramless.solvers.svrg import SVRG
 
 SOLVERS: dict[
     str,
@@ -35,8 +34,7 @@ SOLVERS: dict[
     | GridDescent
     | NewtonCG
     | RandomDescent
-    | RowConjugateGradient
-    | SVRG,
+    | RowConjugateGradient,
 ] = {
     "pcg": ConjugateGradient(SampledRows()),
     "root": ConjugateGradient(RootJacobi()),
@@ -50,7 +48,6 @@ SOLVERS: dict[
     "newton": NewtonCG(),
     "grid": GridDescent(),
     "random": RandomDescent(),
-    "svrg": SVRG(),
 }
 
 

@@ -1,0 +1,325 @@
+"""``python -m studies``: the figures and tables of the papers, run again."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gramless.base.errors import InputError
+from gramless.base.words import duration
+from gramless.cli.options import AsJson, Debug, names
+from gramless.cli.report import Report, facts, listing, reporting
+
+if TYPE_CHECKING:
+    from studies.records import Store
+    from studies.runner import Finished, Plan
+    from studies.study import Comparison, Job, Study
+
+MINUTES = 10.0
+_ALL = "all"
+_FOLDER = Path("out/papers")
+
+Paper = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PAPER]", help="rr07, rb16, dsg16 or all; without it, all studies are listed."
+    ),
+]
+Figures = Annotated[
+    str | None,
+    typer.Option("--figure", metavar="3,5,...", help="Figures of it.", show_default=False),
+]
+Tables = Annotated[
+    str | None,
+    typer.Option("--table", metavar="1,...", help="Tables of it.", show_default=False),
+]
+Studies = Annotated[
+    str | None,
+    typer.Option(
+        "--study",
+        metavar="A,B,...",
+        help="Studies by name, such as logs or beyond; by default all.",
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    float,
+    typer.Option(
+        metavar="MINUTES",
+        min=0.0,
+        help="Picks numbers of rows and sizes; inf for all that two cores can be asked for.",
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        help="Of the data sets; by default GRAMLESS_DATA, else the cache folder.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(metavar="FOLDER", help="For the report, and records/: what was measured."),
+]
+Again = Annotated[bool, typer.Option("--again", help="Also run what is measured already.")]
+
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def paper(
+    name: Paper = None,
+    figure: Figures = None,
+    table: Tables = None,
+    study: Studies = None,
+    budget: Budget = MINUTES,
+    data_dir: DataFolder = None,
+    out: Out = _FOLDER,
+    again: Again = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Run the figures and tables of a paper again, and show them beside the paper's.
+
+    Each fit runs in a process of its own and is kept as it ends: a run that is
+    interrupted goes on where it was. The budget picks the largest scales whose
+    fits, less those kept, are expected to be done by then.
+    """
+    with reporting(as_json, debug) as report:
+        if name is None:
+            _list(report)
+        else:
+            chosen = _chosen(name, figure, table, study)
+            _run(report, chosen, 60.0 * budget, data_dir, out, again)
+
+
+def _list(report: Report) -> None:
+    from studies.catalogue import PAPERS, studies
+    from studies.shown import command
+
+    found = {paper: studies(paper) for paper in PAPERS}
+    document = {
+        "papers": [
+            {
+                "name": paper,
+                "title": title,
+                "studies": [{"name": one.name, "title": one.title} for one in found[paper]],
+            }
+            for paper, title in PAPERS.items()
+        ]
+    }
+    tables = []
+    for paper, title in PAPERS.items():
+        rows = [[one.name, command(one), one.title] for one in found[paper]]
+        shown = listing(f"{paper}: {title}", ["study", "command", "what"], rows)
+        for column in shown.columns[1:]:
+            column.justify = "left"
+        tables.append(shown)
+    report.result(document, *tables)
+
+
+def _chosen(paper: str, figures: str | None, tables: str | None, others: str | None) -> list[Study]:
+    """Return the studies that are asked for, all of the paper where none is named."""
+    from studies.catalogue import PAPERS, studies
+
+    papers = list(PAPERS) if paper == _ALL else [paper]
+    known = [study for one in papers for study in studies(one)]
+    asked = [
+        *(f"figure-{name}" for name in names(figures, "--figure") or ()),
+        *(f"table-{name}" for name in names(tables, "--table") or ()),
+        *(names(others, "--study") or ()),
+    ]
+    available = list(dict.fromkeys(study.name for study in known))
+    for name in asked:
+        if name not in available:
+            raise InputError(f"{paper} has no study {name!r}; it has {', '.join(available)}.")
+    return [study for study in known if not asked or study.name in asked]
+
+
+def _run(
+    report: Report,
+    chosen: list[Study],
+    budget: float,
+    data_dir: Path | None,
+    out: Path,
+    again: bool,
+) -> None:
+    from studies import runner
+    from studies.records import Store
+
+    out.mkdir(parents=True, exist_ok=True)
+    store = Store(out / "records")
+    known = set() if again else runner.known_keys(chosen, store)
+    todo = runner.plan(chosen, known, budget, runner.absent_sets(data_dir))
+    if todo.absent:
+        _tell_absent(report, todo, data_dir)
+    progress = _Progress(report, todo)
+    with report.timed("run"), progress.shown():
+        left = runner.run(
+            todo, store, budget, data_dir, watch=progress.after, started=progress.begin
+        )
+    with report.stage("draw", "drawing"):
+        page = _write(chosen, store, out)
+    document = {
+        "scales": todo.scales,
+        "known": todo.n_settled,
+        "ended": dict(progress.counts),
+        "left": [_told(job) for job in left],
+        "absent": {name: len(jobs) for name, jobs in todo.absent.items()},
+        "report": page,
+        "records": store.folder,
+        "seconds": report.seconds,
+    }
+    compared = [
+        (one.key, comparison)
+        for one in chosen
+        for comparison in one.comparisons(runner.records_to_show(one, store))
+    ]
+    found = [{"study": key, **vars(one), "verdict": one.verdict} for key, one in compared]
+    report.result({**document, "comparisons": found}, _compared(compared), facts(_ended(document)))
+
+
+def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
+    """Say which data sets are not there and where they are to be had; give up if none is."""
+    from gramless.datasets import data_folder
+    from gramless.datasets.known import KNOWN
+
+    public = [name for name in todo.absent if name in KNOWN and KNOWN[name].train is not None]
+    others = [f"{name}.npz" for name in todo.absent if name not in public]
+    ways = []
+    if public:
+        ways.append(f"fetch {', '.join(public)} by: gramless datasets NAME --download")
+    if others:
+        ways.append(f"put {', '.join(others)} there")
+    n_jobs = sum(map(len, todo.absent.values()))
+    line = (
+        f"{n_jobs} fits need data sets that are not in {data_folder(data_dir)} (--data-dir names "
+        f"another folder): {'; '.join(ways)}; `gramless datasets` lists them."
+    )
+    if not todo.jobs and not todo.n_settled:
+        raise InputError(f"Nothing can be run: {line}")
+    report.note(line)
+
+
+def _write(chosen: Sequence[Study], store: Store, out: Path) -> Path:
+    """Write the report of all studies of these papers that have records, and return its page."""
+    from studies.catalogue import PAPERS, studies
+    from studies.comparing import write_comparison
+    from studies.report import write_report
+    from studies.runner import records_to_show
+
+    asked = {study.key for study in chosen}
+    known = [
+        study
+        for name in PAPERS
+        if any(store.folder.glob(f"{name}-*.jsonl"))
+        for study in studies(name)
+    ]
+    records = {study.key: records_to_show(study, store) for study in known}
+    shown = [study for study in known if study.key in asked or records[study.key]]
+    write_comparison(shown, records, out)
+    return write_report(shown, records, out)
+
+
+def _compared(compared: Sequence[tuple[str, Comparison]]) -> Any:
+    from studies.numbers import measured, printed, ratio
+
+    rows = []
+    for key, one in compared:
+        ours = ["-", "-"]
+        if one.ours is not None and math.isfinite(one.ours):
+            ours = [measured(one.ours, one.theirs), ratio(one.ours, one.theirs)]
+        rows.append([f"{key}: {one.what}", printed(one.theirs), *ours, one.unit, one.verdict])
+    columns = ["number", "theirs", "ours", "ours / theirs", "unit", "verdict"]
+    return listing("Published and measured", columns, rows)
+
+
+def _ended(document: dict[str, Any]) -> dict[str, Any]:
+    ended = [f"{count} {status}" for status, count in document["ended"].items()]
+    left = document["left"]
+    least, most = min(document["scales"].values()), max(document["scales"].values())
+    scales = f"{least:g}" if least == most else f"{least:g} to {most:g}"
+    few = "; ".join(left[:3]) + ("; ..." if len(left) > 3 else "")
+    return {
+        "scale": f"{scales} of what two cores can be asked for",
+        "fits": ", ".join([f"{document['known']} known before", *ended]),
+        "left for want of time": f"{len(left)}: {few}" if left else None,
+        "records": document["records"],
+        "report": document["report"],
+    }
+
+
+def _told(job: Job) -> str:
+    """Return a job in a few words."""
+    options = "".join(f" {name}={value}" for name, value in job.options.items())
+    rows = "" if job.n_train is None else f", {job.n_train:,} rows"
+    return f"{job.study}: {job.method}{options} on {job.data}{rows}"
+
+
+class _Progress:
+    """Shows the fits: a bar on a terminal, a line each elsewhere.
+
+    Attributes
+    ----------
+    counts : Counter of str
+        How many ended how.
+    """
+
+    def __init__(self, report: Report, todo: Plan) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.counts: Counter[str] = Counter()
+        self._report, self._total = report, len(todo.jobs)
+        console = report.err
+        self._has_bar = console.is_terminal and not console.is_dumb_terminal
+        self._bar = Progress(
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed} of {task.total} fits"),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=self._total)
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the bar on a terminal, while it lasts."""
+        if not self._has_bar:
+            yield
+            return
+        with self._bar:
+            yield
+
+    def begin(self, job: Job) -> None:
+        """Take note of a job that begins."""
+        self._bar.update(self._task, description=f"{job.study}: {job.method} on {job.data}")
+
+    def after(self, finished: Finished) -> None:
+        """Take note of a job that has ended."""
+        last = finished.records[-1]
+        self.counts[last["status"]] += 1
+        self._bar.update(self._task, completed=finished.n_ended)
+        if last["status"] != "done":
+            self._report.note(f"{_told(finished.job)}: {last['status']}, {last['reason']}")
+        elif not self._has_bar:
+            place = f"{finished.n_ended} of {finished.n_jobs}"
+            left = f"about {duration(finished.left)} left"
+            self._report.note(f"{place}: {_told(finished.job)}: {last['wall']:.1f} s; {left}")
+
+
+if __name__ == "__main__":
+    app()

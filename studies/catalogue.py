@@ -1,0 +1,64 @@
+"""All studies by paper, all trainers by name; modules are imported when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from gramless.base.errors import InputError
+from studies.study import Study, Trainer
+
+PAPERS = {
+    "rr07": "Rahimi & Recht 2007, Random features for large-scale kernel machines",
+    "rb16": "Wu, Yen, Chen & Yan 2016, Revisiting random binning features",
+    "dsg16": "Li & Póczos 2016, Utilize old coordinates: faster doubly stochastic gradients",
+}
+TRAINER_MODULES = (
+    "studies.methods",
+    "studies.peers",
+    "studies.stream_methods",
+    "studies.rb16.their_grids",
+)
+
+
+def studies(paper: str) -> list[Study]:
+    """Return the studies of a paper: its figures and tables, then what goes beyond it.
+
+    Parameters
+    ----------
+    paper : str
+        Of :data:`PAPERS`.
+
+    Raises
+    ------
+    InputError
+        If there is no such paper.
+    """
+    if paper not in PAPERS:
+        raise InputError(f"There is no paper {paper!r}; there are {', '.join(PAPERS)}.")
+    beyond = import_module("studies.beyond").STUDIES
+    own = import_module(f"studies.{paper}").STUDIES
+    return [*own, *(study for study in beyond if study.paper == paper)]
+
+
+def find_trainer(name: str, modules: Sequence[str] = TRAINER_MODULES) -> Trainer:
+    """Return a trainer by name.
+
+    Parameters
+    ----------
+    name : str
+    modules : sequence of str
+        Modules with a dictionary ``TRAINERS``; the first that has the name serves.
+
+    Raises
+    ------
+    InputError
+        If no module has it.
+    """
+    known: list[str] = []
+    for module in modules:
+        trainers: dict[str, Trainer] = import_module(module).TRAINERS
+        if name in trainers:
+            return trainers[name]
+        known += trainers
+    raise InputError(f"There is no method {name!r}; there are {', '.join(known)}.")

@@ -1,0 +1,255 @@
+"""Trainers of this package's own machines on given parameters: nothing is searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from gramless import IndependentBlocks, Nystrom, RandomBinning, RandomFourier
+from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.features.sized import SizedMap
+from gramless.kernels import as_kernel
+from gramless.losses import Squared
+from gramless.penalties import L2
+from gramless.solvers.choose import choose_solver
+from gramless.solvers.objective import Problem
+from studies.coding import Coding
+from studies.descent import shared_descent, simultaneous_descent
+from studies.settings import Setting
+from studies.study import Clock, Snapshot, Trainer, Training
+
+ROWS_AT_ONCE = 8192
+"""Rows predicted at once: what predictions need must not hide what training needed."""
+_REHEARSED_GRIDS = 8
+_GRAM_ROWS = 512
+
+Outputs = Callable[[Any], NDArray[np.float64]]
+
+
+def least_squares(
+    kind: type[SizedMap], training: Training, options: Mapping[str, Any], clock: Clock
+) -> Iterator[Snapshot]:
+    """Fit ridge regression to a feature map, at each size and bandwidth of the options.
+
+    Parameters
+    ----------
+    kind : type
+        Of the feature map.
+    training : Training
+    options : mapping
+        As :class:`Setting`.
+    clock : Clock
+        Its phases are ``"rehearsal"``, of bins, in which compiled loops are loaded,
+        ``"features"`` and ``"solve"``. Features that are computed when they are needed count to
+        ``"solve"``.
+
+    Yields
+    ------
+    Snapshot
+        Its facts: ``size``, ``bandwidth``, ``columns`` (D), ``iterations``, ``status``,
+        ``seconds`` of this machine alone, features and solution, and ``feature_seconds``.
+    """
+    setting = Setting.read(options)
+    X = setting.rows(training.X)
+    coding = Coding.of(training.task, training.y, centred=setting.centred, copies=setting.copies)
+    for each in setting.each():
+        yield _fit(kind, each, X, coding, training, clock)[0]
+
+
+def _fit(
+    kind: type[SizedMap],
+    setting: Setting,
+    X: Any,
+    coding: Coding,
+    training: Training,
+    clock: Clock,
+) -> tuple[Snapshot, Any]:
+    """Return the machine of one setting, and its feature matrix."""
+    targets = coding.targets(training.y)
+    if issubclass(kind, RandomBinning):
+        with clock.phase("rehearsal"):
+            _rehearse(kind, setting, X, targets, training.seed)
+    began = clock.total()
+    with clock.phase("features"):
+        feature_map = _map_of(kind, setting, X, training.seed)
+        matrix = feature_map.fit_matrix(X)
+    made = clock.total()
+    with clock.phase("solve"):
+        problem = _problem(setting, matrix, targets)
+        solver = _solver(setting, matrix, problem.targets)
+        solution = solver.solve(problem)
+    facts = {
+        "size": setting.size,
+        "bandwidth": setting.bandwidth,
+        "columns": int(matrix.shape[1]),
+        "iterations": solution.n_iter,
+        "status": solution.status,
+        "seconds": clock.total() - began,
+        "feature_seconds": made - began,
+    }
+
+    def outputs(rows: Any) -> NDArray[np.float64]:
+        return feature_map.feature_matrix(rows).matvec(solution.weights)
+
+    penalty = problem.penalty.value(solution.weights)
+    return _snapshot(coding, setting, outputs, penalty, facts), matrix
+
+
+def pattern(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
+    """Do as :func:`least_squares` with random bins of a few rows, and keep which columns are 1.
+
+    Yields
+    ------
+    Snapshot
+        Among its facts is ``pattern``: the columns of the non-zeros, row by row.
+    """
+    setting = Setting.read(options)
+    coding = Coding.of(training.task, training.y)
+    for each in setting.each():
+        X = each.rows(training.X)
+        snapshot, matrix = _fit(RandomBinning, each, X, coding, training, clock)
+        columns = matrix.codes.T.astype(np.int64) + (matrix.offsets[:-1] - 1)
+        yield replace(snapshot, facts={**snapshot.facts, "pattern": columns.ravel().tolist()})
+
+
+def _map_of(kind: type[SizedMap], setting: Setting, X: Any, seed: int) -> SizedMap:
+    chosen: SizedMap = kind(
+        kernel=setting.kernel,
+        bandwidth=setting.bandwidths(X),
+        random_state=seed,
+    )
+    if kind is RandomFourier:
+        chosen.set_params(sampling="iid")
+    return chosen.resized(setting.size)
+
+
+def _problem(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Problem:
+    return Problem(matrix, targets, L2(setting.penalty / matrix.shape[0]), Squared())
+
+
+def _solver(setting: Setting, matrix: Any, targets: NDArray[np.float64]) -> Any:
+    n_outputs = targets.shape[1] if targets.ndim == 2 else 1
+    solver, _ = choose_solver(
+        setting.solver,
+        tol=setting.tol,
+        max_iter=setting.max_iter,
+        matrix=matrix,
+        n_outputs=n_outputs,
+    )
+    return solver
+
+
+def _rehearse(
+    kind: type[SizedMap], setting: Setting, X: Any, targets: NDArray[np.float64], seed: int
+) -> None:
+    """Fit a few grids: which compiled loops are loaded depends on how many bins they have."""
+    few = replace(setting, size=min(setting.size, _REHEARSED_GRIDS), max_iter=1)
+    matrix = _map_of(kind, few, X, seed).fit_matrix(X)
+    _solver(few, matrix, targets).solve(_problem(few, matrix, targets))
+
+
+def exact(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
+    """Solve ``(K + lambda I) a = y`` with the exact kernel, by one Cholesky factorisation.
+
+    Parameters
+    ----------
+    training : Training
+    options : mapping
+        As :class:`Setting`; ``size`` is how many rows are allowed.
+    clock : Clock
+        Phases ``"features"``, the kernel matrix, and ``"solve"``.
+
+    Yields
+    ------
+    Snapshot
+
+    Raises
+    ------
+    InputError
+        If there are more rows than allowed.
+    """
+    whole = Setting.read(options)
+    X = whole.rows(training.X)
+    coding = Coding.of(training.task, training.y, centred=whole.centred, copies=whole.copies)
+    for setting in whole.each():
+        if X.shape[0] > setting.size:
+            raise InputError(f"exact: {X.shape[0]:,} rows, and {setting.size:,} are allowed")
+        yield _fit_exact(setting, X, coding, training, clock)
+
+
+def _fit_exact(
+    setting: Setting, X: Any, coding: Coding, training: Training, clock: Clock
+) -> Snapshot:
+    began = clock.total()
+    kernel, bandwidth = as_kernel(setting.kernel), setting.bandwidths(X)
+    with clock.phase("features"):
+        gram = np.empty((X.shape[0], X.shape[0]), order="F")
+
+        def fill(a: int, b: int) -> None:
+            # The lower triangle alone: the factorisation reads no other.
+            gram[a:, a:b] = kernel.gram(X[a:], X[a:b], bandwidth=bandwidth)
+
+        map_blocks(fill, row_blocks(X.shape[0], _GRAM_ROWS), None)
+        gram[np.diag_indices_from(gram)] += setting.penalty
+    made = clock.total()
+    with clock.phase("solve"):
+        targets = coding.targets(training.y)
+        factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        weights = scipy.linalg.cho_solve(factor, targets, check_finite=False)
+    # lambda/2 a'K a over the rows, with K a = y - lambda a.
+    norm = float(np.sum(weights * (targets - setting.penalty * weights)))
+    penalty = 0.5 * setting.penalty / X.shape[0] * norm
+    facts = {
+        "size": X.shape[0],
+        "bandwidth": setting.bandwidth,
+        "columns": X.shape[0],
+        "seconds": clock.total() - began,
+        "feature_seconds": made - began,
+    }
+
+    def outputs(rows: Any) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = kernel.gram(rows, X, bandwidth=bandwidth) @ weights
+        return values
+
+    return _snapshot(coding, setting, outputs, penalty, facts, rows_at_once=_GRAM_ROWS)
+
+
+def _snapshot(
+    coding: Coding,
+    setting: Setting,
+    outputs: Outputs,
+    penalty: float,
+    facts: dict[str, Any],
+    rows_at_once: int = ROWS_AT_ONCE,
+) -> Snapshot:
+    def of_all(rows: Any) -> NDArray[np.float64]:
+        used = setting.rows(rows)
+        blocks = row_blocks(used.shape[0], rows_at_once)
+        return np.concatenate([outputs(used[a:b]) for a, b in blocks])
+
+    return Snapshot(
+        lambda rows: coding.answers(of_all(rows)),
+        lambda rows: coding.responses(of_all(rows)),
+        penalty,
+        facts,
+    )
+
+
+TRAINERS: dict[str, Trainer] = {
+    "binning": partial(least_squares, RandomBinning),
+    "fourier": partial(least_squares, RandomFourier),
+    "nystrom": partial(least_squares, Nystrom),
+    "blocks": partial(least_squares, IndependentBlocks),
+    "exact": exact,
+    "pattern": pattern,
+    "simultaneous descent": simultaneous_descent,
+    "shared descent": shared_descent,
+}
+"""Trainers by name."""

@@ -1,0 +1,83 @@
+"""Figure 2: the non-zeros of a small feature matrix, and how many columns a bandwidth makes."""
+
+from __future__ import annotations
+
+from studies.picking import done, why_not
+from studies.published import published
+from studies.rb16.common import LAMBDA, gamma_of, words
+from studies.rb16.sets import GAMMAS, SETS
+from studies.study import Comparison, Job, Line, Panel, Record, Study
+
+NAME = "rb16/figure-2"
+ROWS, GRIDS = 200, 10
+DATA = "cadata"
+
+
+def jobs(scale: float) -> list[Job]:
+    """Return the one job, the same at every scale."""
+    options = {
+        "size": GRIDS,
+        "bandwidth": words([1.0 / gamma for gamma in GAMMAS]),
+        "penalty": LAMBDA,
+        "units": SETS[DATA].units,
+    }
+    return [Job(NAME, DATA, "pattern", options, n_train=ROWS, scores=(), seconds=3.0)]
+
+
+def panels(records: list[Record]) -> list[Panel]:
+    """Return the picture of the paper, and that of D against the bandwidth."""
+    found, chosen = done(records), nearest(records)
+    shown: list[Panel] = []
+    if chosen is not None:
+        columns = chosen["facts"]["pattern"]
+        at = [k // GRIDS for k in range(len(columns))]
+        title = f"Z, {ROWS} rows, D = {chosen['facts']['columns']}"
+        line = Line("non-zeros", columns, [float(row) for row in at])
+        note = (
+            f"{DATA}, gamma {gamma_of(chosen):.3g}: the bandwidth whose D is nearest the paper's."
+        )
+        shown.append(Panel(title, "column", "row", (line,), note=note, dots=True))
+    gammas = [gamma_of(one) for one in found]
+    counts = [float(one["facts"]["columns"]) for one in found]
+    lines = (
+        Line("columns D", gammas, counts),
+        Line("R", list(GAMMAS), [float(GRIDS)] * len(GAMMAS), kind="law"),
+        Line("N R", list(GAMMAS), [float(ROWS * GRIDS)] * len(GAMMAS), kind="law"),
+    )
+    note = "R ≤ D ≤ N R, section 2.2."
+    axes = ("1 / bandwidth", "columns")
+    return [*shown, Panel("Columns", *axes, lines, x_log=True, y_log=True, note=note)]
+
+
+def nearest(records: list[Record]) -> Record | None:
+    """Return the record whose D is nearest the paper's; None if there is none."""
+    theirs = published("rb16")["figure-2/columns"].value
+    return min(done(records), key=lambda one: abs(one["facts"]["columns"] - theirs), default=None)
+
+
+def comparisons(records: list[Record]) -> list[Comparison]:
+    """Return columns and non-zeros beside the caption's."""
+    chosen, numbers = nearest(records), published("rb16")
+    note = why_not(records) if chosen is None else "the paper does not name its rows; ours: cadata"
+    ours: dict[str, float | None] = {"columns": None, "nonzeros": None}
+    if chosen is not None:
+        facts = chosen["facts"]
+        ours = {"columns": float(facts["columns"]), "nonzeros": float(len(facts["pattern"]))}
+    return [
+        Comparison(number.what, number.value, ours[name], number.unit, number.tolerance, note=note)
+        for name in ours
+        for number in [numbers[f"figure-2/{name}"]]
+    ]
+
+
+FIGURE_2 = Study(
+    "rb16",
+    "figure-2",
+    "The non-zeros of Z for 200 rows and 10 grids",
+    "Each row has one non-zero in each grid: 2,000 in all, whatever the bandwidth. How many "
+    "columns there are depends on it. The paper's caption gives N, R, D and the non-zeros, but "
+    "neither data nor bandwidth: shown is the bandwidth of the paper's list at which D is nearest.",
+    jobs,
+    panels,
+    comparisons=comparisons,
+)

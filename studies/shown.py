@@ -1,0 +1,185 @@
+"""What a report shows of a study, computed once; verdicts counted."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from textwrap import shorten
+from typing import Any
+
+from gramless.base.words import sized
+from studies.records import DONE, FAILED, OVER_TIME, UNAVAILABLE
+from studies.study import Comparison, Panel, Record, Study, TableOf
+
+VERDICTS = ("better", "agrees", "worse", "other data", "not measured")
+ENDS = {OVER_TIME: "over time", FAILED: "failed", UNAVAILABLE: "not available here"}
+_MOST_TOLD, _LONGEST = 6, 200
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A study with what its records show.
+
+    Parameters
+    ----------
+    study : Study
+    records : list of dict
+    panels : list of Panel
+    tables : list of TableOf
+    comparisons : list of Comparison
+        One whose number is not finite counts as not measured.
+    """
+
+    study: Study
+    records: list[Record]
+    panels: list[Panel]
+    tables: list[TableOf]
+    comparisons: list[Comparison]
+
+
+def gathered(studies: Sequence[Study], records: Mapping[str, list[Record]]) -> list[Shown]:
+    """Return what each study shows, in the order of the studies.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+    records : mapping of str to list of dict
+        By the studies' keys; a study that is not there has none.
+    """
+    return [_shown(study, records.get(study.key, [])) for study in studies]
+
+
+def by_paper(shown: Iterable[Shown]) -> dict[str, list[Shown]]:
+    """Return studies by paper, both in the order in which they come."""
+    found: dict[str, list[Shown]] = {}
+    for one in shown:
+        found.setdefault(one.study.paper, []).append(one)
+    return found
+
+
+def verdicts(shown: Iterable[Shown]) -> Counter[str]:
+    """Count the verdicts of all comparisons."""
+    return Counter(one.verdict for study in shown for one in study.comparisons)
+
+
+def counted(counts: Counter[str]) -> list[str]:
+    """Return counts of verdicts as words, those that are not zero.
+
+    Examples
+    --------
+    >>> counted(Counter(["worse", "better", "better"]))
+    ['2 better', '1 worse']
+    """
+    several = {"agrees": "agree"}
+    return [
+        f"{counts[name]} {name if counts[name] == 1 else several.get(name, name)}"
+        for name in VERDICTS
+        if counts[name]
+    ]
+
+
+def command(study: Study) -> str:
+    """Return the command that runs a study.
+
+    Examples
+    --------
+    >>> command(Study("rb16", "figure-5", "", "", lambda scale: []))
+    'python -m studies rb16 --figure 5'
+    """
+    kind, _, rest = study.name.partition("-")
+    option = f"--{kind} {rest}" if kind in ("figure", "table") else f"--study {study.name}"
+    return f"python -m studies {study.paper} {option}"
+
+
+def jobs_of(records: Iterable[Record]) -> list[list[Record]]:
+    """Return the records of each job, in order."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record["key"], []).append(record)
+    return list(found.values())
+
+
+def misses(records: Sequence[Record]) -> tuple[str, list[str]]:
+    """Say which runs did not come to their end, and why.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        Of one study.
+
+    Returns
+    -------
+    told : str
+        A sentence; "" if all were measured.
+    reasons : list of str
+        How they ended, which they are, and the reason.
+    """
+    jobs = jobs_of(records)
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for *_, last in jobs:
+        if last["status"] != DONE:
+            reason = shorten(last.get("reason", ""), _LONGEST, placeholder=" …")
+            groups.setdefault((last["status"], reason), []).append(last)
+    if not groups:
+        return "", []
+    missed = sum(map(len, groups.values()))
+    verb = "was" if missed == 1 else "were"
+    reasons = [
+        f"{ENDS.get(status, status)}: {_named(ended)}" + (f" ({reason})" if reason else "")
+        for (status, reason), ended in groups.items()
+    ]
+    return f"{missed} of {plural(len(jobs), 'run')} {verb} not measured to the end.", reasons
+
+
+def machines(records: Iterable[Record]) -> list[str]:
+    """Return in words on what records were measured, each machine once.
+
+    Examples
+    --------
+    >>> machines([{"machine": {"cpu": "EPYC", "cores": 2, "memory": 8_300_000_000}}])
+    ['EPYC, 2 cores, 8.3 GB']
+    """
+    return list(dict.fromkeys(filter(None, (_machine(one.get("machine", {})) for one in records))))
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> plural(1, "run"), plural(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _shown(study: Study, records: list[Record]) -> Shown:
+    comparisons = [_measured(one) for one in study.comparisons(records)]
+    return Shown(study, records, study.panels(records), study.tables(records), comparisons)
+
+
+def _measured(one: Comparison) -> Comparison:
+    is_number = one.ours is not None and math.isfinite(one.ours)
+    return one if is_number else replace(one, ours=None)
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    words = [str(machine.get("cpu", ""))]
+    if machine.get("cores"):
+        words.append(plural(machine["cores"], "core"))
+    if machine.get("memory"):
+        words.append(sized(machine["memory"]))
+    return ", ".join(filter(None, [*words, machine.get("system", "")]))
+
+
+def _named(records: Sequence[Record]) -> str:
+    names = list(dict.fromkeys(map(_job_name, records)))
+    more = f"; and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return "; ".join(names[:_MOST_TOLD]) + more
+
+
+def _job_name(record: Record) -> str:
+    options = "".join(f", {name} {value}" for name, value in record.get("options", {}).items())
+    return f"{record['method']} on {record['data']}{options}"

@@ -1,0 +1,347 @@
+"""Stochastic gradients that race: DSG, UDSG and CDSG of DSG16, ours, and SVRG on kept features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, RandomFourier
+from gramless.datasets.deformed import DeformedDigits
+from gramless.features.median import median_distance
+from gramless.penalties import L2
+from gramless.solvers.objective import Problem
+from gramless.streaming.array_source import ArraySource
+from gramless.streaming.strategies import Checking
+from gramless.streaming.summary import Projection, summarise
+from studies.labels import BETWEEN, CDSG, DSG, KEPT, OURS, OURS_GRADIENT, UDSG
+from studies.scores import LOSSES
+from studies.stepwise import steps_of
+from studies.study import Clock, Snapshot, Trainer, Training
+from studies.svrg import SVRG
+
+PAPER_UPDATE = {"update": "gradient", "fit_intercept": False, "average": False}
+"""DSG16's steps and function: no constant, no averaging."""
+RUNS: dict[str, Mapping[str, Any]] = {
+    DSG: {"strategy": "grow", **PAPER_UPDATE},
+    UDSG: {"strategy": "uniform", **PAPER_UPDATE},
+    CDSG: {"strategy": Checking(longest=np.inf), **PAPER_UPDATE},
+    OURS_GRADIENT: {"strategy": "checking", "update": "gradient"},
+    OURS: {"strategy": "checking"},
+}
+"""Parameters of :class:`DoublyStochasticClassifier` by label.
+
+DSG16's CDSG takes steps as long as its inequality (9) allows; ours, by default, at most as long as
+the schedule's.
+"""
+_SIZES = ("batch_size", "block_size")
+_FIRST_SHARE = 1 / 64
+"""Of a run's seconds, at which its first snapshot is due."""
+_EPOCHS = 1_000_000
+"""No run takes so many."""
+_BRIGHTEST = 255
+_COMPONENT_ROWS = 20_000
+"""From which principal components are found."""
+
+State = Callable[[], Snapshot]
+"""How to make a snapshot of a run as it stands, until its next step."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Rows in an endless order, and how rows become inputs.
+
+    Parameters
+    ----------
+    read : callable
+        From two positions to inputs and targets.
+    project : callable
+        From rows as the runner has them to inputs.
+    """
+
+    read: Callable[[int, int], tuple[Any, NDArray[Any]]]
+    project: Callable[[Any], Any]
+
+
+class Marks:
+    """When snapshots are due: at seconds that grow by the same factor, the last at the end.
+
+    Parameters
+    ----------
+    seconds : float
+        Of the whole run.
+    count : int
+
+    Examples
+    --------
+    >>> marks = Marks(64.0, 3)
+    >>> [marks.due(seconds) for seconds in (0.5, 1.5, 2.0, 9.0, 80.0)]
+    [False, True, False, True, True]
+    """
+
+    def __init__(self, seconds: float, count: int) -> None:
+        self._left = list(np.geomspace(_FIRST_SHARE * seconds, seconds, count))
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the last one is past."""
+        return not self._left
+
+    def due(self, seconds: float) -> bool:
+        """Tell whether a mark has been passed since the last question."""
+        left = [mark for mark in self._left if mark > seconds]
+        passed = len(left) < len(self._left)
+        self._left = left
+        return passed
+
+
+@dataclass(eq=False)
+class Run:
+    """A course of training with a clock of its own.
+
+    Parameters
+    ----------
+    steps : iterator
+        Takes a step each time it is asked.
+    marks : Marks
+    seconds : float, default=0.0
+    state : callable, default=None
+        After the latest step; None before the first.
+    """
+
+    steps: Iterator[State]
+    marks: Marks
+    seconds: float = 0.0
+    state: State | None = None
+
+    def snapshot(self, label: str) -> Snapshot:
+        """Return what the runner judges, with the label and the run's own seconds.
+
+        Raises
+        ------
+        RuntimeError
+            Before the first step.
+        """
+        if self.state is None:
+            raise RuntimeError(f"{label}: no step was taken")
+        found = self.state()
+        return replace(found, facts={**found.facts, "run": label, "seconds": self.seconds})
+
+
+def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
+    """Train by several stochastic gradients, which take steps by turns.
+
+    The next step is always that of the run whose clock is the furthest behind: whatever else the
+    machine is doing hits all alike.
+
+    Parameters
+    ----------
+    training : Training
+    options : mapping
+        ``runs``: labels, with :data:`BETWEEN` between them;
+        ``seconds`` and ``snapshots`` of each; ``components``: of rows, by principal component
+        analysis, None for the rows as they are; ``deformed``: whether rows are images that the
+        stream deforms; ``loss``, a name in :data:`~studies.scores.LOSSES`; ``alpha``;
+        ``batch_size``, ``block_size``: of all runs but that of our defaults; ``frequencies``:
+        those that SVRG keeps; ``n_jobs``.
+    clock : Clock
+        Phase ``"prepare"``: principal components.
+
+    Yields
+    ------
+    Snapshot
+        Its facts hold ``run``, a label, and ``seconds``, those of the run alone.
+    """
+    with clock.phase("prepare"):
+        course = course_of(training, options.get("components"), options.get("deformed", False))
+    runs = {
+        label: Run(
+            _steps_of(label, training, course, options),
+            Marks(options["seconds"], options["snapshots"]),
+        )
+        for label in options["runs"].split(BETWEEN)
+    }
+    while runs:
+        label = min(runs, key=lambda one: runs[one].seconds)
+        run = runs[label]
+        if run.marks.due(run.seconds):
+            yield run.snapshot(label)
+        began = clock.total()
+        with clock.phase(label):
+            state = None if run.marks.ended else next(run.steps, None)
+        run.seconds += clock.total() - began
+        run.state = state or run.state
+        if state is None:
+            del runs[label]
+            if not run.marks.ended:
+                yield run.snapshot(label)
+
+
+def _steps_of(
+    label: str, training: Training, course: Course, options: Mapping[str, Any]
+) -> Iterator[State]:
+    if label == KEPT:
+        return _svrg_steps(training, course, options)
+    return _gradient_steps(label, training, course, options)
+
+
+def _gradient_steps(
+    label: str, training: Training, course: Course, options: Mapping[str, Any]
+) -> Iterator[State]:
+    """Take doubly stochastic steps without end."""
+    model = _estimator(label, training, options)
+    classes = {} if training.task == "regression" else {"classes": np.unique(training.y)}
+    batch_rows = int(model.batch_size)
+    for step in count():
+        X, y = course.read(step * batch_rows, (step + 1) * batch_rows)
+        model.partial_fit(X, y, **(classes if step == 0 else {}))
+        yield lambda: _snapshot(model, course)
+
+
+def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) -> Iterator[State]:
+    """Go through epochs of stochastic variance-reduced gradients on Fourier features."""
+    X = course.project(training.X)
+    bandwidth = median_distance(X, training.seed, None, "euclidean")
+    columns = 2 * options["frequencies"]
+    fourier = RandomFourier(
+        bandwidth=bandwidth, n_components=columns, random_state=training.seed
+    ).fit(X)
+    targets, constant, decide = _encoded(training)
+    penalty = L2(options["alpha"])
+    problem = Problem(fourier.feature_matrix(X), targets, penalty, LOSSES[options["loss"]])
+    solver = SVRG(tol=1e-6, max_iter=_EPOCHS, seed=training.seed)
+    for epoch, weights in steps_of(lambda callback: solver.solve(problem, callback=callback)):
+        linear = Linear(fourier, course.project, decide, weights, constant)
+        yield partial(linear.snapshot, penalty, epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear function of features that are computed for the rows asked about.
+
+    Parameters
+    ----------
+    fourier : RandomFourier
+    project, decide : callable
+        From rows to inputs, and from responses to labels or numbers.
+    weights : array (n_columns, n_outputs)
+    constant : float
+        Added to the responses.
+    """
+
+    fourier: RandomFourier
+    project: Callable[[Any], Any]
+    decide: Callable[[NDArray[np.float64]], NDArray[Any]]
+    weights: NDArray[np.float64]
+    constant: float
+
+    def responses(self, X: Any) -> NDArray[np.float64]:
+        """Return responses, one column of them as a vector."""
+        found = self.fourier.feature_matrix(self.project(X)).matvec(self.weights)
+        found += self.constant
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def snapshot(self, penalty: L2, epoch: int) -> Snapshot:
+        """Return what the runner judges."""
+        return Snapshot(
+            predict=lambda X: self.decide(self.responses(X)),
+            responses=self.responses,
+            penalty=float(penalty.value(self.weights)),
+            facts={"epochs": epoch, "features": len(self.weights)},
+        )
+
+
+def course_of(training: Training, components: int | None, deformed: bool) -> Course:
+    """Return the rows to train on: in random orders, deformed and projected as asked."""
+    if deformed:
+        return _deformed(training, components)
+    X = training.X
+    project: Callable[[Any], Any] = _as_they_are
+    if components is not None and X.shape[1] > components:
+        source = ArraySource(X, training.y, seed=training.seed)
+        few = source.read(0, min(_COMPONENT_ROWS, X.shape[0]))
+        project = _projection(few, components, training.seed).apply
+        X = project(X)
+    return Course(ArraySource(X, training.y, seed=training.seed).read, project)
+
+
+def _deformed(training: Training, components: int | None) -> Course:
+    """Return a stream of deformed images, whose pixels are from 0 to 1."""
+    side = round(training.X.shape[1] ** 0.5)
+    images = np.asarray(training.X, np.uint8).reshape(-1, side, side)
+    digits = DeformedDigits(images, training.y, seed=training.seed)
+    project: Callable[[Any], Any] = _as_they_are
+    if components is not None:
+        few = digits.batch(0, _COMPONENT_ROWS)
+        project = _projection(few, components, training.seed).apply
+
+    def read(start: int, stop: int) -> tuple[Any, NDArray[Any]]:
+        X, y = digits.batch(start, stop)
+        return project(X), y
+
+    return Course(read, lambda rows: project(np.asarray(rows, np.float32) / _BRIGHTEST))
+
+
+def _projection(rows: tuple[Any, NDArray[Any]], components: int, seed: int) -> Projection:
+    return Projection.principal(summarise([rows], seed=seed, covariance=True), components)
+
+
+def _as_they_are(rows: Any) -> Any:
+    return rows
+
+
+def _estimator(label: str, training: Training, options: Mapping[str, Any]) -> Any:
+    """Return the estimator of a label; that of our defaults has its own sizes."""
+    given = dict(RUNS[label])
+    if label != OURS:
+        given |= {name: options[name] for name in _SIZES}
+    given |= {"alpha": options["alpha"], "n_jobs": options.get("n_jobs")}
+    # Which of the two logistic losses it is, the estimator knows by the classes.
+    given["loss"] = "logistic" if options["loss"] == "multinomial" else options["loss"]
+    regression = training.task == "regression"
+    kind = DoublyStochasticRegressor if regression else DoublyStochasticClassifier
+    return kind(bandwidth="median", scaling="none", random_state=training.seed, **given)
+
+
+def _snapshot(model: Any, course: Course) -> Snapshot:
+    """Return what the runner judges; it is of the model as it stands, until the next step."""
+    blocks = len(model.weights_) // (2 * model.block_size_)
+    squares = float(np.square(model.weights_, dtype=np.float64).sum())
+    # A regressor's weights are of targets in units of their deviation.
+    unit = float(model.target_scale_[0]) if hasattr(model, "target_scale_") else 1.0
+    answer = model.predict if hasattr(model, "target_scale_") else model.decision_function
+    return Snapshot(
+        predict=lambda X: model.predict(course.project(X)),
+        responses=lambda X: answer(course.project(X)),
+        penalty=0.5 * model.alpha_ * blocks * squares * unit**2,
+        facts={
+            "steps": int(model.n_iter_),
+            "batch_rows": int(model.batch_size),
+            "blocks": blocks,
+            "features": len(model.weights_),
+        },
+    )
+
+
+def _encoded(
+    training: Training,
+) -> tuple[NDArray[np.float64], float, Callable[[NDArray[np.float64]], NDArray[Any]]]:
+    """Return targets (n, n_outputs), what was taken off them, and what responses stand for."""
+    y = training.y
+    if training.task == "regression":
+        mean = float(y.mean())
+        return (y - mean)[:, None], mean, lambda found: found
+    classes = np.unique(y)
+    if len(classes) == 2:
+        return np.where(y == classes[1], 1.0, -1.0)[:, None], 0.0, lambda z: classes[1 * (z > 0)]
+    targets = np.where(y[:, None] == classes, 1.0, -1.0)
+    return targets, 0.0, lambda found: classes[found.argmax(axis=1)]
+
+
+TRAINERS: dict[str, Trainer] = {"stochastic gradients": race}
+"""Trainers by name."""

@@ -1,0 +1,153 @@
+"""``python -m studies``: lists, runs within a budget, resumes, and says what is missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from studies import catalogue, process
+from studies.__main__ import app
+from studies.study import Comparison, Job, Study
+
+WORKER = """
+import json, sys, time
+job = json.loads(sys.stdin.readline())["job"]
+if job["method"] == "slow":
+    time.sleep(100)
+error = job["options"]["size"] / 100
+head = {"snapshot": 0, "status": "done", "seconds": {"total": 1.0}, "memory": 5.0}
+print(json.dumps({**head, "scores": {"test_error": error}}), flush=True)
+"""
+
+
+def study(name: str, data: str, method: str = "constant", seconds: float = 60.0) -> Study:
+    key = f"rb16/{name}"
+
+    def jobs(scale: float) -> list[Job]:
+        sizes = range(1, 1 + round(4 * scale))
+        return [Job(key, data, method, {"size": n}, seconds=seconds) for n in sizes]
+
+    def comparisons(records):
+        errors = [one["scores"]["test_error"] for one in records if one["status"] == "done"]
+        ours = max(errors, default=None)
+        return [Comparison("largest", 0.01, ours, "share", tolerance=0.005)]
+
+    return Study("rb16", name, f"About {name}", "In words.", jobs, comparisons=comparisons)
+
+
+@pytest.fixture
+def gramless(monkeypatch, tmp_path):
+    """Return what runs the command, with two studies and a quick worker."""
+    pytest.importorskip("matplotlib")
+    found = {
+        "rr07": [],
+        "rb16": [study("figure-2", "digits"), study("table-1", "ijcnn1"), study("logs", "lost")],
+    }
+    monkeypatch.setattr(catalogue, "PAPERS", {"rr07": "Features 2007", "rb16": "Binning 2016"})
+    monkeypatch.setattr(catalogue, "studies", lambda paper: found[paper])
+    monkeypatch.setattr(process, "WORKER", (sys.executable, "-S", "-c", WORKER))
+    monkeypatch.setenv("GRAMLESS_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        result = CliRunner().invoke(app, list(map(str, arguments)))
+        assert result.exit_code == code, (result.output, result.exception)
+        assert "Traceback" not in result.output
+        return result
+
+    run.studies = found
+    return run
+
+
+def test_list(gramless):
+    said = " ".join(gramless().stdout.split())
+    for words in ("Features 2007", "figure-2", "About table-1"):
+        assert words in said
+    found = json.loads(gramless("--json").stdout)
+    assert [one["name"] for one in found["papers"]] == ["rr07", "rb16"]
+    assert found["papers"][1]["studies"][0] == {"name": "figure-2", "title": "About figure-2"}
+
+
+def test_run_resume_and_again(gramless, tmp_path):
+    command = ("rb16", "--figure", "2", "--budget", "2.5", "--json")
+    first = json.loads(gramless(*command).stdout)
+    assert (first["scales"], first["known"], first["ended"]) == (
+        {"rb16/figure-2": 0.5},
+        0,
+        {"done": 2},
+    )
+    (compared,) = first["comparisons"]
+    assert (compared["ours"], compared["theirs"], compared["verdict"]) == (0.02, 0.01, "worse")
+    assert (tmp_path / first["report"]).read_text().startswith("<!")
+    assert "About figure-2" in (tmp_path / "out/papers/README.md").read_text()
+    second = json.loads(gramless(*command).stdout)
+    assert (second["scales"], second["known"], second["ended"]) == (
+        {"rb16/figure-2": 1.0},
+        2,
+        {"done": 2},
+    )
+    third = json.loads(gramless(*command, "--again").stdout)
+    assert (third["scales"], third["known"], third["ended"]) == (
+        {"rb16/figure-2": 0.5},
+        0,
+        {"done": 2},
+    )
+    lines = (tmp_path / "out/papers/records/rb16-figure-2.jsonl").read_text().splitlines()
+    assert len(lines) == 6
+
+
+def test_words_for_people(gramless, tmp_path):
+    result = gramless("rb16", "--figure", "2", "--budget", "1", "--out", "deep/out")
+    said = " ".join(result.stdout.split())
+    for words in ("Published and measured", "largest", "0.01", "agrees", "1 done", "index.html"):
+        assert words in said
+    assert "1 of 1: rb16/figure-2: constant size=1 on digits" in " ".join(result.stderr.split())
+
+
+def test_what_is_missing_is_said_and_the_rest_is_run(gramless):
+    result = gramless("all", "--budget", "1.5", "--json")
+    assert json.loads(result.stdout)["ended"] == {"done": 1}
+    assert json.loads(result.stdout)["absent"] == {"ijcnn1": 4, "lost": 4}
+    (line,) = [one for one in result.stderr.splitlines() if "need data sets" in one]
+    for words in ("fetch ijcnn1 by: gramless datasets NAME --download", "put lost.npz there"):
+        assert words in line
+    again = gramless("rb16", "--study", "logs,table-1", code=1)
+    assert again.stderr.count("\n") == 1
+    assert "Nothing can be run" in again.stderr
+
+
+def test_what_was_left_for_want_of_time(gramless):
+    gramless.studies["rb16"] = [study("figure-2", "digits", "slow", seconds=0.1)]
+    found = json.loads(gramless("rb16", "--budget", "0.0042", "--json").stdout)
+    assert found["scales"] == {"rb16/figure-2": 0.5}
+    assert found["ended"] == {}
+    assert len(found["left"]) == 2
+    assert found["left"][0] == "rb16/figure-2: slow size=1 on digits"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rb16", "--figure", "9"], "no study 'figure-9'; it has figure-2, table-1, logs"),
+        (["nobody"], "'nobody'"),
+    ],
+)
+def test_faults(arguments, said, gramless, monkeypatch):
+    if arguments == ["nobody"]:
+        monkeypatch.undo()
+    assert said in gramless(*arguments, code=1).stderr
+
+
+def test_light_start():
+    script = (
+        "import sys, gramless.cli.main; "
+        "print(*[m for m in ('matplotlib', 'numba', 'studies') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not done.stdout.split()

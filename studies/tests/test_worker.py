@@ -1,0 +1,297 @@
+"""Jobs measured: rows, seconds, memory, scores, and everything that can end them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from gramless.base.errors import InputError
+from gramless.base.threads import available_cpus
+from studies import process
+from studies.clock import StopWatch
+from studies.memory import PeakMemory
+from studies.process import run_job, time_limit
+from studies.rows import BUILT_IN, load_rows
+from studies.study import Job
+from studies.worker import measure
+
+from . import fake_trainers
+
+FAKE = (fake_trainers.__name__,)
+MEGABYTE = 1_000_000
+
+
+def job(method: str, data: str = "digits", scores=("test_error",), **options) -> Job:
+    return Job("fake/figure-1", data, method, options, scores=scores)
+
+
+def measured(*arguments, **options):
+    return list(measure(job(*arguments, **options), modules=FAKE))
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_rows("digits")
+
+
+@pytest.fixture(autouse=True)
+def read_once(monkeypatch, digits):
+    monkeypatch.setitem(BUILT_IN, "digits", lambda: digits)
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    """Return a function that puts lines of Python in the place of the worker."""
+
+    def replace_by(code: str) -> None:
+        script = f"import os, sys, time\nsys.stdin.readline()\n{code}"
+        monkeypatch.setattr(process, "WORKER", (sys.executable, "-S", "-c", script))
+
+    return replace_by
+
+
+# Rows.
+
+
+def test_rows_are_drawn_and_nested():
+    whole = load_rows("digits")
+    more, fewer = (load_rows("digits", n_train=n, n_test=50, seed=3) for n in (400, 100))
+    assert (len(more.y_train), len(more.y_test), more.X_test.shape) == (400, 50, (50, 64))
+    rows = {row.tobytes() for row in more.X_train}
+    assert all(row.tobytes() in rows for row in fewer.X_train)
+    other = load_rows("digits", n_train=100, seed=4)
+    assert not np.array_equal(other.X_train, fewer.X_train)
+    positions = {row.tobytes(): i for i, row in enumerate(whole.X_train)}
+    places = [positions[row.tobytes()] for row in more.X_train]
+    np.testing.assert_array_equal(whole.y_train[places], more.y_train)
+    assert load_rows("digits", n_train=10**6).y_train.shape == whole.y_train.shape
+
+
+def test_rows_are_split_anew():
+    whole, other = load_rows("digits"), load_rows("digits", split=1)
+    pairs = [
+        sorted(row.tobytes() + bytes([label]) for row, label in zip(*part, strict=True))
+        for data in (whole, other)
+        for part in ((np.r_[data.X_train, data.X_test], np.r_[data.y_train, data.y_test]),)
+    ]
+    assert pairs[0] == pairs[1]
+    assert len(other.y_test) == len(whole.y_test)
+    assert not np.array_equal(other.X_test, whole.X_test)
+    np.testing.assert_array_equal(other.X_test, load_rows("digits", split=1).X_test)
+    assert replace(job("constant"), split=1).key != job("constant").key
+
+
+def test_sparse_rows_are_split_anew(monkeypatch, digits):
+    parts = {"X_train": csr_array(digits.X_train), "X_test": csr_array(digits.X_test)}
+    monkeypatch.setitem(BUILT_IN, "sparse", lambda: replace(digits, **parts))
+    found = load_rows("sparse", split=2)
+    np.testing.assert_array_equal(found.X_test.toarray(), load_rows("digits", split=2).X_test)
+
+
+def test_rows_of_a_folder(tmp_path):
+    np.savez(tmp_path / "mine.npz", X=np.eye(10), y=np.arange(10) % 2)
+    assert load_rows("mine", tmp_path).X_train.shape == (8, 10)
+    with pytest.raises(InputError, match="mine"):
+        load_rows("mine", tmp_path / "nothing")
+
+
+# The clock.
+
+
+def test_clock_counts_phases_and_not_what_others_do():
+    now = [0.0]
+    watch = StopWatch(lambda: now[0])
+
+    def pass_by(seconds):
+        now[0] += seconds
+
+    pass_by(1)
+    with watch.phase("solve"):
+        pass_by(2)
+        with watch.stopped():
+            pass_by(100)
+            assert watch.seconds() == {"total": 3.0, "solve": 2.0}
+        with watch.phase("inner"), watch.phase("solve"):
+            pass_by(4)
+    pass_by(8)
+    with watch.phase("solve"):
+        pass_by(16)
+    assert watch.seconds() == {"total": 31.0, "solve": 22.0, "inner": 4.0}
+    assert watch.total() == 31.0
+
+
+# What is measured, in this process.
+
+
+def test_record_of_a_fit():
+    data = load_rows("digits", n_train=600, n_test=100, seed=1)
+    values, counts = np.unique(data.y_train, return_counts=True)
+    wrong = float(np.mean(data.y_test != values[np.argmax(counts)]))
+    asked = replace(job("constant"), n_train=600, n_test=100, seed=1)
+    (found,) = measure(asked, modules=FAKE)
+    assert found["scores"] == {"test_error": wrong}
+    assert (found["task"], found["rows"], found["inputs"]) == ("multiclass", [600, 100], 64)
+    assert found["facts"]["rows"] == 600
+    assert set(found["seconds"]) == {"total", "predict"}
+    assert 0 <= found["seconds"]["total"] < 1
+
+
+def test_course_of_training():
+    found = measured("sleeping", n_snapshots=3, seconds=0.02)
+    assert [one["facts"]["step"] for one in found] == [0, 1, 2]
+    totals = [one["seconds"]["total"] for one in found]
+    np.testing.assert_array_less([0.02, 0.04, 0.06], totals)
+    assert totals[2] - found[2]["seconds"]["sleep"] < 0.02
+    assert found[2]["seconds"]["sleep"] >= 0.06
+
+
+def test_scoring_is_not_training():
+    first, second = measured("slowly_judged", scores=("test_error", "train_error"))
+    assert first["seconds"]["predict"] >= 0.05
+    assert second["seconds"]["total"] < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [40, 120])
+def test_memory_is_that_of_training(megabytes):
+    (found,) = measured("allocating", megabytes=megabytes)
+    np.testing.assert_allclose(found["memory"], megabytes * MEGABYTE, rtol=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [25, 100])
+def test_memory_of_scoring_is_left_out(megabytes):
+    # Once a block of 25 MB was freed, the C library keeps the next one in its heap.
+    for _ in range(2):
+        block = np.ones(megabytes * MEGABYTE // 8)
+        del block
+    peak = PeakMemory()
+    with peak.ignoring():
+        block = np.ones(megabytes * MEGABYTE // 8)
+        del block
+    assert peak.bytes() < 5 * MEGABYTE
+    block = np.ones(30 * MEGABYTE // 8)
+    del block
+    np.testing.assert_allclose(peak.bytes(), 30 * MEGABYTE, rtol=0.2)
+
+
+@pytest.mark.slow
+def test_memory_without_the_kernel_s_peak(monkeypatch):
+    def refuse():
+        raise PermissionError
+
+    monkeypatch.setattr("studies.memory._set_back", refuse)
+    peak = PeakMemory()
+    block = np.ones(60 * MEGABYTE // 8)
+    time.sleep(0.1)
+    del block
+    np.testing.assert_allclose(peak.bytes(), 60 * MEGABYTE, rtol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"), [("failing", "not finite"), ("no such", "no method 'no such'")]
+)
+def test_faults_of_trainers(method, said):
+    with pytest.raises(ValueError, match=said):
+        measured(method)
+
+
+# Processes.
+
+
+def test_worker_process(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    (found,) = run_job(job("constant"), modules=("fake_trainers",))
+    assert found["status"] == "done", found["reason"]
+    assert 0.8 < found["scores"]["test_error"] < 1.0
+    threads = found["facts"]["threads"], found["facts"]["peers"], found["machine"]["cores"]
+    assert threads == (available_cpus(), str(available_cpus()), available_cpus())
+    assert found["facts"]["some"] == 0.5
+    assert found["wall"] > found["seconds"]["total"] + found["rehearsal"]
+    assert found["versions"]["numpy"] == np.__version__
+
+
+@pytest.mark.slow
+def test_too_long_a_run_keeps_its_snapshots(worker):
+    worker("""print('{"snapshot": 0, "status": "done"}', flush=True)\ntime.sleep(60)""")
+    started = time.perf_counter()
+    found = run_job(job("any"), limit=2.0)
+    assert time.perf_counter() - started < 10
+    assert [one["status"] for one in found] == ["done", "over time"]
+    assert found[1]["snapshot"] == 1
+    assert found[1]["reason"] == "ended after 2 s"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("sys.exit('no room left')", "exit code 1: no room left"),
+        ("os.kill(os.getpid(), 9)", "signal 9"),
+    ],
+)
+def test_processes_that_die(code, said, worker):
+    worker(code)
+    (found,) = run_job(job("any"))
+    assert found["status"] == "failed"
+    assert said in found["reason"]
+
+
+def test_limits():
+    assert time_limit(replace(job("any"), seconds=1.0)) == 60.0
+    assert time_limit(replace(job("any"), seconds=100.0)) == 600.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "statuses", "said"),
+    [
+        ("failing", ["done", "failed"], "ValueError: weights are not finite"),
+        ("needing", ["unavailable"], "pip install something"),
+        ("dying", ["done", "failed"], "exit code 3"),
+        ("wordless", ["failed"], "made no snapshot"),
+        ("unheard of", ["failed"], "no method"),
+    ],
+)
+def test_worker_processes_that_fail(method, statuses, said, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    found = run_job(job(method), modules=("fake_trainers",))
+    assert [one["status"] for one in found] == statuses
+    assert [one["snapshot"] for one in found] == list(range(len(found)))
+    assert said in found[-1]["reason"]
+
+
+@pytest.mark.slow
+def test_worker_process_that_sleeps_too_long(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    found = run_job(
+        job("sleeping", n_snapshots=100, seconds=1.0), modules=("fake_trainers",), limit=25.0
+    )
+    assert {one["status"] for one in found[:-1]} == {"done"}
+    assert found[-1]["status"] == "over time"
+    assert len(found) > 3
+
+
+@pytest.mark.slow
+def test_no_process_outlives_its_job(worker, tmp_path):
+    told = tmp_path / "pid"
+    worker(f"open({str(told)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")
+    run_job(job("any"), limit=2.0)
+    pid = int(told.read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_worker_is_found_from_any_folder(tmp_path):
+    (tmp_path / "json.py").write_text("raise RuntimeError('shadowed')")
+    done = subprocess.run(
+        [*process.WORKER[:2], "-c", "import json"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
