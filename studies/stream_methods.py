@@ -21,7 +21,6 @@ from gramless.streaming.strategies import Checking
 from gramless.streaming.summary import Projection, summarise
 from studies.labels import BETWEEN, CDSG, DSG, KEPT, OURS, OURS_GRADIENT, UDSG
 from studies.scores import LOSSES
-from studies.stepwise import steps_of
 from studies.study import Clock, Snapshot, Trainer, Training
 from studies.svrg import SVRG
 
@@ -215,7 +214,7 @@ def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) 
     penalty = L2(options["alpha"])
     problem = Problem(fourier.feature_matrix(X), targets, penalty, LOSSES[options["loss"]])
     solver = SVRG(tol=1e-6, max_iter=_EPOCHS, seed=training.seed)
-    for epoch, weights in steps_of(lambda callback: solver.solve(problem, callback=callback)):
+    for epoch, weights in solver.steps(problem):
         linear = Linear(fourier, course.project, decide, weights, constant)
         yield partial(linear.snapshot, penalty, epoch)
 

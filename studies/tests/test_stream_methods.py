@@ -13,7 +13,6 @@ from gramless.features.median import median_distance
 from gramless.kernels import Gaussian
 from studies.labels import BETWEEN, CDSG, DSG, KEPT, OURS, OURS_GRADIENT, UDSG
 from studies.scores import LOSSES, Judge, Rows
-from studies.stepwise import steps_of
 from studies.stream_methods import TRAINERS, Marks, course_of
 from studies.study import Training
 
@@ -195,33 +194,3 @@ def test_marks_end_with_the_run():
     assert not marks.ended
     assert marks.due(10.0)
     assert marks.ended
-
-
-def test_a_run_stands_still_between_its_steps():
-    told = []
-
-    def run(callback):
-        for k in range(5):
-            told.append(k)
-            if callback(k):
-                told.append("stopped")
-                return
-
-    steps = steps_of(run)
-    assert next(steps) == (0,)
-    assert told == [0]
-    assert next(steps) == (1,)
-    assert told == [0, 1]
-    steps.close()
-    assert told == [0, 1, "stopped"]
-
-
-def test_a_fault_of_a_run_is_raised():
-    def run(callback):
-        callback(0)
-        raise ValueError("step 1 is wrong")
-
-    steps = steps_of(run)
-    assert next(steps) == (0,)
-    with pytest.raises(ValueError, match="step 1 is wrong"):
-        next(steps)

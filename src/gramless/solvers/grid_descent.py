@@ -19,7 +19,7 @@ from gramless.penalties import Penalty
 from gramless.solvers.column_descent import GramDescent
 from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns, require_smooth_loss
-from gramless.solvers.steps import run
+from gramless.solvers.steps import Iterations
 from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
 
 _PATH_FACTOR = 3.0
@@ -126,7 +126,7 @@ class GridDescent:
         if start is None:
             state.approach()
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        return run(state, shape, self.max_iter, callback)
+        return Iterations(state, shape, self.max_iter).run(callback)
 
 
 class _State:
