@@ -10,7 +10,7 @@ import pytest
 from gramless import RandomBinning
 from gramless.base.errors import InputError
 from gramless.kernels import Laplacian
-from studies.clock import StopWatch
+from harness.timing import StopWatch
 from studies.coding import Coding
 from studies.descent import Descent
 from studies.methods import TRAINERS

@@ -15,9 +15,9 @@ from scipy.sparse import csr_array
 
 from gramless.base.errors import InputError
 from gramless.base.threads import available_cpus
+from harness.memory import PeakMemory
+from harness.timing import StopWatch
 from studies import process
-from studies.clock import StopWatch
-from studies.memory import PeakMemory
 from studies.process import run_job, time_limit
 from studies.rows import BUILT_IN, load_rows
 from studies.study import Job
@@ -188,7 +188,7 @@ def test_memory_without_the_kernel_s_peak(monkeypatch):
     def refuse():
         raise PermissionError
 
-    monkeypatch.setattr("studies.memory._set_back", refuse)
+    monkeypatch.setattr("harness.memory.reset_peak", refuse)
     peak = PeakMemory()
     block = np.ones(60 * MEGABYTE // 8)
     time.sleep(0.1)

@@ -8,7 +8,8 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
-from versus.peer import Peer
+
+from harness.peers.base import Peer
 
 C, CACHE_MEGABYTES = 10.0, 1000
 
@@ -23,9 +24,11 @@ class SupportVectors(Peer):
     is_random: ClassVar[bool] = False
 
     def classifier(self) -> Any:
+        """Return an estimator of classes."""
         return make_pipeline(StandardScaler(), SVC(C=C, cache_size=CACHE_MEGABYTES))
 
     def regressor(self) -> Any:
+        """Return an estimator of numbers."""
         machine = make_pipeline(StandardScaler(), SVR(C=C, cache_size=CACHE_MEGABYTES))
         # The width of its insensitive tube is in units of the targets.
         return TransformedTargetRegressor(machine, transformer=StandardScaler())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from versus.peer import Peer
-
 from gramless import KernelClassifier, KernelRegressor
+from harness.peers.base import Peer
 
 
 class Gramless(Peer):
@@ -16,9 +15,11 @@ class Gramless(Peer):
     settings: ClassVar[dict[str, Any]] = {}
 
     def classifier(self) -> Any:
+        """Return an estimator of classes."""
         return KernelClassifier(**self.settings, random_state=self.seed, n_jobs=self.n_jobs)
 
     def regressor(self) -> Any:
+        """Return an estimator of numbers."""
         return KernelRegressor(**self.settings, random_state=self.seed, n_jobs=self.n_jobs)
 
 
