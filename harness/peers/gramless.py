@@ -15,11 +15,9 @@ class Gramless(Peer):
     settings: ClassVar[dict[str, Any]] = {}
 
     def classifier(self) -> Any:
-        """Return an estimator of classes."""
         return KernelClassifier(**self.settings, random_state=self.seed, n_jobs=self.n_jobs)
 
     def regressor(self) -> Any:
-        """Return an estimator of numbers."""
         return KernelRegressor(**self.settings, random_state=self.seed, n_jobs=self.n_jobs)
 
 

@@ -18,15 +18,12 @@ class HistGradientBoosting(BoostedTrees):
     takes_sparse: ClassVar[bool] = False
 
     def classifier(self) -> Any:
-        """Return an estimator of classes."""
         return HistGradientBoostingClassifier(**self._settings())
 
     def regressor(self) -> Any:
-        """Return an estimator of numbers."""
         return HistGradientBoostingRegressor(**self._settings())
 
     def trees(self, model: Any) -> int:
-        """Return how many trees a fitted estimator has kept."""
         return int(model.n_iter_)
 
     def _settings(self) -> dict[str, Any]:

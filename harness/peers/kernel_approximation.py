@@ -28,11 +28,9 @@ class KernelApproximation(Peer):
         """Return the transformer, and what is tried of it, as in ``ParameterGrid``."""
 
     def classifier(self) -> Any:
-        """Return an estimator of classes."""
         return self._tuned(RidgeClassifier(), "ridgeclassifier__alpha")
 
     def regressor(self) -> Any:
-        """Return an estimator of numbers."""
         return self._tuned(Ridge(), "ridge__alpha")
 
     def _tuned(self, linear: Any, alpha: str) -> BestOnSample:

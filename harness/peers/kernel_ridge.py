@@ -41,7 +41,6 @@ class KernelRidgeClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return labels."""
         outputs = self.machine_.predict(X)
         if outputs.shape[1] == 1:
             return self.classes_[(outputs[:, 0] > 0).astype(int)]
@@ -57,12 +56,10 @@ class ExactKernelRidge(Peer):
     takes_sparse: ClassVar[bool] = False
 
     def classifier(self) -> Any:
-        """Return an estimator of classes."""
         machine = make_pipeline(StandardScaler(), KernelRidgeClassifier())
         return self._tuned(machine, "kernelridgeclassifier__")
 
     def regressor(self) -> Any:
-        """Return an estimator of numbers."""
         machine = make_pipeline(StandardScaler(), KernelRidge())
         centred = TransformedTargetRegressor(machine, transformer=StandardScaler())
         return self._tuned(centred, "regressor__kernelridge__")

@@ -50,14 +50,12 @@ class EarlyStopped(BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return labels or numbers."""
         with warnings.catch_warnings():
             # LightGBM names the columns of arrays itself, and scikit-learn then misses the names.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             return self.model.predict(X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Return probabilities of classes."""
         return self.model.predict_proba(X)
 
 
@@ -68,15 +66,12 @@ class LightGBM(BoostedTrees):
     name: ClassVar[str] = "lightgbm"
 
     def classifier(self) -> Any:
-        """Return an estimator of classes."""
         return self._stopped(lightgbm.LGBMClassifier)
 
     def regressor(self) -> Any:
-        """Return an estimator of numbers."""
         return self._stopped(lightgbm.LGBMRegressor)
 
     def trees(self, model: Any) -> int:
-        """Return how many trees a fitted estimator has kept."""
         return int(model.model.best_iteration_ or self.n_trees)
 
     def _stopped(self, kind: type[Any]) -> EarlyStopped:

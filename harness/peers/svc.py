@@ -24,11 +24,9 @@ class SupportVectors(Peer):
     is_random: ClassVar[bool] = False
 
     def classifier(self) -> Any:
-        """Return an estimator of classes."""
         return make_pipeline(StandardScaler(), SVC(C=C, cache_size=CACHE_MEGABYTES))
 
     def regressor(self) -> Any:
-        """Return an estimator of numbers."""
         machine = make_pipeline(StandardScaler(), SVR(C=C, cache_size=CACHE_MEGABYTES))
         # The width of its insensitive tube is in units of the targets.
         return TransformedTargetRegressor(machine, transformer=StandardScaler())
