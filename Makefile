@@ -68,7 +68,7 @@ papers: $(VENV)/.bench ## Run the papers' figures and tables again (BUDGET=minut
 
 clean: ## Remove caches and builds, keep .venv
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks studies harness campaigns -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -1,24 +1,20 @@
-"""What all benchmarks share: options, data, fair timing, memory, tables and pictures."""
+"""What all benchmarks share: options, data, tables and pictures."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import resource
-import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from micro._timing import machine
 from numpy.typing import NDArray
 
 from gramless.base.random import stream
@@ -27,6 +23,7 @@ from gramless.datasets.known import KNOWN
 from gramless.features.inputs import Rows
 from gramless.features.scaling import Scaler
 from gramless.matrices.binned import BinnedMatrix
+from harness.machine import summary
 
 ROOT = Path(__file__).resolve().parents[1]
 BANDWIDTH = 0.25
@@ -82,7 +79,7 @@ class Report:
         self.chosen = chosen
         self.tables: dict[str, list[Row]] = {}
         if not chosen.json:
-            print(", ".join(f"{name} {value}" for name, value in machine().items()))
+            print(", ".join(f"{name} {value}" for name, value in summary().items()))
             print(f"repeats {chosen.repeats}" + (", quick: no measurement" if chosen.quick else ""))
 
     def add(self, title: str, rows: Iterable[Row]) -> None:
@@ -96,7 +93,7 @@ class Report:
         """Print the JSON, if asked for."""
         if self.chosen.json:
             told = {k: v for k, v in vars(self.chosen).items() if k != "json"}
-            report = {"machine": machine(), "options": told, "tables": self.tables}
+            report = {"machine": summary(), "options": told, "tables": self.tables}
             print(json.dumps(report, indent=1, default=_plain))
 
 
@@ -205,33 +202,6 @@ def scipy_csr(matrix: BinnedMatrix) -> sp.csr_array:
     return sp.csr_array((values, columns.reshape(-1), indptr), shape=matrix.shape)
 
 
-def interleaved(
-    runs: Mapping[str, Callable[[], object]],
-    repeats: int,
-    *,
-    warm_up: bool = True,
-    before: Callable[[Callable[[], object]], object] | None = None,
-) -> dict[str, float]:
-    """Return the median seconds of each run; they take turns, in alternating order.
-
-    Time differs from one second to the next on a shared machine: taking turns, a slow second
-    hits all of them. The first call of each, compilation included, is outside the clock.
-    So is ``before``, which is given each run when its turn comes.
-    """
-    if warm_up:
-        for run in runs.values():
-            run()
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for repeat in range(repeats):
-        for name in list(runs)[:: -1 if repeat % 2 else 1]:
-            if before:
-                before(runs[name])
-            started = perf_counter()
-            runs[name]()
-            seconds[name].append(perf_counter() - started)
-    return {name: median(own) for name, own in seconds.items()}
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What one fit came to: an error rate or RMSE / standard deviation, and seconds."""
@@ -256,43 +226,6 @@ def test_error(data: Dataset, predicted: NDArray[Any]) -> float:
     if data.task == "regression":
         return float(np.sqrt(np.mean((predicted - data.y_test) ** 2)) / data.y_test.std())
     return float(np.mean(predicted != data.y_test))
-
-
-def peak_memory() -> int:
-    """Return the largest resident set of this process so far, in bytes.
-
-    Linux counts in ``ru_maxrss`` also what the parent held when it started this process; its
-    own high-water mark does not.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def free_memory() -> int:
-    """Return the bytes that can be used without swapping, guessed where nothing tells."""
-    info = Path("/proc/meminfo")
-    if info.exists():
-        for line in info.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 8 << 30
-
-
-def in_process(script: Path, job: Row, environment: Mapping[str, str] | None = None) -> Row:
-    """Run ``script JOB`` in a new process and return the JSON that it prints."""
-    done = subprocess.run(
-        [sys.executable, str(script), json.dumps(job)],
-        env={**os.environ, **(environment or {})},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return dict(json.loads(done.stdout))
 
 
 def log_slope(x: Iterable[float], y: Iterable[float]) -> float:

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from common import bandwidths, numeric_targets, scipy_csr
 from numpy.typing import NDArray
 from scipy.special import xlogy
-from walks import Fit
 
+from benchmarks.common import bandwidths, numeric_targets, scipy_csr
+from benchmarks.walks import Fit
 from gramless import RandomBinning
 from gramless.features.inputs import Rows
 from gramless.losses import Loss

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 from celer import celer_path
-from l1_paths import MOST_ITERATIONS, AlphaPath, formats, largest_alpha, ours
 from liblinear import liblinearutil
 from skglm.datafits import Logistic as SkglmLogistic
 from skglm.datafits import Quadratic as SkglmQuadratic
@@ -18,8 +17,9 @@ from skglm.penalties import L1 as SkglmL1
 from skglm.solvers import AndersonCD, ProxNewton
 from sklearn.linear_model import lasso_path
 from sklearn.svm import LinearSVC
-from walks import Contender, Fit
 
+from benchmarks.l1_paths import MOST_ITERATIONS, AlphaPath, formats, largest_alpha, ours
+from benchmarks.walks import Contender, Fit
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 

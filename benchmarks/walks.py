@@ -10,9 +10,10 @@ from multiprocessing.connection import Connection
 from time import perf_counter
 
 import numpy as np
-from common import Row, interleaved, say
 
+from benchmarks.common import Row, say
 from gramless.matrices.base import Vector
+from harness.timing import interleaved
 
 LAST_TOLERANCE, FACTOR = 1e-12, 3.0
 REFINEMENTS = 3

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from harness.process import Worker
+
 _START_SECONDS = 300.0
 """Importing and compiling are not part of a case."""
 
@@ -52,85 +47,49 @@ class Outcome:
     memory: int = 0
 
 
-@dataclass
-class Worker:
-    """A process that runs cases of one campaign, one at a time."""
+class Cases:
+    """Runs cases of one campaign, one at a time, in a process that is replaced when it fails."""
 
-    campaign: str
-    environment: str
-    variables: dict[str, str]
-    seed: int
-    process: subprocess.Popen[str] | None = None
-    _lines: queue.Queue[str] = field(default_factory=queue.Queue)
-    _errors: Any = None
+    def __init__(self, campaign: str, environment: str, variables: dict[str, str], seed: int):
+        self.environment = environment
+        self._command = [sys.executable, "-m", "campaigns.worker", campaign, str(seed)]
+        self._variables = variables
+        self._worker: Worker | None = None
 
     def run(self, number: int, seconds: float) -> Outcome:
         """Run one case; a worker that dies or is silent for too long is replaced."""
-        self._start()
-        assert self.process is not None
-        assert self.process.stdin is not None
+        worker = self._started()
         begun = time.monotonic()
+        worker.send(str(number))
+        kind = ""
         try:
-            self.process.stdin.write(f"{number}\n")
-            self.process.stdin.flush()
-            line = self._lines.get(timeout=seconds)
-        except (queue.Empty, OSError):
-            return self._failed(number, f"stuck: nothing for {seconds:g} s", begun)
-        if not line:
-            return self._failed(number, "", begun)
-        return Outcome(environment=self.environment, **json.loads(line))
+            if line := worker.receive(seconds):
+                return Outcome(environment=self.environment, **json.loads(line))
+        except TimeoutError:
+            kind = f"stuck: nothing for {seconds:g} s"
+            worker.abort()
+        self.stop()
+        code = worker.wait()
+        kind = kind or (f"killed by signal {-code}" if code < 0 else f"exit code {code}")
+        detail, lasted = worker.errors()[-8000:], time.monotonic() - begun
+        return Outcome(number, self.environment, False, kind, detail, lasted)
 
     def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
 
-    def _start(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            return
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the process
-        self._lines = queue.Queue()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "campaigns.worker", self.campaign, str(self.seed)],
-            cwd=ROOT,
-            env={**os.environ, **self.variables},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        threading.Thread(target=self._listen, args=(self.process, self._lines), daemon=True).start()
-        try:
-            line = self._lines.get(timeout=_START_SECONDS)
-        except queue.Empty:
-            line = ""
-        if line.strip() != "ready":
-            self._errors.seek(0)
-            raise RuntimeError(f"campaign {self.campaign} does not start:\n{self._errors.read()}")
-
-    @staticmethod
-    def _listen(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.put(line)
-        lines.put("")
-
-    def _failed(self, number: int, kind: str, begun: float) -> Outcome:
-        assert self.process is not None
-        if kind:
-            # faulthandler writes the stack of every thread before the process ends.
-            self.process.send_signal(signal.SIGABRT)
-        try:
-            code = self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
-        self._errors.seek(0)
-        self.process = None
-        kind = kind or (f"killed by signal {-code}" if code < 0 else f"exit code {code}")
-        seconds = time.monotonic() - begun
-        return Outcome(number, self.environment, False, kind, self._errors.read()[-8000:], seconds)
+    def _started(self) -> Worker:
+        if self._worker is None:
+            self._worker = worker = Worker(self._command, self._variables)
+            try:
+                line = worker.receive(_START_SECONDS)
+            except TimeoutError:
+                line = b""
+            if line != b"ready\n":
+                self.stop()
+                raise RuntimeError(f"{self._command} does not start:\n{worker.errors()}")
+        return self._worker
 
 
 def load(campaign: str) -> ModuleType:
@@ -159,13 +118,13 @@ def run(campaign: str, numbers: range | list[int], seed: int, n_workers: int) ->
 
     def work(shift: int) -> None:
         names = list(environments)
-        workers: dict[str, Worker] = {}
+        workers: dict[str, Cases] = {}
         try:
             while True:
                 number = waiting.get_nowait()
                 name = names[number % len(names)]
                 if name not in workers:
-                    workers[name] = Worker(campaign, name, environments[name], seed)
+                    workers[name] = Cases(campaign, name, environments[name], seed)
                 outcomes.put(workers[name].run(number, module.SECONDS))
         except queue.Empty:
             outcomes.put(None)

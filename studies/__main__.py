@@ -108,7 +108,7 @@ def paper(
 
 def _list(report: Report) -> None:
     from studies.catalogue import PAPERS, studies
-    from studies.shown import command
+    from studies.results import command
 
     found = {paper: studies(paper) for paper in PAPERS}
     document = {

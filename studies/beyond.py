@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from studies.picking import brief, fit_seconds, last, why_not
+from studies.numbers import brief_seconds
+from studies.records import fit_seconds, last_completed, reason_missing
 from studies.study import Job, Line, Panel, Record, Study, TableOf
 
 OURS, LIGHTGBM, HISTOGRAMS = "gramless defaults", "LightGBM", "HistGradientBoosting"
@@ -99,7 +100,7 @@ def panels(paper: str, records: list[Record]) -> list[Panel]:
     for data in SETS[paper]:
         lines, task = [], ""
         for method in METHODS:
-            record = last(records, data=data, method=method)
+            record = last_completed(records, data=data, method=method)
             if record is not None:
                 task = record["task"]
                 lines.append(Line(method, [fit_seconds(record)], [_error(record)]))
@@ -113,7 +114,7 @@ def tables(paper: str, records: list[Record]) -> list[TableOf]:
     columns = ("data", "training rows", *METHODS, "ours / the best of the others", "")
     rows, ratios = [], []
     for data in SETS[paper]:
-        found = {method: last(records, data=data, method=method) for method in METHODS}
+        found = {method: last_completed(records, data=data, method=method) for method in METHODS}
         cells = [_cell(records, data, method, found[method]) for method in METHODS]
         ratio = _ratio(found)
         ratios += [] if ratio is None else [ratio]
@@ -132,8 +133,8 @@ def tables(paper: str, records: list[Record]) -> list[TableOf]:
 
 def _cell(records: list[Record], data: str, method: str, record: Record | None) -> str:
     if record is None:
-        return why_not(records, data=data, method=method)
-    return f"{_error(record):.2f} %, {brief(fit_seconds(record))}"
+        return reason_missing(records, data=data, method=method)
+    return f"{_error(record):.2f} %, {brief_seconds(fit_seconds(record))}"
 
 
 def _ratio(found: dict[str, Record | None]) -> float | None:

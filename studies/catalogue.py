@@ -16,7 +16,7 @@ PAPERS = {
 TRAINER_MODULES = (
     "studies.methods",
     "studies.peers",
-    "studies.stream_methods",
+    "studies.dsg16.stochastic_gradients",
     "studies.rb16.their_grids",
 )
 

@@ -14,12 +14,12 @@ from studies.drawing import sheet
 from studies.marks import Mark, marks_of
 from studies.numbers import measured, printed, ratio
 from studies.report import COMPARISON, MEANING, WHAT, pages_of, short, write_text
-from studies.shown import (
-    Shown,
+from studies.results import (
+    StudyResults,
     by_paper,
+    collect_results,
     command,
     counted,
-    gathered,
     machines,
     misses,
     plural,
@@ -56,7 +56,7 @@ def write_comparison(
     OSError
         If a file cannot be written; no file is ever left half written.
     """
-    shown = gathered(studies, records_by_study)
+    shown = collect_results(studies, records_by_study)
     papers = by_paper(shown)
     marks = marks_of([panel for one in shown for panel in one.panels])
     body = _page(papers)
@@ -67,7 +67,7 @@ def write_comparison(
     return folder / COMPARISON
 
 
-def _page(papers: Mapping[str, list[Shown]]) -> str:
+def _page(papers: Mapping[str, list[StudyResults]]) -> str:
     every = [one for own in papers.values() for one in own]
     counts = verdicts(every)
     parts = [
@@ -99,7 +99,7 @@ def _page(papers: Mapping[str, list[Shown]]) -> str:
     return "\n".join(parts)
 
 
-def _lost(shown: Sequence[Shown]) -> list[Comparison]:
+def _lost(shown: Sequence[StudyResults]) -> list[Comparison]:
     return [
         replace(one, what=f"{short(own.study.paper)}: {one.what}")
         for own in shown
@@ -112,7 +112,7 @@ def _picture(study: Study) -> str:
     return f"{study.paper}-{study.name}.svg"
 
 
-def _write_pictures(shown: Sequence[Shown], marks: Mapping[str, Mark], folder: Path) -> None:
+def _write_pictures(shown: Sequence[StudyResults], marks: Mapping[str, Mark], folder: Path) -> None:
     pictures = folder / "pictures"
     for one in shown:
         path = pictures / _picture(one.study)
@@ -123,7 +123,7 @@ def _write_pictures(shown: Sequence[Shown], marks: Mapping[str, Mark], folder: P
             path.unlink(missing_ok=True)
 
 
-def _markdown(papers: Mapping[str, list[Shown]]) -> str:
+def _markdown(papers: Mapping[str, list[StudyResults]]) -> str:
     every = [one for own in papers.values() for one in own]
     counts = verdicts(every)
     parts = [
@@ -148,12 +148,12 @@ def _markdown(papers: Mapping[str, list[Shown]]) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _measured_on(shown: Sequence[Shown]) -> str:
+def _measured_on(shown: Sequence[StudyResults]) -> str:
     found = machines(record for one in shown for record in one.records)
     return f"Measured on: {'; '.join(found)}." if found else ""
 
 
-def _study(one: Shown) -> list[str]:
+def _study(one: StudyResults) -> list[str]:
     study = one.study
     parts = [f"### {_plain(study.title)}", *_paragraphs(study.about), f"    {command(study)}"]
     if one.panels:

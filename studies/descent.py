@@ -27,9 +27,9 @@ from gramless.solvers.random_descent import (
     SimultaneousSteps,
     StoredColumns,
 )
-from studies.coding import Coding
 from studies.settings import numbers_in, read_options, unit_of
 from studies.study import Clock, Snapshot, Training
+from studies.targets import TargetEncoding
 
 LOOKS_AN_EPOCH, MOST_EPOCHS = 10, 20_000
 """How often the objective is looked at; where a run is given up."""
@@ -102,7 +102,7 @@ class _Task:
     problem: Problem
     stored: StoredColumns
     features_of: Callable[[Any], FeatureMatrix]
-    coding: Coding
+    encoding: TargetEncoding
 
     @classmethod
     def of(cls, options: Descent, training: Training) -> _Task:
@@ -120,11 +120,13 @@ class _Task:
                 sampling="iid",
                 random_state=training.seed,
             )
-        coding = Coding.of(training.task, training.y, centred=training.task == "regression")
-        targets = coding.targets(training.y)
+        encoding = TargetEncoding.of(
+            training.task, training.y, centred=training.task == "regression"
+        )
+        targets = encoding.encode(training.y)
         matrix = feature_map.fit_matrix(training.X)
         problem = Problem(matrix, targets, L1(options.penalty), _LOSSES[options.loss])
-        return cls(problem, StoredColumns.of(problem), feature_map.feature_matrix, coding)
+        return cls(problem, StoredColumns.of(problem), feature_map.feature_matrix, encoding)
 
     def law(self, n_at_once: int) -> float:
         """Return what RB16's equation 29 says of so many steps at once."""
@@ -140,8 +142,8 @@ class _Task:
             return self.features_of(rows).matvec(weights)
 
         return Snapshot(
-            lambda rows: self.coding.answers(outputs(rows)),
-            lambda rows: self.coding.responses(outputs(rows)),
+            lambda rows: self.encoding.decode(outputs(rows)),
+            lambda rows: self.encoding.responses(outputs(rows)),
             self.problem.penalty.value(weights),
             facts,
         )

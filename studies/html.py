@@ -12,7 +12,7 @@ from gramless.base.markup import escape
 from studies.drawing import drawing, key, left_out, picture_style
 from studies.marks import Mark, entries, named
 from studies.numbers import measured, printed, ratio
-from studies.shown import VERDICTS, counted, plural
+from studies.results import VERDICTS, counted, plural
 from studies.study import Comparison, Panel, TableOf
 
 _CLASSES = {"better": "is-better", "agrees": "is-agrees", "worse": "is-worse"}

@@ -20,10 +20,10 @@ from gramless.losses import Squared
 from gramless.penalties import L2
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem
-from studies.coding import Coding
 from studies.descent import shared_descent, simultaneous_descent
 from studies.settings import Setting
 from studies.study import Clock, Snapshot, Trainer, Training
+from studies.targets import TargetEncoding
 
 ROWS_AT_ONCE = 8192
 """Rows predicted at once: what predictions need must not hide what training needed."""
@@ -58,21 +58,23 @@ def least_squares(
     """
     setting = Setting.read(options)
     X = setting.rows(training.X)
-    coding = Coding.of(training.task, training.y, centred=setting.centred, copies=setting.copies)
+    encoding = TargetEncoding.of(
+        training.task, training.y, centred=setting.centred, copies=setting.copies
+    )
     for each in setting.each():
-        yield _fit(kind, each, X, coding, training, clock)[0]
+        yield _fit(kind, each, X, encoding, training, clock)[0]
 
 
 def _fit(
     kind: type[SizedMap],
     setting: Setting,
     X: Any,
-    coding: Coding,
+    encoding: TargetEncoding,
     training: Training,
     clock: Clock,
 ) -> tuple[Snapshot, Any]:
     """Return the machine of one setting, and its feature matrix."""
-    targets = coding.targets(training.y)
+    targets = encoding.encode(training.y)
     if issubclass(kind, RandomBinning):
         with clock.phase("rehearsal"):
             _rehearse(kind, setting, X, targets, training.seed)
@@ -99,7 +101,7 @@ def _fit(
         return feature_map.feature_matrix(rows).matvec(solution.weights)
 
     penalty = problem.penalty.value(solution.weights)
-    return _snapshot(coding, setting, outputs, penalty, facts), matrix
+    return _snapshot(encoding, setting, outputs, penalty, facts), matrix
 
 
 def pattern(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterator[Snapshot]:
@@ -111,10 +113,10 @@ def pattern(training: Training, options: Mapping[str, Any], clock: Clock) -> Ite
         Among its facts is ``pattern``: the columns of the non-zeros, row by row.
     """
     setting = Setting.read(options)
-    coding = Coding.of(training.task, training.y)
+    encoding = TargetEncoding.of(training.task, training.y)
     for each in setting.each():
         X = each.rows(training.X)
-        snapshot, matrix = _fit(RandomBinning, each, X, coding, training, clock)
+        snapshot, matrix = _fit(RandomBinning, each, X, encoding, training, clock)
         columns = matrix.codes.T.astype(np.int64) + (matrix.offsets[:-1] - 1)
         yield replace(snapshot, facts={**snapshot.facts, "pattern": columns.ravel().tolist()})
 
@@ -177,15 +179,17 @@ def exact(training: Training, options: Mapping[str, Any], clock: Clock) -> Itera
     """
     whole = Setting.read(options)
     X = whole.rows(training.X)
-    coding = Coding.of(training.task, training.y, centred=whole.centred, copies=whole.copies)
+    encoding = TargetEncoding.of(
+        training.task, training.y, centred=whole.centred, copies=whole.copies
+    )
     for setting in whole.each():
         if X.shape[0] > setting.size:
             raise InputError(f"exact: {X.shape[0]:,} rows, and {setting.size:,} are allowed")
-        yield _fit_exact(setting, X, coding, training, clock)
+        yield _fit_exact(setting, X, encoding, training, clock)
 
 
 def _fit_exact(
-    setting: Setting, X: Any, coding: Coding, training: Training, clock: Clock
+    setting: Setting, X: Any, encoding: TargetEncoding, training: Training, clock: Clock
 ) -> Snapshot:
     began = clock.total()
     kernel, bandwidth = as_kernel(setting.kernel), setting.bandwidths(X)
@@ -200,7 +204,7 @@ def _fit_exact(
         gram[np.diag_indices_from(gram)] += setting.penalty
     made = clock.total()
     with clock.phase("solve"):
-        targets = coding.targets(training.y)
+        targets = encoding.encode(training.y)
         factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         weights = scipy.linalg.cho_solve(factor, targets, check_finite=False)
     # lambda/2 a'K a over the rows, with K a = y - lambda a.
@@ -218,11 +222,11 @@ def _fit_exact(
         values: NDArray[np.float64] = kernel.gram(rows, X, bandwidth=bandwidth) @ weights
         return values
 
-    return _snapshot(coding, setting, outputs, penalty, facts, rows_at_once=_GRAM_ROWS)
+    return _snapshot(encoding, setting, outputs, penalty, facts, rows_at_once=_GRAM_ROWS)
 
 
 def _snapshot(
-    coding: Coding,
+    encoding: TargetEncoding,
     setting: Setting,
     outputs: Outputs,
     penalty: float,
@@ -235,8 +239,8 @@ def _snapshot(
         return np.concatenate([outputs(used[a:b]) for a, b in blocks])
 
     return Snapshot(
-        lambda rows: coding.answers(of_all(rows)),
-        lambda rows: coding.responses(of_all(rows)),
+        lambda rows: encoding.decode(of_all(rows)),
+        lambda rows: encoding.responses(of_all(rows)),
         penalty,
         facts,
     )

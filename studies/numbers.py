@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from gramless.base.words import duration
+
 _DIGITS, _LEAST = 3, 1e-4
 _POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -72,3 +74,14 @@ def ratio(ours: float, theirs: float) -> str:
         return power_of_ten(value)
     digits = 1 - math.floor(math.log10(abs(value)))
     return f"{value:,.{max(digits, 0) if abs(value) < 0.1 or abs(value) >= 10.0 else 2}f}"
+
+
+def brief_seconds(seconds: float) -> str:
+    """Return a time for people, short ones with two digits.
+
+    Examples
+    --------
+    >>> brief_seconds(0.0312), brief_seconds(75.0)
+    ('0.031 s', '1 min 15 s')
+    """
+    return f"{seconds:.2g} s" if seconds < 10.0 else duration(seconds)

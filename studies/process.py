@@ -1,24 +1,18 @@
-"""Jobs in processes of their own: started, listened to, ended when they take too long."""
+"""The records of a job, which runs in a process of its own."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import os
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import IO, Any
+from collections.abc import Sequence
 
 from gramless.base.threads import available_cpus
+from harness.machine import machine, versions
+from harness.process import Worker
 from studies.catalogue import TRAINER_MODULES
-from studies.machine import machine, versions
 from studies.records import FAILED, NO_DATA, OVER_TIME, UNAVAILABLE, parsed
 from studies.study import Job, Record
 
@@ -86,12 +80,12 @@ def run_job(
     }
     started = time.perf_counter()
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    with tempfile.TemporaryFile() as said, _process(said) as process:
-        records, is_over = _listen(process, json.dumps(request), limit)
+    with Worker(WORKER, dict.fromkeys(_THREADS, str(available_cpus()))) as worker:
+        records, is_over = _listen(worker, json.dumps(request), limit)
         if is_over:
             records.append(_over_time(len(records), limit))
-        elif process.returncode != 0:
-            records.append(_crashed(len(records), process.returncode, said))
+        elif (code := worker.wait()) != 0:
+            records.append(_crashed(len(records), code, worker.errors()))
     wall = time.perf_counter() - started
     run = {"wall": wall, "machine": machine(), "versions": versions(), "when": when}
     return [{**_NOTHING, **record, **run} for record in records]
@@ -109,68 +103,19 @@ def no_data(job: Job, reason: str) -> list[Record]:
     return [{**_NOTHING, "snapshot": 0, "status": UNAVAILABLE, "reason": reason, "facts": facts}]
 
 
-@contextlib.contextmanager
-def _process(said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a worker whose words go to a file; end it and its children in any case."""
-    process = subprocess.Popen(
-        WORKER,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=said,
-        env={**os.environ, **dict.fromkeys(_THREADS, str(available_cpus())), **_path()},
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        _kill(process)
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-
-def _path() -> dict[str, str]:
-    """Return where a worker finds this package, which is not installed."""
-    paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-    process.wait()
-
-
-def _listen(
-    process: subprocess.Popen[bytes], request: str, limit: float
-) -> tuple[list[Record], bool]:
-    """Return what a worker sends, and whether it was ended for taking too long."""
+def _listen(worker: Worker, request: str, limit: float) -> tuple[list[Record], bool]:
+    """Return what a worker sends, and whether it takes too long."""
     records: list[Record] = []
-    pipes: Any = process
-
-    def listen() -> None:
-        for line in pipes.stdout:
+    end = time.monotonic() + limit
+    worker.send(request)
+    try:
+        while line := worker.receive(end - time.monotonic()):
             record = parsed(line)
             if record is not None:
                 records.append(record)
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    with contextlib.suppress(OSError):
-        pipes.stdin.write(request.encode() + b"\n")
-        pipes.stdin.flush()
-    # Its input stays open: the worker ends when it closes.
-    listener.join(limit)
-    is_over = listener.is_alive()
-    if is_over:
-        _kill(process)
-    listener.join()
-    process.wait()
-    return records, is_over
+    except TimeoutError:
+        return records, True
+    return records, False
 
 
 def _over_time(n_snapshots: int, limit: float) -> Record:
@@ -179,10 +124,9 @@ def _over_time(n_snapshots: int, limit: float) -> Record:
     return {"snapshot": n_snapshots, "status": OVER_TIME, "reason": reason, "seconds": seconds}
 
 
-def _crashed(n_snapshots: int, code: int, said: IO[bytes]) -> Record:
+def _crashed(n_snapshots: int, code: int, errors: str) -> Record:
     """Return the record of a process that ended without a word."""
-    said.seek(0)
-    words = said.read().decode(errors="replace").strip().splitlines()
+    words = errors.strip().splitlines()
     how = f"signal {-code}, perhaps for want of memory" if code < 0 else f"exit code {code}"
     reason = f"the process ended by {how}" + (f": {words[-1]}" if words else "")
     return {"snapshot": n_snapshots, "status": FAILED, "reason": reason}

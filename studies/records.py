@@ -1,4 +1,4 @@
-"""The store of what was measured: lines of JSON, added and never changed."""
+"""Records of what was measured: their store, lines of JSON, and picking among them."""
 
 from __future__ import annotations
 
@@ -116,6 +116,57 @@ def settled(records: Iterable[Record]) -> set[str]:
     return found - {record["key"] for record in records if record["status"] == FAILED}
 
 
+def completed(records: Iterable[Record], **wanted: Any) -> list[Record]:
+    """Return the records of runs that ended well, in their order.
+
+    Parameters
+    ----------
+    records : iterable of dict
+    **wanted
+        What entries of a record must be; ``options`` must be among a record's, others equal.
+
+    Examples
+    --------
+    >>> records = [{"status": "done", "data": "a", "options": {"size": 8}}, {"status": "failed"}]
+    >>> len(completed(records, data="a", options={"size": 8})), len(completed(records, data="b"))
+    (1, 0)
+    """
+    return [one for one in records if one["status"] == DONE and _matches(one, wanted)]
+
+
+def last_completed(records: Iterable[Record], **wanted: Any) -> Record | None:
+    """Return the last of :func:`completed`, None if there is none."""
+    found = completed(records, **wanted)
+    return found[-1] if found else None
+
+
+def reason_missing(records: Iterable[Record], **wanted: Any) -> str:
+    """Return why nothing was measured, in words.
+
+    Examples
+    --------
+    >>> reason_missing([{"status": "failed", "reason": "too few rows", "data": "a"}], data="a")
+    'failed: too few rows'
+    >>> reason_missing([], data="a")
+    'not run'
+    """
+    for record in records:
+        if record["status"] != DONE and _matches(record, wanted):
+            return ": ".join(text for text in (record["status"], record.get("reason", "")) if text)
+    return "not run"
+
+
+def fit_seconds(record: Record) -> float:
+    """Return the seconds of one machine's training, the others of its job left out.
+
+    Examples
+    --------
+    >>> fit_seconds({"seconds": {"total": 5.0}, "facts": {"seconds": 2.0}})
+    2.0
+    """
+    return float(record["facts"].get("seconds", record["seconds"]["total"]))
+
+
 def as_line(record: Record) -> str:
     r"""Return a record as a line of JSON; numbers that JSON lacks are null.
 
@@ -145,6 +196,14 @@ def parsed(line: bytes) -> Record | None:
         if name in record:
             record[name] = _with_nan(record[name])
     return record
+
+
+def _matches(record: Record, wanted: dict[str, Any]) -> bool:
+    wanted = dict(wanted)
+    options = wanted.pop("options", {})
+    given = record.get("options", {})
+    alike = all(record.get(name) == value for name, value in wanted.items())
+    return alike and all(given.get(name) == value for name, value in options.items())
 
 
 def _read(path: Path) -> Iterable[Record]:

@@ -13,12 +13,12 @@ from gramless.base.words import duration, sized
 from studies import html
 from studies.catalogue import PAPERS
 from studies.marks import Mark, marks_of
-from studies.shown import (
+from studies.results import (
     ENDS,
-    Shown,
+    StudyResults,
     by_paper,
+    collect_results,
     command,
-    gathered,
     jobs_of,
     machines,
     misses,
@@ -66,7 +66,7 @@ def write_report(
     OSError
         If a page cannot be written; no page is ever left half written.
     """
-    shown = gathered(studies, records_by_study)
+    shown = collect_results(studies, records_by_study)
     papers = by_paper(shown)
     places = pages_of(papers)
     marks = marks_of([panel for one in shown for panel in one.panels])
@@ -78,7 +78,7 @@ def write_report(
     return folder / INDEX
 
 
-def pages_of(papers: Mapping[str, list[Shown]]) -> dict[str, str]:
+def pages_of(papers: Mapping[str, list[StudyResults]]) -> dict[str, str]:
     """Return the files of a report and their names, in the order in which they are linked."""
     own = {f"{paper}.html": short(paper) for paper in papers}
     return {INDEX: "Overview", **own, COMPARISON: "All numbers"}
@@ -102,7 +102,7 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def _index(papers: Mapping[str, list[Shown]]) -> str:
+def _index(papers: Mapping[str, list[StudyResults]]) -> str:
     every = [one for own in papers.values() for one in own]
     total = sum(verdicts(every).values())
     parts = [
@@ -126,12 +126,12 @@ def _index(papers: Mapping[str, list[Shown]]) -> str:
     return "\n".join([*parts, "</ul>"])
 
 
-def _extent(own: Sequence[Shown]) -> str:
+def _extent(own: Sequence[StudyResults]) -> str:
     n_studies = f"{len(own)} study" if len(own) == 1 else f"{len(own)} studies"
     return f"{n_studies}, {plural(sum(len(jobs_of(one.records)) for one in own), 'run')}"
 
 
-def _paper(paper: str, own: Sequence[Shown], marks: Mapping[str, Mark]) -> str:
+def _paper(paper: str, own: Sequence[StudyResults], marks: Mapping[str, Mark]) -> str:
     parts = [html.paragraphs(PAPERS.get(paper, ""), "lead"), html.tally(verdicts(own))]
     if verdicts(own):
         parts.append(html.paragraphs(MEANING, "soft small"))
@@ -146,12 +146,12 @@ def _paper(paper: str, own: Sequence[Shown], marks: Mapping[str, Mark]) -> str:
     return "\n".join([*parts, *(_study(one, marks) for one in own)])
 
 
-def _told_runs(one: Shown) -> str:
+def _told_runs(one: StudyResults) -> str:
     n_runs = len(jobs_of(one.records))
     return f"{plural(n_runs, 'run')}; no published number" if n_runs else "Not run yet"
 
 
-def _study(one: Shown, marks: Mapping[str, Mark]) -> str:
+def _study(one: StudyResults, marks: Mapping[str, Mark]) -> str:
     study = one.study
     parts = [
         f'<section class="study" id="{escape(study.name)}">',
@@ -169,7 +169,7 @@ def _study(one: Shown, marks: Mapping[str, Mark]) -> str:
     return "\n".join([*parts, _how_run(one), "</section>"])
 
 
-def _not_done(one: Shown) -> str:
+def _not_done(one: StudyResults) -> str:
     """Say what was not measured, and why."""
     if not one.records:
         return (
@@ -181,7 +181,7 @@ def _not_done(one: Shown) -> str:
     return f'<div class="alert"><p>{told}</p><ul>{lines}</ul></div>' if told else ""
 
 
-def _how_run(one: Shown) -> str:
+def _how_run(one: StudyResults) -> str:
     jobs = jobs_of(one.records)
     if not jobs:
         return ""

@@ -21,11 +21,11 @@ from gramless.solvers.capabilities import Capabilities
 from gramless.solvers.conjugate import matvec, rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.options import check_options
-from gramless.solvers.steps import run
+from gramless.solvers.steps import Iterations
 
 _FIRST_SHARE = 0.1
-_MOST_EPOCH_FACTOR = 1000
 """Of the step that a batch's curvature would allow: Johnson & Zhang's constant."""
+_MOST_EPOCH_FACTOR = 1000
 _MEMORY = 10
 """Ends of epochs that a new one is compared with."""
 _SHORTER, _LONGER = 0.25, 1.5
@@ -138,10 +138,37 @@ class SVRG:
         InputError
             For a loss or penalty that is not smooth.
         """
+        return self.steps(problem, start).run(callback)
+
+    def steps(self, problem: Problem, start: Vector | None = None) -> Iterations:
+        """Return the epochs of a solution, one at a time.
+
+        Parameters
+        ----------
+        problem : Problem
+        start : array, optional
+            Both as in :meth:`solve`.
+
+        Returns
+        -------
+        Iterations
+            Yields ``(epoch, weights)`` after each epoch.
+
+        Raises
+        ------
+        InputError
+            For a loss or penalty that is not smooth.
+
+        Examples
+        --------
+        >>> from gramless.penalties import L2
+        >>> problem = Problem(DenseMatrix(np.eye(2)), np.array([1.0, 3.0]), L2(0.5))
+        >>> [epoch for epoch, weights in SVRG(tol=0.0, max_iter=3).steps(problem)]
+        [1, 2, 3]
+        """
         self.capabilities.check(problem, "SVRG")
-        state = _State(problem, start, self)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        return run(state, shape, self.max_iter, callback)
+        return Iterations(_State(problem, start, self), shape, self.max_iter)
 
 
 @dataclass

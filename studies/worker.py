@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import MissingDependencyError
 from gramless.datasets import Dataset
+from harness.memory import PeakMemory
+from harness.process import answers, requests
+from harness.timing import StopWatch
 from studies.catalogue import TRAINER_MODULES, find_trainer
-from studies.clock import StopWatch
-from studies.memory import PeakMemory
 from studies.records import DONE, FAILED, UNAVAILABLE, as_line
 from studies.rows import drawn, load_rows
 from studies.scores import SCORES, Judge, Rows
@@ -151,42 +151,21 @@ def _is_missing_package(fault: Exception) -> bool:
 
 def main() -> None:
     """Answer the request on the standard input."""
-    lines = _take_stdout()
-    request = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    lines = answers()
+    request = json.loads(next(requests()))
     scores = tuple(request["job"].pop("scores"))
     job, n_snapshots = Job(**request["job"], scores=scores), 0
     try:
         for record in measure(job, request["folder"], request["modules"]):
-            _send(lines, record)
+            lines.write(as_line(record))
             n_snapshots += 1
         if n_snapshots == 0:
             raise ValueError(f"{job.method} made no snapshot")
     except Exception as fault:
-        _send(lines, ended(fault, n_snapshots))
+        lines.write(as_line(ended(fault, n_snapshots)))
     sys.stderr.flush()
     # All is said: threads of other packages that do not end well are no fault of the method.
     os._exit(0)
-
-
-def _send(lines: IO[bytes], record: Record) -> None:
-    lines.write(as_line(record).encode())
-    lines.flush()
-
-
-def _take_stdout() -> IO[bytes]:
-    """Keep the standard output for records; what others print goes to the standard error."""
-    sys.stdout.flush()
-    mine = os.dup(1)
-    os.dup2(2, 1)
-    return os.fdopen(mine, "wb")
-
-
-def _end_with_parent() -> None:
-    """End this process once the one that started it has gone: its end of the pipe closes."""
-    while os.read(0, 1):
-        continue
-    os._exit(1)
 
 
 if __name__ == "__main__":

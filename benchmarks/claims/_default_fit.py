@@ -14,11 +14,13 @@ from time import perf_counter
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from _waves_and_jumps import table
-from common import Row, peak_memory
-from versus.methods import find_methods
+
+from benchmarks.common import Row
+from benchmarks.versus.turns import find_methods
+from harness.memory import peak_memory
 
 WARM_UP_ROWS = 2000
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Row, made_up, peak_memory
-
+from benchmarks.common import Row, made_up
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.matrices.binned import BinnedMatrix
+from harness.memory import peak_memory
 
 
 def estimator(job: Row) -> Any:

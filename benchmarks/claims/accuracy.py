@@ -13,12 +13,12 @@ from statistics import mean, median
 
 import threadpoolctl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse
-from versus.methods import METHODS, find_methods, take_turns
-
+from benchmarks.common import Report, Row, load_sets, options, parse
+from benchmarks.versus.turns import find_methods, take_turns
 from gramless.datasets import Dataset
+from harness.peers import METHODS
 
 BOUNDS = {
     "ijcnn1": 0.013,

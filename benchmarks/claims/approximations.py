@@ -21,10 +21,9 @@ from pathlib import Path
 import numpy as np
 import threadpoolctl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse, say
-
+from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.base.random import stream
 from gramless.datasets import Dataset
 from gramless.estimators.comparison import Chosen, Split, choose, climb, measure, template

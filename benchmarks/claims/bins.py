@@ -22,10 +22,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, bandwidths, load_sets, log_slope, options, parse, say
-
+from benchmarks.common import Report, Row, bandwidths, load_sets, log_slope, options, parse, say
 from gramless import RandomBinning
 from gramless.datasets import available
 from gramless.kernels import (

@@ -14,25 +14,24 @@ from time import perf_counter
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     load_sets,
     numeric_targets,
     options,
     parse,
-    peak_memory,
     rows_to_time,
     say,
 )
-
 from gramless import RandomFourier
 from gramless.matrices.computed import ComputedMatrix
 from gramless.penalties import L2
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem
+from harness.memory import peak_memory
 
 SET = "nyc_taxi_green_349k"
 COLUMNS, QUICK_COLUMNS = 8192, 64

@@ -17,11 +17,10 @@ from time import perf_counter
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse, say
-from doubly_runs import Run, Task, race
-
+from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.doubly_runs import Run, Task, race
 from gramless import RandomFourier
 from gramless.losses import Multinomial
 from gramless.penalties import L2

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +16,13 @@ from time import perf_counter
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse
-
+from benchmarks.common import Report, Row, load_sets, options, parse
 from gramless import DoublyStochasticClassifier
 from gramless.datasets.deformed import DeformedDigits
 from gramless.streaming.sources import IteratorSource
+from harness.memory import peak_memory
 
 PAPER_ROWS = 8_100_000
 
@@ -62,7 +61,7 @@ def run(chosen: argparse.Namespace) -> dict[str, object]:
         "test error": float(np.mean(model.predict(test) != data.y_test)),
         "s": seconds,
         "s of steps": float(steps["seconds"][-1]),
-        "peak MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak MB": peak_memory() / 1024**2,
         "curve": [
             {
                 "rows": int((k + 1) * batch),

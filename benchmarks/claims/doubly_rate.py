@@ -24,10 +24,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, log_slope, options, parse, say
-
+from benchmarks.common import Report, Row, log_slope, options, parse, say
 from gramless.kernels import Gaussian
 from gramless.losses import Squared
 from gramless.streaming.blocks import FrequencyBlocks

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse, say
-from doubly_runs import Run, Task
-
+from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.doubly_runs import Run, Task
 from gramless import KernelClassifier
 from gramless.losses import Multinomial
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import threadpoolctl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from approximations import chosen_for, row, until_as_good
-from common import Report, Row, load_sets, options, parse, say
 
+from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.estimators.comparison import Split, measure
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")

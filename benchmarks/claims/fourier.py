@@ -23,14 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, free_memory, interleaved, options, parse, say
-
+from benchmarks.common import Report, Row, options, parse, say
+from gramless.base.memory import memory_budget
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread, row_blocks, thread_count
 from gramless.features.fourier import RandomFourier
 from gramless.kernels import Gaussian
+from harness.timing import interleaved
 
 BLOCK_ROWS = 1024
 BLOCK_INPUTS = (20, 100, 784)
@@ -51,7 +52,7 @@ class Case:
 
     def rows(self, quick: bool) -> NDArray[np.float32]:
         """Return as many rows as there is room for."""
-        room = free_memory() // (4 * self.n_columns * _ARRAYS)
+        room = 2 * memory_budget() // (4 * self.n_columns * _ARRAYS)
         n_rows = min(500 if quick else self.n_rows, room)
         return stream(0, "rows").standard_normal((n_rows, self.n_inputs), dtype=np.float32)
 

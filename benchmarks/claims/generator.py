@@ -45,14 +45,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, interleaved, load_sets, options, parse, rows_to_time, say
-from settling import settled
-
+from benchmarks.common import Report, Row, load_sets, options, parse, rows_to_time, say
 from gramless.base.threads import thread_count
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
+from harness.timing import interleaved, settled
 
 SETS = ("covtype_1vs2_169k", "ijcnn1")
 FACTORS = (0.5, 1.0, 2.0)

@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, bandwidths, options, parse, say
-
+from benchmarks.common import Report, Row, bandwidths, options, parse, say
 from gramless import KernelRegressor, RandomBinning
 from gramless.base.random import stream
 from gramless.datasets import friedman1

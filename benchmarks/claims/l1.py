@@ -21,13 +21,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse, rows_to_time, say
-from l1_paths import AlphaPath, Formats, dual_value, formats, largest_alpha, ours
-from l1_peers import compile_all, contenders
-from walks import Goal, race, relative_gap
-
+from benchmarks.common import Report, Row, load_sets, options, parse, rows_to_time, say
+from benchmarks.l1_paths import AlphaPath, Formats, dual_value, formats, largest_alpha, ours
+from benchmarks.l1_peers import compile_all, contenders
+from benchmarks.walks import Goal, race, relative_gap
 from gramless.base.threads import thread_count
 from gramless.losses import Logistic, Loss, SquaredHinge
 

@@ -12,20 +12,11 @@ from time import perf_counter
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
-    Report,
-    Row,
-    interleaved,
-    made_up,
-    options,
-    parse,
-    say,
-    scalar_bandwidth,
-)
-
+from benchmarks.common import Report, Row, made_up, options, parse, say, scalar_bandwidth
 from gramless import KernelRegressor, RandomBinning
+from harness.timing import interleaved
 
 COLUMNS = 20
 TRAINING_ROWS = 200_000

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     bandwidths,
@@ -35,7 +35,6 @@ from common import (
     save_picture,
     say,
 )
-
 from gramless import RandomBinning
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks

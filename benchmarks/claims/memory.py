@@ -15,13 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     bandwidths,
-    in_process,
     load_sets,
     made_up,
     numeric_targets,
@@ -32,8 +31,8 @@ from common import (
     scalar_bandwidth,
     scipy_csr,
 )
-
 from gramless import RandomBinning
+from harness.process import run_script
 
 SETS = ("covtype_1vs2_169k", "ijcnn1")
 ALPHA = 1e-5
@@ -90,7 +89,7 @@ def jobs(chosen: argparse.Namespace, folder: Path) -> Iterator[tuple[str, int, R
 
 def judge(name: str, n_rows: int, work: Row, repeats: int) -> Row:
     """Fit in a new process and compare its peak with the bound; the worst repeat counts."""
-    runs = [in_process(FIT_ONCE, work) for _ in range(repeats)]
+    runs = [run_script(FIT_ONCE, work) for _ in range(repeats)]
     worst = max(runs, key=lambda run: run["peak"])
     least = worst["inputs"] + worst["codes"] + worst["weights"]
     bound = FACTOR * least + ALLOWANCE

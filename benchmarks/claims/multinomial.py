@@ -27,12 +27,21 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, bandwidths, load_sets, options, parse, part_of, say, scipy_csr
-from held_back import choose_alpha
-from walks import Contender, Fit, Goal, race, relative_gap
-
+from benchmarks.common import (
+    Report,
+    Row,
+    bandwidths,
+    load_sets,
+    options,
+    parse,
+    part_of,
+    say,
+    scipy_csr,
+)
+from benchmarks.held_back import choose_alpha
+from benchmarks.walks import Contender, Fit, Goal, race, relative_gap
 from gramless import RandomBinning
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset

@@ -26,10 +26,9 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, numeric_targets, options, parse, part_of, say
-
+from benchmarks.common import Report, Row, load_sets, numeric_targets, options, parse, part_of, say
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset

@@ -16,12 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
-    interleaved,
     load_sets,
     made_up,
     numeric_targets,
@@ -31,7 +30,6 @@ from common import (
     rows_to_time,
     say,
 )
-
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
 from gramless.features.fourier import RandomFourier
@@ -44,6 +42,7 @@ from gramless.solvers.direct import Cholesky
 from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Problem, Solution
 from gramless.solvers.preconditioners import Identity, Jacobi, Preconditioner, SampledRows
+from harness.timing import interleaved
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")
 MADE_UP = "made up"

@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     bandwidths,
-    free_memory,
-    interleaved,
     load_sets,
     made_up,
     options,
@@ -31,12 +29,13 @@ from common import (
     say,
     scipy_csr,
 )
-
 from gramless import RandomBinning
+from gramless.base.memory import memory_budget
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
+from harness.timing import interleaved
 
 SETS = ("covtype_1vs2_169k", "ijcnn1")
 MADE_UP = "made-up"
@@ -53,7 +52,7 @@ def affordable_grids(n_rows: int, wanted: int, n_outputs: int) -> int:
     """
     n_grids = wanted
     beside = 6 * 8 * n_outputs * n_rows
-    while n_grids > 8 and _SCIPY_BYTES * n_rows * n_grids + beside > free_memory() / 2:
+    while n_grids > 8 and _SCIPY_BYTES * n_rows * n_grids + beside > memory_budget():
         n_grids //= 2
     return n_grids
 

@@ -14,13 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse, say
-
+from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.datasets import Dataset
 from gramless.tuning.splits import held_back_splits
-from studies.clock import StopWatch
+from harness.timing import StopWatch
 from studies.methods import TRAINERS
 from studies.rb16.sets import GAMMAS, SETS
 from studies.scores import Judge

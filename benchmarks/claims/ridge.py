@@ -19,13 +19,12 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     bandwidths,
-    interleaved,
     load_sets,
     numeric_targets,
     options,
@@ -34,7 +33,6 @@ from common import (
     say,
     scipy_csr,
 )
-
 from gramless import RandomBinning
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
@@ -42,6 +40,7 @@ from gramless.matrices.base import Vector
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem
+from harness.timing import interleaved
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 ALPHAS = (1e-5, 1e-6)

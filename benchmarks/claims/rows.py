@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean, median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from _waves_and_jumps import TABLES
-from common import Report, Row, in_process, options, parse, say
+
+from benchmarks.common import Report, Row, options, parse, say
+from harness.process import run_script
 
 ROWS, TEST_ROWS = (100_000, 1_000_000, 3_000_000), 100_000
 QUICK_ROWS, QUICK_TEST_ROWS = (500,), 200
@@ -40,7 +42,7 @@ def compare(table: str, n_rows: int, test_rows: int, chosen: argparse.Namespace)
                 "seed": repeat,
                 "jobs": chosen.jobs,
             }
-            runs[method].append(in_process(FIT, job))
+            runs[method].append(run_script(FIT, job))
             say(f"{table}, {n_rows:,} rows, {method}: {runs[method][-1]['fit']:.3g} s")
     ours = runs["gramless"]
     for method, own in runs.items():

@@ -11,13 +11,12 @@ import sys
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     ROOT,
     Report,
     Row,
-    in_process,
     log_slope,
     made_up,
     options,
@@ -26,6 +25,7 @@ from common import (
     say,
     scalar_bandwidth,
 )
+from harness.process import run_script
 
 COLUMNS, ALPHA, ITERATIONS = 18, 1e-5, 20
 FIT_ONCE = Path(__file__).with_name("_fit_once.py")
@@ -52,7 +52,7 @@ def measure(sizes: list[Size], chosen: argparse.Namespace) -> dict[Size, list[Ro
                 "max_iter": ITERATIONS,
                 "jobs": chosen.jobs,
             }
-            runs[n_rows, n_grids].append(in_process(FIT_ONCE, job))
+            runs[n_rows, n_grids].append(run_script(FIT_ONCE, job))
             say(f"{n_rows:,} rows, {n_grids} grids: {runs[n_rows, n_grids][-1]['seconds']:.2f} s")
     return runs
 

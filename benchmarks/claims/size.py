@@ -19,11 +19,12 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
 from _waves_and_jumps import TABLES, table
-from common import (
+
+from benchmarks.common import (
     Outcome,
     Report,
     Row,
@@ -34,7 +35,6 @@ from common import (
     parse,
     say,
 )
-
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.random import stream
 from gramless.datasets import Dataset

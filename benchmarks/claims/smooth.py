@@ -22,9 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     bandwidths,
@@ -36,8 +36,7 @@ from common import (
     say,
     scipy_csr,
 )
-from walks import Contender, Fit, Goal, race, relative_gap
-
+from benchmarks.walks import Contender, Fit, Goal, race, relative_gap
 from gramless import RandomBinning
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset

@@ -20,22 +20,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     bandwidths,
-    interleaved,
     load_sets,
     numeric_targets,
     options,
     parse,
     say,
 )
-from held_back import choose_alpha
-from l1_paths import AlphaPath, Formats, largest_alpha, ours
-
+from benchmarks.held_back import choose_alpha
+from benchmarks.l1_paths import AlphaPath, Formats, largest_alpha, ours
 from gramless import RandomBinning
 from gramless.datasets import Dataset
 from gramless.features.inputs import Rows
@@ -46,6 +44,7 @@ from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
+from harness.timing import interleaved
 
 SETS = ("ijcnn1", "cod-rna", "covtype_1vs2_169k")
 GRIDS = 256

@@ -14,9 +14,10 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, in_process, options, parse, say
+from benchmarks.common import Report, Row, options, parse, say
+from harness.process import run_script
 
 FIRST_FIT = Path(__file__).with_name("_first_fit.py")
 IMPORTS = {
@@ -56,7 +57,7 @@ def first_fits(job: Row, repeats: int) -> list[Row]:
     for repeat in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
             for own in runs.values():
-                own.append(in_process(FIRST_FIT, job, {"NUMBA_CACHE_DIR": folder}))
+                own.append(run_script(FIRST_FIT, job, {"NUMBA_CACHE_DIR": folder}))
             n_files = sum(len(files) for _, _, files in os.walk(folder))
             say(f"repeat {repeat + 1}: {n_files} files of compiled loops")
     return [

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import Report, Row, load_sets, options, parse
-from versus.gramless_ import Gramless, RandomGrids
-from versus.methods import take_turns
-from versus.svc import SupportVectors
+from benchmarks.common import Report, Row, load_sets, options, parse
+from benchmarks.versus.turns import take_turns
+from harness.peers.gramless import Gramless, RandomGrids
+from harness.peers.svc import SupportVectors
 
 METHODS = (Gramless, RandomGrids, SupportVectors)
 SETS = ("ijcnn1", "cod-rna", "a9a")

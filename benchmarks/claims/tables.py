@@ -23,9 +23,9 @@ import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Outcome,
     Report,
     Row,
@@ -36,8 +36,7 @@ from common import (
     save_picture,
     say,
 )
-from versus.methods import find_methods, take_turns
-
+from benchmarks.versus.turns import find_methods, take_turns
 from gramless.datasets import Dataset
 
 SETS = (

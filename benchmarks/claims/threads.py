@@ -16,13 +16,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import (
+from benchmarks.common import (
     Report,
     Row,
     bandwidths,
-    interleaved,
     load_sets,
     made_up,
     numeric_targets,
@@ -31,7 +30,6 @@ from common import (
     part_of,
     say,
 )
-
 from gramless import RandomBinning
 from gramless.features.inputs import Rows
 from gramless.losses import Loss, Squared, SquaredHinge
@@ -41,6 +39,7 @@ from gramless.penalties import L1
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import SharedSteps, StoredColumns
+from harness.timing import interleaved
 
 SETS = ("ijcnn1", "covtype_1vs2_169k")
 LOSSES: tuple[Loss, ...] = (Squared(), SquaredHinge())

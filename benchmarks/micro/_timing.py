@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from settling import SECONDS, settle
 
 from gramless.base.threads import map_blocks, row_blocks
+from harness.machine import summary
+from harness.timing import SETTLING_SECONDS, interleaved, settle
 
 _SAMPLE_SECONDS = 0.02
 _QUICK_SAMPLE_SECONDS = 0.001
@@ -110,16 +108,16 @@ def options(about: str | None, quick: dict[str, int], **sizes: int) -> argparse.
 
 
 def seconds(
-    cases: list[Case], repeats: int, sample: float = _SAMPLE_SECONDS, between: float = SECONDS
+    cases: list[Case],
+    repeats: int,
+    sample: float = _SAMPLE_SECONDS,
+    between: float = SETTLING_SECONDS,
 ) -> list[float]:
     """Return the median time of one call of each case; the cases take turns."""
-    calls = [_calls_a_sample(case.run, sample) for case in cases]
-    times: list[list[float]] = [[] for _ in cases]
-    for _ in range(repeats):
-        for case, n_calls, own in zip(cases, calls, times, strict=True):
-            settle(between)
-            own.append(_time(case.run, n_calls) / n_calls)
-    return [median(own) for own in times]
+    calls = {case.loop: _calls_a_sample(case.run, sample) for case in cases}
+    runs = {case.loop: partial(_call, case.run, calls[case.loop]) for case in cases}
+    found = interleaved(runs, repeats, warm_up=False, before=lambda run: settle(between))
+    return [found[loop] / n_calls for loop, n_calls in calls.items()]
 
 
 def memory_bandwidth(n_threads: int, quick: bool = False) -> float:
@@ -172,13 +170,13 @@ def results(cases: list[Case], times: list[float], limits: dict[str, float]) -> 
 def run(cases: list[Case], chosen: argparse.Namespace, limits: dict[str, float]) -> None:
     """Time the cases and print them, with the machine and the sizes."""
     sample = _QUICK_SAMPLE_SECONDS if chosen.quick else _SAMPLE_SECONDS
-    between = 0.0 if chosen.quick else SECONDS
+    between = 0.0 if chosen.quick else SETTLING_SECONDS
     rows = results(cases, seconds(cases, chosen.repeats, sample, between), limits)
     if chosen.json:
-        head = {"machine": machine(), "sizes": vars(chosen), "limits_per_second": limits}
+        head = {"machine": summary(), "sizes": vars(chosen), "limits_per_second": limits}
         print(json.dumps({**head, "rows": [asdict(row) for row in rows]}, indent=1))
         return
-    print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    print(", ".join(f"{name} {value}" for name, value in summary().items()))
     sizes = {k: v for k, v in vars(chosen).items() if k not in ("json", "quick")}
     print(", ".join(f"{name} {value:,}" for name, value in sizes.items()))
     print(", ".join(f"limit of {name} {rate / 1e9:.2f} G/s" for name, rate in limits.items()))
@@ -214,24 +212,6 @@ def table(rows: list[Result]) -> list[str]:
     ]
 
 
-def machine() -> dict[str, str]:
-    """Say what the times were measured on."""
-    packages = ("numpy", "scipy", "numba")
-    return {
-        "processor": _processor(),
-        "cores": str(os.cpu_count()),
-        "python": platform.python_version(),
-        **{name: version(name) for name in packages},
-    }
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def _calls_a_sample(function: Callable[[], object], sample: float) -> int:
     """Warm up, compilation included, and choose how many calls fill a sample."""
     function()
@@ -240,6 +220,10 @@ def _calls_a_sample(function: Callable[[], object], sample: float) -> int:
 
 def _time(function: Callable[[], object], n_calls: int) -> float:
     start = perf_counter()
+    _call(function, n_calls)
+    return perf_counter() - start
+
+
+def _call(function: Callable[[], object], n_calls: int) -> None:
     for _ in range(n_calls):
         function()
-    return perf_counter() - start

@@ -15,10 +15,11 @@ from typing import Any
 
 import threadpoolctl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from common import ROOT, Report, Row, load_sets, options, parse, save_picture
-from versus.methods import METHODS, find_methods, take_turns
+from benchmarks.common import ROOT, Report, Row, load_sets, options, parse, save_picture
+from benchmarks.versus.turns import find_methods, take_turns
+from harness.peers import METHODS
 
 SETS = ("ijcnn1", "cod-rna", "letter", "cadata")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from studies.dsg16.runs import RUNS, Setting, course, curves, panel, race, seconds_of
-from studies.labels import OURS
-from studies.picking import fit_seconds
+from studies.dsg16.runs import OURS, RUNS, Setting, course, curves, panel, race, seconds_of
+from studies.records import fit_seconds
 from studies.study import Job, Panel, Record, Study, TableOf
 
 NAME = "dsg16/figure-1"

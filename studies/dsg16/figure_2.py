@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from studies.dsg16.runs import (
     METHOD,
+    OURS,
     PAPER_RUNS,
+    SVRG_LABEL,
     Setting,
     course,
     curves,
@@ -12,13 +14,12 @@ from studies.dsg16.runs import (
     race,
     seconds_of,
 )
-from studies.labels import KEPT, OURS
-from studies.picking import fit_seconds, why_not
 from studies.published import published
+from studies.records import fit_seconds, reason_missing
 from studies.study import Comparison, Job, Panel, Record, Study, TableOf
 
 NAME = "dsg16/figure-2"
-RUNS = (*PAPER_RUNS, OURS, KEPT)
+RUNS = (*PAPER_RUNS, OURS, SVRG_LABEL)
 _DATA = "mnist"
 _BATCH_SIZE, _BLOCK_SIZE, _ALPHA = 20_000, 4096, 1e-6
 _LEAST_BATCH, _LEAST_BLOCK = 2048, 256
@@ -86,7 +87,7 @@ def tables(records: list[Record]) -> list[TableOf]:
 def comparisons(records: list[Record]) -> list[Comparison]:
     """Return the one number of the text: the error of few stored features."""
     number = published("dsg16")["figure-2/MNIST-8M/stored/test_error"]
-    ends = course(records, _DATA, KEPT)
+    ends = course(records, _DATA, SVRG_LABEL)
     return [
         Comparison(
             number.what,
@@ -96,7 +97,7 @@ def comparisons(records: list[Record]) -> list[Comparison]:
             number.tolerance,
             note=f"SVRG on {_STORED} frequencies of MNIST's own digits, not of MNIST-8M"
             if ends
-            else why_not(records, method=METHOD),
+            else reason_missing(records, method=METHOD),
         )
     ]
 

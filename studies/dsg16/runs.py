@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from studies.labels import BETWEEN, CDSG, DSG, KEPT, OURS, OURS_GRADIENT, UDSG
-from studies.picking import done, fit_seconds
+from studies.records import completed, fit_seconds
 from studies.study import Job, Line, Panel, Record
 
+DSG, UDSG, CDSG = "DSG", "UDSG", "CDSG"
+"""Those of DSG16."""
+OURS_GRADIENT, OURS = "CDSG, gramless gradient", "CDSG, gramless default"
+SVRG_LABEL = "SVRG"
+"""On Fourier features that are computed first."""
+SEPARATOR = " | "
+"""Between the labels of a race."""
 PAPER_RUNS = (DSG, UDSG, CDSG)
-RUNS = (*PAPER_RUNS, KEPT, OURS, OURS_GRADIENT)
+RUNS = (*PAPER_RUNS, SVRG_LABEL, OURS, OURS_GRADIENT)
 METHOD = "stochastic gradients"
 COMPONENTS = 100
 """Principal components that rows are reduced to."""
@@ -82,7 +88,7 @@ def race(
         Further options.
     """
     options = {
-        "runs": BETWEEN.join(labels),
+        "runs": SEPARATOR.join(labels),
         "seconds": seconds,
         "snapshots": _SNAPSHOTS,
         "components": setting.components,
@@ -100,7 +106,7 @@ def race(
 
 def course(records: list[Record], data: str, label: str) -> list[Record]:
     """Return the snapshots of a run on a data set, in the order of time."""
-    found = done(records, data=data, method=METHOD)
+    found = completed(records, data=data, method=METHOD)
     return [one for one in found if one["facts"]["run"] == label]
 
 

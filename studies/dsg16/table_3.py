@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from studies.dsg16.runs import METHOD, PAPER_RUNS, Setting, course, curves, panel, race
-from studies.labels import OURS
-from studies.picking import fit_seconds, last, why_not
+from studies.dsg16.runs import METHOD, OURS, PAPER_RUNS, Setting, course, curves, panel, race
 from studies.published import Published, published
+from studies.records import fit_seconds, last_completed, reason_missing
 from studies.study import Comparison, Job, Line, Panel, Record, Study, TableOf
 
 NAME = "dsg16/table-3"
@@ -95,7 +94,7 @@ def _comparison(records: list[Record], number: Published) -> Comparison:
     ours, note = None, "epsilon is not run: its kernel matrix would take hours"
     if data == SETTING.title:
         record = _ends(records).get(LIBSVM) if method == LIBSVM else _beside(records, method)
-        note = why_not(records, method=LIBSVM if method == LIBSVM else METHOD)
+        note = reason_missing(records, method=LIBSVM if method == LIBSVM else METHOD)
         if record is not None:
             seconds = fit_seconds(record)
             ours = seconds if what == "seconds" else 100.0 * record["scores"][what]
@@ -105,16 +104,16 @@ def _comparison(records: list[Record], number: Published) -> Comparison:
 
 def _ends(records: list[Record]) -> dict[str, Record]:
     """Return LIBSVM and our machines, those that were run."""
-    found = {LIBSVM: last(records, method=LIBSVM)}
+    found = {LIBSVM: last_completed(records, method=LIBSVM)}
     for name, options in OWN.items():
         wanted = {"features": options.get("features")}
-        found[name] = last(records, method="gramless defaults", options=wanted)
+        found[name] = last_completed(records, method="gramless defaults", options=wanted)
     return {name: record for name, record in found.items() if record is not None}
 
 
 def _beside(records: list[Record], label: str) -> Record | None:
     """Return the last snapshot of a run before LIBSVM has converged."""
-    libsvm = last(records, method=LIBSVM)
+    libsvm = last_completed(records, method=LIBSVM)
     if libsvm is None:
         return None
     until = fit_seconds(libsvm)

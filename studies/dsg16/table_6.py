@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from studies.dsg16.runs import PAPER_RUNS, Setting, course, curves, panel, race, seconds_of
-from studies.labels import CDSG, OURS
-from studies.picking import fit_seconds, why_not
+from studies.dsg16.runs import (
+    CDSG,
+    OURS,
+    PAPER_RUNS,
+    Setting,
+    course,
+    curves,
+    panel,
+    race,
+    seconds_of,
+)
 from studies.published import Published, published
+from studies.records import fit_seconds, reason_missing
 from studies.study import Comparison, Job, Panel, Record, Study, TableOf
 
 NAME = "dsg16/table-6"
@@ -74,7 +83,7 @@ def _comparison(records: list[Record], number: Published) -> Comparison:
     ours = None if record is None else 100.0 * record["scores"]["test_error"]
     note = "features as the user gave them"
     if record is None:
-        note = why_not(records, data=setting.data)
+        note = reason_missing(records, data=setting.data)
     return Comparison(number.what, number.value, ours, number.unit, number.tolerance, note=note)
 
 

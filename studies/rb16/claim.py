@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from studies.picking import brief, done, fit_seconds
+from studies.numbers import brief_seconds
 from studies.rb16.common import METHODS, error_of
 from studies.rb16.curves import points
 from studies.rb16.sets import SETS
+from studies.records import completed, fit_seconds
 from studies.study import Comparison, Record, TableOf
 
 OTHERS = ("fourier", "nystrom", "blocks", "exact")
@@ -82,7 +83,7 @@ def measured(data: str, method: str, records: list[Record]) -> Factor | None:
     def runs(of: str) -> list[Run]:
         return [
             Run(error_of(one), fit_seconds(one), max(one["memory"], 1.0))
-            for one in done(records, data=data, method=of)
+            for one in completed(records, data=data, method=of)
         ]
 
     return factor(data, method, runs("binning"), runs(method))
@@ -137,8 +138,8 @@ def factor_table(names: Sequence[str], records: list[Record]) -> TableOf:
             one.data,
             METHODS[one.method],
             f"{one.error:.3g} %",
-            brief(one.bins.seconds),
-            brief(one.other.seconds),
+            brief_seconds(one.bins.seconds),
+            brief_seconds(one.other.seconds),
             f"{one.time:.2g}",
             f"{one.bins.memory / 2**20:,.0f} MiB",
             f"{one.other.memory / 2**20:,.0f} MiB",

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from studies.picking import fit_seconds
 from studies.rb16.curves import NUMBERS, Point
 from studies.rb16.sets import SETS, PaperSet
+from studies.records import fit_seconds
 from studies.study import Comparison, Job, Line, Record
 
 METHODS = {

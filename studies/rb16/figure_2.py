@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from studies.picking import done, why_not
 from studies.published import published
 from studies.rb16.common import LAMBDA, gamma_of, words
 from studies.rb16.sets import GAMMAS, SETS
+from studies.records import completed, reason_missing
 from studies.study import Comparison, Job, Line, Panel, Record, Study
 
 NAME = "rb16/figure-2"
@@ -26,7 +26,7 @@ def jobs(scale: float) -> list[Job]:
 
 def panels(records: list[Record]) -> list[Panel]:
     """Return the picture of the paper, and that of D against the bandwidth."""
-    found, chosen = done(records), nearest(records)
+    found, chosen = completed(records), nearest(records)
     shown: list[Panel] = []
     if chosen is not None:
         columns = chosen["facts"]["pattern"]
@@ -52,13 +52,19 @@ def panels(records: list[Record]) -> list[Panel]:
 def nearest(records: list[Record]) -> Record | None:
     """Return the record whose D is nearest the paper's; None if there is none."""
     theirs = published("rb16")["figure-2/columns"].value
-    return min(done(records), key=lambda one: abs(one["facts"]["columns"] - theirs), default=None)
+    return min(
+        completed(records), key=lambda one: abs(one["facts"]["columns"] - theirs), default=None
+    )
 
 
 def comparisons(records: list[Record]) -> list[Comparison]:
     """Return columns and non-zeros beside the caption's."""
     chosen, numbers = nearest(records), published("rb16")
-    note = why_not(records) if chosen is None else "the paper does not name its rows; ours: cadata"
+    note = (
+        reason_missing(records)
+        if chosen is None
+        else "the paper does not name its rows; ours: cadata"
+    )
     ours: dict[str, float | None] = {"columns": None, "nonzeros": None}
     if chosen is not None:
         facts = chosen["facts"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from studies.picking import done, fit_seconds, last
 from studies.rb16.common import (
     compared_errors,
     compared_time,
@@ -17,6 +16,7 @@ from studies.rb16.common import (
 )
 from studies.rb16.curves import SOURCE, Point, points
 from studies.rb16.sets import GAMMAS, SETS
+from studies.records import completed, fit_seconds, last_completed
 from studies.study import Comparison, Job, Line, Panel, Record, Study
 
 NAME = "rb16/figure-3"
@@ -89,7 +89,7 @@ def _panels_of(data: str, records: list[Record]) -> list[Panel]:
 def _exact_lines(data: str, records: list[Record]) -> list[Line]:
     """Return the best of the exact kernel as level lines: ours, and the paper's."""
     ends, lines = [GAMMAS[0], GAMMAS[-1]], []
-    exact = last(records, data=data, method="exact")
+    exact = last_completed(records, data=data, method="exact")
     if exact is not None:
         rows = f"{exact['rows'][0]:,} rows"
         lines.append(Line("exact kernel", ends, [error_of(exact)] * 2, note=rows))
@@ -120,7 +120,7 @@ def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
 
 
 def _bins(data: str, records: list[Record]) -> list[Record]:
-    return sorted(done(records, data=data, method="binning"), key=gamma_of)
+    return sorted(completed(records, data=data, method="binning"), key=gamma_of)
 
 
 def _theirs(data: str) -> list[Point]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from studies.picking import done
 from studies.rb16.common import (
     compared_errors,
     error_label,
@@ -14,6 +13,7 @@ from studies.rb16.common import (
 )
 from studies.rb16.curves import SOURCE, Point, points
 from studies.rb16.sets import SETS
+from studies.records import completed
 from studies.study import Comparison, Job, Line, Panel, Record, Study
 
 NAME = "rb16/figure-4"
@@ -96,7 +96,7 @@ def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
 
 
 def _found(data: str, records: list[Record]) -> list[Record]:
-    return sorted(done(records, data=data), key=lambda one: one["facts"]["size"])
+    return sorted(completed(records, data=data), key=lambda one: one["facts"]["size"])
 
 
 def _theirs(data: str) -> list[Point]:

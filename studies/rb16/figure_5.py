@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from studies.picking import done, fit_seconds
 from studies.rb16.claim import claims, factor_table
 from studies.rb16.common import (
     METHODS,
@@ -18,6 +17,7 @@ from studies.rb16.common import (
 from studies.rb16.curves import SOURCE, Point, points
 from studies.rb16.figure_4 import sizes_at
 from studies.rb16.sets import SETS
+from studies.records import completed, fit_seconds
 from studies.study import Comparison, Job, Line, Panel, Record, Study
 
 NAME = "rb16/figure-5"
@@ -117,7 +117,7 @@ def _beside(data: str, point: Point, ours: Record) -> list[Comparison]:
 
 
 def _found(data: str, method: str, records: list[Record]) -> list[Record]:
-    found = done(records, data=data, method=method)
+    found = completed(records, data=data, method=method)
     return sorted(found, key=lambda one: one["facts"]["size"])
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from studies.picking import brief, done
+from studies.numbers import brief_seconds
 from studies.rb16.common import METHODS
+from studies.records import completed
 from studies.study import Comparison, Job, Line, Panel, Record, Study, TableOf
 
 NAME = "rb16/figure-6"
@@ -93,7 +94,7 @@ def _job(
 
 def panels(records: list[Record]) -> list[Panel]:
     """Return a picture a data set and loss: speed-up in steps, and the law."""
-    losses = dict.fromkeys(one["options"]["loss"] for one in done(records, method=STEPS))
+    losses = dict.fromkeys(one["options"]["loss"] for one in completed(records, method=STEPS))
     return [_panel(data, loss, records) for loss in losses or ("squared",) for data in DATA]
 
 
@@ -119,7 +120,7 @@ def _panel(data: str, loss: str, records: list[Record]) -> Panel:
 def tables(records: list[Record]) -> list[TableOf]:
     """Return the seconds of Algorithm 2 with one thread and with two."""
     rows = []
-    for one in done(records, method=THREADS):
+    for one in completed(records, method=THREADS):
         facts, options = one["facts"], one["options"]
         speed_up = facts["speed_up"]
         rows.append(
@@ -128,7 +129,7 @@ def tables(records: list[Record]) -> list[TableOf]:
                 METHODS[options["features"]],
                 options["loss"].replace("_", " "),
                 f"{facts['at_once']}",
-                brief(facts["run_seconds"]),
+                brief_seconds(facts["run_seconds"]),
                 f"{facts['epochs']:g}",
                 "did not arrive" if speed_up is None else f"{speed_up:.2f}",
                 f"{facts['law']:.2f}",
@@ -147,7 +148,7 @@ def tables(records: list[Record]) -> list[TableOf]:
 def comparisons(records: list[Record]) -> list[Comparison]:
     """Return the speed-ups in steps beside the law's, and those in seconds."""
     found = []
-    for one in done(records):
+    for one in completed(records):
         facts, options = one["facts"], one["options"]
         if facts["at_once"] == 1:
             continue
@@ -174,7 +175,7 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 
 def _found(data: str, features: str, loss: str, method: str, records: list[Record]) -> list[Record]:
     wanted = {"features": features, "loss": loss}
-    found = done(records, data=data, method=method, options=wanted)
+    found = completed(records, data=data, method=method, options=wanted)
     return sorted(found, key=lambda one: one["facts"]["at_once"])
 
 

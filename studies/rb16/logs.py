@@ -7,10 +7,11 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from studies.picking import brief, done, why_not
+from studies.numbers import brief_seconds
 from studies.published import Published, published
 from studies.rb16.common import SCORES, error_of
 from studies.rb16.sets import GAMMAS
+from studies.records import completed, reason_missing
 from studies.study import Comparison, Job, Record, Study, TableOf
 
 NAME = "rb16/logs"
@@ -94,8 +95,8 @@ def _cpu(method: str, options: Mapping[str, Any], split: int, seconds: float) ->
 
 def tables(records: list[Record]) -> list[TableOf]:
     """Return every run beside the log's; of the bandwidths tried, the log's."""
-    searched = done(records, method="gramless defaults")
-    told = [one for one in done(records, method="binning") if one["data"] != "cpu_act"]
+    searched = completed(records, method="gramless defaults")
+    told = [one for one in completed(records, method="binning") if one["data"] != "cpu_act"]
     cpu = [one for method in _DRAWN for one in _at_their_bandwidth(records, method)]
     return [
         TableOf(
@@ -120,7 +121,7 @@ def _row(record: Record) -> tuple[str, ...]:
         f"{record['rows'][0]:,}",
         f"{facts['columns']:,}",
         f"{facts.get('iterations', '')}",
-        brief(facts.get("seconds", record["seconds"]["total"])),
+        brief_seconds(facts.get("seconds", record["seconds"]["total"])),
         f"{error_of(record):.2f} %",
     )
 
@@ -131,10 +132,10 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 
 
 def _cpu_small(records: list[Record]) -> list[Comparison]:
-    numbers, missing = published("rb16"), why_not(records, data="cpu_act")
+    numbers, missing = published("rb16"), reason_missing(records, data="cpu_act")
     theirs, drawn = (_at_their_bandwidth(records, kind) for kind in (_THEIR_GRIDS, "binning"))
     best = _best_of_tried(records)
-    own = done(records, data="cpu_act", method="gramless defaults")
+    own = completed(records, data="cpu_act", method="gramless defaults")
     kinds = (
         (", the authors' grids", theirs, "the very grids that the authors' program drew"),
         ("", drawn, "at the log's bandwidth; the log's is the best of 19 on test rows"),
@@ -159,14 +160,14 @@ def _cpu_small(records: list[Record]) -> list[Comparison]:
 def _at_their_bandwidth(records: list[Record], method: str) -> list[Record]:
     """Return the runs of cpu_small at the bandwidth that the log shows."""
     bandwidth = float(_BANDWIDTHS[_THEIR_GAMMA])
-    runs = done(records, data="cpu_act", method=method)
+    runs = completed(records, data="cpu_act", method=method)
     return [one for one in runs if one["facts"]["bandwidth"] == bandwidth]
 
 
 def _best_of_tried(records: list[Record]) -> list[Record]:
     """Return, of each split, the bandwidth of the smallest test error."""
     by_split: dict[int, list[Record]] = {}
-    for one in done(records, data="cpu_act", method="binning"):
+    for one in completed(records, data="cpu_act", method="binning"):
         by_split.setdefault(one["seed"], []).append(one)
     return [min(runs, key=error_of) for runs in by_split.values()]
 
@@ -185,8 +186,8 @@ def _covtype(records: list[Record]) -> list[Comparison]:
                     found += _beside(numbers, data, size, name, run)
     if not found:
         error = numbers["covtype-mult/8/error"]
-        found.append(_compare(error, None, why_not(records, data=_FIRST)))
-    estimator = done(records, data=_FIRST, method="gramless defaults")
+        found.append(_compare(error, None, reason_missing(records, data=_FIRST)))
+    estimator = completed(records, data=_FIRST, method="gramless defaults")
     if estimator:
         note = "our estimator with 8 grids, which searches: " + _STAND_INS[_FIRST]
         error = numbers["covtype-mult/8/error"]
@@ -195,7 +196,7 @@ def _covtype(records: list[Record]) -> list[Comparison]:
 
 
 def _run(records: list[Record], data: str, solver: str, size: int) -> Record | None:
-    runs = done(records, data=data, method="binning", options={"solver": solver})
+    runs = completed(records, data=data, method="binning", options={"solver": solver})
     return next((one for one in runs if one["facts"]["size"] == size), None)
 
 

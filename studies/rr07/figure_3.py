@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from studies.picking import done, fit_seconds, why_not
 from studies.published import published
+from studies.records import completed, fit_seconds, reason_missing
 from studies.rr07.sets import SETS
 from studies.study import Comparison, Job, Line, Panel, Record, Study
 
@@ -87,7 +87,7 @@ def comparisons(records: list[Record]) -> list[Comparison]:
     number = published("rr07")["forest/doubling"]
     sizes = _by_rows(records)
     gains = [100.0 * (1.0 - _error(more) / _error(few)) for few, more in pairwise(sizes)]
-    note = why_not(records, data=_FOREST.data)
+    note = reason_missing(records, data=_FOREST.data)
     if gains:
         rows = " to ".join(f"{sizes[k]['rows'][0]:,}" for k in (0, -1))
         note = f"the largest of {len(gains)} doublings, {rows} rows"
@@ -106,12 +106,12 @@ def comparisons(records: list[Record]) -> list[Comparison]:
 
 def _by_rows(records: list[Record]) -> list[Record]:
     """Return the records of different numbers of rows, the fewest first."""
-    found = done(records, options={"size": _FOREST.binning["size"]})
+    found = completed(records, options={"size": _FOREST.binning["size"]})
     return sorted(found, key=lambda one: one["rows"][0])
 
 
 def _by_grids(records: list[Record]) -> list[Record]:
-    return done(records, options={"size": _GRIDS})
+    return completed(records, options={"size": _GRIDS})
 
 
 def _line(x: list[float], y: list[float]) -> Line:

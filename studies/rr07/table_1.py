@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from studies.numbers import printed
-from studies.picking import brief, fit_seconds, last, why_not
+from studies.numbers import brief_seconds, printed
 from studies.published import Published, published
+from studies.records import fit_seconds, last_completed, reason_missing
 from studies.rr07.sets import METHODS, SETS, PaperSet
 from studies.study import Comparison, Job, Line, Panel, Record, Study, TableOf
 
@@ -129,23 +129,23 @@ def _cell(
     error, seconds = (numbers.get(f"{own.key}/{method}/{what}") for what in ("error", "seconds"))
     theirs = "" if error is None else f"{printed(error.value)} %"
     if seconds is not None:
-        theirs += f", {brief(seconds.value)}"
+        theirs += f", {brief_seconds(seconds.value)}"
     record = _measured(records, own, method)
     if record is None:
         return f"{theirs} | –"
-    return f"{theirs} | {_error(record):.2f} %, {brief(fit_seconds(record))}"
+    return f"{theirs} | {_error(record):.2f} %, {brief_seconds(fit_seconds(record))}"
 
 
 def _measured(records: list[Record], own: PaperSet, method: str) -> Record | None:
     if method not in TRAINERS:
         return None
-    return last(records, data=own.data, method=TRAINERS[method])
+    return last_completed(records, data=own.data, method=TRAINERS[method])
 
 
 def _reason(records: list[Record], own: PaperSet, method: str) -> str:
     if method not in TRAINERS:
         return _NO_CVM
-    return why_not(records, data=own.data, method=TRAINERS[method])
+    return reason_missing(records, data=own.data, method=TRAINERS[method])
 
 
 def _error(record: Record) -> float:

@@ -10,13 +10,12 @@ import pytest
 from gramless.streaming.strategies import Checking
 from studies.dsg16.figure_1 import FIGURE_1
 from studies.dsg16.figure_2 import FIGURE_2
-from studies.dsg16.runs import METHOD
+from studies.dsg16.runs import CDSG, DSG, METHOD, OURS, SEPARATOR, SVRG_LABEL, UDSG
+from studies.dsg16.stochastic_gradients import RUNS
 from studies.dsg16.table_3 import LIBSVM, TABLE_3
 from studies.dsg16.table_6 import TABLE_6
-from studies.labels import BETWEEN, CDSG, DSG, KEPT, OURS, UDSG
 from studies.published import published
 from studies.runner import absent_sets, plan
-from studies.stream_methods import RUNS
 from studies.worker import measure
 
 
@@ -69,7 +68,7 @@ def test_the_papers_runs_take_its_steps_with_its_parameters():
     for (study, data), expected in sizes.items():
         options = job_of(study, data).options
         assert tuple(options[name] for name in ("batch_size", "block_size", "alpha")) == expected
-        assert options["runs"].split(BETWEEN)[:3] == [DSG, UDSG, CDSG]
+        assert options["runs"].split(SEPARATOR)[:3] == [DSG, UDSG, CDSG]
     assert job_of(FIGURE_1, "cifar10_pca100").options["frequencies"] == 4 * 256
 
 
@@ -87,7 +86,7 @@ def test_figure_1_draws_courses_along_the_clock_without_the_components():
 def test_figure_2_compares_few_stored_features():
     job = job_of(FIGURE_2, "mnist")
     assert job.options["frequencies"] == 500
-    records = records_of(job, KEPT, [1.0, 2.0], [0.2, 0.06])
+    records = records_of(job, SVRG_LABEL, [1.0, 2.0], [0.2, 0.06])
     (one,) = FIGURE_2.comparisons(records + records_of(job, OURS, [1.0], [0.03]))
     assert (one.theirs, one.ours) == (5.0, pytest.approx(6.0))
     assert one.verdict == "worse"

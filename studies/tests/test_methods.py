@@ -10,12 +10,12 @@ import pytest
 from gramless import RandomBinning
 from gramless.base.errors import InputError
 from gramless.kernels import Laplacian
-from studies.clock import StopWatch
-from studies.coding import Coding
+from harness.timing import StopWatch
 from studies.descent import Descent
 from studies.methods import TRAINERS
 from studies.settings import Setting, unit_of
 from studies.study import Snapshot, Training
+from studies.targets import TargetEncoding
 
 N = 150
 
@@ -147,9 +147,9 @@ def test_constant_inputs_have_no_unit() -> None:
 
 
 def test_two_classes_are_one_column() -> None:
-    coding = Coding.of("binary", np.array(["no", "yes"]))
-    np.testing.assert_array_equal(coding.targets(np.array(["yes", "no"])), [1.0, -1.0])
-    assert coding.answers(np.array([0.2, -0.3])).tolist() == ["yes", "no"]
+    encoding = TargetEncoding.of("binary", np.array(["no", "yes"]))
+    np.testing.assert_array_equal(encoding.encode(np.array(["yes", "no"])), [1.0, -1.0])
+    assert encoding.decode(np.array([0.2, -0.3])).tolist() == ["yes", "no"]
 
 
 def test_steps_at_once_follow_the_law(classes: Training) -> None:

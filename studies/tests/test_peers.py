@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from sklearn.svm import SVC, SVR
 
 from gramless import KernelRegressor
-from studies import peers
-from studies.clock import StopWatch
+from harness.timing import StopWatch
 from studies.peers import TRAINERS
 from studies.study import Training
 
+FEW = {"n_trees": 30}
 SVM = {"units": "range", "bandwidth": 0.5, "C": 10.0}
 
 
@@ -43,18 +43,13 @@ def error(snapshot, training: Training) -> float:
     return float(np.mean(found != training.y))
 
 
-@pytest.fixture
-def few_trees(monkeypatch):
-    monkeypatch.setattr(peers, "TREES", 30)
-
-
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 @pytest.mark.parametrize("method", ["LightGBM", "HistGradientBoosting"])
-def test_trees_of_either_package(method, task, few_trees):
+def test_trees_of_either_package(method, task):
     if method == "LightGBM":
         pytest.importorskip("lightgbm")
     training = table(task)
-    snapshot = trained(method, training)
+    snapshot = trained(method, training, FEW)
     assert error(snapshot, training) < 0.2
     assert 1 <= snapshot.facts["trees"] <= 30
 
@@ -67,23 +62,24 @@ def test_trees_stop_when_held_back_rows_do_not_gain():
 
 
 @pytest.mark.parametrize("method", ["LightGBM", "HistGradientBoosting"])
-def test_trees_take_sparse_rows(method, few_trees):
+def test_trees_take_sparse_rows(method):
     if method == "LightGBM":
         pytest.importorskip("lightgbm")
     training = table("binary")
     rows = Training(sp.csr_array(training.X), training.y, "binary", 0)
-    assert error(trained(method, rows), rows) < 0.2
+    assert error(trained(method, rows, FEW), rows) < 0.2
 
 
-def test_a_label_that_is_there_once_is_no_fault_of_lightgbm(few_trees):
+def test_a_label_that_is_there_once_is_no_fault_of_lightgbm():
     pytest.importorskip("lightgbm")
     training = table("binary")
     training.y[0] = "one"
-    assert error(trained("LightGBM", training), training) < 0.2
+    assert error(trained("LightGBM", training, FEW), training) < 0.2
 
 
 def test_lightgbm_is_asked_for_when_it_is_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
+    monkeypatch.delitem(sys.modules, "harness.peers.lightgbm", raising=False)
     with pytest.raises(ModuleNotFoundError, match="lightgbm"):
         trained("LightGBM", table("binary"))
 

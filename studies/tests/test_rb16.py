@@ -13,12 +13,12 @@ from gramless.features.given import GivenBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
 from studies.methods import TRAINERS
-from studies.picking import fit_seconds
 from studies.published import published
 from studies.rb16 import STUDIES, their_grids
 from studies.rb16.claim import Run, claimed, factor
 from studies.rb16.curves import points
 from studies.rb16.sets import GAMMAS, SETS
+from studies.records import fit_seconds
 from studies.rows import load_rows
 from studies.settings import Units, unit_of
 from studies.study import Job, Record, Study

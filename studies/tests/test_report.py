@@ -11,7 +11,7 @@ import pytest
 from studies.comparing import write_comparison
 from studies.numbers import measured, printed, ratio
 from studies.report import write_report
-from studies.shown import gathered, verdicts
+from studies.results import collect_results, verdicts
 from studies.study import Comparison, Study, TableOf
 
 from .made_up import PANELS_OF_FIGURE_5, RECORDS, STUDIES
@@ -89,7 +89,7 @@ def test_losses_come_first_and_are_told_again(folder):
 
 
 def test_counts_are_those_of_the_verdicts(folder):
-    shown = gathered(STUDIES, RECORDS)
+    shown = collect_results(STUDIES, RECORDS)
     assert verdicts(shown) == {"better": 4, "agrees": 2, "worse": 1, "not measured": 1}
     told = "4 better 2 agree 1 worse 1 not measured"
     for page in ("index.html", "rb16.html", "comparison.html"):

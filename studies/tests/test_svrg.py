@@ -271,6 +271,24 @@ def test_start_and_callback() -> None:
     assert calls == [(1, (N_COLUMNS,)), (2, (N_COLUMNS,)), (3, (N_COLUMNS,))]
 
 
+def test_steps_are_those_of_solve() -> None:
+    problem, seen = dense_problem(), []
+    solution = SVRG(16, tol=1e-7).solve(problem, callback=lambda *step: seen.append(step))
+    steps = SVRG(16, tol=1e-7).steps(problem)
+    for (epoch, weights), (k, expected) in zip(steps, seen, strict=True):
+        assert (epoch, len(steps.history)) == (k, k + 1)
+        np.testing.assert_array_equal(weights, expected)
+    assert (steps.status, steps.history) == (solution.status, solution.history)
+
+
+def test_nothing_is_computed_between_steps() -> None:
+    steps = SVRG(16, tol=0.0).steps(dense_problem())
+    one_by_one = iter(steps)
+    assert (next(one_by_one)[0], len(steps.history)) == (1, 2)
+    assert (next(one_by_one)[0], len(steps.history)) == (2, 3)
+    assert steps.status == "stopped"
+
+
 def test_start_is_not_written_over() -> None:
     start = np.ones(N_COLUMNS)
     start.flags.writeable = False

@@ -16,8 +16,6 @@ from scipy.sparse import csr_array
 from gramless.base.errors import InputError
 from gramless.base.threads import available_cpus
 from studies import process
-from studies.clock import StopWatch
-from studies.memory import PeakMemory
 from studies.process import run_job, time_limit
 from studies.rows import BUILT_IN, load_rows
 from studies.study import Job
@@ -103,31 +101,6 @@ def test_rows_of_a_folder(tmp_path):
         load_rows("mine", tmp_path / "nothing")
 
 
-# The clock.
-
-
-def test_clock_counts_phases_and_not_what_others_do():
-    now = [0.0]
-    watch = StopWatch(lambda: now[0])
-
-    def pass_by(seconds):
-        now[0] += seconds
-
-    pass_by(1)
-    with watch.phase("solve"):
-        pass_by(2)
-        with watch.stopped():
-            pass_by(100)
-            assert watch.seconds() == {"total": 3.0, "solve": 2.0}
-        with watch.phase("inner"), watch.phase("solve"):
-            pass_by(4)
-    pass_by(8)
-    with watch.phase("solve"):
-        pass_by(16)
-    assert watch.seconds() == {"total": 31.0, "solve": 22.0, "inner": 4.0}
-    assert watch.total() == 31.0
-
-
 # What is measured, in this process.
 
 
@@ -164,36 +137,6 @@ def test_scoring_is_not_training():
 def test_memory_is_that_of_training(megabytes):
     (found,) = measured("allocating", megabytes=megabytes)
     np.testing.assert_allclose(found["memory"], megabytes * MEGABYTE, rtol=0.2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("megabytes", [25, 100])
-def test_memory_of_scoring_is_left_out(megabytes):
-    # Once a block of 25 MB was freed, the C library keeps the next one in its heap.
-    for _ in range(2):
-        block = np.ones(megabytes * MEGABYTE // 8)
-        del block
-    peak = PeakMemory()
-    with peak.ignoring():
-        block = np.ones(megabytes * MEGABYTE // 8)
-        del block
-    assert peak.bytes() < 5 * MEGABYTE
-    block = np.ones(30 * MEGABYTE // 8)
-    del block
-    np.testing.assert_allclose(peak.bytes(), 30 * MEGABYTE, rtol=0.2)
-
-
-@pytest.mark.slow
-def test_memory_without_the_kernel_s_peak(monkeypatch):
-    def refuse():
-        raise PermissionError
-
-    monkeypatch.setattr("studies.memory._set_back", refuse)
-    peak = PeakMemory()
-    block = np.ones(60 * MEGABYTE // 8)
-    time.sleep(0.1)
-    del block
-    np.testing.assert_allclose(peak.bytes(), 60 * MEGABYTE, rtol=0.2)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -13,30 +10,22 @@ import pytest
 
 from gramless.losses import Logistic, Loss, Squared, SquaredHinge
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 LOSSES = (Squared(), Logistic(), SquaredHinge())
 
 # skglm compiles for some seconds.
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", autouse=True)
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(BENCHMARKS))
-    yield
-    sys.path.remove(str(BENCHMARKS))
-
-
 @pytest.fixture(scope="module")
 def paths() -> ModuleType:
-    return importlib.import_module("l1_paths")
+    return importlib.import_module("benchmarks.l1_paths")
 
 
 @pytest.fixture(scope="module")
 def peers() -> ModuleType:
     for package in ("celer", "skglm", "liblinear"):
         pytest.importorskip(package)
-    return importlib.import_module("l1_peers")
+    return importlib.import_module("benchmarks.l1_peers")
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)

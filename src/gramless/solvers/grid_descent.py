@@ -21,7 +21,7 @@ from gramless.solvers.column_descent import GramDescent
 from gramless.solvers.conjugate import rmatvec
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.options import check_options
-from gramless.solvers.steps import run
+from gramless.solvers.steps import Iterations
 from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
 
 _PATH_FACTOR = 3.0
@@ -150,7 +150,7 @@ class GridDescent:
         if start is None:
             state.approach()
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        return run(state, shape, self.max_iter, callback)
+        return Iterations(state, shape, self.max_iter).run(callback)
 
 
 class _State:

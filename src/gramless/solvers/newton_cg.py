@@ -32,7 +32,7 @@ from gramless.solvers.preconditioners import (
     energy,
 )
 from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
-from gramless.solvers.steps import run
+from gramless.solvers.steps import Iterations
 
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
@@ -124,7 +124,7 @@ class NewtonCG:
         self.capabilities.check(problem, "NewtonCG")
         state = _State(problem, start, self, watched=callback is not None)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        return run(state, shape, self.max_iter, callback)
+        return Iterations(state, shape, self.max_iter).run(callback)
 
 
 class _State:

@@ -52,6 +52,24 @@ def versions() -> dict[str, str]:
     return found
 
 
+def summary() -> dict[str, str]:
+    """Return in words what decides how fast loops run.
+
+    Returns
+    -------
+    dict of str to str
+        ``processor``, ``cores``, and the versions of Python, NumPy, SciPy and numba.
+
+    Examples
+    --------
+    >>> list(summary())
+    ['processor', 'cores', 'python', 'numpy', 'scipy', 'numba']
+    """
+    here, known = machine(), versions()
+    packages = {name: known[name] for name in ("python", "numpy", "scipy", "numba")}
+    return {"processor": here["cpu"], "cores": str(here["cores"]), **packages}
+
+
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""The memory that training takes at its peak, as the operating system counts it."""
+"""The memory that a process takes at its peak, as the operating system counts it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,38 @@ _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _PERIOD = 0.005
 """Seconds between two looks where the system keeps no peak that can be set back."""
+
+
+def peak_memory() -> float:
+    """Return the largest resident set of this process, in bytes; NaN where nothing tells.
+
+    Linux counts in ``ru_maxrss`` also what the parent held when it started this process; its
+    own peak does not, and starts again at :func:`reset_peak`.
+
+    Examples
+    --------
+    >>> peak_memory() > 1e6
+    True
+    """
+    if _STATUS.exists():
+        return _status("VmHWM")
+    try:
+        import resource
+    except ImportError:
+        return float("nan")
+    most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return most if sys.platform == "darwin" else 1024.0 * most
+
+
+def reset_peak() -> None:
+    """Let the peak start again from what the process holds now.
+
+    Raises
+    ------
+    OSError
+        Where the system keeps no such peak, or forbids it.
+    """
+    _RESET.write_text("5", encoding="ascii")
 
 
 class PeakMemory:
@@ -68,31 +100,18 @@ def give_back() -> None:
 def _means() -> tuple[Callable[[], float], Callable[[], None]]:
     """Return how the peak is read, and how it is set back to what is taken now."""
     if not _STATUS.exists():
-        return _rusage, lambda: None
+        return peak_memory, lambda: None
     try:
-        _set_back()
+        reset_peak()
     except OSError:
         watcher = _Watcher()
         return watcher.read, watcher.set_back
-    return lambda: _status("VmHWM"), _set_back
-
-
-def _set_back() -> None:
-    _RESET.write_text("5", encoding="ascii")
+    return peak_memory, reset_peak
 
 
 def _status(name: str) -> float:
     lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
     return 1024.0 * int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
-
-
-def _rusage() -> float:
-    try:
-        import resource
-    except ImportError:
-        return float("nan")
-    most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return most if sys.platform == "darwin" else 1024.0 * most
 
 
 class _Watcher:

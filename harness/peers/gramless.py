@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from versus.peer import Peer
-
 from gramless import KernelClassifier, KernelRegressor
+from harness.peers.base import Peer
 
 
 class Gramless(Peer):

@@ -1,4 +1,4 @@
-"""Labels as numbers that a least-squares machine is fitted to, and back."""
+"""Targets as numbers that a machine is fitted to, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gramless.datasets.known import Task
 
 
 @dataclass(frozen=True, eq=False)
-class Coding:
+class TargetEncoding:
     """How targets become numbers: +1 for a class and -1 for all others, a column for each.
 
     Two classes are one column, +1 for the second. Numbers stay numbers, less ``centre``.
@@ -29,10 +29,10 @@ class Coding:
 
     Examples
     --------
-    >>> coding = Coding.of("multiclass", np.array([3, 5, 9]))
-    >>> coding.targets(np.array([5])).tolist()
+    >>> encoding = TargetEncoding.of("multiclass", np.array([3, 5, 9]))
+    >>> encoding.encode(np.array([5])).tolist()
     [[-1.0, 1.0, -1.0]]
-    >>> coding.answers(np.array([[0.1, 0.5, 0.2]]))
+    >>> encoding.decode(np.array([[0.1, 0.5, 0.2]]))
     array([5])
     """
 
@@ -42,14 +42,16 @@ class Coding:
     copies: int = 1
 
     @classmethod
-    def of(cls, task: Task, y: NDArray[Any], *, centred: bool = False, copies: int = 1) -> Coding:
+    def of(
+        cls, task: Task, y: NDArray[Any], *, centred: bool = False, copies: int = 1
+    ) -> TargetEncoding:
         """Learn the classes, and the means of the targets if they are to be centred."""
         classes = y[:0] if task == "regression" else np.unique(y)
         plain = cls(task, classes, copies=copies)
-        centre = plain.targets(y).mean(axis=0) if centred else 0.0
+        centre = plain.encode(y).mean(axis=0) if centred else 0.0
         return cls(task, classes, centre, copies)
 
-    def targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
+    def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the numbers to fit, (n_rows,) or (n_rows, n_outputs)."""
         if self.task == "regression":
             numbers = np.asarray(y, np.float64)
@@ -66,7 +68,7 @@ class Coding:
         whole = fitted + self.centre
         return whole[:, 0] if self.copies > 1 else whole
 
-    def answers(self, fitted: NDArray[np.float64]) -> NDArray[Any]:
+    def decode(self, fitted: NDArray[np.float64]) -> NDArray[Any]:
         """Return numbers or labels from the machine's outputs."""
         responses = self.responses(fitted)
         if self.task == "regression":

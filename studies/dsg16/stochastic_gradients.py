@@ -15,15 +15,15 @@ from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, Rand
 from gramless.datasets.deformed import DeformedDigits
 from gramless.features.median import median_distance
 from gramless.penalties import L2
-from gramless.solvers.objective import Problem
+from gramless.solvers.objective import Problem, columns
 from gramless.streaming.array_source import ArraySource
 from gramless.streaming.strategies import Checking
 from gramless.streaming.summary import Projection, summarise
-from studies.labels import BETWEEN, CDSG, DSG, KEPT, OURS, OURS_GRADIENT, UDSG
+from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
 from studies.scores import LOSSES
-from studies.stepwise import steps_of
 from studies.study import Clock, Snapshot, Trainer, Training
 from studies.svrg import SVRG
+from studies.targets import TargetEncoding
 
 PAPER_UPDATE = {"update": "gradient", "fit_intercept": False, "average": False}
 """DSG16's steps and function: no constant, no averaging."""
@@ -68,7 +68,7 @@ class Course:
     project: Callable[[Any], Any]
 
 
-class Marks:
+class SnapshotTimes:
     """When snapshots are due: at seconds that grow by the same factor, the last at the end.
 
     Parameters
@@ -79,8 +79,8 @@ class Marks:
 
     Examples
     --------
-    >>> marks = Marks(64.0, 3)
-    >>> [marks.due(seconds) for seconds in (0.5, 1.5, 2.0, 9.0, 80.0)]
+    >>> times = SnapshotTimes(64.0, 3)
+    >>> [times.due(seconds) for seconds in (0.5, 1.5, 2.0, 9.0, 80.0)]
     [False, True, False, True, True]
     """
 
@@ -93,8 +93,8 @@ class Marks:
         return not self._left
 
     def due(self, seconds: float) -> bool:
-        """Tell whether a mark has been passed since the last question."""
-        left = [mark for mark in self._left if mark > seconds]
+        """Tell whether a time has passed since the last question."""
+        left = [time for time in self._left if time > seconds]
         passed = len(left) < len(self._left)
         self._left = left
         return passed
@@ -108,14 +108,14 @@ class Run:
     ----------
     steps : iterator
         Takes a step each time it is asked.
-    marks : Marks
+    snapshots : SnapshotTimes
     seconds : float, default=0.0
     state : callable, default=None
         After the latest step; None before the first.
     """
 
     steps: Iterator[State]
-    marks: Marks
+    snapshots: SnapshotTimes
     seconds: float = 0.0
     state: State | None = None
 
@@ -143,7 +143,7 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
     ----------
     training : Training
     options : mapping
-        ``runs``: labels, with :data:`BETWEEN` between them;
+        ``runs``: labels, with :data:`SEPARATOR` between them;
         ``seconds`` and ``snapshots`` of each; ``components``: of rows, by principal component
         analysis, None for the rows as they are; ``deformed``: whether rows are images that the
         stream deforms; ``loss``, a name in :data:`~studies.scores.LOSSES`; ``alpha``;
@@ -162,30 +162,30 @@ def race(training: Training, options: Mapping[str, Any], clock: Clock) -> Iterat
     runs = {
         label: Run(
             _steps_of(label, training, course, options),
-            Marks(options["seconds"], options["snapshots"]),
+            SnapshotTimes(options["seconds"], options["snapshots"]),
         )
-        for label in options["runs"].split(BETWEEN)
+        for label in options["runs"].split(SEPARATOR)
     }
     while runs:
         label = min(runs, key=lambda one: runs[one].seconds)
         run = runs[label]
-        if run.marks.due(run.seconds):
+        if run.snapshots.due(run.seconds):
             yield run.snapshot(label)
         began = clock.total()
         with clock.phase(label):
-            state = None if run.marks.ended else next(run.steps, None)
+            state = None if run.snapshots.ended else next(run.steps, None)
         run.seconds += clock.total() - began
         run.state = state or run.state
         if state is None:
             del runs[label]
-            if not run.marks.ended:
+            if not run.snapshots.ended:
                 yield run.snapshot(label)
 
 
 def _steps_of(
     label: str, training: Training, course: Course, options: Mapping[str, Any]
 ) -> Iterator[State]:
-    if label == KEPT:
+    if label == SVRG_LABEL:
         return _svrg_steps(training, course, options)
     return _gradient_steps(label, training, course, options)
 
@@ -207,16 +207,16 @@ def _svrg_steps(training: Training, course: Course, options: Mapping[str, Any]) 
     """Go through epochs of stochastic variance-reduced gradients on Fourier features."""
     X = course.project(training.X)
     bandwidth = median_distance(X, training.seed, None, "euclidean")
-    columns = 2 * options["frequencies"]
     fourier = RandomFourier(
-        bandwidth=bandwidth, n_components=columns, random_state=training.seed
+        bandwidth=bandwidth, n_components=2 * options["frequencies"], random_state=training.seed
     ).fit(X)
-    targets, constant, decide = _encoded(training)
+    encoding = TargetEncoding.of(training.task, training.y, centred=training.task == "regression")
+    targets = columns(encoding.encode(training.y))
     penalty = L2(options["alpha"])
     problem = Problem(fourier.feature_matrix(X), targets, penalty, LOSSES[options["loss"]])
     solver = SVRG(tol=1e-6, max_iter=_EPOCHS, seed=training.seed)
-    for epoch, weights in steps_of(lambda callback: solver.solve(problem, callback=callback)):
-        linear = Linear(fourier, course.project, decide, weights, constant)
+    for epoch, weights in solver.steps(problem):
+        linear = Linear(fourier, course.project, encoding, weights)
         yield partial(linear.snapshot, penalty, epoch)
 
 
@@ -227,30 +227,28 @@ class Linear:
     Parameters
     ----------
     fourier : RandomFourier
-    project, decide : callable
-        From rows to inputs, and from responses to labels or numbers.
+    project : callable
+        From rows to inputs.
+    encoding : TargetEncoding
+        Of what the weights were fitted to.
     weights : array (n_columns, n_outputs)
-    constant : float
-        Added to the responses.
     """
 
     fourier: RandomFourier
     project: Callable[[Any], Any]
-    decide: Callable[[NDArray[np.float64]], NDArray[Any]]
+    encoding: TargetEncoding
     weights: NDArray[np.float64]
-    constant: float
 
-    def responses(self, X: Any) -> NDArray[np.float64]:
-        """Return responses, one column of them as a vector."""
+    def outputs(self, X: Any) -> NDArray[np.float64]:
+        """Return outputs, one column of them as a vector."""
         found = self.fourier.feature_matrix(self.project(X)).matvec(self.weights)
-        found += self.constant
         return found[:, 0] if found.shape[1] == 1 else found
 
     def snapshot(self, penalty: L2, epoch: int) -> Snapshot:
         """Return what the runner judges."""
         return Snapshot(
-            predict=lambda X: self.decide(self.responses(X)),
-            responses=self.responses,
+            predict=lambda X: self.encoding.decode(self.outputs(X)),
+            responses=lambda X: self.encoding.responses(self.outputs(X)),
             penalty=float(penalty.value(self.weights)),
             facts={"epochs": epoch, "features": len(self.weights)},
         )
@@ -326,21 +324,6 @@ def _snapshot(model: Any, course: Course) -> Snapshot:
             "features": len(model.weights_),
         },
     )
-
-
-def _encoded(
-    training: Training,
-) -> tuple[NDArray[np.float64], float, Callable[[NDArray[np.float64]], NDArray[Any]]]:
-    """Return targets (n, n_outputs), what was taken off them, and what responses stand for."""
-    y = training.y
-    if training.task == "regression":
-        mean = float(y.mean())
-        return (y - mean)[:, None], mean, lambda found: found
-    classes = np.unique(y)
-    if len(classes) == 2:
-        return np.where(y == classes[1], 1.0, -1.0)[:, None], 0.0, lambda z: classes[1 * (z > 0)]
-    targets = np.where(y[:, None] == classes, 1.0, -1.0)
-    return targets, 0.0, lambda found: classes[found.argmax(axis=1)]
 
 
 TRAINERS: dict[str, Trainer] = {"stochastic gradients": race}

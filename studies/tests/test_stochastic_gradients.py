@@ -11,10 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from gramless import RandomFourier
 from gramless.features.median import median_distance
 from gramless.kernels import Gaussian
-from studies.labels import BETWEEN, CDSG, DSG, KEPT, OURS, OURS_GRADIENT, UDSG
+from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
+from studies.dsg16.stochastic_gradients import TRAINERS, SnapshotTimes, course_of
 from studies.scores import LOSSES, Judge, Rows
-from studies.stepwise import steps_of
-from studies.stream_methods import TRAINERS, Marks, course_of
 from studies.study import Training
 
 ALPHA = 1e-3
@@ -82,12 +81,12 @@ def test_snapshots_come_along_the_clock_and_improve(three_classes, run):
 
 
 def test_runs_take_steps_by_turns(three_classes):
-    runs = BETWEEN.join([DSG, KEPT, OURS])
+    runs = SEPARATOR.join([DSG, SVRG_LABEL, OURS])
     clock, (race,) = Counter(), TRAINERS.values()
     given = options(runs, seconds=16.0, snapshots=3)
     facts = [snapshot.facts for snapshot in race(three_classes, given, clock)]
-    assert clock.phases[:7] == ["prepare", DSG, KEPT, OURS, DSG, KEPT, OURS]
-    for run in (DSG, KEPT, OURS):
+    assert clock.phases[:7] == ["prepare", DSG, SVRG_LABEL, OURS, DSG, SVRG_LABEL, OURS]
+    for run in (DSG, SVRG_LABEL, OURS):
         own = [one["seconds"] for one in facts if one["run"] == run]
         assert own == [1.0, 2.0, 16.0]
     # What each run finds does not depend on the others.
@@ -97,7 +96,7 @@ def test_runs_take_steps_by_turns(three_classes):
 
 
 def test_a_run_that_has_converged_is_told_before_its_time(three_classes):
-    few = options(KEPT, frequencies=1, seconds=1e6, snapshots=2, alpha=1.0)
+    few = options(SVRG_LABEL, frequencies=1, seconds=1e6, snapshots=2, alpha=1.0)
     *_, (_, last) = scored(three_classes, few)
     assert last.facts["epochs"] < 1000
 
@@ -122,7 +121,7 @@ def test_the_objective_nears_that_of_the_exact_kernel():
 
 
 def test_svrg_ends_at_the_minimum(three_classes):
-    given = options(KEPT, seconds=400.0, snapshots=3)
+    given = options(SVRG_LABEL, seconds=400.0, snapshots=3)
     course = scored(three_classes, given, "objective", "train_error")
     X, y = three_classes.X, three_classes.y
     unit = median_distance(X, 0, None, "euclidean")
@@ -138,7 +137,7 @@ def test_svrg_ends_at_the_minimum(three_classes):
     assert course[-1][1].facts["features"] == 40
 
 
-@pytest.mark.parametrize("run", [DSG, KEPT])
+@pytest.mark.parametrize("run", [DSG, SVRG_LABEL])
 def test_numbers_and_two_classes(three_classes, run):
     X = three_classes.X
     numbers = Training(X, 1000.0 + 10.0 * X[:, 0], "regression", 0)
@@ -176,7 +175,7 @@ def test_deformed_rows_are_endless_and_in_the_units_of_the_judges():
     images += rng.integers(0, 20, size=images.shape)
     X = np.minimum(images, 255.0).reshape(200, 64).astype(np.float32)
     training = Training(X, y, "binary", 0)
-    both = BETWEEN.join([UDSG, KEPT])
+    both = SEPARATOR.join([UDSG, SVRG_LABEL])
     given = options(both, loss="logistic", deformed=True, components=10, seconds=20.0)
     course = scored(training, given, "train_error", "objective")
     for scores, snapshot in course:
@@ -188,40 +187,10 @@ def test_deformed_rows_are_endless_and_in_the_units_of_the_judges():
     assert rows.mean() == pytest.approx(pixels.project(X).mean(), rel=0.1)
 
 
-def test_marks_end_with_the_run():
-    marks = Marks(10.0, 3)
-    assert not marks.due(0.1)
-    assert marks.due(3.0)
-    assert not marks.ended
-    assert marks.due(10.0)
-    assert marks.ended
-
-
-def test_a_run_stands_still_between_its_steps():
-    told = []
-
-    def run(callback):
-        for k in range(5):
-            told.append(k)
-            if callback(k):
-                told.append("stopped")
-                return
-
-    steps = steps_of(run)
-    assert next(steps) == (0,)
-    assert told == [0]
-    assert next(steps) == (1,)
-    assert told == [0, 1]
-    steps.close()
-    assert told == [0, 1, "stopped"]
-
-
-def test_a_fault_of_a_run_is_raised():
-    def run(callback):
-        callback(0)
-        raise ValueError("step 1 is wrong")
-
-    steps = steps_of(run)
-    assert next(steps) == (0,)
-    with pytest.raises(ValueError, match="step 1 is wrong"):
-        next(steps)
+def test_snapshots_end_with_the_run():
+    times = SnapshotTimes(10.0, 3)
+    assert not times.due(0.1)
+    assert times.due(3.0)
+    assert not times.ended
+    assert times.due(10.0)
+    assert times.ended

@@ -1,4 +1,4 @@
-"""What the benchmark asks of a method: a name, and an estimator for a task and a size."""
+"""What is asked of a method: a name, and an estimator for a task and a size."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid
 
 from gramless.base.random import stream
-from gramless.datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ class Peer(ABC):
     seed: int = 0
     n_jobs: int | None = None
 
+    @classmethod
+    def rows(cls, X: Any) -> Any:
+        """Return rows as the method takes them: dense where they must be."""
+        return X if cls.takes_sparse else dense(X)
+
     def make(self, task: str, n_rows: int) -> Any | None:
         """Return an estimator, not fitted; None where it cannot take so many rows (``why``)."""
         if self.max_rows is not None and n_rows > self.max_rows:
@@ -50,12 +55,34 @@ class Peer(ABC):
         """Return an estimator of numbers."""
 
 
-def rows_for(peer: type[Peer], data: Dataset) -> Dataset:
-    """Return the data set with rows that the method takes: dense where it must be."""
-    X, X_test = data.X_train, data.X_test
-    if not peer.takes_sparse and not isinstance(X, np.ndarray):
-        X, X_test = X.toarray(), X_test.toarray()
-    return Dataset(X, data.y_train, X_test, data.y_test, data.task, data.name)
+@dataclass(frozen=True)
+class BoostedTrees(Peer):
+    """Boosted trees, stopped early when rows held back are predicted no better.
+
+    Parameters
+    ----------
+    held_back : float, default=0.2
+        Share of the rows.
+    n_trees : int, default=1000
+        The most.
+    learning_rate : float, default=0.1
+    patience : int, default=50
+        Trees that may pass without a gain.
+    """
+
+    held_back: float = 0.2
+    n_trees: int = 1000
+    learning_rate: float = 0.1
+    patience: int = 50
+
+    @abstractmethod
+    def trees(self, model: Any) -> int:
+        """Return how many trees a fitted estimator has kept."""
+
+
+def dense(X: Any) -> Any:
+    """Return rows as an array."""
+    return X.toarray() if sp.issparse(X) else X
 
 
 class BestOnSample(MetaEstimatorMixin, BaseEstimator):
@@ -82,6 +109,7 @@ class BestOnSample(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> BestOnSample:
+        """Choose the setting of the best score and fit it to all rows."""
         sample = stream(self.random_state, "sample").permutation(len(y))[: self.n_rows]
         validation, training = np.split(sample, [len(sample) // 4])
 
@@ -95,4 +123,5 @@ class BestOnSample(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
+        """Predict with the best setting."""
         return self.estimator_.predict(X)

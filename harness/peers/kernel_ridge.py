@@ -9,7 +9,8 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import LabelBinarizer, StandardScaler
-from versus.peer import BestOnSample, Peer
+
+from harness.peers.base import BestOnSample, Peer
 
 _ALPHAS = [0.01, 0.1, 1.0]
 _GAMMAS = [0.003, 0.01, 0.03, 0.1, 0.3]
@@ -18,7 +19,13 @@ _SAMPLE_ROWS = 2000
 
 
 class KernelRidgeClassifier(ClassifierMixin, BaseEstimator):
-    """Least squares on -1 and 1, the largest output wins."""
+    """Least squares on -1 and 1, the largest output wins.
+
+    Parameters
+    ----------
+    alpha, kernel, gamma
+        As scikit-learn's ``KernelRidge``.
+    """
 
     def __init__(self, alpha: float = 1.0, kernel: str = "rbf", gamma: float | None = None) -> None:
         self.alpha = alpha
@@ -26,6 +33,7 @@ class KernelRidgeClassifier(ClassifierMixin, BaseEstimator):
         self.gamma = gamma
 
     def fit(self, X: Any, y: Any) -> KernelRidgeClassifier:
+        """Fit an output a class, of two classes one."""
         self.labels_ = LabelBinarizer(neg_label=-1).fit(y)
         self.classes_ = self.labels_.classes_
         self.machine_ = KernelRidge(alpha=self.alpha, kernel=self.kernel, gamma=self.gamma)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from versus.peer import Peer
+
+from harness.peers.base import BoostedTrees
 
 
-class HistGradientBoosting(Peer):
+@dataclass(frozen=True)
+class HistGradientBoosting(BoostedTrees):
     """Up to 1,000 trees, stopped early: the same as LightGBM's."""
 
     name: ClassVar[str] = "hist gradient boosting"
@@ -20,12 +23,15 @@ class HistGradientBoosting(Peer):
     def regressor(self) -> Any:
         return HistGradientBoostingRegressor(**self._settings())
 
+    def trees(self, model: Any) -> int:
+        return int(model.n_iter_)
+
     def _settings(self) -> dict[str, Any]:
         return {
-            "learning_rate": 0.1,
-            "max_iter": 1000,
+            "learning_rate": self.learning_rate,
+            "max_iter": self.n_trees,
             "early_stopping": True,
-            "n_iter_no_change": 50,
-            "validation_fraction": 0.2,
+            "n_iter_no_change": self.patience,
+            "validation_fraction": self.held_back,
             "random_state": self.seed,
         }

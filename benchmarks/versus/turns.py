@@ -1,27 +1,15 @@
-"""The methods by name, and taking turns with them."""
+"""Methods that are installed, and taking turns with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from common import Outcome, fit_and_judge, part_of, say
-from versus.peer import Peer, rows_for
-
+from benchmarks.common import Outcome, fit_and_judge, part_of, say
 from gramless.datasets import Dataset
-
-METHODS = {
-    "gramless": "gramless_:Gramless",
-    "gramless_random": "gramless_:RandomGrids",
-    "svc": "svc:SupportVectors",
-    "kernel_ridge": "kernel_ridge:ExactKernelRidge",
-    "rbf_sampler": "rbf_sampler:FourierFeatures",
-    "nystroem": "nystroem:NystroemFeatures",
-    "lightgbm": "lightgbm_:LightGBM",
-    "hist_gradient_boosting": "hist_gradient_boosting:HistGradientBoosting",
-}
-"""File and class of each method."""
+from harness.peers import find_peer
+from harness.peers.base import Peer
 
 Found = TypeVar("Found", bound=Outcome)
 
@@ -33,12 +21,16 @@ def find_methods(names: Iterable[str]) -> list[type[Peer]]:
     """Return the methods whose packages are installed; say which are not."""
     found = []
     for name in names:
-        module, _, peer = METHODS[name].partition(":")
         try:
-            found.append(getattr(import_module(f"versus.{module}"), peer))
+            found.append(find_peer(name))
         except ModuleNotFoundError as error:
             say(f"{name}: {error.name} is not installed, skipped")
     return found
+
+
+def rows_for(peer: type[Peer], data: Dataset) -> Dataset:
+    """Return the data set with rows that the method takes: dense where it must be."""
+    return replace(data, X_train=peer.rows(data.X_train), X_test=peer.rows(data.X_test))
 
 
 def take_turns(

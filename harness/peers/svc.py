@@ -8,7 +8,8 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
-from versus.peer import Peer
+
+from harness.peers.base import Peer
 
 C, CACHE_MEGABYTES = 10.0, 1000
 

@@ -19,7 +19,7 @@ _MOST_TOLD, _LONGEST = 6, 200
 
 
 @dataclass(frozen=True)
-class Shown:
+class StudyResults:
     """A study with what its records show.
 
     Parameters
@@ -39,7 +39,9 @@ class Shown:
     comparisons: list[Comparison]
 
 
-def gathered(studies: Sequence[Study], records: Mapping[str, list[Record]]) -> list[Shown]:
+def collect_results(
+    studies: Sequence[Study], records: Mapping[str, list[Record]]
+) -> list[StudyResults]:
     """Return what each study shows, in the order of the studies.
 
     Parameters
@@ -51,15 +53,15 @@ def gathered(studies: Sequence[Study], records: Mapping[str, list[Record]]) -> l
     return [_shown(study, records.get(study.key, [])) for study in studies]
 
 
-def by_paper(shown: Iterable[Shown]) -> dict[str, list[Shown]]:
+def by_paper(shown: Iterable[StudyResults]) -> dict[str, list[StudyResults]]:
     """Return studies by paper, both in the order in which they come."""
-    found: dict[str, list[Shown]] = {}
+    found: dict[str, list[StudyResults]] = {}
     for one in shown:
         found.setdefault(one.study.paper, []).append(one)
     return found
 
 
-def verdicts(shown: Iterable[Shown]) -> Counter[str]:
+def verdicts(shown: Iterable[StudyResults]) -> Counter[str]:
     """Count the verdicts of all comparisons."""
     return Counter(one.verdict for study in shown for one in study.comparisons)
 
@@ -155,9 +157,9 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _shown(study: Study, records: list[Record]) -> Shown:
+def _shown(study: Study, records: list[Record]) -> StudyResults:
     comparisons = [_measured(one) for one in study.comparisons(records)]
-    return Shown(study, records, study.panels(records), study.tables(records), comparisons)
+    return StudyResults(study, records, study.panels(records), study.tables(records), comparisons)
 
 
 def _measured(one: Comparison) -> Comparison:

@@ -1,0 +1,42 @@
+"""Methods by name; a file of its own for each package, which is imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from harness.peers.base import Peer
+
+METHODS = {
+    "gramless": "gramless:Gramless",
+    "gramless_random": "gramless:RandomGrids",
+    "svc": "svc:SupportVectors",
+    "kernel_ridge": "kernel_ridge:ExactKernelRidge",
+    "rbf_sampler": "kernel_approximation:FourierFeatures",
+    "nystroem": "kernel_approximation:NystroemFeatures",
+    "lightgbm": "lightgbm:LightGBM",
+    "hist_gradient_boosting": "hist_gradient_boosting:HistGradientBoosting",
+}
+"""File and class of each method."""
+
+
+def find_peer(name: str) -> type[Peer]:
+    """Return a method.
+
+    Parameters
+    ----------
+    name : str
+        Of :data:`METHODS`.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If its package is not installed.
+
+    Examples
+    --------
+    >>> find_peer("svc").name
+    'svc'
+    """
+    module, _, peer = METHODS[name].partition(":")
+    found: type[Peer] = getattr(import_module(f"harness.peers.{module}"), peer)
+    return found
