@@ -16,7 +16,7 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 SCRIPTS = Path(sys.executable).parent
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
-HEAVY = ("numba", "typer", "rich", "matplotlib", "polars", "pandas", "safetensors")
+HEAVY = ("numba", "typer", "rich", "matplotlib", "jinja2", "polars", "pandas", "safetensors")
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
