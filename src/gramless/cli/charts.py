@@ -278,7 +278,7 @@ def _label(axes: Any, chart: Chart) -> None:
     axes.grid(axis="y", color=LIGHT["rule"], linewidth=1.0)
     for axis, is_log in ((axes.xaxis, chart.x_log), (axes.yaxis, chart.y_log)):
         axis.set_major_locator(
-            _locator(*axis.get_view_interval()) if is_log else MaxNLocator(7, steps=_STEPS)
+            _locator(*axis.get_view_interval()) if is_log else MaxNLocator(6, steps=_STEPS)
         )
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(_ShortNumbers())
@@ -298,11 +298,12 @@ Sample = tuple[tuple[float, ...], tuple[tuple[str, Any], ...]]
 
 
 def _sample(series: Series) -> Sample:
-    look = {**series.look, "markevery": (1 if len(series.x) > 1 else 0, 3)}
     if series.is_dots:
         return (14.0, 14.0), tuple(series.look.items())
-    across = (1.0, 14.0, 27.0) if len(series.x) > 1 else (14.0,)
-    return across, tuple(look.items())
+    is_joined = len(series.x) > 1
+    # The mark is in the middle.
+    look = {**series.look, "markevery": (1 if is_joined else 0, 3)}
+    return (1.0, 14.0, 27.0) if is_joined else (14.0,), tuple(look.items())
 
 
 def _draw_sample(figure: Figure, sample: Sample, across: float, down: float) -> None:
