@@ -15,12 +15,13 @@ from markupsafe import Markup
 import gramless
 from gramless.base.files import replacing
 from gramless.base.words import duration, sized
-from gramless.cli.charts import key, line_chart, sheet
+from gramless.cli.charts import key, line_chart
 from gramless.cli.svg import variables
 from gramless.cli.templating import environment
 from studies.catalogue import PAPERS
 from studies.numbers import measured, printed, ratio
 from studies.panels import chart_of, marks_of, notes_of
+from studies.sheet import sheet
 from studies.shown import (
     ENDS,
     VERDICTS,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import xml.etree.ElementTree as ET
 
-from gramless.cli.charts import line_chart
-from gramless.cli.svg import COLOURS
+from gramless.cli.charts import HEIGHT, WIDTH, line_chart
+from gramless.cli.svg import COLOURS, variables
 from studies.panels import MARKERS, chart_of, marks_of, notes_of
+from studies.sheet import sheet
 from studies.study import Line, Panel
 
 
@@ -69,3 +71,15 @@ def test_dots_on_one_place_are_drawn_once():
     assert (one.series[0].x, one.series[0].y) == ([0, 1], [0, 9])
     assert one.y_down
     assert "Nothing measured yet" in line_chart(chart(panel(Line("rows", [], []), dots=True)))
+
+
+def test_a_sheet_holds_all_charts_and_one_legend():
+    one = chart(panel(Line("a & <b>", [1, 2], [1, 2])))
+    text = sheet("All", [one] * 3)
+    assert text == sheet("All", [one] * 3)
+    picture, svg = ET.fromstring(text.encode()), "{http://www.w3.org/2000/svg}"
+    names = [name.text for name in picture.iter(f"{svg}text")]
+    assert (names.count("letter"), names.count("a & <b>")) == (3, 1)
+    assert float(picture.get("width")) > 2 * WIDTH
+    assert float(picture.get("height")) > 2 * HEIGHT
+    assert variables() in picture.find(f"{svg}style").text

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramless.cli.bars import Bars, bar_chart
-from gramless.cli.charts import HEIGHT, WIDTH, Chart, Series, key, line_chart, sheet
+from gramless.cli.charts import HEIGHT, WIDTH, Chart, Series, key, line_chart
 from gramless.cli.svg import COLOURS, DARK, LIGHT, variables
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -91,7 +91,6 @@ def test_text_stays_text():
     odd = Chart(ODD, ODD, ODD, [Series([1, 2], [1, 2], MARKED, ODD)])
     for text in (
         line_chart(odd),
-        sheet(ODD, [odd]),
         bar_chart(ODD, [ODD], [Bars(ODD, [1], [ODD])]),
     ):
         picture = ET.fromstring(text.encode())
@@ -130,19 +129,9 @@ def test_colours_follow_the_page():
 
 def test_the_same_chart_is_the_same_text_whatever_the_settings():
     one = chart([1, 2, 3], [3.0, 1.0, 2.0])
-    first = line_chart(one), sheet("all", [one]), key(one.series[0])
+    first = line_chart(one), key(one.series[0])
     with matplotlib.rc_context({"font.size": 30, "axes.grid": True, "svg.fonttype": "path"}):
-        assert (line_chart(one), sheet("all", [one]), key(one.series[0])) == first
-
-
-def test_a_sheet_holds_all_charts_and_one_legend():
-    one = chart([1, 2], [1, 2])
-    picture = ET.fromstring(sheet("All", [one] * 3).encode())
-    names = [text.text for text in picture.iter(f"{SVG}text")]
-    assert (names.count("letter"), names.count("binning")) == (3, 1)
-    assert float(picture.get("width")) > 2 * WIDTH
-    assert float(picture.get("height")) > 2 * HEIGHT
-    assert variables() in picture.find(f"{SVG}style").text
+        assert (line_chart(one), key(one.series[0])) == first
 
 
 def test_a_legend_has_each_name_once():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,14 @@ from matplotlib.ticker import (
 from numpy.typing import NDArray
 
 from gramless.base.words import power_of_ten
-from gramless.cli.svg import CHARACTER, LIGHT, drawing, pixels, svg_text, variables, write
+from gramless.cli.svg import CHARACTER, LIGHT, drawing, pixels, svg_text, write
 
 WIDTH, HEIGHT = 340.0, 240.0
 _TOP, _BOTTOM, _UNNAMED, _RIGHT, _LEAST_LEFT = 26.0, 40.0, 10.0, 12.0, 30.0
-_KEY, _KEY_HEIGHT = 28.0, 12.0
-_TITLE, _GAP, _MARGIN = 22.0, 28.0, 18.0
+KEY_WIDTH, KEY_HEIGHT = 28.0, 12.0
 _MULTIPLES = {1.0: (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), 2.5: (1.0, 2.0, 5.0)}
 """Of powers of ten, that a logarithmic axis of at most so many decades names."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_FILE_STYLE = ".plot { font: 12px system-ui, sans-serif; }"
 
 Box = tuple[float, float, float, float]
 """Left, top, width and height, in pixels."""
@@ -122,49 +119,14 @@ def line_chart(chart: Chart, width: float = WIDTH, height: float = HEIGHT) -> Ma
     against = " against ".join(filter(None, (chart.y_label, chart.x_label)))
     title = ": ".join(filter(None, (chart.title, against)))
     with drawing(width, height) as figure:
-        return svg_text(figure, title, _draw(figure, chart, (0.0, 0.0, width, height)))
-
-
-def sheet(title: str, charts: Sequence[Chart]) -> str:
-    """Draw charts two by two, with titles and one legend, as a picture of its own.
-
-    Parameters
-    ----------
-    title : str
-        For those who cannot see the picture.
-    charts : sequence of Chart
-
-    Returns
-    -------
-    str
-        The text of an SVG file.
-    """
-    n_columns = min(2, len(charts))
-    width = 2 * _MARGIN + n_columns * WIDTH + (n_columns - 1) * _GAP
-    named = list({one.name: one for chart in charts for one in chart.legend}.values())
-    needed = _KEY + 26.0 + CHARACTER * max((len(one.name) for one in named), default=0)
-    per_row = max(1, int((width - 2 * _MARGIN) / needed))
-    top = _MARGIN + 20.0 * math.ceil(len(named) / per_row) + 12.0
-    each = _TITLE + HEIGHT + _GAP
-    hints: dict[str, list[str]] = {}
-    with drawing(width, top + each * math.ceil(len(charts) / n_columns)) as figure:
-        figure.patch.set(visible=True, facecolor=LIGHT["page"])
-        for k, one in enumerate(named):
-            across, down = _MARGIN + needed * (k % per_row), _MARGIN + 20.0 * (k // per_row)
-            _draw_sample(figure, _sample(one), across, down)
-            write(figure, across + _KEY + 6.0, down + 10.0, one.name, needed - _KEY)
-        for k, chart in enumerate(charts):
-            left = _MARGIN + (WIDTH + _GAP) * (k % n_columns)
-            down = top + each * (k // n_columns)
-            write(figure, left, down + 14.0, chart.title, WIDTH / 1.2, size=14, weight="bold")
-            hints |= _draw(figure, chart, (left, down + _TITLE, WIDTH, HEIGHT))
-        text = svg_text(figure, title, hints, variables() + _FILE_STYLE)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+        return svg_text(figure, title, draw(figure, chart, (0.0, 0.0, width, height)))
 
 
 def key(series: Series) -> Markup:
     """Draw the sample of a series that stands in a legend."""
-    return _key(*_sample(series))
+    with drawing(KEY_WIDTH, KEY_HEIGHT) as figure:
+        draw_sample(figure, series, 0.0, 0.0)
+        return svg_text(figure, "")
 
 
 def short_number(value: float) -> str:
@@ -194,8 +156,21 @@ class _ShortNumbers(Formatter):
         return names if len(set(names)) == len(names) else [f"{value:.15g}" for value in values]
 
 
-def _draw(figure: Figure, chart: Chart, box: Box) -> dict[str, list[str]]:
-    """Draw a chart into a box of the figure, and return the hints of its marks."""
+def draw(figure: Figure, chart: Chart, box: Box) -> dict[str, list[str]]:
+    """Draw a chart into a box of a figure.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    chart : Chart
+    box : tuple of float
+        Left, top, width and height, in pixels.
+
+    Returns
+    -------
+    dict of str to list of str
+        The hints of its marks, for :func:`gramless.cli.svg.svg_text`.
+    """
     left, top, width, height = box
     axes: Any = figure.add_axes((0.0, 0.0, 1.0, 1.0), facecolor="none", axisbelow=True)
     axes.spines[["top", "left", "right"]].set_visible(False)
@@ -293,31 +268,15 @@ def _locator(low: float, high: float) -> LogLocator:
     return LogLocator(subs=multiples, numticks=9)
 
 
-Sample = tuple[tuple[float, ...], tuple[tuple[str, Any], ...]]
-"""Of a series in a legend: where its line goes across, and its look."""
-
-
-def _sample(series: Series) -> Sample:
-    if series.is_dots:
-        return (14.0, 14.0), tuple(series.look.items())
-    is_joined = len(series.x) > 1
-    # The mark is in the middle.
-    look = {**series.look, "markevery": (1 if is_joined else 0, 3)}
-    return (1.0, 14.0, 27.0) if is_joined else (14.0,), tuple(look.items())
-
-
-def _draw_sample(figure: Figure, sample: Sample, across: float, down: float) -> None:
-    """Draw a sample, its upper left corner at a pixel."""
+def draw_sample(figure: Figure, series: Series, across: float, down: float) -> None:
+    """Draw the sample of a series that stands in a legend, its upper left corner at a pixel."""
     size = pixels(figure)
-    box = np.divide((across, size[1] - down - _KEY_HEIGHT, _KEY, _KEY_HEIGHT), np.tile(size, 2))
-    axes: Any = figure.add_axes(tuple(box), xlim=(0.0, _KEY), ylim=(0.0, _KEY_HEIGHT))
+    box = np.divide((across, size[1] - down - KEY_HEIGHT, KEY_WIDTH, KEY_HEIGHT), np.tile(size, 2))
+    axes: Any = figure.add_axes(tuple(box), xlim=(0.0, KEY_WIDTH), ylim=(0.0, KEY_HEIGHT))
     axes.set_axis_off()
-    x, look = sample
-    axes.plot(x, [_KEY_HEIGHT / 2] * len(x), **dict(look))
-
-
-@lru_cache(maxsize=256)
-def _key(x: tuple[float, ...], look: tuple[tuple[str, Any], ...]) -> Markup:
-    with drawing(_KEY, _KEY_HEIGHT) as figure:
-        _draw_sample(figure, (x, look), 0.0, 0.0)
-        return svg_text(figure, "")
+    middle = 0.5 * KEY_WIDTH
+    x = [1.0, middle, KEY_WIDTH - 1.0] if len(series.x) > 1 else [middle]
+    if series.is_dots:
+        x = [middle, middle]
+    look = {**series.look, "markevery": (len(x) // 2, 3)}
+    axes.plot(x, [0.5 * KEY_HEIGHT] * len(x), **look)
