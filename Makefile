@@ -77,13 +77,13 @@ $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/pip
-	$(PIP) install -e ".[plots]"
+	$(PIP) install -e ".[cli]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
-	$(PIP) install -e ".[plots,tables,dev]"
+	$(PIP) install -e ".[cli,dev]"
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/pip
-	$(PIP) install -e ".[bench]"
+	$(PIP) install -e ".[cli,bench]"
 	@touch $@

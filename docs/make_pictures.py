@@ -1,6 +1,6 @@
 """Draws the pictures of the documentation from the library itself.
 
-``python docs/make_pictures.py`` needs matplotlib (``pip install -e ".[plots]"``) and a few seconds.
+``python docs/make_pictures.py`` needs matplotlib (``pip install -e ".[cli]"``) and a few seconds.
 The pictures go to ``docs/pictures/`` and come out alike on every run.
 """
 

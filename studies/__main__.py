@@ -217,7 +217,6 @@ def _tell_absent(report: Report, todo: Plan, data_dir: Path | None) -> None:
 def _write(chosen: Sequence[Study], store: Store, out: Path) -> Path:
     """Write the report of all studies of these papers that have records, and return its page."""
     from studies.catalogue import PAPERS, studies
-    from studies.comparing import write_comparison
     from studies.report import write_report
     from studies.runner import records_to_show
 
@@ -230,7 +229,6 @@ def _write(chosen: Sequence[Study], store: Store, out: Path) -> Path:
     ]
     records = {study.key: records_to_show(study, store) for study in known}
     shown = [study for study in known if study.key in asked or records[study.key]]
-    write_comparison(shown, records, out)
     return write_report(shown, records, out)
 
 

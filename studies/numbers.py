@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import math
 
-from gramless.base.words import duration
+from gramless.base.words import duration, power_of_ten
 
 _DIGITS, _LEAST = 3, 1e-4
-_POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def power_of_ten(value: float) -> str:
-    """Return a number by its power of ten.
-
-    Examples
-    --------
-    >>> power_of_ten(5e-6), power_of_ten(1e12)
-    ('5·10⁻⁶', '10¹²')
-    """
-    digits, _, power = f"{value:.2e}".partition("e")
-    raised = f"10{str(int(power)).translate(_POWERS)}"
-    return raised if float(digits) == 1.0 else f"{float(digits):g}·{raised}"
 
 
 def printed(value: float, digits: int = 5) -> str:

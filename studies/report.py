@@ -1,31 +1,42 @@
-"""The report of what was run: a page a paper, and one that leads to them."""
+"""The report of what was run: a page a paper, one that leads to them, one of all numbers."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from jinja2 import Environment
+from markupsafe import Markup
+
+import gramless
 from gramless.base.files import replacing
-from gramless.base.markup import escape
 from gramless.base.words import duration, sized
-from studies import html
+from gramless.cli.charts import key, line_chart
+from gramless.cli.svg import variables
+from gramless.cli.templating import environment
 from studies.catalogue import PAPERS
-from studies.marks import Mark, marks_of
+from studies.numbers import measured, printed, ratio
+from studies.panels import chart_of, marks_of, notes_of
 from studies.results import (
     ENDS,
+    VERDICTS,
     StudyResults,
     by_paper,
     collect_results,
     command,
+    counted,
     jobs_of,
     machines,
     misses,
     plural,
     verdicts,
 )
-from studies.study import Record, Study
+from studies.sheet import sheet
+from studies.study import Comparison, Record, Study, TableOf
 
 INDEX, COMPARISON = "index.html", "comparison.html"
 WHAT = (
@@ -38,15 +49,23 @@ MEANING = (
     "neither number says anything of the other. Seconds and bytes of a paper were "
     "measured on its authors' machine; they are quoted as printed."
 )
+NO_LOSS = "No measured number is worse than the published one by more than its tolerance."
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$])")
+_NUMBER = re.compile(r"[<>~≈±−+\-]?\s?[\d.,]*\d[\d.,]*(e[+-]?\d+)?(\s?\S{1,5})?( ± [\d.,]+\S*)?")
+_MISSING = ("", "-", "–", "—", "n/a")
+_OFTEN = 3
+"""A note that so many rows share stands once, below the table."""
 
 
 def write_report(
     studies: Sequence[Study], records_by_study: Mapping[str, list[Record]], folder: Path
 ) -> Path:
-    """Write a page of HTML for each paper, and the page that leads to them.
+    """Write a page for each paper, one that leads to them, and every number beside ours.
 
-    Each page is one file, its pictures inside, and needs no script. They link to the page that
-    :func:`studies.comparing.write_comparison` writes into the same folder.
+    Each page is one file, its pictures inside, and needs no script. ``README.md`` has every
+    number as Markdown, with an SVG file in ``pictures/`` for each study that has panels; those of
+    studies that have none any more are removed.
 
     Parameters
     ----------
@@ -64,151 +83,142 @@ def write_report(
     Raises
     ------
     OSError
-        If a page cannot be written; no page is ever left half written.
+        If a file cannot be written; no file is ever left half written.
     """
     shown = collect_results(studies, records_by_study)
     papers = by_paper(shown)
-    places = pages_of(papers)
     marks = marks_of([panel for one in shown for panel in one.panels])
+    templates = _templates(papers, shown)
+    for one in shown:
+        path = folder / "pictures" / _picture_of(one.study)
+        if one.panels:
+            title = f"{one.study.paper.upper()}: {one.study.title}"
+            _write(path, sheet(title, [chart_of(panel, marks) for panel in one.panels]))
+        else:
+            path.unlink(missing_ok=True)
+    text = templates.get_template("comparison.md").render()
+    _write(folder / "README.md", re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
+    pages = {INDEX: "Overview", **{f"{paper}.html": paper.upper() for paper in papers}}
+    pages[COMPARISON] = "All numbers"
     for paper, own in papers.items():
-        body = _paper(paper, own, marks)
-        write_text(folder / f"{paper}.html", html.page(short(paper), f"{paper}.html", places, body))
-    title = "The papers, run again"
-    write_text(folder / INDEX, html.page(title, INDEX, places, _index(papers)))
+        page = templates.get_template("paper.html").render(
+            title=paper.upper(),
+            here=f"{paper}.html",
+            pages=pages,
+            paper=paper,
+            own=own,
+            marks=marks,
+        )
+        _write(folder / f"{paper}.html", page)
+    titles = {INDEX: "The papers, run again", COMPARISON: "All numbers, theirs and ours"}
+    for here, title in titles.items():
+        page = templates.get_template(here).render(title=title, here=here, pages=pages)
+        _write(folder / here, page)
     return folder / INDEX
 
 
-def pages_of(papers: Mapping[str, list[StudyResults]]) -> dict[str, str]:
-    """Return the files of a report and their names, in the order in which they are linked."""
-    own = {f"{paper}.html": short(paper) for paper in papers}
-    return {INDEX: "Overview", **own, COMPARISON: "All numbers"}
+def _templates(
+    papers: Mapping[str, list[StudyResults]], shown: Sequence[StudyResults]
+) -> Environment:
+    """Return the templates, with what all of them show and compute."""
+    found = environment("studies", "gramless.cli")
+    found.filters["plain"] = _plain
+    functions = (
+        *(chart_of, command, counted, key, line_chart, measured, misses, notes_of, plural),
+        *(printed, ratio, variables, verdicts),
+    )
+    found.globals.update({function.__name__: function for function in functions})
+    machines_told = "; ".join(machines(record for one in shown for record in one.records))
+    found.globals.update(
+        {"COMPARISON": COMPARISON, "MEANING": MEANING, "NO_LOSS": NO_LOSS, "WHAT": WHAT},
+        VERDICTS=VERDICTS,
+        about=lambda paper: PAPERS.get(paper, ""),
+        column_styles=_column_styles,
+        counts=verdicts(shown),
+        how_run=_how_run,
+        losses=_losses(shown),
+        measured_on=f"Measured on: {machines_told}." if machines_told else "",
+        n_runs=lambda own: sum(len(jobs_of(one.records)) for one in own),
+        papers=papers,
+        picture_of=_picture_of,
+        shared_notes=_shared_notes,
+        version=gramless.__version__,
+    )
+    return found
 
 
-def short(paper: str) -> str:
-    """Return the short name of a paper.
-
-    Examples
-    --------
-    >>> short("rb16")
-    'RB16'
-    """
-    return paper.upper()
-
-
-def write_text(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     """Write a file that is whole or not there, and its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(text.encode())
 
 
-def _index(papers: Mapping[str, list[StudyResults]]) -> str:
-    every = [one for own in papers.values() for one in own]
-    total = sum(verdicts(every).values())
-    parts = [
-        html.paragraphs(
-            WHAT,
-            "lead",
-        )
+def _picture_of(study: Study) -> str:
+    return f"{study.paper}-{study.name}.svg"
+
+
+def _losses(shown: Sequence[StudyResults]) -> list[Comparison]:
+    return [
+        replace(one, what=f"{own.study.paper.upper()}: {one.what}")
+        for own in shown
+        for one in own.comparisons
+        if one.verdict == "worse"
     ]
-    if total:
-        parts.append(f"<p>{plural(total, 'published number')}:</p>")
-        parts += [html.tally(verdicts(every)), html.paragraphs(MEANING, "soft small")]
-        parts.append(f'<p><a href="{COMPARISON}">All numbers, theirs and ours</a></p>')
-    parts.append('<ul class="contents">')
-    for paper, own in papers.items():
-        parts += [
-            f'<li><a class="name" href="{paper}.html">{escape(short(paper))}</a>',
-            f'<span class="soft">{escape(PAPERS.get(paper, ""))}. {_extent(own)}.</span>',
-            html.tally(verdicts(own), "slim"),
-            "</li>",
-        ]
-    return "\n".join([*parts, "</ul>"])
 
 
-def _extent(own: Sequence[StudyResults]) -> str:
-    n_studies = f"{len(own)} study" if len(own) == 1 else f"{len(own)} studies"
-    return f"{n_studies}, {plural(sum(len(jobs_of(one.records)) for one in own), 'run')}"
+def _shared_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    times = Counter(one.note for one in comparisons if one.note)
+    return [note for note, count in times.items() if count >= _OFTEN]
 
 
-def _paper(paper: str, own: Sequence[StudyResults], marks: Mapping[str, Mark]) -> str:
-    parts = [html.paragraphs(PAPERS.get(paper, ""), "lead"), html.tally(verdicts(own))]
-    if verdicts(own):
-        parts.append(html.paragraphs(MEANING, "soft small"))
-    parts.append('<ul class="contents">')
-    for one in own:
-        parts += [
-            f'<li><a class="name" href="#{one.study.name}">{escape(one.study.title)}</a>',
-            html.tally(verdicts([one]), "slim") or f'<span class="soft">{_told_runs(one)}</span>',
-            "</li>",
-        ]
-    parts.append("</ul>")
-    return "\n".join([*parts, *(_study(one, marks) for one in own)])
+def _column_styles(table: TableOf) -> list[Markup]:
+    """Return the attribute of each column: columns of numbers are aligned, words are not."""
+    styles = []
+    for k in range(len(table.columns)):
+        cells = [row[k].strip() for row in table.rows]
+        there = [cell for cell in cells if cell not in _MISSING]
+        is_number = there and all(map(_NUMBER.fullmatch, there))
+        styles.append(Markup(' class="n"' if is_number else ""))
+    return styles
 
 
-def _told_runs(one: StudyResults) -> str:
-    n_runs = len(jobs_of(one.records))
-    return f"{plural(n_runs, 'run')}; no published number" if n_runs else "Not run yet"
-
-
-def _study(one: StudyResults, marks: Mapping[str, Mark]) -> str:
-    study = one.study
-    parts = [
-        f'<section class="study" id="{escape(study.name)}">',
-        f'<p class="tag">{short(study.paper)} · {escape(study.name.replace("-", " "))}</p>',
-        f"<h2>{escape(study.title)}</h2>",
-        html.paragraphs(study.about, "about"),
-        _not_done(one),
-        html.figures(one.panels, marks),
-    ]
-    if one.comparisons:
-        parts.append("<h3>Published and measured</h3>")
-        name = f"{study.title}: published and measured"
-        parts.append(html.versus(one.comparisons, name, study.name))
-    parts += [html.table(table) for table in one.tables]
-    return "\n".join([*parts, _how_run(one), "</section>"])
-
-
-def _not_done(one: StudyResults) -> str:
-    """Say what was not measured, and why."""
-    if not one.records:
-        return (
-            '<div class="alert"><p>Nothing of this has been run yet. This runs it:</p>'
-            f"<pre><code>{escape(command(one.study))}</code></pre></div>"
-        )
-    told, reasons = misses(one.records)
-    lines = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-    return f'<div class="alert"><p>{told}</p><ul>{lines}</ul></div>' if told else ""
-
-
-def _how_run(one: StudyResults) -> str:
+def _how_run(one: StudyResults) -> dict[str, list[str]]:
+    """Return facts of a study's runs, lines of text by name."""
     jobs = jobs_of(one.records)
-    if not jobs:
-        return ""
     statuses = Counter(job[-1]["status"] for job in jobs)
     seconds = sum(_finite(job[-1].get("seconds", {}).get("total")) for job in jobs)
     ended = ", ".join(f"{count} {ENDS.get(name, name)}" for name, count in statuses.items())
     largest = max((_finite(record.get("memory")) for record in one.records), default=0.0)
     days = sorted({str(record["when"])[:10] for record in one.records if record.get("when")})
     facts = {
-        "Command": f"<code>{escape(command(one.study))}</code>",
-        "Runs": escape(f"{ended}; each in a process of its own"),
-        "Seeds": escape(", ".join(map(str, sorted({job[0].get("seed", 0) for job in jobs})))),
-        "Training": f"{duration(seconds)} together" if seconds else "",
-        "Most memory": f"{sized(int(largest))} above the loaded data" if largest else "",
-        "Days": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
-        "Machine": "<br />".join(map(escape, machines(one.records))),
-        "Versions": "<br />".join(dict.fromkeys(map(_versions, one.records))),
+        "Runs": [f"{ended}; each in a process of its own"],
+        "Seeds": [", ".join(map(str, sorted({job[0].get("seed", 0) for job in jobs})))],
+        "Training": [f"{duration(seconds)} together"] if seconds else [],
+        "Most memory": [f"{sized(int(largest))} above the loaded data"] if largest else [],
+        "Days": [" to ".join(dict.fromkeys([*days[:1], *days[-1:]]))] if days else [],
+        "Machine": machines(one.records),
+        "Versions": list(filter(None, dict.fromkeys(map(_versions, one.records)))),
     }
-    listed = "".join(f"<dt>{name}</dt><dd>{told}</dd>" for name, told in facts.items() if told)
-    return f"<details><summary>How it was run</summary><dl>{listed}</dl></details>"
+    return {name: lines for name, lines in facts.items() if lines}
 
 
 def _versions(record: Record) -> str:
     found = record.get("versions", {})
-    return escape(", ".join(f"{name} {version}" for name, version in found.items() if version))
+    return ", ".join(f"{name} {version}" for name, version in found.items() if version)
 
 
 def _finite(value: float | None) -> float:
     """Return a number that was measured; nothing counts as zero."""
     return value if value is not None and math.isfinite(value) else 0.0
+
+
+def _plain(text: str) -> str:
+    r"""Return text that Markdown takes as text, on one line.
+
+    Examples
+    --------
+    >>> _plain("house_16H: a | b")
+    'house\\_16H: a \\| b'
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MAX_FUNCTION_LINES = 60
-HEAVY = ("numba", "typer", "rich", "matplotlib", "polars", "pandas", "safetensors")
+HEAVY = ("numba", "typer", "rich", "matplotlib", "jinja2", "polars", "pandas", "safetensors")
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -57,7 +57,7 @@ addEventListener("load", () => {
   parent.postMessage(JSON.stringify({
     frame: window.name, faults, wide: wide.slice(0, 5), empty, cut, width: innerWidth,
     scroll: document.documentElement.scrollWidth,
-    images: document.images.length, drawn: document.querySelectorAll("svg.plot").length,
+    images: document.images.length, drawn: document.querySelectorAll("figure > svg").length,
   }), "*");
 });
 </script>"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from studies.comparing import write_comparison
 from studies.report import write_report
 
 from .browser import find_browser, looked_at
@@ -27,7 +26,6 @@ def seen(tmp_path_factory):
     """Return what was seen, by the name of the page's folder, the page and the width."""
     root = tmp_path_factory.mktemp("pages")
     made, broken = root / "made", root / "broken"
-    write_comparison(STUDIES, RECORDS, made)
     write_report(STUDIES, RECORDS, made)
     names = sorted(path.name for path in (made / "pictures").iterdir())
     shown = "".join(f'<img style="max-width:100%" src="pictures/{name}">' for name in names)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from studies.comparing import write_comparison
 from studies.numbers import measured, printed, ratio
 from studies.report import write_report
 from studies.results import collect_results, verdicts
@@ -20,7 +19,6 @@ from .made_up import PANELS_OF_FIGURE_5, RECORDS, STUDIES
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("report")
-    write_comparison(STUDIES, RECORDS, made)
     write_report(STUDIES, RECORDS, made)
     return made
 
@@ -57,7 +55,6 @@ def test_pages_need_nothing_else(folder):
 
 
 def test_the_same_records_give_the_same_bytes(folder, tmp_path):
-    write_comparison(STUDIES, RECORDS, tmp_path)
     write_report(STUDIES, RECORDS, tmp_path)
     for path in filter(lambda path: path.is_file(), folder.rglob("*")):
         assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes(), path
@@ -156,7 +153,7 @@ def study(**options) -> Study:
 
 def test_numbers_that_are_not_finite_are_not_measured(tmp_path):
     one = Comparison("a", 1.0, float("nan"), "%", 0.1)
-    write_comparison([study(comparisons=lambda records: [one])], {}, tmp_path)
+    write_report([study(comparisons=lambda records: [one])], {}, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert "| a | 1 ± 0.1 % | – | – | not measured |  |" in text
     assert "nan" not in text
@@ -172,9 +169,9 @@ def test_a_note_of_many_rows_stands_once(tmp_path):
 
 def test_pictures_of_nothing_are_removed(tmp_path):
     drawn, blank = STUDIES[0], replace(STUDIES[0], panels=lambda records: [])
-    write_comparison([drawn], RECORDS, tmp_path)
+    write_report([drawn], RECORDS, tmp_path)
     assert (tmp_path / "pictures" / "rb16-figure-5.svg").is_file()
-    write_comparison([blank], RECORDS, tmp_path)
+    write_report([blank], RECORDS, tmp_path)
     assert not list((tmp_path / "pictures").iterdir())
     assert "pictures/" not in (tmp_path / "README.md").read_text()
 
@@ -184,7 +181,6 @@ def test_text_of_markdown_and_html_stays_text(tmp_path):
     table = TableOf(odd, (odd, "n"), ((odd, "1"), (odd, "-")), odd)
     one = study(title=odd, about=odd, tables=lambda records: [table])
     write_report([one], {}, tmp_path)
-    write_comparison([one], {}, tmp_path)
     root = ET.parse(tmp_path / "rr07.html").getroot()
     assert not list(root.iter("i"))
     lines = (tmp_path / "README.md").read_text().splitlines()
@@ -195,7 +191,6 @@ def test_text_of_markdown_and_html_stays_text(tmp_path):
 
 
 def test_no_study_at_all(tmp_path):
-    write_comparison([], {}, tmp_path)
     index = write_report([], {}, tmp_path)
     assert "The papers, run again" in words(ET.parse(index).getroot())
     assert "No published number" in (tmp_path / "README.md").read_text()

@@ -234,7 +234,7 @@ def test_places_and_matplotlib_are_checked(verb, fitted, shell, tmp_path, monkey
     assert "ends in .png" in shell.error(*head, tmp_path / "a.gif")
     assert "there is no folder" in shell.error(*head, tmp_path / "absent" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install gramless[plots]" in shell.error(*head, tmp_path / "a.png")
+    assert "pip install gramless[cli]" in shell.error(*head, tmp_path / "a.png")
 
 
 def test_a_place_that_refuses_the_picture_is_named(fitted, shell, tmp_path, monkeypatch):

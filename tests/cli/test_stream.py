@@ -607,7 +607,7 @@ def test_pictures_are_written(write, shell, tmp_path, monkeypatch):
     assert (len(drawn[0][0].axes), str(drawn[0][1])) == (4, "b.svg")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for verb in (["stream", data, model], ["inspect", model]):
-        assert "pip install gramless[plots]" in shell.error(*verb, "--picture", tmp_path / "c.png")
+        assert "pip install gramless[cli]" in shell.error(*verb, "--picture", tmp_path / "c.png")
 
 
 def test_nothing_is_drawn_twice_of_very_many_steps(monkeypatch, models):

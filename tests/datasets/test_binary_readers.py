@@ -188,7 +188,7 @@ def test_parquet_in_every_compression(write: Writer, packing: str) -> None:
 def test_parquet_without_its_packages(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("a.parquet", parquet({"a": [1]}))
     without(monkeypatch, "polars", "pyarrow")
-    with pytest.raises(MissingDependencyError, match=r"pip install gramless\[tables\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install gramless\[cli\]"):
         read_parquet(path)
 
 

@@ -175,5 +175,5 @@ def test_places_that_cannot_be_written(name, said, tmp_path):
 def test_without_matplotlib(matrix, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for work in (lambda: draw_matrix(matrix), lambda: check_picture(tmp_path / "a.png")):
-        with pytest.raises(MissingDependencyError, match=r"pip install gramless\[plots\]"):
+        with pytest.raises(MissingDependencyError, match=r"pip install gramless\[cli\]"):
             work()

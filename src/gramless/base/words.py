@@ -1,8 +1,10 @@
-"""Sizes and times as people say them."""
+"""Sizes, times and powers of ten as people say them."""
 
 from __future__ import annotations
 
 import math
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sized(n_bytes: int) -> str:
@@ -33,3 +35,16 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def power_of_ten(value: float) -> str:
+    """Return a number by its power of ten.
+
+    Examples
+    --------
+    >>> power_of_ten(5e-6), power_of_ten(1e12)
+    ('5·10⁻⁶', '10¹²')
+    """
+    digits, _, power = f"{value:.2e}".partition("e")
+    raised = f"10{str(int(power)).translate(_RAISED)}"
+    return raised if float(digits) == 1.0 else f"{float(digits):g}·{raised}"

@@ -50,19 +50,12 @@ def demo(
             model = out / "model.gramless"
             save(entries[0].model, model)
             entries[0].n_bytes = model.stat().st_size
-        picture = _draw(report, out / "demo.png", digits, entries)
+        picture = out / "demo.png"
+        with report.stage("draw", "drawing"):
+            from gramless.cli.picture import draw
+
+            draw(picture, digits, entries)
         _tell(report, digits, entries, compiling, model, picture)
-
-
-def _draw(report: Report, path: Path, digits: Any, entries: list[Entry]) -> Path | None:
-    try:
-        from gramless.cli.picture import draw
-    except ImportError:
-        report.note("No picture: matplotlib is not installed (pip install gramless[plots]).")
-        return None
-    with report.stage("draw", "drawing"):
-        draw(path, digits, entries)
-    return path
 
 
 def _tell(
@@ -71,7 +64,7 @@ def _tell(
     entries: list[Entry],
     compiling: float,
     model: Path,
-    picture: Path | None,
+    picture: Path,
 ) -> None:
     rows = [
         [

@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import gramless
-from gramless.base.axes import Axis, linear_axis, log_axis
-from gramless.base.markup import escape
 from gramless.base.words import sized
+from gramless.cli.bars import WIDE, Bars, bar_chart
+from gramless.cli.charts import Chart, Series, key, line_chart
+from gramless.cli.findings import Findings, Stage
 from gramless.cli.report import number
-from gramless.cli.svg import (
-    COLOURS,
-    WIDTH,
-    Panel,
-    Series,
-    bars,
-    lines,
-)
+from gramless.cli.svg import COLOURS, LIGHT, variables
+from gramless.cli.templating import environment
 from gramless.cli.told import bandwidth_of, features_of
+from gramless.estimators.explain import Dependence
 
-if TYPE_CHECKING:
-    from gramless.cli.explain import Findings, Stage
-    from gramless.estimators.explain import Dependence
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff;
-       max-width: 780px; margin: 2em auto; padding: 0 1em; }
-h1 { line-height: 1.2; margin-bottom: 0; } h2 { margin-top: 2em; border-bottom: 1px solid #ddd; }
-table { border-collapse: collapse; font-size: 14px; margin: 1em 0; }
-th, td { text-align: left; padding: 3px 14px 3px 0; border-bottom: 1px solid #eee;
-         vertical-align: top; }
-td { overflow-wrap: anywhere; }
-.note { color: #666; font-size: 14px; } .pair { display: flex; flex-wrap: wrap; gap: 16px;
-         align-items: flex-start; }
-svg { max-width: 100%; height: auto; margin: 0.6em 0; }
-"""
-_BEST, _PAIRS = 5, 12
+_BEST, _PAIRS, _MOST_TICKS = 5, 12, 14
 _TOO_FAR_APART = 4.0
-"""Between the least and the largest score: a picture needs a logarithmic axis."""
+"""Between the least and the largest score: a chart needs a logarithmic axis."""
 _METRICS = {
     "rmse": "RMSE",
     "rmse_std": "RMSE in standard deviations of the target",
@@ -55,7 +34,7 @@ _METRICS = {
     "brier": "Brier score",
 }
 _GIVEN = "as given"
-_NARROW, _GREY = 372.0, "#999999"
+_NARROW = 372.0
 
 
 def page(found: Findings) -> str:
@@ -70,54 +49,29 @@ def page(found: Findings) -> str:
     str
         The same text for the same findings.
     """
-    title = f"What {found.places['model'].name} has learned"
-    sections = {
-        "What was chosen, and why": _choices(found),
-        "The learning curve": _learning_curve(found.model, found.stages),
-        "Which inputs matter": _inputs(found),
-        "Inputs that grids use together": _together(found),
-        "How predictions depend on an input": _dependences(found),
-        "Error on these rows, and size": _error_and_size(found),
-    }
-    body = "\n".join(f"<h2>{escape(name)}</h2>\n{text}" for name, text in sections.items())
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8" />'
-        '<meta name="viewport" content="width=device-width" />'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>"
-        f"<h1>{escape(title)}</h1>\n{_summary(found)}\n{body}\n</body></html>\n"
+    templates = environment("gramless.cli")
+    templates.filters["number"] = number
+    templates.globals.update(
+        bar_chart=bar_chart, line_chart=line_chart, key=key, variables=variables
+    )
+    model = found.model
+    return templates.get_template("explain.html").render(
+        **vars(found) | _searched(found) | _inputs(found) | _error_and_size(found),
+        version=gramless.__version__,
+        kind=type(model).__name__,
+        is_classifier=hasattr(model, "classes_"),
+        choices=_choices(found),
+        dependences=_dependences(found),
     )
 
 
-def _summary(found: Findings) -> str:
-    kind, rows, places = type(found.model).__name__, found.metrics["rows"], found.places
-    aim = f" for {places['target']}" if places["target"] else ""
-    top = [found.names[j] for j in found.shuffled.columns[:3]]
-    matter = f" What matters most: {', '.join(top)}."
-    return _note(
-        f"{kind}{aim}, looked at with {rows:,} rows of {places['data'].name} by gramless "
-        f"{gramless.__version__}."
-    ) + _p(f"{_verdict(found)}{matter}")
-
-
-def _verdict(found: Findings) -> str:
-    metrics = found.metrics
-    if "rmse" in metrics:
-        return (
-            f"Predictions are off by {number(metrics['rmse'])} (RMSE), "
-            f"{number(metrics['rmse_std'])} of the target's standard deviation."
-        )
-    return (
-        f"{metrics['error']:.2%} of the predicted classes are wrong. Always naming the most "
-        f"frequent class would be wrong in {metrics['guess_error']:.2%}."
-    )
-
-
-def _choices(found: Findings) -> str:
+def _choices(found: Findings) -> list[tuple[str, str, str]]:
+    """Return what was chosen: the parameter, its value and the reason."""
     model, settings, counts = found.model, found.model.settings_, found.use.counts
     best = "best on held-back rows" if model.search_ else "by rule: too few rows to compare"
     each = f"{counts.mean():.1f} inputs on average" if found.use.selective else "all inputs"
     equal = "weights were not tried, or did not help enough"
-    rows = [
+    return [
         ("scaling", settings.scaling, best if model.scaling == "auto" else _GIVEN),
         ("bandwidth", bandwidth_of(model), best if model.bandwidth == "auto" else _GIVEN),
         ("alpha", number(model.alpha_), best if model.alpha == "auto" else _GIVEN),
@@ -128,31 +82,25 @@ def _choices(found: Findings) -> str:
         ("loss", model.loss_.name, f"{_GIVEN}; squared by default"),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
     ]
-    return _table(("what", "choice", "why"), rows) + _search(model, found.stages)
 
 
-def _search(model: Any, stages: Sequence[Stage]) -> str:
-    if not stages:
-        return _p("Nothing was searched, so there are no trials to show.")
-    score = (
-        "the share of wrong classes and a tenth of the squared hinge"
-        if hasattr(model, "classes_")
-        else "the mean squared error, in variances of the target"
-    )
-    told = (
-        f"{len(model.search_)} trials were judged on held-back rows. The score is {score}; smaller "
-        "is better. Trials have fewer features than the final fit, which does better. Bandwidths "
-        "are in mean distances between rows here. A ring is around the best trial of what was "
-        "chosen; where there are more rows in the end, alpha is made smaller in proportion."
-    )
-    if stages[-1][0].endswith(" loss"):
-        told += f" The last stage is about alpha alone: its score is the {model.loss_.name} loss."
-    pictures = "\n".join(_trials(*stage, model.settings_) for stage in stages)
-    return _p(told) + pictures + _p("The best of the last stage:") + _best_trials(stages[-1][1])
+def _searched(found: Findings) -> dict[str, Any]:
+    """Return the trials of the search, and the learning curve."""
+    model, growth = found.model, getattr(found.model, "growth_", None) or []
+    return {
+        "stages": [_trials(*stage, model.settings_) for stage in found.stages],
+        "best_trials": _best_trials(found.stages[-1][1]) if found.stages else [],
+        "growth": growth,
+        "growth_rows": [
+            (f"{s['n_grids']:,}", number(s["score"]), number(s["alpha"]), f"{s['seconds']:.1f}")
+            for s in growth
+        ],
+        "curve": _learning_curve(model, growth, found.stages),
+    }
 
 
-def _best_trials(trials: Sequence[dict[str, Any]]) -> str:
-    cells = [
+def _best_trials(trials: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    return [
         (
             trial["scaling"],
             "as given" if trial["bandwidth"] is None else number(trial["bandwidth"]),
@@ -161,36 +109,44 @@ def _best_trials(trials: Sequence[dict[str, Any]]) -> str:
         )
         for trial in sorted(trials, key=lambda trial: trial["score"])[:_BEST]
     ]
-    names = ("scaling", "bandwidth", "alpha", "relevance", "score", "rows", "size", "seconds")
-    return _table(names, cells)
 
 
-def _trials(name: str, trials: Sequence[dict[str, Any]], settings: Any) -> str:
-    """Draw a stage of the search: scores by bandwidth, or by alpha where that alone changes."""
+def _trials(name: str, trials: Sequence[dict[str, Any]], settings: Any) -> Chart:
+    """Chart a stage of the search: scores by bandwidth, or by alpha where that alone changes."""
     several = len({trial["bandwidth"] for trial in trials}) > 1
-    key = "bandwidth" if several else "alpha"
+    key_of = "bandwidth" if several else "alpha"
     groups: dict[str, list[tuple[float, float]]] = {}
     for trial in trials:
         group = f"{trial['scaling']} scaling, {trial['relevance']} relevance"
-        groups.setdefault(group, []).append((_rounded(trial[key]), trial["score"]))
+        groups.setdefault(group, []).append((_rounded(trial[key_of]), trial["score"]))
     series = []
     for colour, (group, points) in zip(cycle(COLOURS), groups.items(), strict=False):
         best = {at: min(score for place, score in points if place == at) for at, _ in points}
-        series.append(Series("", points, "points", colour))
-        series.append(Series(group, sorted(best.items()), "both", colour))
+        series.append(_dots(points, colour))
+        series.append(_joined(group, sorted(best.items()), colour))
     relevance = "equal" if settings.relevance is None else "learned"
     chosen = (settings.scaling, settings.bandwidth, relevance)
     scores = [
-        (trial["score"], trial[key])
+        (trial["score"], trial[key_of])
         for trial in trials
         if (trial["scaling"], trial["bandwidth"], trial["relevance"]) == chosen
     ]
-    series.append(Series("", [(at, score) for score, at in sorted(scores)[:1]], "rings", "#000000"))
-    places = sorted({_rounded(trial[key]) for trial in trials})
-    x = log_axis("bandwidth; the best alpha of each is joined" if several else "alpha", places)
+    if scores:
+        score, at = min(scores)
+        ring = {"marker": "o", "markersize": 14.0, "fillstyle": "none", "color": LIGHT["ink"]}
+        series.append(Series([at], [score], ring))
+    places = sorted({_rounded(trial[key_of]) for trial in trials})
     # Tried along a geometric path: there is room for the names of all.
-    x = replace(x, ticks=[(at, f"{at:.3g}") for at in places[:: 1 + len(places) // 14]])
-    return lines(name, x, _score_axis([trial["score"] for trial in trials]), series)
+    named = places[:: 1 + len(places) // _MOST_TICKS]
+    return Chart(
+        name,
+        "bandwidth; the best alpha of each is joined" if several else "alpha",
+        "score on held-back rows",
+        series,
+        x_log=True,
+        y_log=_is_wide([trial["score"] for trial in trials]),
+        x_ticks={at: f"{at:.3g}" for at in named},
+    )
 
 
 def _rounded(value: float) -> float:
@@ -198,194 +154,132 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _score_axis(scores: Sequence[float], title: str = "score on held-back rows") -> Axis:
-    apart = min(scores) > 0 and max(scores) > _TOO_FAR_APART * min(scores)
-    return log_axis(title, scores) if apart else linear_axis(title, scores)
+def _is_wide(scores: Sequence[float]) -> bool:
+    return min(scores) > 0 and max(scores) > _TOO_FAR_APART * min(scores)
 
 
-def _learning_curve(model: Any, stages: Sequence[Stage]) -> str:
-    growth = getattr(model, "growth_", None)
-    if growth:
-        return _growth(growth)
+def _joined(name: str, points: Sequence[tuple[float, float]], colour: str = COLOURS[0]) -> Series:
+    look = {"marker": "o", "markersize": 5.6, "markeredgewidth": 0.0, "linewidth": 1.8}
+    x, y = zip(*points, strict=True)
+    return Series(x, y, {**look, "color": colour}, name)
+
+
+def _dots(points: Sequence[tuple[float, float]], colour: str) -> Series:
+    look = {"color": colour, "alpha": 0.45, "linewidth": 4.4, "solid_capstyle": "round"}
+    x, y = zip(*points, strict=True)
+    return Series(x, y, look, is_dots=True)
+
+
+def _learning_curve(model: Any, growth: Sequence[dict[str, Any]], stages: Sequence[Stage]) -> Chart:
+    """Chart growth; else the best trial of the search; else the final solve."""
     best = min(stages[-1][1], key=lambda trial: trial["score"]) if stages else {"curve": []}
-    if len(best["curve"]) > 2:
+    if growth:
+        along, what = "grids", "error on held-back rows"
+        points = [(float(stage["n_grids"]), stage["score"]) for stage in growth]
+    elif len(best["curve"]) > 2:
+        along, what = "iteration", "score on held-back rows"
         steps = [4.0 * (k + 1) for k in range(len(best["curve"]) - 1)] + [float(best["n_iter"])]
         points = list(zip(steps, best["curve"], strict=True))
-        told = "The score of the best trial on held-back rows, along the solver's iterations."
-        return _p(told) + _curve("iteration", points, "score on held-back rows")
-    objective = [(float(k), step["objective"]) for k, step in enumerate(model.history_)]
-    told = "The objective on the training rows, along the iterations of the final solve."
-    return _p(told) + _curve("iteration", objective, "objective")
+    else:
+        along, what = "iteration", "objective"
+        points = [(float(k), step["objective"]) for k, step in enumerate(model.history_)]
+    wide = _is_wide([value for _, value in points])
+    return Chart("", along, what, [_joined("", points)], y_log=wide)
 
 
-def _growth(growth: Sequence[dict[str, Any]]) -> str:
-    points = [(float(stage["n_grids"]), stage["score"]) for stage in growth]
-    rows = [
-        (f"{s['n_grids']:,}", number(s["score"]), number(s["alpha"]), f"{s['seconds']:.1f}")
-        for s in growth
-    ]
-    told = (
-        f"Grids were added in {len(growth)} stages. The error on held-back rows went from "
-        f"{number(points[0][1])} to {number(points[-1][1])}."
-    )
-    table = _table(("grids", "held-back error", "alpha", "seconds"), rows)
-    return _p(told) + _curve("grids", points, "error on held-back rows") + table
-
-
-def _curve(along: str, points: Sequence[tuple[float, float]], what: str) -> str:
-    x = linear_axis(along, [place for place, _ in points])
-    return lines("", x, _score_axis([value for _, value in points], what), [Series("", points)])
-
-
-def _inputs(found: Findings) -> str:
-    shuffled = found.shuffled
-    names = [found.names[j] for j in shuffled.columns]
+def _inputs(found: Findings) -> dict[str, Any]:
+    """Return the bars of the inputs that were shuffled, and of pairs that share grids."""
+    shuffled, use = found.shuffled, found.use
     mean, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
     texts = [f"{m:.3g} ± {s:.2g}" for m, s in zip(mean, spread, strict=True)]
-    panels = [Panel(f"{shuffled.error_name} grows by", mean.tolist(), texts)]
-    relevance, share = found.relevance[shuffled.columns], found.use.share[shuffled.columns]
-    if np.ptp(found.relevance) > 0:
+    columns = [Bars(f"{shuffled.error_name} grows by", mean.tolist(), texts)]
+    relevance, share = found.relevance[shuffled.columns], use.share[shuffled.columns]
+    is_learned = bool(np.ptp(found.relevance) > 0)
+    if is_learned:
         shown = [number(weight) for weight in relevance]
-        panels.append(Panel("learned relevance", relevance.tolist(), shown, colour=COLOURS[1]))
-    if found.use.selective:
+        columns.append(Bars("learned relevance", relevance.tolist(), shown, colour=COLOURS[1]))
+    if use.selective:
         shown = [f"{part:.0%}" for part in share]
-        panels.append(Panel("weight of its grids", share.tolist(), shown, colour=COLOURS[2]))
-    few = (
-        f" Of {len(found.names):,} inputs the {len(names)} most promising were shuffled."
-        if len(names) < len(found.names)
-        else ""
-    )
-    told = (
-        f"Shuffling a column among {shuffled.n_rows:,} rows takes away what it says. The first "
-        f"bars show how much the {shuffled.error_name} then grows, from {number(shuffled.error)}: "
-        f"mean and spread of {shuffled.increases.shape[1]} shuffles.{few}"
-    )
-    return (
-        _p(told + _about_relevance(found))
-        + bars("input", names, panels)
-        + _note(
-            "Two inputs that say the same can each be shuffled at little loss: judge them together."
-        )
-    )
-
-
-def _about_relevance(found: Findings) -> str:
-    if np.ptp(found.relevance) == 0:
-        return " The fit itself weighed all inputs alike."
-    return (
-        " Learned relevance is the weight that the fit gave to an input: the larger, the finer "
-        "its cells. It says how fast predictions change with it, not how much they owe to it."
-    )
-
-
-def _together(found: Findings) -> str:
-    use = found.use
-    if not use.selective:
-        return _p("Every grid of this model divides all inputs, so no pair stands out.")
-    told = (
-        f"A grid of this model divides {use.counts.mean():.1f} inputs on average, from "
-        f"{use.counts.min()} to {use.counts.max()}. Inputs that share a grid can act together "
-        "there. The bars show the weight of the grids that two inputs share, of all grids' weight. "
-        "A grid weighs as much as its part of the prediction varies."
-    )
+        columns.append(Bars("weight of its grids", share.tolist(), shown, colour=COLOURS[2]))
     pairs = use.pairs[:_PAIRS]
-    if not pairs:
-        return _p(told + " No small grid divides two inputs.")
-    labels = [f"{found.names[i]} × {found.names[j]}" for i, j, _ in pairs]
     weights = [weight for _, _, weight in pairs]
-    panel = Panel("weight of shared grids", weights, [f"{weight:.1%}" for weight in weights])
-    return _p(told) + bars("inputs", labels, [panel])
+    return {
+        "shuffled_names": [found.names[j] for j in shuffled.columns],
+        "input_bars": columns,
+        "is_relevance_learned": is_learned,
+        "pair_names": [f"{found.names[i]} × {found.names[j]}" for i, j, _ in pairs],
+        "pair_bars": [Bars("weight of shared grids", weights, [f"{w:.1%}" for w in weights])],
+    }
 
 
-def _dependences(found: Findings) -> str:
-    if not found.dependence:
-        return _p("No input takes more than one value in these rows.")
-    told = (
-        f"Mean {found.response} when all rows are given the same value of one input. Values stand "
-        "by rank: every stretch of an axis holds as many rows. Where inputs depend on each other, "
-        "the means are also of rows that never occur."
-    )
-    ends = [float(value) for one in found.dependence for value in one.means.ravel()]
-    y = linear_axis("", ends)
-    pictures = "\n".join(_dependence(one, y, found.outputs) for one in found.dependence)
-    return _p(told) + f'<div class="pair">{pictures}</div>'
+def _dependences(found: Findings) -> list[dict[str, Any]]:
+    """Return charts of the inputs that are numbers, and bars of those that are categories."""
+    means = [float(value) for one in found.dependence for value in one.means.ravel()]
+    return [
+        {"chart": None, **_category_bars(one, found.outputs)}
+        if one.values.dtype.kind != "f"
+        else {"chart": _dependence_chart(one, found.outputs, min(means), max(means))}
+        for one in found.dependence
+    ]
 
 
-def _dependence(one: Dependence, y: Axis, outputs: Sequence[str]) -> str:
-    if one.values.dtype.kind != "f":
-        middle = np.average(one.means, axis=0, weights=one.shares)
-        panels = [
-            Panel(name or "mean", m, [f"{v:.3g}" for v in m], b, one.means.ravel().tolist(), colour)
-            for name, m, b, colour in zip(
-                outputs, one.means.T.tolist(), middle.tolist(), cycle(COLOURS), strict=False
-            )
-        ]
-        labels = [value or "(missing)" for value in one.values]
-        return bars(one.name, labels, panels, _NARROW if len(outputs) == 1 else WIDTH)
+def _category_bars(one: Dependence, outputs: Sequence[str]) -> dict[str, Any]:
+    middle = np.average(one.means, axis=0, weights=one.shares)
+    reach = one.means.ravel().tolist()
+    columns = [
+        Bars(name or "mean", means, [f"{value:.3g}" for value in means], base, reach, colour)
+        for name, means, base, colour in zip(
+            outputs, one.means.T.tolist(), middle.tolist(), cycle(COLOURS), strict=False
+        )
+    ]
+    return {
+        "name": one.name,
+        "labels": [value or "(missing)" for value in one.values],
+        "bars": columns,
+        "width": _NARROW if len(outputs) == 1 else WIDE,
+    }
+
+
+def _dependence_chart(one: Dependence, outputs: Sequence[str], low: float, high: float) -> Chart:
     series = [
-        Series(name, list(zip(one.shares.tolist(), means.tolist(), strict=True)))
-        for name, means in zip(outputs, one.means.T, strict=True)
+        _joined(name, list(zip(one.shares.tolist(), means.tolist(), strict=True)), colour)
+        for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False)
     ]
     # The values nearest to the quartiles are named.
-    named = {int(np.abs(one.shares - quarter).argmin()) for quarter in np.linspace(0, 1, 5)}
-    ticks = [(float(one.shares[k]), number(float(one.values[k]))) for k in sorted(named)]
-    x = Axis("", -0.03, 1.03, ticks, float)
-    return lines(one.name, x, y, series, width=_NARROW, height=150)
+    named = sorted({int(np.abs(one.shares - part).argmin()) for part in np.linspace(0, 1, 5)})
+    ticks = {float(one.shares[k]): number(float(one.values[k])) for k in named}
+    return Chart(one.name, "", "", series, x_held=(0.0, 1.0), y_held=(low, high), x_ticks=ticks)
 
 
-def _error_and_size(found: Findings) -> str:
+def _error_and_size(found: Findings) -> dict[str, Any]:
     model, metrics = found.model, found.metrics
-    size = {
+    sizes = {
         "features": features_of(model),
         "weights": f"{model.coef_.size:,}",
         "left out": f"{model.sparsity_:.1%} of the columns" if model.sparsity_ > 0 else None,
         "model file": sized(found.places["model"].stat().st_size),
     }
     shown = [(name, number(metrics[key])) for key, name in _METRICS.items() if key in metrics]
-    told = _table(("error", ""), [("rows", f"{metrics['rows']:,}"), *shown])
-    if "classes" in metrics:
-        told += _classes(metrics["classes"])
-    sizes = _table(("size", ""), [(name, value) for name, value in size.items() if value])
-    return told + _scatter(found) + sizes
+    return {
+        "errors": [("rows", f"{metrics['rows']:,}"), *shown],
+        "classes": [
+            (
+                one["class"],
+                f"{one['rows']:,}",
+                *(f"{one[k]:.3f}" for k in ("precision", "recall", "f1")),
+            )
+            for one in metrics.get("classes", ())
+        ],
+        "scatter": _scatter(found.scatter),
+        "sizes": [(name, value) for name, value in sizes.items() if value],
+    }
 
 
-def _classes(classes: Sequence[dict[str, Any]]) -> str:
-    names = ("class", "rows", "precision", "recall", "F1")
-    rows = [
-        (
-            one["class"],
-            f"{one['rows']:,}",
-            *(f"{one[k]:.3f}" for k in ("precision", "recall", "f1")),
-        )
-        for one in classes
-    ]
-    return _table(names, rows)
-
-
-def _scatter(found: Findings) -> str:
-    if not found.scatter:
-        return ""
-    true, predicted = zip(*found.scatter, strict=True)
+def _scatter(points: Sequence[tuple[float, float]]) -> Chart | None:
+    if not points:
+        return None
+    true, predicted = zip(*points, strict=True)
     ends = [min(true + predicted), max(true + predicted)]
-    series = [
-        Series("", [(end, end) for end in ends], "dashes", _GREY),
-        Series("", found.scatter, "points"),
-    ]
+    diagonal = Series(ends, ends, {"color": LIGHT["base"], "dashes": (4.0, 3.0)})
     title = f"Predicted against true numbers, {len(true):,} rows"
-    x, y = linear_axis("true", ends), linear_axis("predicted", ends)
-    return lines(title, x, y, series, width=460, height=380)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines_of = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "\n".join(f"<tr>{cells}</tr>" for cells in lines_of)
-    return f"<table><thead><tr>{names}</tr></thead>\n<tbody>{body}</tbody></table>\n"
-
-
-def _p(text: str) -> str:
-    return f"<p>{escape(text)}</p>\n"
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>\n'
+    return Chart(title, "true", "predicted", [diagonal, _dots(points, COLOURS[0])])

@@ -165,7 +165,7 @@ def _engine(path: Path) -> tuple[str, Any]:
         except ImportError:
             continue
     raise MissingDependencyError(
-        f"Reading {path} needs polars or pyarrow: pip install gramless[tables]."
+        f"Reading {path} needs polars or pyarrow: pip install gramless[cli]."
     )
 
 

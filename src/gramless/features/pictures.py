@@ -142,7 +142,7 @@ def require_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as fault:
         raise MissingDependencyError(
-            "Pictures need matplotlib, which is not installed: pip install gramless[plots]."
+            "Pictures need matplotlib, which is not installed: pip install gramless[cli]."
         ) from fault
 
 

@@ -1,0 +1,28 @@
+"""The ``gramless`` command: it says what to install where its packages are missing."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+PACKAGES = ("typer", "rich", "polars", "matplotlib", "jinja2")
+"""Those of the extra ``cli``."""
+
+
+def main() -> None:
+    """Run the command line.
+
+    Raises
+    ------
+    SystemExit
+        With one line, if packages that the command needs are not installed.
+    """
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        sys.exit(
+            f"error: the gramless command needs {', '.join(missing)}, not installed here: "
+            'pip install "gramless[cli]".'
+        )
+    from gramless.cli.main import app
+
+    app()
