@@ -19,7 +19,7 @@ from gramless.streaming.passes import Reservoir, check_finite, fixed_blocks
 
 MOST_CLASSES = 10_000
 
-_LEAST_SQUARES, _ROUNDING = 1e-280, 1e-12
+_LEAST_SQUARES, _ROUNDING = 1e-300, 1e-12
 _PANEL_COLUMNS = 256
 _APPLY_ROWS = 4096
 _APPLY_BYTES = 1 << 25
