@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from gramless import RandomBinning
 from gramless.base.errors import InputError
 from gramless.base.threads import thread_count
+from gramless.penalties import ElasticNet
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
+from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import SampledRows
 from gramless.solvers.random_descent import RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
@@ -43,3 +47,12 @@ def test_more_threads_than_any_machine_has() -> None:
     assert thread_count(4096) == 4096
     with pytest.raises(InputError, match="n_jobs must be at most 4,096 threads, got 1000000"):
         thread_count(10**6)
+
+
+def test_a_vanishing_l1_penalty_is_no_endless_path() -> None:
+    features = RandomBinning(n_grids=4, random_state=0).fit_matrix(
+        np.random.default_rng(0).normal(size=(60, 2))
+    )
+    problem = Problem(features, np.arange(60.0), ElasticNet(0.1, 1e-300))
+    solution = GridDescent().solve(problem)
+    assert solution.n_iter < 50

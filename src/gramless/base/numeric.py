@@ -30,6 +30,17 @@ def is_whole(value: object, least: int) -> bool:
     return least <= int(value) <= _MOST
 
 
+def too_large(value: object) -> str:
+    """Return what a message says of the largest integer, where one is beyond it; else nothing.
+
+    Examples
+    --------
+    >>> too_large(2**70), too_large(0)
+    (' and below 2**63', '')
+    """
+    return " and below 2**63" if isinstance(value, Integral) and int(value) > _MOST else ""
+
+
 def as_float(value: object) -> float:
     """Return a number as a float: infinity beyond all floats, NaN for what is none.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import as_float, is_whole
+from gramless.base.numeric import as_float, is_whole, too_large
 from gramless.features.scaling import SCALINGS, ScalingKind
 
 
@@ -52,9 +52,9 @@ def check_count(owner: Any, name: str, *, low: int = 1, high: int = 2**63 - 1) -
     """
     value = getattr(owner, name)
     if not is_whole(value, low) or value > high:
-        most = "below 2**63" if high == 2**63 - 1 else f"at most {high:,}"
+        most = too_large(value) if high == 2**63 - 1 else f" and at most {high:,}"
         raise InputError(
-            f"{type(owner).__name__}: {name} must be an integer, at least {low} and {most}; "
+            f"{type(owner).__name__}: {name} must be an integer, at least {low}{most}; "
             f"got {value!r}."
         )
     return int(value)

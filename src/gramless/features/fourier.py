@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError, KernelError
+from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.features.dense_map import DenseMap
@@ -31,8 +32,8 @@ _SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")
 _MANY_INPUTS = 256
 """From here on structured frequencies are the fastest, and err the least."""
 _ROWS_LOOKED_AT = 1000
-_COMPONENT_BYTES = 64
-"""Beside the numbers of its frequency."""
+_COMPONENT_BYTES, _FREQUENCY_BYTES = 64, 24.0
+"""Of a component beside its frequency; of an input of a frequency, and what is made of it."""
 _PHASES_KEPT = 1024
 """Categories whose phases are kept: drawing them costs more than all else."""
 
@@ -195,6 +196,12 @@ class RandomFourier(DenseMap):
         if self.sampling_ == "structured":
             self.blocks_ = HadamardBlocks.draw(kernel, self.seed_, n, n_inputs)
         else:
+            # Rows decide, and bytes_to_fit does not know them.
+            check_memory(
+                f"RandomFourier: {n:,} frequencies of {n_inputs:,} inputs",
+                _FREQUENCY_BYTES * n * n_inputs,
+                "lower n_components, or take sampling='structured'",
+            )
             drawn = draw_frequencies(kernel, self.sampling_, self.seed_, n, n_inputs)
             self.unit_frequencies_ = drawn
         self._typed: dict[str, Panels | HadamardBlocks] = {}

@@ -9,9 +9,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.random import stream
+from gramless.base.threads import row_blocks
 from gramless.features.inputs import Rows
 
 _PAIRS = 2000
+_NUMBERS_AT_ONCE = 1 << 23
 
 
 def median_distance(
@@ -39,7 +41,7 @@ def median_distance(
 
     Notes
     -----
-    Reads at most 4,000 rows.
+    Reads at most 4,000 rows; holds at most some 8 million numbers of their differences.
 
     Examples
     --------
@@ -55,10 +57,17 @@ def median_distance(
     generator = stream(seed, "median pairs")
     first = generator.integers(n_rows, size=_PAIRS)
     second = (first + generator.integers(1, n_rows, size=_PAIRS)) % n_rows
-    gaps = abs(X[first].astype(float) - X[second].astype(float))
-    if categorical is not None:
-        _cap(gaps, categorical)
-    distances = _lengths(gaps) if metric == "euclidean" else np.asarray(gaps.sum(axis=1))
+    # Pairs of wide rows are many numbers.
+    rows: Any = X
+    width = rows.nnz // n_rows if sp.issparse(rows) else rows.shape[1]
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, width))
+    parts = []
+    for a, b in row_blocks(_PAIRS, at_once):
+        gaps = abs(rows[first[a:b]].astype(float) - rows[second[a:b]].astype(float))
+        if categorical is not None:
+            _cap(gaps, categorical)
+        parts.append(_lengths(gaps) if metric == "euclidean" else np.asarray(gaps.sum(axis=1)))
+    distances = np.concatenate(parts)
     positive = distances[distances > 0]
     if len(positive) == 0 or not np.isfinite(positive).all():
         return 1.0

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
-from gramless.base.numeric import is_whole
+from gramless.base.numeric import is_whole, too_large
 from gramless.features.categories import Mask, category_mask, check_categories
 from gramless.features.inputs import Rows, check_rows
 from gramless.features.median import median_distance
@@ -151,8 +151,8 @@ class SizedMap(BaseEstimator, ABC):
         size = getattr(self, self.size_name)
         if not is_whole(size, 1):
             raise InputError(
-                f"{type(self).__name__}: {self.size_name} must be an integer, at least 1 and below "
-                f"2**63; got {size!r}."
+                f"{type(self).__name__}: {self.size_name} must be an integer, at least "
+                f"1{too_large(size)}; got {size!r}."
             )
 
     def _check_choice(self, name: str, known: Collection[str]) -> None:

@@ -28,6 +28,8 @@ _PATH_FACTOR = 3.0
 _PATH_TOL = 0.3
 """The penalties on the way to the one asked for, and how well they are solved."""
 
+_LEAST_L1 = 1e-12
+"""Of the largest gradient at zero weights: what is weaker is below rounding."""
 _FEWEST_COLUMNS = 128
 _INNER_SHARE = 0.2
 _LAST_SHARE = 0.5
@@ -185,14 +187,18 @@ class _State:
     @property
     def scale(self) -> NDArray[np.float64]:
         """What ``tol`` is relative to, for each output."""
-        return np.minimum(self.at_zero, self.penalty.l1) if self.penalty.l1 > 0 else self.at_zero
+        if self.penalty.l1 == 0.0:
+            return self.at_zero
+        least = _LEAST_L1 * np.where(np.isfinite(self.at_zero), self.at_zero, 0.0)
+        return np.minimum(np.maximum(self.penalty.l1, least), self.at_zero)
 
     def approach(self) -> None:
         """Come near by way of stronger penalties, none of which lets many weights in at once."""
         if self.penalty.l1 == 0.0:
             return
-        stronger = float(self.at_zero.max()) / self.penalty.l1 / _PATH_FACTOR
-        while stronger > _PATH_FACTOR:
+        strongest = float(self.at_zero.max()) / self.penalty.l1
+        stronger = strongest / _PATH_FACTOR
+        while stronger > max(_PATH_FACTOR, _LEAST_L1 * strongest):
             self._penalise(self.problem.penalty.scaled(stronger))
             for _ in range(self.options.max_iter):
                 if (self.relative <= _PATH_TOL).all() or not self.step():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import as_float, is_whole
+from gramless.base.numeric import as_float, is_whole, too_large
 
 _FROM_ONE = frozenset(("n_rows", "rank", "n_simultaneous", "batch_rows", "restart"))
 """Sizes; other counts may be 0."""
@@ -40,8 +40,8 @@ def check_options(solver: Any) -> None:
             least = int(name in _FROM_ONE)
             if not is_whole(value, least):
                 raise InputError(
-                    f"{who}: {name} must be a whole number of at least {least}, got {value!r}; the "
-                    f"largest is 2**63 - 1."
+                    f"{who}: {name} must be a whole number of at least {least}"
+                    f"{too_large(value)}, got {value!r}."
                 )
         if field.type == "float" and not 0.0 <= as_float(value) < np.inf:
             raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")
