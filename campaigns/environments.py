@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from campaigns.harness import ROOT
 from campaigns.processors import X86, settings
 from campaigns.smoke import MODELS, fit_and_save
 from campaigns.virtual import FOLDER, environment
+from harness.process import ROOT
 
 PROMISE = (
     "gramless works with the lowest and the newest versions of what it needs, without AVX-512 or "

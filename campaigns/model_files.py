@@ -14,12 +14,12 @@ import numpy as np
 
 from campaigns.file_edits import EDITS, Content, Tensors
 from campaigns.fitted import ESTIMATORS, MAPS, THREE, X, fit, rows_for
-from campaigns.harness import ROOT
-from campaigns.worker import forget_peak, peak_bytes
 from gramless import load, save
 from gramless.base.errors import GramlessError, ModelFileError
 from gramless.estimators import persistence
 from gramless.estimators.model_state import pack
+from harness.memory import peak_memory, reset_peak
+from harness.process import ROOT
 
 PROMISE = (
     "a model file, whatever it holds, is refused by a ModelFileError or gives a model that "
@@ -75,12 +75,12 @@ def written(content: Content, tensors: Tensors) -> bytes:
 
 def _loaded(path: Path, times: int) -> Any:
     """Load a file within the promised time and memory."""
-    forget_peak()
-    before, begun = peak_bytes(), time.monotonic()
+    reset_peak()
+    before, begun = peak_memory(), time.monotonic()
     try:
         return load(path)
     finally:
-        seconds, memory = time.monotonic() - begun, peak_bytes() - before
+        seconds, memory = time.monotonic() - begun, peak_memory() - before
         size = path.stat().st_size
         if seconds > _LOAD_SECONDS or memory > times * size + _LOAD_BYTES:
             raise AssertionError(
