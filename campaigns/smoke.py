@@ -76,7 +76,6 @@ def run_verbs(folder: Path) -> None:
     run_verb("inspect", streamed, "--picture", folder / "b.pdf")
     run_verb("compare", table, "--methods", "binning,fourier", "--time", "0.01")
     run_verb("datasets", "--folder", folder)
-    run_verb("paper")
 
 
 def run_verb(*words: str | Path) -> None:
