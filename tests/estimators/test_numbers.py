@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gramless import DoublyStochasticRegressor, KernelRegressor, RandomBinning
+from gramless import DoublyStochasticRegressor, KernelRegressor, RandomBinning, RandomFourier
 from gramless.base.errors import InputError
 from gramless.features.median import median_distance
 from gramless.features.scaling import Scaler
@@ -95,3 +95,22 @@ def test_cells_of_tiny_bandwidths_are_numbered() -> None:
     grids = RandomBinning(bandwidth=1e-310, n_grids=8, random_state=0).fit(np.zeros((5, 2)))
     assert np.isfinite(1.0 / grids.widths_).all()
     assert grids.n_bins_.tolist() == [1] * 8
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_relevance_of_inputs_of_any_size(size: float) -> None:
+    """Learned by gradients: squares of huge steps times squares of tiny slopes."""
+    options = {"relevance": "learned", "scaling": "standard", "random_state": 0}
+    waves = RandomFourier(n_components=64, random_state=0)
+    usual = KernelRegressor(waves, **options).fit(ROWS, TARGETS)
+    found = KernelRegressor(waves, **options).fit(ROWS * size, TARGETS)
+    np.testing.assert_allclose(found.relevance_, usual.relevance_, rtol=1e-3)
+
+
+def test_inputs_as_large_as_numbers_are() -> None:
+    rows = ROWS / np.abs(ROWS).max() * np.finfo(np.float64).max
+    model = KernelRegressor(n_grids=16, scaling="standard", random_state=0).fit(rows, TARGETS)
+    assert np.isfinite(model.bandwidth_ * model.scaler_.unit).any()
+    assert model.score(rows, TARGETS) > 0.5
+    with pytest.raises(InputError, match="cells away from 0"):
+        RandomBinning(n_grids=4).fit(rows)

@@ -63,7 +63,8 @@ def median_distance(
     at_once = max(1, _NUMBERS_AT_ONCE // max(1, width))
     parts = []
     for a, b in row_blocks(_PAIRS, at_once):
-        gaps = abs(rows[first[a:b]].astype(float) - rows[second[a:b]].astype(float))
+        with np.errstate(over="ignore"):
+            gaps = abs(rows[first[a:b]].astype(float) - rows[second[a:b]].astype(float))
         if categorical is not None:
             _cap(gaps, categorical)
         parts.append(_lengths(gaps) if metric == "euclidean" else np.asarray(gaps.sum(axis=1)))

@@ -176,6 +176,20 @@ class Scaler:
         """Return the scaler whose unit of each input is divided by its relevance."""
         return self if relevance is None else replace(self, unit=self.unit / relevance)
 
+    def unscaled(self, bandwidth: Any) -> NDArray[np.float64]:
+        """Return a bandwidth of scaled inputs in units of the rows: finite for all that count.
+
+        Examples
+        --------
+        >>> nothing = np.empty((2, 0))
+        >>> Scaler("none", np.array([3.0, np.inf]), 1.0, nothing, nothing).unscaled(2.0)
+        array([ 6., inf])
+        """
+        with np.errstate(over="ignore"):
+            own = bandwidth * self.unit
+        largest = np.finfo(np.float64).max
+        return np.where(np.isfinite(self.unit), np.minimum(own, largest), own)
+
     def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
         """Return the rows in which ``unit`` is measured.
 

@@ -163,7 +163,7 @@ class Planner:
         scaler = self._scaler(settings.scaling).weighted(settings.relevance)
         bandwidth = self.search.bandwidth(settings, scaler)
         template = clone(self.search.feature_map).set_params(
-            bandwidth=np.array(bandwidth * scaler.unit),
+            bandwidth=scaler.unscaled(bandwidth),
             categorical=scaler.categorical,
         )
         if isinstance(template, RandomBinning):

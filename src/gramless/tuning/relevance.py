@@ -71,12 +71,15 @@ def _by_gradients(
 ) -> NDArray[np.float64]:
     """Return twice the mean squared change along each input's derivative."""
     change, points = np.zeros(len(steps)), np.asarray(rows, np.float64)
+    used = np.where(np.isfinite(steps), steps, 0.0)
+    # Powers of two multiply without rounding: squares of huge steps and tiny slopes are no numbers.
+    size = np.exp2(np.floor(np.log2(np.where(used > 0, used, 1.0))))
     for a, b in row_blocks(len(rows), _ROWS_AT_ONCE):
         slopes = feature_map.gradients(points[a:b], weights)
-        change += (slopes.reshape(b - a, len(steps), -1) ** 2).sum(axis=(0, 2))
+        scaled = slopes.reshape(b - a, len(steps), -1) * size[:, None]
+        change += (scaled**2).sum(axis=(0, 2))
     n_numbers = len(rows) * (1 if weights.ndim == 1 else weights.shape[1])
-    used = np.where(np.isfinite(steps), steps, 0.0)
-    return 2.0 * used**2 * change / n_numbers
+    return 2.0 * (used / size) ** 2 * change / n_numbers
 
 
 def _by_moving(

@@ -300,7 +300,7 @@ class Sample:
         scaler = self._scaler(settings.scaling, 0)
         most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
         rows = scaler.rows(data.rows[training[:: max(1, len(training) // most)]])
-        steps = 0.5 * self.search.bandwidth(settings, scaler) * scaler.unit
+        steps = scaler.unscaled(0.5 * self.search.bandwidth(settings, scaler))
         return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
 
     def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> Solver:
@@ -315,7 +315,7 @@ class Sample:
         rows = self.search.data.rows
         scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
         feature_map = clone(self.feature_map).set_params(
-            bandwidth=self.search.bandwidth(settings, scaler) * scaler.unit,
+            bandwidth=scaler.unscaled(self.search.bandwidth(settings, scaler)),
             categorical=scaler.categorical,
         )
         matrix = self.search.data.matrix
