@@ -174,10 +174,14 @@ class Scaler:
 
     def weighted(self, relevance: NDArray[np.float64] | None) -> Scaler:
         """Return the scaler whose unit of each input is divided by its relevance."""
-        return self if relevance is None else replace(self, unit=self.unit / relevance)
+        if relevance is None:
+            return self
+        with np.errstate(over="ignore"):
+            unit = self.unit / relevance
+        return replace(self, unit=_as_finite(unit, self.unit))
 
     def unscaled(self, bandwidth: Any) -> NDArray[np.float64]:
-        """Return a bandwidth of scaled inputs in units of the rows: finite for all that count.
+        """Return a bandwidth of scaled inputs in units of the rows, finite where both are.
 
         Examples
         --------
@@ -187,8 +191,7 @@ class Scaler:
         """
         with np.errstate(over="ignore"):
             own = bandwidth * self.unit
-        largest = np.finfo(np.float64).max
-        return np.where(np.isfinite(self.unit), np.minimum(own, largest), own)
+        return _as_finite(own, np.maximum(self.unit, bandwidth))
 
     def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
         """Return the rows in which ``unit`` is measured.
@@ -231,6 +234,11 @@ class Scaler:
 
         map_blocks(write, [(j,) for j in range(len(self.unit))], n_jobs)
         return out
+
+
+def _as_finite(numbers: NDArray[np.float64], beside: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers that are the largest where they overflowed, beside finite ones."""
+    return np.where(np.isfinite(beside), np.minimum(numbers, np.finfo(np.float64).max), numbers)
 
 
 def _refuse_tiny(unit: NDArray[np.float64]) -> None:

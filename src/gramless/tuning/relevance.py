@@ -12,6 +12,7 @@ from gramless.base.threads import row_blocks
 from gramless.matrices.base import Vector
 
 _ROWS_AT_ONCE = 256
+_LARGEST = np.finfo(np.float64).max
 _LEAST = 0.05
 _POWER = 0.75
 
@@ -97,7 +98,11 @@ def _by_moving(
     change = np.zeros(len(inputs))
     for k, j in enumerate(inputs):
         column = moved[:, j].copy()
-        others = (column + steps[j], column - steps[j])
+        with np.errstate(over="ignore"):
+            others = tuple(
+                np.clip(other, -_LARGEST, _LARGEST)
+                for other in (column + steps[j], column - steps[j])
+            )
         if told_apart[j]:
             others = (column[order], column[order[::-1]])
         for other in others:
