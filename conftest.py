@@ -16,7 +16,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Return the folder of real tables; a test that asks for it skips where there is none."""
-    fallback = Path(__file__).resolve().parents[2] / "shared" / "data"
+    fallback = Path(__file__).resolve().parents[1] / "shared" / "data"
     folder = Path(os.environ.get("GRAMLESS_DATA") or fallback)
     if not folder.is_dir():
         pytest.skip("no real data: set GRAMLESS_DATA to the folder that holds it")
