@@ -1,0 +1,64 @@
+"""Whether default fits predict the same to the bit as before a change.
+
+``--write FILE`` fits every table with nothing given but the seed and keeps a fingerprint of all
+predictions; ``--compare FILE`` fits again and lists the tables whose fingerprint differs. Only
+files of the same machine and the same versions of all packages can be compared. ``--quick`` takes
+some hundred rows of each table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Report, load_sets, options, parse, say
+from gramless import KernelClassifier, KernelRegressor
+from gramless.datasets import Dataset, available
+
+
+def fingerprint(data: Dataset) -> str:
+    """Fit the default and return a hash of all that it predicts for the test rows."""
+    if data.task == "regression":
+        model: Any = KernelRegressor(random_state=0).fit(data.X_train, data.y_train)
+        predictions = [model.predict(data.X_test), *model.predict_interval(data.X_test)]
+    else:
+        model = KernelClassifier(random_state=0).fit(data.X_train, data.y_train)
+        predictions = [model.decision_function(data.X_test), model.predict_proba(data.X_test)]
+    digest = hashlib.sha256()
+    for array in predictions:
+        digest.update(np.ascontiguousarray(array, np.float64).tobytes())
+    return digest.hexdigest()
+
+
+def main() -> int:
+    parser = options(__doc__, repeats=1)
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--write", type=Path, help="file to keep the fingerprints in")
+    choice.add_argument("--compare", type=Path, help="file of fingerprints to compare with")
+    parser.add_argument("--sets", nargs="+", help="names of tables; by default every one")
+    chosen = parse(parser)
+    names = chosen.sets or [info.name for info in available(chosen.data) if info.present]
+    found = {}
+    for data in load_sets(names, chosen):
+        found[data.name] = fingerprint(data)
+        say(f"{data.name}: {found[data.name][:16]}")
+    if chosen.write:
+        chosen.write.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        return 0
+    before = json.loads(chosen.compare.read_text())
+    report = Report(chosen)
+    same = {name: before.get(name) == found[name] for name in found}
+    report.add("default fits", [{"table": k, "same bits": v} for k, v in same.items()])
+    report.close()
+    return 0 if all(same.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Names of types that many signatures share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+"""Numbers of double precision."""
+
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+AnyArray: TypeAlias = NDArray[Any]
+"""An array of numbers, truth values or text of any type."""
+
+
+@runtime_checkable
+class DataFrame(Protocol):
+    """A table of named columns: what pandas and polars data frames have in common."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the columns."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+
+
+TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame
+"""Rows as users pass them: an array, a list of rows, a sparse matrix or a data frame."""
