@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from gramless.base.random import stream
 from gramless.datasets import Dataset, available, load, make_regression_like
 from gramless.datasets.known import KNOWN
-from gramless.features.inputs import Rows
-from gramless.features.scaling import Scaler
 from gramless.matrices.binned import BinnedMatrix
+from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.scaling import Scaler
 from harness.machine import summary
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.features.median import median_distance
 from gramless.kernels import Gaussian
 from gramless.losses import Loss
+from gramless.preprocessing.median import median_distance
 from gramless.streaming.array_source import ArraySource
 from gramless.streaming.blocks import FrequencyBlocks
 from gramless.streaming.choosing import (

@@ -14,11 +14,11 @@ from scipy.special import xlogy
 from benchmarks.common import bandwidths, numeric_targets, scipy_csr
 from benchmarks.walks import Fit
 from gramless import RandomBinning
-from gramless.features.inputs import Rows
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.penalties import L1
+from gramless.preprocessing.rows import Rows
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem
 

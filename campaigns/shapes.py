@@ -14,8 +14,8 @@ from campaigns.fitted import ESTIMATORS, MAPS, OTHERS, X, Y, fit, rows_for
 from gramless.base.errors import InputError
 from gramless.datasets import Table
 from gramless.estimators.inputs import RowInputs
-from gramless.features.gaps import GapFiller
-from gramless.features.scaling import Scaler
+from gramless.preprocessing.imputer import Imputer
+from gramless.preprocessing.scaling import Scaler
 from gramless.streaming.preparation import Preparation
 from gramless.streaming.summary import Projection
 from gramless.tuning.calibration import Calibration
@@ -122,7 +122,7 @@ def _width(part: Any) -> int:
     """Return how many columns a part takes; 0 if it takes no rows."""
     if isinstance(part, Scaler):
         return len(part.unit) // (2 if part.kind == "both" else 1)
-    if isinstance(part, (GapFiller, Projection, Preparation)):
+    if isinstance(part, (Imputer, Projection, Preparation)):
         inner = getattr(part, "projection", None) or part
         return len(vars(inner).get("fill", vars(inner).get("mean", vars(inner).get("units"))))
     if isinstance(part, Calibration):

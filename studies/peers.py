@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.preprocessing import StandardScaler
 
 from gramless import KernelClassifier, KernelRegressor
-from gramless.features.median import median_distance
+from gramless.preprocessing.median import median_distance
 from harness.peers import find_peer
 from harness.peers.base import dense
 from studies.settings import unit_of

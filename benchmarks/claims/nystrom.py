@@ -32,9 +32,9 @@ from benchmarks.common import Report, Row, load_sets, numeric_targets, options, 
 from gramless.base.random import stream
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
-from gramless.features.median import median_distance
 from gramless.features.nystrom import Nystrom
 from gramless.penalties import L2
+from gramless.preprocessing.median import median_distance
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem
 

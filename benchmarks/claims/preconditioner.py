@@ -33,10 +33,10 @@ from benchmarks.common import (
 from gramless.base.threads import thread_count
 from gramless.datasets import Dataset
 from gramless.features.fourier import RandomFourier
-from gramless.features.median import median_distance
-from gramless.features.scaling import Scaler
 from gramless.matrices.dense import DenseMatrix
 from gramless.penalties import L2
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.nystrom_preconditioner import RandomisedNystrom

@@ -36,11 +36,11 @@ from benchmarks.held_back import choose_alpha
 from benchmarks.l1_paths import AlphaPath, Formats, largest_alpha, ours
 from gramless import RandomBinning
 from gramless.datasets import Dataset
-from gramless.features.inputs import Rows
 from gramless.losses import Loss, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.penalties import L2
+from gramless.preprocessing.rows import Rows
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem

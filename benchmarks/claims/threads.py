@@ -31,11 +31,11 @@ from benchmarks.common import (
     say,
 )
 from gramless import RandomBinning
-from gramless.features.inputs import Rows
 from gramless.losses import Loss, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.penalties import L1
+from gramless.preprocessing.rows import Rows
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import SharedSteps, StoredColumns

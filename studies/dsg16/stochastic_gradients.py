@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, RandomFourier
 from gramless.datasets.deformed import DeformedDigits
-from gramless.features.median import median_distance
 from gramless.penalties import L2
+from gramless.preprocessing.median import median_distance
 from gramless.solvers.objective import Problem, columns
 from gramless.streaming.array_source import ArraySource
 from gramless.streaming.strategies import Checking

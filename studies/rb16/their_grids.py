@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gramless.features.binning import RandomBinning
 from gramless.features.grids import Grids
-from gramless.features.inputs import Rows
 from gramless.kernels import Laplacian
 from gramless.matrices.binned import BinnedMatrix
+from gramless.preprocessing.rows import Rows
 from studies.methods import least_squares
 from studies.study import Trainer
 

@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from gramless import RandomFourier
-from gramless.features.median import median_distance
 from gramless.kernels import Gaussian
+from gramless.preprocessing.median import median_distance
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
 from studies.dsg16.stochastic_gradients import TRAINERS, SnapshotTimes, course_of
 from studies.scores import LOSSES, Judge, Rows

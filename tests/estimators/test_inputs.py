@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from gramless.base.errors import InputError
 from gramless.estimators.inputs import RowInputs
-from gramless.features.gaps import MISSING_CATEGORY
+from gramless.preprocessing.imputer import MISSING_CATEGORY
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

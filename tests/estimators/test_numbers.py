@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from gramless import DoublyStochasticRegressor, KernelRegressor, RandomBinning, RandomFourier
 from gramless.base.errors import InputError
-from gramless.features.median import median_distance
-from gramless.features.scaling import Scaler
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.scaling import Scaler
 
 ROWS = np.random.default_rng(0).normal(size=(80, 3))
 TARGETS = np.sin(ROWS[:, 0])

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError
-from gramless.features.categories import category_mask, check_categories
 from gramless.features.grids import Grids
-from gramless.features.median import median_distance
-from gramless.features.scaling import SCALINGS, Scaler
 from gramless.kernels import BinningKernel, ExponentialPower, Hat, InversePower, Laplacian
+from gramless.preprocessing.categories import category_mask, check_categories
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.scaling import SCALINGS, Scaler
 
 KERNELS = [Laplacian(), ExponentialPower(0.5), InversePower(2.0), Hat()]
 MASK = np.array([False, True, True, False])

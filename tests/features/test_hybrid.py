@@ -19,9 +19,9 @@ from gramless import RandomBinning
 from gramless.base.errors import InputError, KernelError
 from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
-from gramless.features.median import median_distance
 from gramless.kernels import Gaussian, Hat, Laplacian, Scaled, Sum
 from gramless.matrices.stacked import SideBySide
+from gramless.preprocessing.median import median_distance
 
 X = np.random.default_rng(0).normal(size=(300, 3))
 

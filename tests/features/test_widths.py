@@ -17,8 +17,8 @@ from gramless import (
     SmoothBinning,
 )
 from gramless.base.errors import InputError
-from gramless.features.gaps import GapFiller
-from gramless.features.scaling import Scaler
+from gramless.preprocessing.imputer import Imputer
+from gramless.preprocessing.scaling import Scaler
 from gramless.streaming.preparation import Preparation
 
 X = np.random.default_rng(0).normal(size=(60, 5))
@@ -49,7 +49,7 @@ PARTS = {
     "units": Scaler.fit("standard", X).rows,
     "ranks": Scaler.fit("quantile", X).rows,
     "both": Scaler.fit("both", X).rows,
-    "gaps": GapFiller.fit(X, np.zeros(5, bool)).transform,
+    "gaps": Imputer.fit(X, np.zeros(5, bool)).transform,
     "preparation": Preparation(None, np.zeros(5), np.ones(5)).project,
 }
 

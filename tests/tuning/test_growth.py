@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.features.scaling import Scaler
 from gramless.losses import (
     Huber,
     Logistic,
@@ -21,6 +20,7 @@ from gramless.losses import (
     SquaredHinge,
 )
 from gramless.matrices.base import Vector
+from gramless.preprocessing.scaling import Scaler
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.candidates import MOST_INPUTS
 from gramless.tuning.data import Data

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from gramless import Nystrom, RandomBinning
 from gramless.base.deadline import Deadline
 from gramless.features.grids import Grids
-from gramless.features.scaling import Scaler
 from gramless.losses import Logistic, Squared
 from gramless.matrices.base import Vector
+from gramless.preprocessing.scaling import Scaler
 from gramless.tuning import alpha as goals
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.data import Data

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.base.deadline import Deadline
 from gramless.base.random import stream
-from gramless.features.scaling import Scaler
 from gramless.losses import Huber, Logistic, Squared
 from gramless.matrices.base import Vector
+from gramless.preprocessing.scaling import Scaler
 from gramless.tuning import sizing
 from gramless.tuning.alpha import Goal, mean_loss
 from gramless.tuning.data import Data

@@ -195,8 +195,8 @@ def _draw(
 
 
 def _figure(model: Any, rows: Any) -> Any:
-    from gramless.features.categories import category_mask
     from gramless.features.pictures import draw_matrix
+    from gramless.preprocessing.categories import category_mask
 
     binning = model.features_
 

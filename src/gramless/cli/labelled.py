@@ -68,6 +68,6 @@ def _named(y: NDArray[Any]) -> NDArray[Any]:
     """Return numbers that are no whole ones as text, also where all of a part are."""
     import numpy as np
 
-    from gramless.features.columns import labels
+    from gramless.preprocessing.columns import labels
 
     return np.array([*labels(y)], dtype=object)

@@ -166,7 +166,7 @@ def alike(y: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray
     """
     import numpy as np
 
-    from gramless.features.columns import labels
+    from gramless.preprocessing.columns import labels
 
     if y.dtype.kind in "iuf" and classes.dtype.kind in "biuf":
         return y, classes.astype(y.dtype if classes.dtype.kind == "b" else classes.dtype)

@@ -83,7 +83,7 @@ def _with_text(table: Table, categorical: Sequence[str]) -> Table:
     import numpy as np
 
     from gramless.datasets import Table
-    from gramless.features.columns import labels
+    from gramless.preprocessing.columns import labels
 
     absent = [name for name in categorical if name not in (table.names or ())]
     if absent:
@@ -269,7 +269,7 @@ def labels_of(y: NDArray[Any], task: str) -> NDArray[Any]:
     import numpy as np
 
     from gramless.datasets.dataset import labels_for
-    from gramless.features.columns import labels
+    from gramless.preprocessing.columns import labels
 
     if task == "regression":
         return labels_for("regression", y)

@@ -28,10 +28,10 @@ from gramless.estimators.parameters import (
 from gramless.features.binning import RandomBinning
 from gramless.features.binning_map import BinningMap
 from gramless.features.sized import FittedMap, SizedMap
-from gramless.features.table import TableEncoder
 from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.preprocessing.encoder import TableEncoder
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem, Solution, Solver, columns
 from gramless.tuning.alpha import Goal, mean_loss

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.datasets import Table
-from gramless.features.columns import is_frame, labels, named_columns
 from gramless.matrices.base import Vector
+from gramless.preprocessing.columns import is_frame, labels, named_columns
 
 Numbers = NDArray[np.float64]
 Positions = NDArray[np.intp]

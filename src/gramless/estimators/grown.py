@@ -18,10 +18,10 @@ from gramless.estimators.parameters import check_count
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.given import GivenBinning
 from gramless.features.grids import bytes_of_grid
-from gramless.features.inputs import check_rows, normalise_rows, validated
-from gramless.features.scaling import Scaler
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
+from gramless.preprocessing.rows import check_rows, normalise_rows, validated
+from gramless.preprocessing.scaling import Scaler
 from gramless.tuning.alpha import Goal
 from gramless.tuning.amounts import LEAST_TO_GROW
 from gramless.tuning.data import Data

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.numeric import is_whole
-from gramless.features.categories import Mask, category_mask, check_categories
-from gramless.features.gaps import GapFiller
-from gramless.features.inputs import (
+from gramless.preprocessing.categories import Mask, category_mask, check_categories
+from gramless.preprocessing.encoder import TableEncoder, is_frame
+from gramless.preprocessing.imputer import Imputer
+from gramless.preprocessing.rows import (
     ROW_OPTIONS,
     Rows,
     check_integers,
     normalise_rows,
     validated,
 )
-from gramless.features.table import TableEncoder, is_frame
 
 _MANY_COLUMNS = 1000
 """Of sparse rows: of fewer, empty ones cost little."""
@@ -37,7 +37,7 @@ class RowInputs:
     ----------
     encoder : TableEncoder or None
         For data frames.
-    gaps : GapFiller or None
+    gaps : Imputer or None
         For dense arrays.
     categorical : array (n_inputs,) of bool, or None
         Which inputs are categories; None if none is.
@@ -47,7 +47,7 @@ class RowInputs:
     """
 
     encoder: TableEncoder | None
-    gaps: GapFiller | None
+    gaps: Imputer | None
     categorical: Mask | None
     kept: NDArray[np.int64] | None = None
 
@@ -99,7 +99,7 @@ class RowInputs:
             if kept is None:
                 return cls(None, None, _some(mask)), rows, y
             return cls(None, None, _some(mask[kept]), kept), rows[:, kept], y
-        gaps = GapFiller.fit(rows, mask)
+        gaps = Imputer.fit(rows, mask)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
         return cls(None, gaps, _some(mask)), gaps.transform(rows), y
 

@@ -19,11 +19,11 @@ from gramless.estimators.array_checks import (
 from gramless.estimators.feature_checks import map_shape
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.stream_parameters import MOST_SHRINKING
-from gramless.features.gaps import GapFiller
-from gramless.features.scaling import SCALINGS, Scaler
-from gramless.features.table import TableEncoder
 from gramless.kernels import SpectralKernel
 from gramless.losses import Multinomial
+from gramless.preprocessing.encoder import TableEncoder
+from gramless.preprocessing.imputer import Imputer
+from gramless.preprocessing.scaling import SCALINGS, Scaler
 from gramless.streaming.preparation import Preparation
 from gramless.streaming.schedules import InverseTime
 from gramless.streaming.summary import Projection
@@ -211,7 +211,7 @@ def _check_inputs(inputs: Any, n_inputs: int, n_features: Any) -> int:
         return len(encoder.names)
     if gaps is None:
         return n_inputs if inputs.kept is None else inputs.check_kept(n_inputs, n_features)
-    require(isinstance(gaps, GapFiller) and inputs.kept is None, "inputs_ fills no gaps")
+    require(isinstance(gaps, Imputer) and inputs.kept is None, "inputs_ fills no gaps")
     fields = vars(gaps)
     marked = checked_array(fields, "marked", np.int64, None)
     require(marked.ndim == 1, "inputs_ does not fit the grids")

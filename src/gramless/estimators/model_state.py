@@ -29,15 +29,12 @@ from gramless.features.blocks import IndependentBlocks
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
 from gramless.features.frequencies import HadamardBlocks
-from gramless.features.gaps import GapFiller
 from gramless.features.given import GivenBinning
 from gramless.features.grids import Grids, KnownBins
 from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
-from gramless.features.scaling import Scaler
 from gramless.features.sized import SizedMap
 from gramless.features.smooth import SmoothBinning
-from gramless.features.table import TableEncoder
 from gramless.kernels import Kernel, as_kernel, from_config
 from gramless.losses import (
     Hinge,
@@ -48,6 +45,9 @@ from gramless.losses import (
     Squared,
     SquaredHinge,
 )
+from gramless.preprocessing.encoder import TableEncoder
+from gramless.preprocessing.imputer import Imputer
+from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.gmres import Gmres
@@ -81,7 +81,7 @@ MODELS: dict[str, type[Any]] = {
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        *(RowInputs, GapFiller, Scaler, Settings, Calibration, Conformal, Posterior),
+        *(RowInputs, Imputer, Scaler, Settings, Calibration, Conformal, Posterior),
         HadamardBlocks,
         *(Preparation, Projection, InverseTime, Grow, Uniform, Checking),
         *(ConjugateGradient, RowConjugateGradient, Cholesky, Gmres, NewtonCG, GridDescent),
@@ -89,7 +89,7 @@ RECORDS: dict[str, type[Any]] = {
         *(SampledRows, RandomisedNystrom, RootJacobi, Jacobi, Identity),
         *(Squared, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball, Hinge),
     )
-}
+} | {"GapFiller": Imputer}  # the name that older files have
 
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _REBUILT = frozenset({"n_bins_"})

@@ -8,7 +8,7 @@ import numpy as np
 
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float, is_whole, too_large
-from gramless.features.scaling import SCALINGS, ScalingKind
+from gramless.preprocessing.scaling import SCALINGS, ScalingKind
 
 
 def check_number(owner: Any, name: str, *, low: float = 0.0, high: float = np.inf) -> float:

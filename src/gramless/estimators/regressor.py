@@ -13,11 +13,11 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
-from gramless.features.inputs import check_integers
 from gramless.features.sized import SizedMap
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
+from gramless.preprocessing.rows import check_integers
 from gramless.solvers.objective import Problem, Solver
 from gramless.tuning.conformal import Conformal, interval_scores
 from gramless.tuning.data import Data

@@ -14,7 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.estimators.parameters import check_count
 from gramless.estimators.stream_parameters import given_strategy, given_update
-from gramless.features.inputs import Rows
+from gramless.preprocessing.rows import Rows
 from gramless.streaming.blocks import FrequencyBlocks
 from gramless.streaming.doubly_stochastic import DoublyStochastic
 from gramless.streaming.expansion import Expansion

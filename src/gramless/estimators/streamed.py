@@ -36,9 +36,9 @@ from gramless.estimators.stream_run import (
     projection_of,
     tell_diverged,
 )
-from gramless.features.inputs import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
 from gramless.kernels import KernelLike, as_spectral_kernel
 from gramless.losses import Loss
+from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
 from gramless.streaming.choosing import block_variance, largest_curvature
 from gramless.streaming.doubly_stochastic import Step
 from gramless.streaming.preparation import prepare

@@ -8,9 +8,9 @@ from gramless.base.random import RandomState, seed_from
 from gramless.features.binning_map import BinningMap
 from gramless.features.drawn import DrawnGrids
 from gramless.features.grids import Grids
-from gramless.features.inputs import Rows
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix
+from gramless.preprocessing.rows import Rows
 
 
 class RandomBinning(BinningMap, DrawnGrids):

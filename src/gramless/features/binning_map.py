@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 
 from gramless.base.errors import InputError
 from gramless.features.grids import Grids, KnownBins
-from gramless.features.inputs import Rows, check_rows
 from gramless.matrices.binned import BinnedMatrix, unit_scale
 from gramless.matrices.diagnostics import fullest_shares, summarise
+from gramless.preprocessing.rows import Rows, check_rows
 
 
 class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

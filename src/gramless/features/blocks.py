@@ -13,9 +13,7 @@ from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.categories import Mask
 from gramless.features.dense_map import DenseMap
-from gramless.features.inputs import Rows, dense_columns
 from gramless.features.landmark_kernel import (
     ROWS_AT_ONCE,
     InputKernel,
@@ -27,6 +25,8 @@ from gramless.features.landmark_kernel import (
 from gramless.kernels import Kernel, KernelLike, as_kernel
 from gramless.kernels.base import FloatArray
 from gramless.matrices.block_diagonal import BlockDiagonalMatrix
+from gramless.preprocessing.categories import Mask
+from gramless.preprocessing.rows import Rows, dense_columns
 
 PartitionKind = Literal["random", "kmeans"]
 PARTITIONS: tuple[PartitionKind, ...] = ("random", "kmeans")

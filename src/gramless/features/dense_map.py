@@ -13,11 +13,11 @@ from sklearn.exceptions import NotFittedError
 from gramless.base.memory import check_memory
 from gramless.base.random import seed_from
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.inputs import Rows, check_rows, check_width
 from gramless.features.sized import SizedMap
 from gramless.kernels import Kernel
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.slabs import SlabMatrix
+from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 _ROWS_AT_ONCE = 1024
 

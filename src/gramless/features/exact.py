@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.inputs import Rows
 from gramless.features.landmark_kernel import ROWS_AT_ONCE, InputKernel, Values
 from gramless.features.nystrom import LandmarkMap, LandmarkMatrix, Nystrom
 from gramless.kernels import Kernel, KernelLike
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.slabs import SlabMatrix
+from gramless.preprocessing.rows import Rows
 
 _CUT = 1e-12
 

@@ -16,7 +16,6 @@ from gramless.base.random import RandomState, stream
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.features.dense_map import DenseMap
 from gramless.features.frequencies import HadamardBlocks, Panels, draw_frequencies
-from gramless.features.inputs import Rows, dense_columns
 from gramless.kernels import (
     Kernel,
     KernelLike,
@@ -26,6 +25,7 @@ from gramless.kernels import (
     as_spectral_kernel,
 )
 from gramless.loops import trig
+from gramless.preprocessing.rows import Rows, dense_columns
 
 _MAPS = ("paired", "shifted")
 _SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")

@@ -8,8 +8,8 @@ import numpy as np
 
 from gramless.features.binning_map import BinningMap
 from gramless.features.grids import Grids, KnownBins
-from gramless.features.inputs import check_rows
 from gramless.matrices.binned import BinnedMatrix, unit_scale
+from gramless.preprocessing.rows import check_rows
 
 
 class GivenBinning(BinningMap):

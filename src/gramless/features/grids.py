@@ -16,10 +16,10 @@ from gramless.base.random import streams
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import spaced_rows
 from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
-from gramless.features.inputs import Rows, check_width
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel
 from gramless.loops.binning import GROUP
+from gramless.preprocessing.rows import Rows, check_width
 
 _WORTH_THREADS = 1 << 15
 _WORTH_8_BITS = 1 << 20

@@ -14,12 +14,12 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
-from gramless.features.categories import category_mask, check_categories
-from gramless.features.inputs import Rows, check_rows
-from gramless.features.median import median_distance
 from gramless.features.sized import SizedMap
 from gramless.kernels import Sum, bandwidth_vector
 from gramless.matrices.stacked import SideBySide
+from gramless.preprocessing.categories import category_mask, check_categories
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.rows import Rows, check_rows
 
 
 class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition, SizedMap):

@@ -14,10 +14,10 @@ from scipy.spatial.distance import cdist
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.categories import Mask
-from gramless.features.inputs import Rows
 from gramless.kernels import Gaussian, Kernel, RadialKernel
 from gramless.kernels.base import FloatArray
+from gramless.preprocessing.categories import Mask
+from gramless.preprocessing.rows import Rows
 
 Values = Callable[[Rows], FloatArray]
 """Kernel values between a few rows and fixed landmarks, (m, n_landmarks)."""

@@ -12,9 +12,9 @@ from scipy.linalg import cholesky, eigvalsh, solve_triangular
 
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.inputs import Rows
 from gramless.features.landmark_kernel import ROWS_AT_ONCE, InputKernel, RowKernel
 from gramless.kernels.base import FloatArray
+from gramless.preprocessing.rows import Rows
 
 LandmarkKind = Literal["uniform", "kmeans", "leverage"]
 LANDMARKS: tuple[LandmarkKind, ...] = ("uniform", "kmeans", "leverage")

@@ -13,7 +13,6 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.features.dense_map import DenseMap
-from gramless.features.inputs import Rows
 from gramless.features.landmark_kernel import (
     GivenKernel,
     InputKernel,
@@ -31,6 +30,7 @@ from gramless.matrices.base import Vector, into, operand
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.slabs import SlabMatrix
 from gramless.matrices.whitened import WhitenedMatrix
+from gramless.preprocessing.rows import Rows
 
 _CUT = 2.0**-21
 _MOST_NOISE = 1e-3

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.views import frozen
-from gramless.features.inputs import Rows
 from gramless.loops import packing as loops
 from gramless.loops.lanes import CELL_ROWS
+from gramless.preprocessing.rows import Rows
 
 BLOCK_CELLS = 2_000_000
 MAX_PATTERNS = 4096

@@ -18,11 +18,11 @@ from gramless.base.errors import InputError
 from gramless.base.random import seed_from, stream
 from gramless.base.threads import one_blas_thread
 from gramless.features.bounds import Bounds
-from gramless.features.categories import Mask, category_mask
-from gramless.features.inputs import Rows, check_rows
 from gramless.features.sized import SizedMap
 from gramless.kernels import Kernel
 from gramless.matrices.base import FeatureMatrix
+from gramless.preprocessing.categories import Mask, category_mask
+from gramless.preprocessing.rows import Rows, check_rows
 
 
 @dataclass(frozen=True)

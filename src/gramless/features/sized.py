@@ -13,11 +13,11 @@ from sklearn.base import BaseEstimator, clone
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.numeric import is_whole, too_large
-from gramless.features.categories import Mask, category_mask, check_categories
-from gramless.features.inputs import Rows, check_rows
-from gramless.features.median import median_distance
 from gramless.kernels import Kernel, bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
+from gramless.preprocessing.categories import Mask, category_mask, check_categories
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.rows import Rows, check_rows
 
 
 class FittedMap(Protocol):

@@ -13,14 +13,14 @@ from sklearn.exceptions import NotFittedError
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.categories import Mask
 from gramless.features.drawn import DrawnGrids
 from gramless.features.grids import Grids
-from gramless.features.inputs import Rows, check_rows
 from gramless.features.packing import block_rows
 from gramless.kernels.windowed import Windowed
 from gramless.loops.windows import window_values
 from gramless.matrices.weighted import WeightedBinnedMatrix
+from gramless.preprocessing.categories import Mask
+from gramless.preprocessing.rows import Rows, check_rows
 
 _PRECISIONS: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float16": np.float16}
 _ROWS_AT_ONCE = 4096

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.sums import inner
-from gramless.features.inputs import Rows
 from gramless.losses import Loss
+from gramless.preprocessing.rows import Rows
 from gramless.streaming.expansion import Expansion
 from gramless.streaming.products import BlockProducts
 from gramless.streaming.schedules import InverseTime

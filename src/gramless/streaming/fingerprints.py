@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.threads import row_blocks
-from gramless.features.inputs import Rows
+from gramless.preprocessing.rows import Rows
 from gramless.streaming.iterator_source import IteratorSource, StreamEnded
 from gramless.streaming.piles import PileSource
 from gramless.streaming.sources import MappedSource, RowSource

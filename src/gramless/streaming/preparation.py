@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError
-from gramless.features.inputs import Rows, check_width
-from gramless.features.median import median_distance
 from gramless.kernels import SpectralKernel, bandwidth_vector
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.rows import Rows, check_width
 from gramless.streaming.choosing import best_units
 from gramless.streaming.orders import shuffled
 from gramless.streaming.summary import Projection, Summary

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.features.frequencies import Panels
-from gramless.features.inputs import Rows, check_width
 from gramless.loops import trig
 from gramless.loops.respond import add_responses
+from gramless.preprocessing.rows import Rows, check_width
 from gramless.streaming.blocks import LANES, FrequencyBlocks, PanelCache
 
 _TILE_ROWS = 96

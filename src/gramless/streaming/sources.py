@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from gramless.features.inputs import Rows
+from gramless.preprocessing.rows import Rows
 from gramless.streaming.array_source import ArraySource
 from gramless.streaming.iterator_source import Batches, IteratorSource, StreamEnded
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.inputs import Rows, check_width
+from gramless.preprocessing.rows import Rows, check_width
 from gramless.streaming.passes import Reservoir, check_finite, fixed_blocks
 
 MOST_CLASSES = 10_000

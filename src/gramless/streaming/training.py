@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
-from gramless.features.inputs import Rows
+from gramless.preprocessing.rows import Rows
 from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
 from gramless.streaming.sources import RowSource, StreamEnded
 

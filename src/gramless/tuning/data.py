@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.memory import check_memory
-from gramless.features.inputs import Rows
-from gramless.features.scaling import Scaler, ScalingKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2, ElasticNet, Penalty
+from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.solvers.objective import Problem, check_weights
 
 Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.features.grids import Grids
-from gramless.features.scaling import Scaler
+from gramless.preprocessing.scaling import Scaler
 from gramless.tuning.alpha import Goal
 from gramless.tuning.candidates import Breeder, Candidates
 from gramless.tuning.data import Data

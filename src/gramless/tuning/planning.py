@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.random import stream
 from gramless.features.binning import RandomBinning
-from gramless.features.scaling import Scaler, ScalingKind
+from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.tuning.alpha import Goal, search_alpha
 from gramless.tuning.amounts import affordable_grids, number_beside, number_of_grids
 from gramless.tuning.blending import Blend, Shares

@@ -11,11 +11,11 @@ from sklearn.base import clone
 from gramless.features.binning_map import BinningMap
 from gramless.features.given import GivenBinning
 from gramless.features.grids import Grids
-from gramless.features.inputs import Rows
-from gramless.features.scaling import Scaler
 from gramless.features.sized import FittedMap
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.scaling import Scaler
 
 
 class Recipe(Protocol):

@@ -21,10 +21,10 @@ from sklearn.base import clone
 
 from gramless.base.cached import cached_property
 from gramless.base.deadline import Deadline
-from gramless.features.median import median_distance
-from gramless.features.scaling import Scaler, ScalingKind
 from gramless.features.sized import SizedMap
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.solvers.choose import path_solver
 from gramless.solvers.objective import Solver
 from gramless.tuning.amounts import sampled_rows

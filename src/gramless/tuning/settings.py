@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.features.scaling import ScalingKind
+from gramless.preprocessing.scaling import ScalingKind
 
 START_BANDWIDTH = 0.25
 """In mean distances between rows."""

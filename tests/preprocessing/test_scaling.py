@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.features.scaling import SCALINGS, Scaler
+from gramless.preprocessing.scaling import SCALINGS, Scaler
 
 UNIFORM_STD = 12.0**-0.5
 columns_of_numbers = hnp.arrays(

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
 from gramless.datasets import Table
-from gramless.features import table as table_module
-from gramless.features.table import MAX_CATEGORIES, TableEncoder, is_frame
+from gramless.preprocessing import encoder as table_module
+from gramless.preprocessing.encoder import MAX_CATEGORIES, TableEncoder, is_frame
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.features.inputs import Rows, dense_columns
+from gramless.preprocessing.rows import Rows, dense_columns
 
 Mask = NDArray[np.bool_]
 

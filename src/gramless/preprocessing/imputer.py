@@ -10,17 +10,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.threads import row_blocks
-from gramless.features.inputs import Rows, check_width
-from gramless.features.packing import block_rows
+from gramless.preprocessing.rows import Rows, check_width
 
 MISSING_CATEGORY = -(2.0**51)
 """What stands for NaN among categories: a whole number that no category is likely to be."""
 
 _SAMPLE_ROWS = 2000
+_NUMBERS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
-class GapFiller:
+class Imputer:
     """What stands for NaN in each input, and which inputs get a 0/1 column beside them.
 
     An input of numbers is filled by its median. Where numbers were missing in
@@ -42,7 +42,7 @@ class GapFiller:
     Examples
     --------
     >>> X = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, 7.0]])
-    >>> gaps = GapFiller.fit(X, np.array([False, False]))
+    >>> gaps = Imputer.fit(X, np.array([False, False]))
     >>> gaps.transform(X)
     array([[1., 5., 0.],
            [1., 6., 1.],
@@ -55,7 +55,7 @@ class GapFiller:
     marked: NDArray[np.int64]
 
     @classmethod
-    def fit(cls, X: NDArray[Any], categorical: NDArray[np.bool_]) -> GapFiller:
+    def fit(cls, X: NDArray[Any], categorical: NDArray[np.bool_]) -> Imputer:
         """Learn the medians, and which inputs have gaps.
 
         Parameters
@@ -66,7 +66,7 @@ class GapFiller:
 
         Returns
         -------
-        GapFiller
+        Imputer
         """
         gaps = _with_gaps(X)
         sample = np.asfortranarray(X[:: max(1, len(X) // _SAMPLE_ROWS)])
@@ -92,7 +92,7 @@ class GapFiller:
         InputError
             If the rows have other columns than those of the fit.
         """
-        check_width("GapFiller", X, len(self.fill))
+        check_width("Imputer", X, len(self.fill))
         if sp.issparse(X):
             shape = X.shape[0], X.shape[1] + len(self.marked)
             return sp.csr_array((X.data, X.indices, X.indptr), shape)
@@ -102,7 +102,7 @@ class GapFiller:
         dtype = np.result_type(X.dtype, np.float32)
         order: Any = "F" if X.flags.f_contiguous else "C"
         out = np.empty((n_rows, n_features + len(self.marked)), dtype, order=order)
-        for a, b in row_blocks(n_rows, block_rows(n_features)):
+        for a, b in row_blocks(n_rows, _rows_at_once(n_features)):
             missing = np.isnan(X[a:b])
             out[a:b, :n_features] = np.where(missing, self.fill, X[a:b])
             out[a:b, n_features:] = missing[:, self.marked]
@@ -117,7 +117,7 @@ def _with_gaps(X: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell which columns hold NaN."""
     gaps = np.zeros(X.shape[1], bool)
     if X.dtype.kind == "f":
-        for a, b in row_blocks(len(X), block_rows(X.shape[1])):
+        for a, b in row_blocks(len(X), _rows_at_once(X.shape[1])):
             gaps |= np.isnan(X[a:b]).any(axis=0)
     return gaps
 
@@ -129,3 +129,7 @@ def _middle(values: NDArray[Any]) -> float:
         return 0.0
     at = (len(present) - 1) // 2
     return float(np.partition(present, at)[at])
+
+
+def _rows_at_once(n_features: int) -> int:
+    return max(1, _NUMBERS_AT_ONCE // max(1, n_features))

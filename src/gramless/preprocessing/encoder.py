@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.features.categories import category_mask
-from gramless.features.columns import (
+from gramless.preprocessing.categories import category_mask
+from gramless.preprocessing.columns import (
     MISSING,
     Values,
     finite_numbers,

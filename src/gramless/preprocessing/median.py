@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.base.threads import row_blocks
-from gramless.features.inputs import Rows
+from gramless.preprocessing.rows import Rows
 
 _PAIRS = 2000
 _NUMBERS_AT_ONCE = 1 << 23

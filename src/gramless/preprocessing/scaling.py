@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks
-from gramless.features.inputs import Rows, check_width, dense_columns
+from gramless.preprocessing.rows import Rows, check_width, dense_columns
 
 ScalingKind = Literal["none", "standard", "quantile", "both"]
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")

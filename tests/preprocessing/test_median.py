@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.features import median
-from gramless.features.median import median_distance
+from gramless.preprocessing import median
+from gramless.preprocessing.median import median_distance
 
 
 def all_distances(X: NDArray) -> NDArray[np.float64]:

@@ -1,0 +1,1 @@
+"""Tables to numbers: rows checked, columns encoded, missing numbers filled, units of inputs."""
