@@ -27,7 +27,7 @@ from gramless import (
 )
 from gramless.datasets import Table
 from gramless.estimators.grown import GrownBinning
-from gramless.features.given import GivenBinning
+from gramless.features.binning import GivenBinning
 
 N_FEATURES = 5
 _RNG = np.random.default_rng(0)

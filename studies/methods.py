@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless import IndependentBlocks, Nystrom, RandomBinning, RandomFourier
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.sized import SizedMap
+from gramless.features.base import SizedMap
 from gramless.kernels import as_kernel
 from gramless.losses import Squared
 from gramless.penalties import L2

@@ -13,7 +13,7 @@ import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import NDArray
 
-from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
+from gramless.features.grids import BinTables, GridGroup, cell_limits
 from gramless.features.packing import ColumnPlan, PackedBlock, pack_block
 from gramless.loops import binning
 from gramless.loops.compile import reordering_loop

@@ -16,7 +16,7 @@ from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import NDArray
 
 from gramless.base.threads import one_blas_thread
-from gramless.features.frequencies import HadamardBlocks
+from gramless.features.fourier import HadamardBlocks
 from gramless.kernels import Gaussian
 from gramless.loops import hadamard
 

@@ -19,7 +19,7 @@ from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.bin_tables import GridGroup, cell_limits
+from gramless.features.grids import GridGroup, cell_limits
 from gramless.features.packing import ColumnPlan, pack_block
 from gramless.loops import binning, scoring
 from gramless.loops.compile import loop

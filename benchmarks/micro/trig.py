@@ -18,7 +18,7 @@ from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import DTypeLike, NDArray
 
 from gramless.base.threads import one_blas_thread
-from gramless.features.frequencies import Panels
+from gramless.features.fourier import Panels
 from gramless.loops import trig
 
 QUICK = {"rows": 12, "frequencies": 64, "inputs": 20, "square": 64}

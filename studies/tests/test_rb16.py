@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gramless.features.given import GivenBinning
+from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
 from studies.methods import TRAINERS

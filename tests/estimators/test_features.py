@@ -10,11 +10,11 @@ from gramless import KernelClassifier, KernelRegressor, RandomBinning, SmoothBin
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.estimators.features import FEATURE_MAPS, named_map
+from gramless.features.base import SizedMap
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
-from gramless.features.sized import SizedMap
 from gramless.kernels import Laplacian, Windowed
 from gramless.solvers.direct import Cholesky
 

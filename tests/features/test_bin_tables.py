@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
-from gramless.features.bin_tables import BinTables, GridGroup, cell_limits
+from gramless.features.grids import BinTables, GridGroup, cell_limits
 from gramless.features.packing import ColumnPlan, pack_block, plan_columns
 
 NONE = np.empty(0, np.int64)

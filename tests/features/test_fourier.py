@@ -16,8 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless.base.errors import InputError, KernelError
-from gramless.features.fourier import RandomFourier
-from gramless.features.frequencies import HadamardBlocks, Panels, draw_frequencies
+from gramless.features.fourier import HadamardBlocks, Panels, RandomFourier, draw_frequencies
 from gramless.kernels import (
     Cauchy,
     ExponentialPower,

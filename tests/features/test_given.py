@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from gramless import RandomBinning
 from gramless.base.random import stream
-from gramless.features.given import GivenBinning
+from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
 

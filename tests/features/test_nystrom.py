@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import stream
 from gramless.features import nystrom as module
-from gramless.features.landmark_kernel import (
+from gramless.features.landmarks import (
     GivenKernel,
     InputKernel,
     MixedWhitening,
@@ -29,15 +29,16 @@ from gramless.features.landmark_kernel import (
     fill,
     pivoted_cholesky,
 )
-from gramless.features.landmarks import (
+from gramless.features.nystrom import (
     LANDMARKS,
+    LandmarkMatrix,
+    Nystrom,
     _ridge,
     choose_landmarks,
     cluster_means,
     ridge_leverage,
     spread_rows,
 )
-from gramless.features.nystrom import LandmarkMatrix, Nystrom
 from gramless.kernels import (
     Gaussian,
     InversePower,

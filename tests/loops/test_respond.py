@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramless.features.frequencies import Panels
+from gramless.features.fourier import Panels
 from gramless.loops import trig
 from gramless.loops.respond import add_responses
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.base.errors import InputError
+from gramless.features.binning import GivenBinning
 from gramless.features.binning import RandomBinning as RandomFeatures
-from gramless.features.given import GivenBinning
 from gramless.features.grids import bytes_of_grid
 from gramless.matrices.base import Vector
 from gramless.tuning import planning

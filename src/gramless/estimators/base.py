@@ -25,9 +25,8 @@ from gramless.estimators.parameters import (
     is_auto,
     scalings_of,
 )
-from gramless.features.binning import RandomBinning
-from gramless.features.binning_map import BinningMap
-from gramless.features.sized import FittedMap, SizedMap
+from gramless.features.base import FittedMap, SizedMap
+from gramless.features.binning import BinningMap, RandomBinning
 from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.estimators.base import KernelMachine
-from gramless.features.sized import SizedMap
+from gramless.features.base import SizedMap
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.solvers.objective import Problem, Solver

@@ -14,16 +14,13 @@ from gramless.estimators.array_checks import (
     finite_array,
     require,
 )
-from gramless.features.binning import RandomBinning
-from gramless.features.binning_map import BinningMap
+from gramless.features.base import DenseMap, SizedMap
+from gramless.features.binning import BinningMap, RandomBinning
 from gramless.features.blocks import IndependentBlocks
-from gramless.features.dense_map import DenseMap
-from gramless.features.fourier import RandomFourier
-from gramless.features.frequencies import HadamardBlocks
+from gramless.features.fourier import HadamardBlocks, RandomFourier
 from gramless.features.hybrid import Hybrid
-from gramless.features.landmark_kernel import Precomputed
+from gramless.features.landmarks import Precomputed
 from gramless.features.nystrom import LandmarkMap
-from gramless.features.sized import SizedMap
 from gramless.features.smooth import SmoothBinning
 from gramless.kernels import Windowed
 

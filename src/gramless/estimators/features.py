@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gramless.base.errors import InputError
-from gramless.features.sized import SizedMap
+from gramless.features.base import SizedMap
 from gramless.kernels import Windowed
 from gramless.tuning.amounts import most_drawn
 

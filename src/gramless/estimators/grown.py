@@ -16,7 +16,7 @@ from gramless.base.random import RandomState, seed_from
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.parameters import check_count
 from gramless.estimators.regressor import KernelRegressor
-from gramless.features.given import GivenBinning
+from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix

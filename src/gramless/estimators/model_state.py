@@ -23,17 +23,14 @@ from gramless.estimators.inputs import RowInputs
 from gramless.estimators.model_checks import check_machine, check_streamed
 from gramless.estimators.regressor import KernelRegressor
 from gramless.estimators.streamed import StreamedMachine
-from gramless.features.binning import RandomBinning
-from gramless.features.binning_map import BinningMap
+from gramless.features.base import SizedMap
+from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
 from gramless.features.blocks import IndependentBlocks
 from gramless.features.exact import ExactKernel
-from gramless.features.fourier import RandomFourier
-from gramless.features.frequencies import HadamardBlocks
-from gramless.features.given import GivenBinning
+from gramless.features.fourier import HadamardBlocks, RandomFourier
 from gramless.features.grids import Grids, KnownBins
 from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
-from gramless.features.sized import SizedMap
 from gramless.features.smooth import SmoothBinning
 from gramless.kernels import Kernel, as_kernel, from_config
 from gramless.losses import (

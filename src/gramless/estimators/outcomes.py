@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gramless.features.sized import SizedMap
+from gramless.features.base import SizedMap
 
 By = Literal["time", "memory"]
 

@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
-from gramless.features.sized import SizedMap
+from gramless.features.base import SizedMap
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept

@@ -1,16 +1,206 @@
-"""Random binning features as a scikit-learn transformer."""
+"""Random binning features as scikit-learn transformers."""
 
 from __future__ import annotations
 
-from numpy.typing import ArrayLike
+from typing import Any, ClassVar, Self
 
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.features.binning_map import BinningMap
-from gramless.features.drawn import DrawnGrids
-from gramless.features.grids import Grids
+from gramless.features.base import SizedMap
+from gramless.features.grids import Grids, KnownBins, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
-from gramless.matrices.binned import BinnedMatrix
-from gramless.preprocessing.rows import Rows
+from gramless.matrices.binned import BinnedMatrix, unit_scale
+from gramless.matrices.diagnostics import fullest_shares, summarise
+from gramless.preprocessing.rows import Rows, check_rows
+
+
+class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Rows to the bins of grids that a subclass provides.
+
+    Its attributes are described in :class:`RandomBinning`.
+    """
+
+    size_unit: ClassVar[str] = "grids"
+    nu_: NDArray[np.float64]
+    _grids: Grids
+    _known: KnownBins
+    offsets_: NDArray[np.int64]
+    n_jobs: int | None
+
+    def learn_bins(self, X: Rows, grids: Grids) -> BinnedMatrix:
+        """Learn which bins of some grids the rows occupy; return their feature matrix."""
+        codes, known = grids.learn(X, self.n_jobs)
+        self._know(known)
+        self.scale_ = unit_scale(len(grids))
+        matrix = BinnedMatrix(
+            codes, self.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
+        )
+        self._describe(fullest_shares(matrix))
+        return matrix
+
+    def keep_bins(self, kept: NDArray[np.bool_]) -> None:
+        """Forget all other bins, and grids that are left without any.
+
+        What was a bin is then one never seen. The values of features stay, and so do
+        ``kappa_`` and ``kappa_bar_``, which describe the training rows.
+
+        Parameters
+        ----------
+        kept : array (D,) of bool
+            At least one must be kept.
+
+        Raises
+        ------
+        InputError
+            If nothing is kept or the length is not D.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gramless import RandomBinning
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> Z = RandomBinning(n_grids=3, random_state=0).fit(X)
+        >>> kept = np.arange(Z.offsets_[-1]) < 2
+        >>> before = Z.transform(X)[:, kept].toarray()
+        >>> Z.keep_bins(kept)
+        >>> bool((Z.transform(X).toarray() == before).all()), len(Z.n_bins_)
+        (True, 1)
+        """
+        self._check_fitted()
+        kept = np.asarray(kept)
+        usable = kept.dtype == bool and kept.shape == (self.offsets_[-1],)
+        if not usable or not kept.any():
+            raise InputError(
+                f"{type(self).__name__}: kept must be an array of bool that says of "
+                f"{self.offsets_[-1]} bins which to keep, at least one; got {kept.dtype} of shape "
+                f"{kept.shape} with {np.count_nonzero(kept)} of them."
+            )
+        counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
+        grids = counts > 0
+        keys = self._known.keys()[kept]
+        self.nu_ = self.nu_[grids]
+        offsets = np.concatenate([[0], np.cumsum(counts[grids])])
+        left, n_learned = self._grids.take(grids), self._known.n_learned
+        self._know(KnownBins.from_keys(left, keys, offsets, n_learned))
+
+    def feature_matrix(self, X: Any) -> BinnedMatrix:
+        """Return the compact feature matrix of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+            Nothing in a grid where a row falls into a bin never seen in ``fit``.
+        """
+        self._check_fitted()
+        return self.rows_matrix(check_rows(self, X, reset=False))
+
+    def rows_matrix(self, X: Rows) -> BinnedMatrix:
+        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        codes = self._known.find(X, self.n_jobs)
+        return BinnedMatrix(codes, self.offsets_, scale=self.scale_, n_jobs=self.n_jobs)
+
+    def transform(self, X: Any) -> sp.csr_array:
+        """Return the features of rows as SciPy CSR.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        csr_array (n_samples, D)
+            ``n_grids`` entries of ``1/sqrt(n_grids)`` a row, fewer where a row
+            falls into bins never seen in ``fit``. 12 bytes a non-zero.
+        """
+        return self.feature_matrix(X).tocsr()
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "widths_"):
+            raise NotFittedError(f"{type(self).__name__} knows no bins yet; fit it first.")
+
+    def _know(self, known: KnownBins) -> None:
+        """Take grids whose bins are known."""
+        self._grids, self._known = known.grids, known
+        self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
+        self.n_bins_ = known.n_bins
+        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
+
+    def _describe(self, shares: NDArray[np.float64]) -> None:
+        """Take the share of the training rows in the fullest bin of each grid."""
+        self.nu_ = shares
+        found = summarise(self.nu_, self._n_features_out)
+        self.kappa_, self.kappa_bar_ = found.kappa, found.kappa_bar
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.offsets_[-1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class DrawnGrids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
+    """A map that draws grids and learns which of their bins rows occupy."""
+
+    size_name: ClassVar[str] = "n_grids"
+    size_unit: ClassVar[str] = "grids"
+    enough_to_search: ClassVar[int] = 96
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the grids and learn which bins the rows occupy.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        The map itself.
+
+        Raises
+        ------
+        KernelError
+            If the kernel has no such bins.
+        InputError
+            If another parameter cannot be used.
+        """
+        self.fit_matrix(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit to the rows and return their features as SciPy CSR, in one pass."""
+        return self.fit_matrix(X, y).tocsr()
+
+    def fit_matrix(self, X: Any, y: Any = None) -> Any:
+        """Fit to the rows and return their compact feature matrix, in one pass.
+
+        Returns
+        -------
+        BinnedMatrix or WeightedBinnedMatrix (n_samples, D)
+        """
+        return self.fit_rows(self._checked(X))
+
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+        return float(self.size) * bytes_of_grid(n_rows, n_inputs)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class RandomBinning(BinningMap, DrawnGrids):
@@ -116,3 +306,97 @@ class RandomBinning(BinningMap, DrawnGrids):
         """
         self._check_size()
         return as_binning_kernel(self.kernel)
+
+
+class GivenBinning(BinningMap):
+    """The features of :class:`RandomBinning`, for grids that are given.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless.features.grids import Grids
+    >>> from gramless.kernels import Laplacian
+    >>> grids = Grids.draw(Laplacian(), np.array([1.0, np.inf]), 4, seed=0)
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> GivenBinning().fit_grids(X, grids).shape[0]
+    50
+    """
+
+    def __init__(self, *, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def beside(cls, first: BinningMap, second: BinningMap) -> GivenBinning:
+        """Return the grids of two maps that were fitted to the same rows as one map.
+
+        Parameters
+        ----------
+        first, second : BinningMap
+            Over as many inputs. Their bins are shared with the new map, not copied.
+
+        Returns
+        -------
+        GivenBinning
+            Features have the value ``1/sqrt(n_grids)`` of all grids.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gramless import RandomBinning
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> maps = [RandomBinning(n_grids=n, random_state=n).fit(X) for n in (3, 5)]
+        >>> len(GivenBinning.beside(*maps).n_bins_)
+        8
+        """
+        both = cls(n_jobs=first.n_jobs)
+        both._know(KnownBins.joined([first._known, second._known]))
+        both.scale_ = unit_scale(len(both._grids))
+        both._describe(np.concatenate([first.nu_, second.nu_]))
+        return both
+
+    def fit(self, X: Any, y: Any = None) -> GivenBinning:
+        """Learn anew which bins of the same grids the rows occupy.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        GivenBinning
+
+        Raises
+        ------
+        NotFittedError
+            If no grids were given before, by :meth:`fit_grids`.
+        """
+        self._check_fitted()
+        self.fit_grids(X, self._grids)
+        return self
+
+    def fit_grids(self, X: Any, grids: Grids) -> BinnedMatrix:
+        """Learn which bins of the grids the rows occupy; return their feature matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        grids : Grids
+            Over as many inputs.
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+
+        Raises
+        ------
+        InputError
+            If the rows have another number of inputs than the grids.
+        """
+        rows = check_rows(self, X, reset=True)
+        return self.learn_bins(rows, grids)

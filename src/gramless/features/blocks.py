@@ -13,8 +13,8 @@ from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.dense_map import DenseMap
-from gramless.features.landmark_kernel import (
+from gramless.features.base import DenseMap
+from gramless.features.landmarks import (
     ROWS_AT_ONCE,
     InputKernel,
     Whitening,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.landmark_kernel import ROWS_AT_ONCE, InputKernel, Values
+from gramless.features.landmarks import ROWS_AT_ONCE, InputKernel, Values
 from gramless.features.nystrom import LandmarkMap, LandmarkMatrix, Nystrom
 from gramless.kernels import Kernel, KernelLike
 from gramless.matrices.dense import DenseMatrix

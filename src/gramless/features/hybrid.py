@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
-from gramless.features.sized import SizedMap
+from gramless.features.base import SizedMap
 from gramless.kernels import Sum, bandwidth_vector
 from gramless.matrices.stacked import SideBySide
 from gramless.preprocessing.categories import category_mask, check_categories

@@ -1,300 +1,351 @@
-"""Which rows, or means of rows, are the landmarks of Nyström features."""
+"""The kernel between rows and landmarks, and the features that whitening makes of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigvalsh, solve_triangular
+from numpy.typing import DTypeLike, NDArray
+from scipy.linalg import lapack, solve_triangular
+from scipy.spatial.distance import cdist
 
-from gramless.base.random import stream
+from gramless.base.errors import InputError, KernelError
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.landmark_kernel import ROWS_AT_ONCE, InputKernel, RowKernel
+from gramless.kernels import Gaussian, Kernel, RadialKernel
 from gramless.kernels.base import FloatArray
+from gramless.preprocessing.categories import Mask
 from gramless.preprocessing.rows import Rows
 
-LandmarkKind = Literal["uniform", "kmeans", "leverage"]
-LANDMARKS: tuple[LandmarkKind, ...] = ("uniform", "kmeans", "leverage")
+Values = Callable[[Rows], FloatArray]
+"""Kernel values between a few rows and fixed landmarks, (m, n_landmarks)."""
 
-Index = NDArray[np.intp]
-
-_SAMPLE_ROWS, _SAMPLE_A_LANDMARK = 10_000, 4
-_ROUNDS = 64
-_LLOYD_STEPS = 3
-_LARGEST_LEVEL = 512
+ROWS_AT_ONCE = 1024
+_STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
+_NEAR = 2.0**-16
+_PANEL = 128
 
 
 @dataclass(frozen=True)
-class Landmarks:
-    """Landmarks as the kernel takes them, and the numbers of the rows if they are rows."""
+class Precomputed(Kernel):
+    """A kernel that is known by its values alone: rows hold them, with every training row."""
 
-    points: NDArray[Any]
-    index: Index | None
+    name: ClassVar[str] = "precomputed"
+    no_binning_because: ClassVar[str] = "only its values between rows are known"
+    no_fourier_because: ClassVar[str] = "only its values between rows are known"
+
+    def profile(self, distance: FloatArray) -> FloatArray:
+        """Raise ``KernelError``: there is no distance."""
+        raise KernelError("a precomputed kernel has no profile: only its values are known.")
 
 
-def choose_landmarks(
-    kind: LandmarkKind, X: Rows, source: RowKernel, n: int, seed: int, n_jobs: int | None
-) -> Landmarks:
-    """Choose landmarks for rows.
+class RowKernel(Protocol):
+    """A kernel between rows, at its bandwidth."""
+
+    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return some of the training rows, as if there were no others."""
+
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Return some of the training rows as landmarks."""
+
+    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
+        """Return the landmarks' kernel matrix, a new array, with no rounding that is avoidable."""
+
+    def towards(self, landmarks: NDArray[Any]) -> Values:
+        """Return the function from rows to their kernel values with landmarks."""
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return the kernel of each training row with itself."""
+
+
+@dataclass(frozen=True)
+class InputKernel:
+    """A kernel of the inputs; landmarks are rows (n, n_inputs) of float64."""
+
+    kernel: Kernel
+    bandwidth: FloatArray
+    categorical: Mask
+
+    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return some rows."""
+        return X[index]
+
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Return some rows."""
+        return dense_rows(X[index])
+
+    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
+        """Return the values that ``Kernel.gram`` has."""
+        values, gram = self.by_differences(landmarks), np.empty((len(landmarks), len(landmarks)))
+        blocks = row_blocks(len(landmarks), ROWS_AT_ONCE)
+        map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
+        return gram
+
+    def towards(self, landmarks: NDArray[Any]) -> Values:
+        """Return values from matrix products where the kernel is one of the distance."""
+        if isinstance(self.kernel, RadialKernel) and not self.categorical.any():
+            return RadialValues(self.kernel, landmarks, self.bandwidth)
+        return self.by_differences(landmarks)
+
+    def by_differences(self, landmarks: NDArray[Any]) -> Values:
+        """Return the values that ``Kernel.gram`` has."""
+        return lambda X: self.kernel.gram(
+            dense_rows(X), landmarks, bandwidth=self.bandwidth, categorical=self.categorical
+        )
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return ones."""
+        return np.ones(X.shape[0])
+
+
+@dataclass(frozen=True)
+class GivenKernel:
+    """A precomputed kernel; landmarks are numbers (n,) of columns."""
+
+    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return some rows and the same columns."""
+        return X[index][:, index]
+
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+        """Return the numbers."""
+        return np.asarray(index)
+
+    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
+        """Return some rows and columns."""
+        if sp.issparse(X):
+            return dense_rows(X[landmarks][:, landmarks])
+        return X[np.ix_(landmarks, landmarks)].astype(np.float64, copy=False)
+
+    def towards(self, landmarks: NDArray[Any]) -> Values:
+        """Return the function that takes some columns."""
+        return lambda X: dense_rows(X[:, landmarks])
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return the diagonal."""
+        return np.asarray(X.diagonal(), np.float64)
+
+
+class RadialValues:
+    """Values of a kernel of the Euclidean distance, by matrix products.
+
+    ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses the digits that ``|x|`` is larger by. Rows are
+    measured from the landmarks' mean (sparse ones from 0), and those with a landmark so near that
+    more than about six digits would go are measured by their differences: squared distances are
+    right to 1e-10 of themselves.
 
     Parameters
     ----------
-    kind : {"uniform", "kmeans", "leverage"}
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    n : int
-        All rows are taken, whatever the kind, where there are no more.
-    seed : int
-    n_jobs : int or None
-
-    Returns
-    -------
-    Landmarks
+    kernel : RadialKernel
+    landmarks : array (n, n_inputs)
+    bandwidth : array (n_inputs,)
+        Infinite ones ignore an input.
 
     Examples
     --------
-    >>> from gramless.kernels import Gaussian
-    >>> X = np.repeat([[0.0], [9.0]], 50, axis=0)
-    >>> source = InputKernel(Gaussian(), np.ones(1), np.zeros(1, bool))
-    >>> sorted(choose_landmarks("kmeans", X, source, 2, 0, None).points.tolist())
-    [[0.0], [9.0]]
+    >>> from gramless.kernels import Matern
+    >>> values = RadialValues(Matern(nu=0.5), np.array([[0.0, 0.0]]), np.array([5.0, 5.0]))
+    >>> values(np.array([[3.0, 4.0], [0.0, 0.0]])).round(4)
+    array([[0.3679],
+           [1.    ]])
     """
-    if kind == "uniform" or n >= X.shape[0]:
-        index = stream(seed, "landmarks").permutation(X.shape[0])[:n]
-        return Landmarks(source.landmarks(X, index), index)
-    if kind == "leverage":
-        index = leverage_rows(X, source, n, stream(seed, "leverage"), n_jobs)
-        return Landmarks(source.landmarks(X, index), index)
-    generator = stream(seed, "k-means")
-    size = max(_SAMPLE_ROWS, _SAMPLE_A_LANDMARK * n)
-    sampled = generator.permutation(X.shape[0])[:size]
-    sample = source.subset(X, sampled)
-    index = sampled[spread_rows(sample, source, n, generator, n_jobs)]
-    points = source.landmarks(X, index)
-    if not isinstance(source, InputKernel) or source.categorical.any():
-        return Landmarks(points, index)
-    return Landmarks(cluster_means(sample, points, source.bandwidth, n_jobs), None)
+
+    def __init__(
+        self, kernel: RadialKernel, landmarks: NDArray[Any], bandwidth: FloatArray
+    ) -> None:
+        self.kernel = kernel
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.inverse = 1.0 / bandwidth
+            self.centre = landmarks.mean(axis=0) if len(landmarks) else np.zeros(len(bandwidth))
+            self.landmarks = (landmarks - self.centre) * self.inverse
+            squares = np.einsum("ij,ij->i", self.landmarks, self.landmarks)
+        # Products of sparse rows copy anything that is not C-contiguous, each time.
+        self.factors = np.empty((len(bandwidth) + 2, len(squares)))
+        np.multiply(self.landmarks.T, -2.0, out=self.factors[:-2])
+        self.factors[-2], self.factors[-1] = 1.0, squares
+
+    def __call__(self, X: Rows) -> FloatArray:
+        """Return the kernel values of rows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values, size = self._squares(X)
+            for a, b in row_blocks(len(size), _strip(values.shape[1])):
+                self._finish(X[a:b], size[a:b], values[a:b])
+        return values
+
+    def _finish(self, X: Rows, size: FloatArray, squares: FloatArray) -> None:
+        """Turn squared distances of a few rows into kernel values, in place."""
+        doubtful = ~(squares.min(axis=1, initial=np.inf) >= _NEAR * size)
+        if doubtful.any():
+            rows = (dense_rows(X[doubtful]) - self.centre) * self.inverse
+            squares[doubtful] = cdist(rows, self.landmarks, "sqeuclidean")
+        if isinstance(self.kernel, Gaussian):
+            # Squares are all it takes; half of the time would go into their roots.
+            squares *= -0.5
+            np.exp(squares, out=squares)
+        else:
+            squares[...] = self.kernel.profile(np.sqrt(squares, out=squares))
+
+    def _squares(self, X: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return ``-2 x'l + |x|^2 + |l|^2``, and the squares that have cancelled in each row."""
+        sparse: Any = X
+        if not sp.issparse(sparse):
+            rows = np.ones((X.shape[0], X.shape[1] + 2))
+            inputs = rows[:, :-2]
+            np.multiply(np.subtract(X, self.centre, out=inputs), self.inverse, out=inputs)
+            np.einsum("ij,ij->i", inputs, inputs, out=rows[:, -2])
+            return rows @ self.factors, rows[:, -2]
+        factors, centre = self.factors[:-2], self.centre * self.inverse
+        scaled = sp.csr_array(sparse.multiply(self.inverse[None, :]))
+        size = scaled.power(2).sum(axis=1) + centre @ centre
+        squares = scaled @ factors
+        squares += (size - 2.0 * (scaled @ centre))[:, None]
+        squares += self.factors[-1] - centre @ factors
+        return squares, size
 
 
-def spread_rows(
-    X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
-) -> Index:
-    """Draw rows far from each other in the kernel's metric, ``|x - y|^2 = kxx + kyy - 2 kxy``.
+class Whitening:
+    """``z = L^-1 k`` in place, for a lower triangular ``L``: whitened kernel values of rows.
 
-    The seeding of kernel k-means++ (Oglic & Gärtner 2017, *Nyström Method with Kernel
-    K-means++ Samples as Landmarks*): each row is drawn in proportion to its squared distance
-    from the nearest one drawn before. Beyond 127, rows are drawn in 64 rounds of equal size, as
-    in k-means|| (Bahmani et al. 2012).
+    Forward substitution in panels of 128 columns, which is matrix products but for the
+    inverses of the diagonal blocks: n**2 operations a row.
 
     Parameters
     ----------
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    n : int
-        At most n_samples.
-    generator : numpy.random.Generator
-    n_jobs : int or None
-
-    Returns
-    -------
-    array (n,) of int
-        Different rows.
-    """
-    diagonal = source.diagonal(X)
-    nearest, chosen = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], bool)
-    index = new = generator.integers(X.shape[0], size=1)
-    while len(index) < n:
-        chosen[new] = True
-        _lower(nearest, X, source, new, diagonal, n_jobs)
-        keys = np.log(np.maximum(nearest, np.finfo(float).tiny))
-        keys += generator.gumbel(size=len(keys))
-        keys[chosen] = -np.inf
-        new = _largest(keys, min(max(1, n // _ROUNDS), n - len(index)))
-        index = np.concatenate([index, new])
-    return index
-
-
-def _lower(
-    nearest: FloatArray,
-    X: Rows,
-    source: RowKernel,
-    new: Index,
-    diagonal: FloatArray,
-    n_jobs: int | None,
-) -> None:
-    """Take the squared distances from more rows into account."""
-    values = source.towards(source.landmarks(X, new))
-
-    def lower(a: int, b: int) -> None:
-        squares = diagonal[a:b, None] + diagonal[new] - 2.0 * values(X[a:b])
-        np.minimum(nearest[a:b], squares.min(axis=1), out=nearest[a:b])
-
-    map_blocks(lower, row_blocks(X.shape[0], ROWS_AT_ONCE), n_jobs)
-
-
-def cluster_means(
-    X: Rows, centres: FloatArray, bandwidth: FloatArray, n_jobs: int | None
-) -> FloatArray:
-    """Move centres to the means of the rows nearest to them, three times.
-
-    Lloyd's steps of k-means, whose centres bound the error of Nyström features (Zhang, Tsang &
-    Kwok 2008, *Improved Nyström Low-Rank Approximation and Error Analysis*). A centre that
-    no row is nearest to stays.
-
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-    centres : array (n, n_features)
-    bandwidth : array (n_features,)
-        The units of the Euclidean distance.
-    n_jobs : int or None
-
-    Returns
-    -------
-    array (n, n_features)
-
-    Notes
-    -----
-    3 * n_samples * n * n_features operations.
+    factor : array (n, n)
+        Lower triangular, its diagonal not 0.
+    dtype : float32 or float64
+        Of the blocks that it is called with.
 
     Examples
     --------
-    >>> X = np.array([[0.0], [1.0], [8.0], [10.0]])
-    >>> cluster_means(X, np.array([[0.0], [8.0]]), np.ones(1), None)
-    array([[0.5],
-           [9. ]])
+    >>> k = np.array([[1.0, 0.5]])
+    >>> Whitening(np.array([[1.0, 0.0], [0.5, 0.5]]), np.float64)(k)
+    >>> k
+    array([[1., 0.]])
     """
-    n_rows, n = X.shape[0], len(centres)
-    labels = np.empty(n_rows, np.intp)
-    blocks = row_blocks(n_rows, ROWS_AT_ONCE)
-    for _ in range(_LLOYD_STEPS):
-        shift = centres.mean(axis=0)
-        scaled = (centres - shift) / bandwidth
-        factors = scaled.T / bandwidth[:, None]
-        offsets = shift @ factors + 0.5 * np.einsum("ij,ij->i", scaled, scaled)
 
-        def assign(a: int, b: int, by: FloatArray = factors, less: FloatArray = offsets) -> None:
-            labels[a:b] = np.argmax(X[a:b] @ by - less, axis=1)
+    def __init__(self, factor: FloatArray, dtype: DTypeLike) -> None:
+        self.panels = row_blocks(len(factor), _PANEL)
+        self.inverses = [
+            solve_triangular(factor[a:b, a:b], np.eye(b - a), lower=True).T.astype(dtype)
+            for a, b in self.panels
+        ]
+        self.factor = np.ascontiguousarray(factor, dtype)
 
-        map_blocks(assign, blocks, n_jobs)
-        counts = np.bincount(labels, minlength=n)
-        members = sp.csr_array((np.ones(n_rows), (labels, np.arange(n_rows))), shape=(n, n_rows))
-        sums = members @ X
-        sums = sums.toarray() if sp.issparse(sums) else sums
-        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
-    return centres
+    def __call__(self, block: NDArray[Any]) -> None:
+        """Write features over the kernel values (m, n) of some rows."""
+        for (a, b), inverse in zip(self.panels, self.inverses, strict=True):
+            if a:
+                block[:, a:b] -= block[:, :a] @ self.factor[a:b, :a].T
+            block[:, a:b] = block[:, a:b] @ inverse
 
 
-def leverage_rows(
-    X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
-) -> Index:
-    """Draw rows in proportion to their approximate ridge leverage scores.
+class MixedWhitening:
+    """``z = L^-1 k`` in float32, but for some first columns and what they explain of the others.
 
-    Recursive sampling (Musco & Musco 2017, *Recursive Sampling for the Nyström Method*,
-    Algorithm 3, with the smaller samples of section 5.2.1): rows drawn from half of the
-    rows give the scores by which rows are drawn from twice as many, until the scores are those of
-    all. The ridge is what the leading ``s / (4 log s)`` eigenvalues leave over, ``s`` the size of
-    the samples, at most 512.
+    Kernel values are alike, and differ after many digits where a kernel is smooth: single precision
+    has lost them before the first columns are subtracted, and hardly needs them afterwards.
 
     Parameters
     ----------
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    n : int
-        Below n_samples.
-    generator : numpy.random.Generator
-    n_jobs : int or None
-
-    Returns
-    -------
-    array (n,) of int
-        Different rows, drawn without replacement, the most important ones likely first.
+    factor : array (n, n)
+        Lower triangular, its diagonal not 0.
+    n_double : int
+        How many columns are computed in float64, at most n.
 
     Notes
     -----
-    About 2 * n_samples kernel values a row of the samples, whose size is about
-    ``sqrt(n / 4)`` where n is small beside n_samples.
+    n**2 operations a row, (2 n - n_double) n_double of them in float64.
+
+    Examples
+    --------
+    >>> whitening = MixedWhitening(np.array([[1.0, 0.0], [0.5, 0.5]]), 1)
+    >>> out = np.empty((1, 2), np.float32)
+    >>> whitening.begin(out, np.array([[1.0, 0.5]]))
+    >>> whitening.finish(out)
+    >>> out
+    array([[1., 0.]], dtype=float32)
     """
-    n_rows = X.shape[0]
-    wanted = np.sqrt((n_rows * n + float(n) ** 3) / (4.0 * n_rows))
-    level = int(np.clip(np.ceil(wanted), 2, min(_LARGEST_LEVEL, n_rows)))
-    oversampling = max(1.0, np.log(level))
-    order = generator.permutation(n_rows)
-    sizes = [n_rows]
-    while sizes[-1] > level:
-        sizes.append(-(-sizes[-1] // 2))
-    chosen, chances = order[: sizes[-1]], np.ones(sizes[-1])
-    for size in sizes[-2:0:-1]:
-        scores = ridge_leverage(X, source, order[:size], chosen, chances, n_jobs)
-        chances = np.minimum(1.0, oversampling * scores)
-        drawn = generator.random(size) < chances
-        if not drawn.any():
-            drawn[:level], chances[:] = True, min(1.0, level / size)
-        chosen, chances = order[:size][drawn], chances[drawn]
-    scores = ridge_leverage(X, source, order, chosen, chances, n_jobs)
-    with np.errstate(divide="ignore"):
-        keys = np.log(scores) + generator.gumbel(size=n_rows)
-    return order[_largest(keys, n)]
+
+    def __init__(self, factor: FloatArray, n_double: int) -> None:
+        self.n_double = n = n_double
+        self.first = Whitening(factor[:n, :n], np.float64)
+        self.cross = np.ascontiguousarray(factor[n:, :n])
+        self.others = Whitening(factor[n:, n:], np.float32)
+
+    def begin(self, out: NDArray[np.float32], values: FloatArray) -> None:
+        """Do what takes float64 with kernel values (m, n), written over, and round to ``out``."""
+        if self.n_double:
+            first = values[:, : self.n_double]
+            self.first(first)
+            values[:, self.n_double :] -= first @ self.cross.T
+        out[...] = values
+
+    def finish(self, out: NDArray[np.float32]) -> None:
+        """Write features over what was begun, any number of rows at once."""
+        self.others(out[:, self.n_double :])
 
 
-def ridge_leverage(
-    X: Rows,
-    source: RowKernel,
-    rows: Index,
-    sample: Index,
-    chances: FloatArray,
-    n_jobs: int | None,
-) -> FloatArray:
-    """Return approximate ridge leverage scores of rows, from a sample drawn by given chances.
+def fill(values: Values, X: Rows, out: NDArray[Any]) -> None:
+    """Write the kernel values of rows into ``out``, in its precision, some rows at a time."""
+    # Products of few rows are slow; all else is quicker where what it touches stays in a cache.
+    numbers = _TILE_NUMBERS if isinstance(values, RadialValues) else _STRIP_NUMBERS
+    for a, b in row_blocks(X.shape[0], _strip(out.shape[1], numbers)):
+        out[a:b] = values(X[a:b])
 
-    ``l_i = (k_ii - k_iS (K_SS + ridge diag(chances))^-1 k_Si) / ridge``, at most 1 (Musco &
-    Musco 2017, Lemma 6).
+
+def _strip(n_columns: int, numbers: int = _STRIP_NUMBERS) -> int:
+    return max(1, numbers // max(1, n_columns))
+
+
+def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return a factor of a kernel matrix of as few of its rows as represent all.
+
+    Rows are taken one by one, each time the one that those before represent worst, until no
+    kernel value of a row with itself is short of ``cut``: LAPACK's ``pstrf`` (Higham 2002,
+    *Accuracy and Stability of Numerical Algorithms*, section 10.3).
 
     Parameters
     ----------
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    rows, sample : array of int
-        Row numbers.
-    chances : array (len(sample),)
-        With which each row of the sample was drawn.
-    n_jobs : int or None
+    gram : array (n, n), C-contiguous
+        Written over.
+    cut : float
+        In units of the largest number on the diagonal.
 
     Returns
     -------
-    array (len(rows),)
-        In [0, 1].
+    factor : array (rank, rank)
+        Lower triangular; ``factor @ factor.T`` is the kernel matrix of the rows kept.
+    kept : array (rank,) of int
+        Their numbers. What they leave of the kernel matrix has no entry above ``cut``.
+
+    Raises
+    ------
+    InputError
+        If no number on the diagonal is above 0.
+
+    Notes
+    -----
+    n * rank**2 operations at most; n**2 numbers over those given.
+
+    Examples
+    --------
+    >>> factor, kept = pivoted_cholesky(np.array([[1.0, 1.0], [1.0, 1.0]]), 1e-9)
+    >>> factor, kept
+    (array([[1.]]), array([0]))
     """
-    landmarks = source.landmarks(X, sample)
-    gram = source.gram(X, landmarks, n_jobs)
-    ridge = _ridge(gram, chances)
-    lower = cholesky(gram + np.diag(ridge * chances), lower=True)
-    whitening = solve_triangular(lower, np.eye(len(lower)), lower=True).T
-    values, diagonal = source.towards(landmarks), source.diagonal(X)
-    scores = np.empty(len(rows))
-
-    def score(a: int, b: int) -> None:
-        explained = values(X[rows[a:b]]) @ whitening
-        left = diagonal[rows[a:b]] - np.einsum("ij,ij->i", explained, explained)
-        scores[a:b] = np.clip(left / ridge, 0.0, 1.0)
-
-    map_blocks(score, row_blocks(len(rows), ROWS_AT_ONCE), n_jobs)
-    return scores
+    largest = float(gram.diagonal().max(initial=0.0))
+    if not largest > 0.0:
+        raise InputError(
+            "the kernel matrix has nothing above 0 on its diagonal: it is no kernel matrix of "
+            "rows that differ from zero."
+        )
+    factor, order, rank, _ = lapack.dpstrf(gram.T, tol=cut * largest, lower=1, overwrite_a=1)
+    return np.tril(factor[:rank, :rank]), order[:rank].astype(np.intp) - 1
 
 
-def _ridge(gram: FloatArray, chances: FloatArray) -> float:
-    """Return the mean of what the leading eigenvalues leave over, never quite 0."""
-    roots = np.sqrt(1.0 / chances)
-    weighted = gram * roots[:, None] * roots
-    size, trace = len(gram), float(np.trace(weighted))
-    leading = int(np.ceil(size / (4.0 * max(1.0, np.log(size)))))
-    left = trace - eigvalsh(weighted, subset_by_index=[size - leading, size - 1]).sum()
-    return float(max(left / leading, 1e-6 * trace / size))
-
-
-def _largest(keys: FloatArray, n: int) -> Index:
-    """Return the places of the largest keys, the largest first."""
-    return np.argsort(-keys, kind="stable")[:n]
+def dense_rows(X: Rows) -> FloatArray:
+    """Return rows as a C-contiguous array of float64, itself where it is one."""
+    dense: Any = X
+    return np.ascontiguousarray(dense.toarray() if sp.issparse(dense) else dense, np.float64)

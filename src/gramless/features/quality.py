@@ -17,8 +17,8 @@ from sklearn.base import clone
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from, stream
 from gramless.base.threads import one_blas_thread
+from gramless.features.base import SizedMap
 from gramless.features.bounds import Bounds
-from gramless.features.sized import SizedMap
 from gramless.kernels import Kernel
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.categories import Mask, category_mask

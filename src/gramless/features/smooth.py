@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.drawn import DrawnGrids
+from gramless.features.binning import DrawnGrids
 from gramless.features.grids import Grids
 from gramless.features.packing import block_rows
 from gramless.kernels.windowed import Windowed

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import words
 from gramless.base.threads import map_blocks
-from gramless.features.frequencies import Panels, half_turns
+from gramless.features.fourier import Panels, half_turns
 from gramless.kernels import SpectralKernel
 from gramless.loops import trig
 from gramless.loops.normals import normals_of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.features.frequencies import Panels
+from gramless.features.fourier import Panels
 from gramless.loops import trig
 from gramless.loops.respond import add_responses
 from gramless.preprocessing.rows import Rows, check_width

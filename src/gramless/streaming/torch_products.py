@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.features.frequencies import Panels, within_exponents
+from gramless.features.fourier import Panels, within_exponents
 from gramless.preprocessing.rows import Rows, check_width
 from gramless.streaming.blocks import LANES, FrequencyBlocks
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.features.binning_map import BinningMap
-from gramless.features.given import GivenBinning
+from gramless.features.binning import BinningMap, GivenBinning
 from gramless.matrices.base import Vector
 from gramless.solvers.objective import Solution
 from gramless.tuning.data import Score

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
-from gramless.features.sized import FittedMap
+from gramless.features.base import FittedMap
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data

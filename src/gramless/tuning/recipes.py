@@ -8,10 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.base import clone
 
-from gramless.features.binning_map import BinningMap
-from gramless.features.given import GivenBinning
+from gramless.features.base import FittedMap
+from gramless.features.binning import BinningMap, GivenBinning
 from gramless.features.grids import Grids
-from gramless.features.sized import FittedMap
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.rows import Rows

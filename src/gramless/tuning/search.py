@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from gramless.base.cached import cached_property
 from gramless.base.deadline import Deadline
-from gramless.features.sized import SizedMap
+from gramless.features.base import SizedMap
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler, ScalingKind
