@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, options, parse
 from gramless import DoublyStochasticClassifier
-from gramless.datasets.deformed import DeformedDigits
 from gramless.streaming.sources import IteratorSource
 from harness.memory import peak_memory
+from studies.deformed import DeformedDigits
 
 PAPER_ROWS = 8_100_000
 

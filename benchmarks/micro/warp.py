@@ -13,8 +13,8 @@ import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 from scipy.ndimage import map_coordinates
 
-from gramless.datasets.deformed import DeformedDigits
-from gramless.loops.warp import warp
+from studies.deformed import DeformedDigits
+from studies.warp import warp
 
 QUICK = {"images": 4, "side": 12}
 

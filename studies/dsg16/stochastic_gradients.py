@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, RandomFourier
-from gramless.datasets.deformed import DeformedDigits
 from gramless.penalties import L2
 from gramless.preprocessing.median import median_distance
 from gramless.solvers.objective import Problem, columns
 from gramless.streaming.array_source import ArraySource
 from gramless.streaming.strategies import Checking
 from gramless.streaming.summary import Projection, summarise
+from studies.deformed import DeformedDigits
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
 from studies.scores import LOSSES
 from studies.study import Clock, Snapshot, Trainer, Training

@@ -14,7 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import seed_from, words
 from gramless.base.threads import map_blocks
 from gramless.loops.normals import normals_of
-from gramless.loops.warp import warp
+from studies.warp import warp
 
 # Part of the definition of the data: the rows of a block come from the same random streams.
 BLOCK_ROWS = 256

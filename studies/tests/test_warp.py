@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates
 
-from gramless.loops.warp import warp
+from studies.warp import warp
 
 UPRIGHT = (1.0, 0.0)
 NO_KNOTS = np.zeros((1, 2, 0, 0))

@@ -14,7 +14,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from gramless.base.errors import InputError
-from gramless.datasets.deformed import BLOCK_ROWS, DeformedDigits
+from studies.deformed import BLOCK_ROWS, DeformedDigits
 
 DIGITS = load_digits()
 IMAGES = (DIGITS.images * 15.9).astype(np.uint8)
