@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gramless import RandomBinning
 from gramless.base.random import stream
-from gramless.features.pictures import draw_matrix
+from gramless.inspection.pictures import draw_matrix
 from gramless.kernels import BinningKernel, ExponentialPower, Hat, InversePower, Laplacian
 from gramless.matrices.binned import BinnedMatrix
 

@@ -7,10 +7,10 @@ import pytest
 
 from gramless.cli import compare as verb
 from gramless.cli.picture import draw_comparison
-from gramless.estimators import comparison
 from gramless.estimators.features import FEATURE_MAPS
-from gramless.estimators.outcomes import Chosen, Comparison, Outcome
-from gramless.features.quality import KernelErrors
+from gramless.inspection import comparison
+from gramless.inspection.kernel_errors import KernelErrors
+from gramless.inspection.outcomes import Chosen, Comparison, Outcome
 
 from .conftest import N_ROWS
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
-from gramless.estimators.explain import grid_use
+from gramless.inspection.explanation import grid_use
 
 from .conftest import N_ROWS, QUICK
 

@@ -121,7 +121,7 @@ def test_inspect_draws_text_columns_and_ranks(write, shell, tmp_path):
 
 def test_sparse_rows_have_the_exact_kernel_of_dense_ones(fitted, shell, monkeypatch, write):
     drawn = []
-    draw = "gramless.features.pictures.draw_matrix"
+    draw = "gramless.inspection.pictures.draw_matrix"
 
     def catch(matrix, exact):
         drawn.append(exact(np.arange(20)))

@@ -602,7 +602,7 @@ def test_pictures_are_written(write, shell, tmp_path, monkeypatch):
     assert out.read_bytes().startswith(b"\x89PNG")
     assert out.stat().st_size > 30_000
     drawn = []
-    monkeypatch.setattr("gramless.features.pictures.write_picture", lambda *a: drawn.append(a))
+    monkeypatch.setattr("gramless.inspection.pictures.write_picture", lambda *a: drawn.append(a))
     assert shell.json("inspect", model, "--picture", "b.svg")["picture"] == "b.svg"
     assert (len(drawn[0][0].axes), str(drawn[0][1])) == (4, "b.svg")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -27,7 +27,7 @@ from gramless import (
 )
 from gramless.base.errors import InputError
 from gramless.base.memory import VARIABLE
-from gramless.estimators.explain import input_columns
+from gramless.inspection.explanation import input_columns
 
 ROWS = np.random.default_rng(0).normal(size=(60, 2))
 TARGETS = ROWS[:, 0]

@@ -16,9 +16,9 @@ from gramless.cli.reading import decide_task, labels_of, read_data, training_row
 from gramless.cli.report import facts, listing, number, reporting
 
 if TYPE_CHECKING:
-    from gramless.estimators.comparison import Split
-    from gramless.estimators.outcomes import Chosen, Comparison, Outcome, Reached
-    from gramless.features.quality import KernelErrors
+    from gramless.inspection.comparison import Split
+    from gramless.inspection.kernel_errors import KernelErrors
+    from gramless.inspection.outcomes import Chosen, Comparison, Outcome, Reached
 
 SECONDS = 2.0
 TEST_SHARE = 0.2
@@ -115,13 +115,13 @@ def compare(
     chosen = names(methods, "--methods")
     with reporting(as_json, debug) as report:
         if picture is not None:
-            from gramless.features.pictures import check_picture
+            from gramless.inspection.pictures import check_picture
 
             check_picture(picture)
         with report.stage("read", f"reading {data}"):
             split, reason = _split(data, target, task, limits)
         with report.stage("compare", "comparing") as say:
-            from gramless.estimators import comparison
+            from gramless.inspection import comparison
 
             tried, left_out = _methods(chosen, len(split.y))
             found = comparison.compare(
@@ -191,7 +191,7 @@ def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Spli
     from gramless.datasets import Table, read_npz
     from gramless.datasets.files import detect_format, plain_path
     from gramless.datasets.limits import parse_limits
-    from gramless.estimators.comparison import Split
+    from gramless.inspection.comparison import Split
 
     parts = (
         read_npz(path, limits=parse_limits(limits))
@@ -212,8 +212,8 @@ def _cut(rows: Any, path: Path, task: str) -> tuple[Split, str]:
     """Hold back the fifth of the rows that data sets without a test part hold back."""
     import numpy as np
 
-    from gramless.estimators.comparison import Split
-    from gramless.estimators.explain import take_rows
+    from gramless.inspection.comparison import Split
+    from gramless.inspection.explanation import take_rows
 
     kind, reason = decide_task(rows.y, task)
     y = labels_of(rows.y, kind)
@@ -227,9 +227,9 @@ def _cut(rows: Any, path: Path, task: str) -> tuple[Split, str]:
 
 def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> KernelFacts:
     """Measure the kernel on some of the rows, errors at the sizes tried that they allow."""
-    from gramless.estimators.comparison import ends_with_rows, scaled_rows
-    from gramless.estimators.explain import take_rows
-    from gramless.features.quality import kernel_effective_dimension, kernel_errors, sampled
+    from gramless.inspection.comparison import ends_with_rows, scaled_rows
+    from gramless.inspection.explanation import take_rows
+    from gramless.inspection.kernel_errors import kernel_effective_dimension, kernel_errors, sampled
 
     features = chosen.model.features_
     few = sampled(len(split.y), _KERNEL_ROWS, 0)
@@ -245,7 +245,7 @@ def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> Kernel
 
 def _draw(path: Path, found: Comparison, kernels: dict[str, KernelFacts]) -> None:
     from gramless.cli.picture import draw_comparison
-    from gramless.features.pictures import write_picture
+    from gramless.inspection.pictures import write_picture
 
     errors = {name: one.errors for name, one in kernels.items()}
     write_picture(draw_comparison(found, errors), path)

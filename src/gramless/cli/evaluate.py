@@ -83,7 +83,7 @@ def evaluate(
 
 def _check_picture(picture: Path, predictor: Any) -> None:
     """Refuse before any work what could not be drawn or written."""
-    from gramless.features.pictures import check_picture
+    from gramless.inspection.pictures import check_picture
 
     check_picture(picture)
     if hasattr(predictor, "classes_") and not hasattr(predictor, "predict_proba"):
@@ -95,7 +95,7 @@ def _check_picture(picture: Path, predictor: Any) -> None:
 
 def _draw(picture: Path, y: Any, predicted: Any, found: dict[str, Any]) -> None:
     from gramless.cli.picture import draw_predictions, draw_reliability
-    from gramless.features.pictures import write_picture
+    from gramless.inspection.pictures import write_picture
 
     reliable = "reliability" in found
     figure = draw_reliability(found) if reliable else draw_predictions(y, predicted, found)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.cli.metrics import alike, class_metrics, regression_metrics
-from gramless.estimators.explain import (
+from gramless.inspection.explanation import (
     Dependence,
     GridUse,
     column_values,
@@ -22,7 +22,7 @@ from gramless.estimators.explain import (
     permutation_importance,
     take_rows,
 )
-from gramless.features.pictures import sampled_rows
+from gramless.inspection.pictures import sampled_rows
 
 _MOST_INPUTS, _MOST_DRAWN, _MOST_OUTPUTS = 30, 6, 5
 _ROWS, _LEAST_ROWS, _NUMBERS = 2000, 250, 200_000

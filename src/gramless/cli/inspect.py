@@ -104,7 +104,7 @@ def _tell_run(
     if hasattr(model, "run_"):
         told["checkpoint"] = "gramless stream --checkpoint goes on from this file"
     if picture is not None:
-        from gramless.features.pictures import check_picture, write_picture
+        from gramless.inspection.pictures import check_picture, write_picture
 
         check_picture(picture)
         from gramless.cli.run_picture import draw_run
@@ -178,7 +178,7 @@ def _draw(
     report: Report, path: Path, model: Any, data: Path, part: str, limits: str, picture: Path
 ) -> str:
     """Draw a sample of the rows of a file; return a line about it."""
-    from gramless.features.pictures import ROWS, check_picture, sampled_rows, write_picture
+    from gramless.inspection.pictures import ROWS, check_picture, sampled_rows, write_picture
 
     check_picture(picture)
     if not hasattr(model, "scaler_"):
@@ -195,7 +195,7 @@ def _draw(
 
 
 def _figure(model: Any, rows: Any) -> Any:
-    from gramless.features.pictures import draw_matrix
+    from gramless.inspection.pictures import draw_matrix
     from gramless.preprocessing.categories import category_mask
 
     binning = model.features_

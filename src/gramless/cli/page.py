@@ -17,7 +17,7 @@ from gramless.cli.report import number
 from gramless.cli.svg import COLOURS, LIGHT, variables
 from gramless.cli.templating import environment
 from gramless.cli.told import bandwidth_of, features_of
-from gramless.estimators.explain import Dependence
+from gramless.inspection.explanation import Dependence
 
 _BEST, _PAIRS, _MOST_TICKS = 5, 12, 14
 _TOO_FAR_APART = 4.0

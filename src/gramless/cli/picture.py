@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from gramless.features.pictures import sampled_rows
+from gramless.inspection.pictures import sampled_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gramless.cli.contest import Digits, Entry
-    from gramless.estimators.outcomes import Comparison, Outcome
-    from gramless.features.quality import KernelErrors
+    from gramless.inspection.kernel_errors import KernelErrors
+    from gramless.inspection.outcomes import Comparison, Outcome
 
 _ROWS, _COLUMNS = 3, 5
 _OWN, _RIVAL, _WRONG = "#1b6ca8", "#b8b8b8", "#b3261e"

@@ -248,7 +248,7 @@ def _check(
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
     """Refuse before, not after, a long run what could not be written."""
     if picture is not None:
-        from gramless.features.pictures import check_picture
+        from gramless.inspection.pictures import check_picture
 
         check_picture(picture)
     if checkpoint is None:
@@ -340,7 +340,7 @@ def _save(report: Report, model: Any, path: Path, picture: Path | None) -> None:
     if picture is not None:
         with report.stage("draw", "drawing"):
             from gramless.cli.run_picture import draw_run
-            from gramless.features.pictures import write_picture
+            from gramless.inspection.pictures import write_picture
 
             write_picture(draw_run(model), picture)
 

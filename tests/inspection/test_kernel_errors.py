@@ -14,7 +14,8 @@ from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
-from gramless.features.quality import (
+from gramless.features.smooth import SmoothBinning
+from gramless.inspection.kernel_errors import (
     doubling,
     exact_gram,
     feature_bytes,
@@ -22,7 +23,6 @@ from gramless.features.quality import (
     kernel_errors,
     sampled,
 )
-from gramless.features.smooth import SmoothBinning
 from gramless.kernels import Laplacian
 
 ROWS = np.random.default_rng(0).normal(size=(120, 3))

@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.base.errors import InputError
 from gramless.datasets import Table
-from gramless.estimators import comparison
-from gramless.estimators.comparison import compare, sizes, why_left_out
 from gramless.estimators.features import FEATURE_MAPS, named_map
-from gramless.estimators.outcomes import Chosen, Comparison, Outcome, Reached, to_reach
 from gramless.features.exact import ExactKernel
+from gramless.inspection import comparison
+from gramless.inspection.comparison import compare, sizes, why_left_out
+from gramless.inspection.outcomes import Chosen, Comparison, Outcome, Reached, to_reach
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(360, 2))

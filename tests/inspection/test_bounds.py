@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from gramless import RandomBinning
-from gramless.features.bounds import (
+from gramless.features.fourier import RandomFourier
+from gramless.inspection.bounds import (
     Bounds,
     claim_1_error,
     claim_1_failure,
@@ -22,7 +23,6 @@ from gramless.features.bounds import (
     independent_draws,
     slope_at_zero,
 )
-from gramless.features.fourier import RandomFourier
 from gramless.kernels import (
     ExponentialPower,
     Gaussian,

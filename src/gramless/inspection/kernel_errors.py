@@ -18,7 +18,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import seed_from, stream
 from gramless.base.threads import one_blas_thread
 from gramless.features.base import SizedMap
-from gramless.features.bounds import Bounds
+from gramless.inspection.bounds import Bounds
 from gramless.kernels import Kernel
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.categories import Mask, category_mask

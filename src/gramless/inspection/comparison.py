@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from gramless.base.errors import GramlessError, InputError
 from gramless.base.memory import memory_budget
 from gramless.estimators.classifier import KernelClassifier
-from gramless.estimators.explain import take_rows
 from gramless.estimators.features import FEATURE_MAPS, named_map
-from gramless.estimators.outcomes import By, Chosen, Comparison, Outcome
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.base import SizedMap
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
-from gramless.features.quality import feature_bytes
+from gramless.inspection.explanation import take_rows
+from gramless.inspection.kernel_errors import feature_bytes
+from gramless.inspection.outcomes import By, Chosen, Comparison, Outcome
 
 _FIRST_SIZES = {"n_grids": 8, "n_components": 32, "block_rows": 64}
 _GROWTH = 2.0

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.datasets import Table
-from gramless.estimators.explain import (
+from gramless.inspection.explanation import (
     column_values,
     dependence_on,
     grid_use,

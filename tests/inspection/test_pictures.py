@@ -10,7 +10,7 @@ import pytest
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError, MissingDependencyError
-from gramless.features.pictures import (
+from gramless.inspection.pictures import (
     check_picture,
     draw_matrix,
     sampled_rows,

@@ -1,0 +1,1 @@
+"""What a fitted model says: explanations, errors of its kernel, comparisons and pictures."""
