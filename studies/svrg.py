@@ -96,7 +96,7 @@ class SVRG:
     max_iter: int = 1000
     seed: int = 0
     n_jobs: int | None = None
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(bounded_curvature=True)
 
     def __post_init__(self) -> None:
         for name in ("epoch_factor", "step"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,38 +14,107 @@ from scipy.special import expit, softmax
 from gramless.base.errors import InputError
 
 Values = NDArray[np.float64]
+TargetKind = Literal["numbers", "labels", "classes", "counts"]
+"""Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0."""
 
 
-class Loss(Protocol):
-    """A loss ``L(z, y)`` with its first two derivatives in ``z``.
+class Loss(ABC):
+    """A convex loss ``L(z, y)`` with its first two derivatives in ``z``.
 
-    Losses of a row are added over its outputs. A loss that is ``coupled`` has
-    outputs that depend on each other: ``curvature`` is then the diagonal of each
-    row's Hessian.
+    Losses of a row are added over its outputs. A subclass is a frozen dataclass, and is known
+    by its name once it is listed in ``LOSSES``.
+
+    Attributes
+    ----------
+    name : str
+        How parameters and model files call it.
+    targets : tuple of str
+        The targets that it is for: "numbers", "labels" (-1 and 1), "classes" (one column
+        each, 1 and -1) or "counts" (not negative).
+    coupled : bool, default=False
+        Whether the outputs of a row depend on each other: then ``curvature`` is the diagonal of
+        each row's Hessian.
+    smooth : bool, default=True
+        Whether the derivative is continuous. Otherwise ``gradient`` is a subgradient.
+    smoothness : float, default=inf
+        The largest eigenvalue that a row's Hessian can have (beta in RB16, Theorem 1).
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class LogCosh(Loss):
+    ...     name = "log_cosh"
+    ...     targets = ("numbers",)
+    ...     smoothness = 1.0
+    ...
+    ...     def value(self, z, y):
+    ...         return np.logaddexp(z - y, y - z) - np.log(2.0)
+    ...
+    ...     def gradient(self, z, y):
+    ...         return np.tanh(z - y)
+    ...
+    ...     def curvature(self, z, y):
+    ...         return 1.0 - np.tanh(z - y) ** 2
+    >>> LogCosh().value(np.array([1.0]), np.array([1.0]))
+    array([0.])
     """
 
     name: ClassVar[str]
-    coupled: ClassVar[bool]
+    targets: ClassVar[tuple[TargetKind, ...]]
+    coupled: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
 
     @property
     def smoothness(self) -> float:
-        """The largest eigenvalue of a row's Hessian: beta in RB16, Theorem 1.
+        """The largest curvature; infinite where there is no bound."""
+        return math.inf
 
-        Infinite for a loss with corners, whose ``gradient`` is a subgradient.
-        """
-
+    @abstractmethod
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``L(z, y)``, elementwise; of a row, (n,), if coupled."""
+        """Return ``L(z, y)``, elementwise; one number a row, (n,), if coupled."""
 
+    @abstractmethod
     def gradient(self, z: Values, y: Values) -> Values:
         """Return ``dL/dz``, elementwise."""
 
+    @abstractmethod
     def curvature(self, z: Values, y: Values) -> Values:
         """Return ``d2L/dz2``, elementwise; never above ``smoothness``."""
 
+    def link(self, mean: Values) -> Values:
+        """Return the raw prediction whose targets have this mean: the mean itself by default."""
+        return mean
+
+    def inverse_link(self, z: Values) -> Values:
+        """Return the mean of the targets that a raw prediction stands for."""
+        return z
+
+    def check_targets(self, y: Values) -> None:
+        """Raise ``InputError`` for targets that the loss is not defined for: negative counts."""
+        if self.targets != ("counts",):
+            return
+        if not (y >= 0.0).all():
+            raise InputError(
+                f"the loss {self.name!r} is for targets that are not negative; the least of these "
+                f"is {float(np.min(y))!r}."
+            )
+        if not (y.sum(axis=0) > 0.0).all():
+            raise InputError(f"the loss {self.name!r} needs targets that are not all 0.")
+
+    def initial_constant(self, y: Values, weights: Values) -> Values:
+        """Return the link of each output's weighted mean: a constant prediction to start from."""
+        return self.link(np.average(y, axis=0, weights=weights))
+
+    def typical_curvature(self, y: Values, weights: Values) -> float:
+        """Return the unit of curvature: ``smoothness``, or the mean at the initial constant."""
+        if self.smoothness < math.inf:
+            return self.smoothness
+        z = np.broadcast_to(self.initial_constant(y, weights), y.shape)
+        return float(np.average(self.curvature(z, y), axis=0, weights=weights).mean())
+
 
 @dataclass(frozen=True)
-class Squared:
+class Squared(Loss):
     """``L(z, y) = (z - y)^2 / 2`` (RB16, section 3.2: beta = 1).
 
     Examples
@@ -53,9 +124,9 @@ class Squared:
     array([2.])
     """
 
-    name: ClassVar[str] = "squared"
-    coupled: ClassVar[bool] = False
-    smoothness: ClassVar[float] = 1.0
+    name = "squared"
+    targets = ("numbers", "labels", "classes")
+    smoothness = 1.0
 
     def value(self, z: Values, y: Values) -> Values:
         """Return ``(z - y)^2 / 2``."""
@@ -71,7 +142,7 @@ class Squared:
 
 
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(Loss):
     """``L(z, y) = max(0, 1 - y z)`` for labels -1 and 1, with a corner where ``y z = 1``.
 
     For stochastic gradients, which take subgradients; solvers that need a smooth
@@ -86,9 +157,9 @@ class Hinge:
     array([-1.,  0.])
     """
 
-    name: ClassVar[str] = "hinge"
-    coupled: ClassVar[bool] = False
-    smoothness: ClassVar[float] = float("inf")
+    name = "hinge"
+    targets = ("labels", "classes")
+    smooth = False
 
     def value(self, z: Values, y: Values) -> Values:
         """Return ``max(0, 1 - y z)``."""
@@ -104,7 +175,7 @@ class Hinge:
 
 
 @dataclass(frozen=True)
-class SquaredHinge:
+class SquaredHinge(Loss):
     """``L(z, y) = max(0, 1 - y z)^2 / 2`` for labels -1 and 1 (RB16, section 3.2).
 
     Examples
@@ -114,9 +185,9 @@ class SquaredHinge:
     array([2., 0.])
     """
 
-    name: ClassVar[str] = "squared_hinge"
-    coupled: ClassVar[bool] = False
-    smoothness: ClassVar[float] = 1.0
+    name = "squared_hinge"
+    targets = ("labels", "classes")
+    smoothness = 1.0
 
     def value(self, z: Values, y: Values) -> Values:
         """Return ``max(0, 1 - y z)^2 / 2``."""
@@ -132,7 +203,7 @@ class SquaredHinge:
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Loss):
     """``L(z, y) = log(1 + exp(-y z))`` for labels -1 and 1 (RB16, section 3.2).
 
     Examples
@@ -142,9 +213,9 @@ class Logistic:
     array([6.931e-01, 1.000e+03])
     """
 
-    name: ClassVar[str] = "logistic"
-    coupled: ClassVar[bool] = False
-    smoothness: ClassVar[float] = 0.25
+    name = "logistic"
+    targets = ("labels",)
+    smoothness = 0.25
 
     def value(self, z: Values, y: Values) -> Values:
         """Return ``log(1 + exp(-y z))``."""
@@ -158,9 +229,17 @@ class Logistic:
         """Return ``p (1 - p)`` with ``p = 1 / (1 + exp(-z))``."""
         return expit(z) * expit(-z)
 
+    def link(self, mean: Values) -> Values:
+        """Return ``log((1 + mean) / (1 - mean))``, the log odds of a label 1."""
+        return 2.0 * np.arctanh(mean)
+
+    def inverse_link(self, z: Values) -> Values:
+        """Return ``2 p - 1``."""
+        return np.tanh(0.5 * z)
+
 
 @dataclass(frozen=True)
-class Multinomial:
+class Multinomial(Loss):
     """``L(z, y) = log(sum_k exp z_k) - z_c`` over the classes, c the true one.
 
     ``y`` (n, K) holds 1 for the true class and -1 for all others.
@@ -172,9 +251,10 @@ class Multinomial:
     array([1.3863])
     """
 
-    name: ClassVar[str] = "multinomial"
-    coupled: ClassVar[bool] = True
-    smoothness: ClassVar[float] = 0.5
+    name = "multinomial"
+    targets = ("classes",)
+    coupled = True
+    smoothness = 0.5
 
     def value(self, z: Values, y: Values) -> Values:
         """Return each row's ``log(sum_k exp z_k) - z_c``, (n,)."""
@@ -192,9 +272,17 @@ class Multinomial:
         p = softmax(z, axis=1)
         return p * (1.0 - p)
 
+    def link(self, mean: Values) -> Values:
+        """Return the logarithms of the classes' shares ``(1 + mean) / 2``."""
+        return np.log(0.5 * (1.0 + mean))
+
+    def inverse_link(self, z: Values) -> Values:
+        """Return ``2 p - 1``."""
+        return 2.0 * softmax(z, axis=-1) - 1.0
+
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(Loss):
     """Squared within ``threshold`` of the target, linear beyond.
 
     Parameters
@@ -210,9 +298,9 @@ class Huber:
     """
 
     threshold: float = 1.35
-    name: ClassVar[str] = "huber"
-    coupled: ClassVar[bool] = False
-    smoothness: ClassVar[float] = 1.0
+    name = "huber"
+    targets = ("numbers",)
+    smoothness = 1.0
 
     def __post_init__(self) -> None:
         if not 0.0 < self.threshold < np.inf:
@@ -234,7 +322,7 @@ class Huber:
 
 
 @dataclass(frozen=True)
-class SmoothPinball:
+class SmoothPinball(Loss):
     """The pinball loss, whose minimum is a quantile, rounded off at its corner.
 
     ``max(q (y - z), (q - 1) (y - z))``, convolved with a uniform density of
@@ -256,8 +344,8 @@ class SmoothPinball:
 
     quantile: float = 0.5
     width: float = 0.05
-    name: ClassVar[str] = "quantile"
-    coupled: ClassVar[bool] = False
+    name = "quantile"
+    targets = ("numbers",)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.quantile < 1.0:
@@ -285,3 +373,18 @@ class SmoothPinball:
     def curvature(self, z: Values, y: Values) -> Values:
         """Return ``1 / (2 width)`` near the target, else 0."""
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
+
+
+LOSSES: dict[str, type[Loss]] = {
+    loss.name: loss
+    for loss in (
+        Squared,
+        Hinge,
+        SquaredHinge,
+        Logistic,
+        Multinomial,
+        Huber,
+        SmoothPinball,
+    )
+}
+"""Losses by name: parameters, model files and tests know those that are listed here."""

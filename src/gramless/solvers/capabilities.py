@@ -40,7 +40,9 @@ class Capabilities:
     Attributes
     ----------
     losses : tuple of classes of Loss, optional
-        None for all losses with a Lipschitz gradient.
+        None for all smooth losses.
+    bounded_curvature : bool, default=False
+        Whether the loss must have a bound on its curvature, a finite ``smoothness``.
     l1 : bool, default=False
         Whether the penalty may contain absolute values, as L1 and elastic nets do.
     requires_l2 : bool, default=False
@@ -56,6 +58,7 @@ class Capabilities:
     """
 
     losses: tuple[type[Loss], ...] | None = None
+    bounded_curvature: bool = False
     l1: bool = False
     requires_l2: bool = False
     matrix: MatrixNeed | None = None
@@ -74,8 +77,10 @@ class Capabilities:
         str or None
             To be written after the name of the solver.
         """
-        if self.losses is None and not loss.smoothness < np.inf:
+        if self.losses is None and not loss.smooth:
             return f"needs a smooth loss, and {loss.name!r} has corners"
+        if self.bounded_curvature and not loss.smoothness < np.inf:
+            return f"needs a loss of bounded curvature, and {loss.name!r} has no bound"
         if self.losses == (Squared,) and type(loss) is not Squared:
             return f"solves the squared loss only, not {loss.name!r}"
         if self.losses is not None and type(loss) not in self.losses:
@@ -133,7 +138,7 @@ def require_ridge(problem: Problem, who: str) -> None:
 
 def _instead(loss: Loss, l1: bool) -> str:
     """Return what takes a loss and a penalty, if anything does."""
-    if not loss.smoothness < np.inf:
+    if not loss.smooth:
         return "SquaredHinge, Logistic or another smooth loss"
     if l1:
         return "GridDescent for L1 and elastic nets, or RandomDescent on any matrix"

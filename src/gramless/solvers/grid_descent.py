@@ -162,6 +162,7 @@ class _State:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
         self.descent = _descent_over(problem.matrix, options.n_jobs)
         self.targets, self.row_weights = columns(problem.targets), problem.row_weights
+        self.typical_curvature = problem.loss.typical_curvature(self.targets, self.row_weights)
         n_columns, n_outputs = problem.matrix.shape[1], self.targets.shape[1]
         self.n_penalised = n_columns - problem.penalty.n_free
         self.weights = np.zeros((n_columns, n_outputs))
@@ -289,7 +290,7 @@ class _State:
         for _ in range(_HALVINGS):
             losses = self._mean_losses(self.responses + lengths[:, None] * shifts)
             change = losses - before + self._penalty_change(sets, lengths * ones)
-            short = change > _DECREASE * lengths * slope + rounding
+            short = ~(change <= _DECREASE * lengths * slope + rounding)
             if not short.any():
                 break
             lengths[short] *= 0.5
@@ -319,7 +320,7 @@ class _State:
         if loss.coupled:
             # diag(p) - p p' is below twice its diagonal (Gershgorin).
             curvatures *= 2.0
-        np.maximum(curvatures, _LEAST_CURVATURE * loss.smoothness, out=curvatures)
+        np.maximum(curvatures, _LEAST_CURVATURE * self.typical_curvature, out=curvatures)
         self.curvatures = curvatures * self.row_weights
         self.gradient = rmatvec(matrix, np.ascontiguousarray(self.slopes.T))
 
@@ -342,8 +343,9 @@ class _State:
         self.relative = np.divide(worst, self.scale, out=worst.copy(), where=self.scale > 0)
 
     def _mean_losses(self, responses: Vector) -> NDArray[np.float64]:
-        losses = self.problem.loss.value(responses.T, self.targets)
-        return weighted_sums(self.row_weights, losses)
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = self.problem.loss.value(responses.T, self.targets)
+            return weighted_sums(self.row_weights, losses)
 
     def _by_run(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         return sums.sum(keepdims=True) if self.problem.loss.coupled else sums

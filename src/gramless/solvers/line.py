@@ -34,8 +34,9 @@ class Losses:
     row_weights: NDArray[np.float64]
 
     def mean(self, responses: Vector) -> Numbers:
-        """Return each run's mean loss."""
-        return weighted_sums(self.row_weights, self.loss.value(responses, self.targets))
+        """Return each run's mean loss; infinite or NaN where it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return weighted_sums(self.row_weights, self.loss.value(responses, self.targets))
 
     def slopes(self, responses: Vector) -> Vector:
         """Return the derivative by each response, (n_rows, K)."""
@@ -150,12 +151,15 @@ def search(
 
 
 def _halved(line: Line, before: Numbers, slope: Numbers) -> tuple[Numbers, Numbers]:
-    """Halve each run's step until its objective falls by enough; 0 where it never does."""
+    """Halve each run's step until its objective falls by enough; 0 where it never does.
+
+    A step at which the loss overflows is too long.
+    """
     rounding = 4 * np.finfo(float).eps * np.abs(before)
     lengths = np.where(slope < 0, 1.0, 0.0)
     for _ in range(_HALVINGS):
         there = line.value(lengths)
-        short = there > before + _DECREASE * lengths * slope + rounding
+        short = ~(there <= before + _DECREASE * lengths * slope + rounding)
         if not short.any():
             break
         lengths[short] *= 0.5

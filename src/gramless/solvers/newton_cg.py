@@ -137,6 +137,9 @@ class _State:
         self.gradient = self.at_zero = np.empty((0, 0))
         self.room: Vector | None = None
         self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
+        self.typical_curvature = problem.loss.typical_curvature(
+            problem.targets, self.losses.row_weights
+        )
         self.weights = np.zeros((problem.matrix.shape[1], self.losses.targets.shape[1]))
         self.ridge = problem.penalty.diagonal(self.weights[:, 0])
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
@@ -247,7 +250,7 @@ class _State:
 
         Without a penalty every row needs some.
         """
-        alpha, most = self.problem.penalty.l2, self.problem.loss.smoothness
+        alpha, most = self.problem.penalty.l2, self.typical_curvature
         row_weights = self.losses.row_weights[:, None]
         flat = curvatures.sum(axis=0) <= _NO_CURVATURE * most
         little = min(_FLAT * alpha, most) if alpha > 0 else most

@@ -23,7 +23,7 @@ from gramless.tuning.scoring import Unexplained
 _STEP = 0.4
 """Share of what new grids could explain by themselves that they do until the next solve."""
 _LEAST_CURVATURE = 0.1
-"""Relative to the largest: where a loss is straight, a step along its slope must end too."""
+"""In units of the typical one: where a loss is straight, a step along its slope must end too."""
 _ITERATIONS, _NEWTON_STEPS, _TOL = 8, 3, 1e-2
 
 
@@ -76,6 +76,8 @@ class Halves:
         n_rows = data.rows.shape[0]
         first, second, self.judges = parts
         self.row_weights = data.counts_of(np.arange(n_rows))
+        weights = np.ones(n_rows) if self.row_weights is None else self.row_weights
+        self.unit = goal.loss.typical_curvature(data.targets, weights)
         self.codes = spaced_rows((most_grids, n_rows), np.uint16)
         self.offsets = np.zeros(most_grids + 1, np.int64)
         self.count = 0
@@ -153,12 +155,12 @@ class Halves:
     def _derivatives(self, half: Half) -> tuple[Vector, NDArray[np.float64]]:
         """Return each row's weighted negative gradient (n, K), and mean curvature (n,).
 
-        In units of the largest curvature that the loss has.
+        In units of the loss's typical curvature, in which the shrinkage counts rows.
         """
         loss, targets, shape = self.goal.loss, self.data.targets, half.responses.shape
-        z = half.responses.reshape(targets.shape)
-        slopes = -loss.gradient(z, targets).reshape(shape) / loss.smoothness
-        curvature = loss.curvature(z, targets).reshape(shape).mean(axis=1) / loss.smoothness
+        z, unit = half.responses.reshape(targets.shape), self.unit
+        slopes = -loss.gradient(z, targets).reshape(shape) / unit
+        curvature = loss.curvature(z, targets).reshape(shape).mean(axis=1) / unit
         curvature = np.maximum(curvature, _LEAST_CURVATURE)
         weight = self.row_weights
         if weight is None:
