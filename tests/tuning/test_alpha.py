@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
+from gramless.base.reporting import Reporter
 from gramless.losses import Huber, Logistic, Loss, Squared
 from gramless.matrices.base import Vector
 from gramless.penalties import L2, ElasticNet
@@ -181,7 +182,8 @@ def test_alpha_is_scaled_to_all_rows_and_grids(
     monkeypatch: pytest.MonkeyPatch, n_grids: int, most: int, goal: Goal
 ) -> None:
     lines: list[str] = []
-    options = {"n_grids": n_grids, "report": lines.append}
+    report = Reporter(callback=lambda progress: lines.append(progress.message))
+    options = {"n_grids": n_grids, "report": report}
     found, search = with_scores(monkeypatch, goal, [2.0, 1.0, 2.0], **options)
     trial = search.trials[1]
     assert trial.size == most

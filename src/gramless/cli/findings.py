@@ -149,27 +149,16 @@ def findings(model: Any, X: Any, y: Any, places: dict[str, Any]) -> Findings:
 
 def _stages(model: Any) -> list[Stage]:
     """Return the stages of a model's search, in order."""
-    trials, unit = model.search_, model.features_.size_unit
-    least_squares = len(trials) - _trials_of_alpha(model)
+    unit = model.features_.size_unit
+    is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[dict[str, Any]]] = {}
-    for k, trial in enumerate(trials):
-        what = "least squares" if k < least_squares else f"{model.loss_.name} loss"
+    for trial in model.search_:
+        # Files of older versions do not name the stage.
+        searched = trial.get("stage", "search") == "search"
+        what = "least squares" if searched or is_ridge else f"{model.loss_.name} loss"
         name = f"{trial['n_rows']:,} rows, {trial['size']} {unit}, {what}"
         stages.setdefault(name, []).append(trial)
     return list(stages.items())
-
-
-def _trials_of_alpha(model: Any) -> int:
-    """Count the last trials, which ask for alpha with the model's own loss and penalty."""
-    if model.alpha != "auto" or (model.loss_.name == "squared" and model.l1_ratio == 0):
-        return 0
-    # A falling path of alphas, one score each.
-    count, above = 0, 0.0
-    for trial in reversed(model.search_):
-        if len(trial["curve"]) > 1 or trial["alpha"] <= above:
-            break
-        count, above = count + 1, trial["alpha"]
-    return count
 
 
 def _metrics(model: Any, X: Any, y: Any, predicted: Any) -> dict[str, Any]:

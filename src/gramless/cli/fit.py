@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -160,8 +157,14 @@ def fit(
             rows = training_rows(table, target, chosen, weight)
         kind, reason = decide_task(rows.y, task)
         estimator = _estimator(kind, approximation, kernel, size, options)
-        with report.stage("fit", "fitting") as say, _lines(report, say, verbose):
-            estimator.fit(rows.X, labels_of(rows.y, kind), sample_weight=rows.weight)
+        with report.stage("fit", "fitting") as show_line:
+            tell = report.note if verbose else show_line
+            estimator.fit(
+                rows.X,
+                labels_of(rows.y, kind),
+                sample_weight=rows.weight,
+                callback=lambda progress: tell(progress.message),
+            )
         with report.stage("save", f"saving {model}"):
             from gramless import save
 
@@ -191,7 +194,7 @@ def _estimator(
             size = LEAST_GRIDS
         features = features if size is None else features.resized(size)
     made = KernelClassifier if task == "classification" else KernelRegressor
-    return made(features, verbose=1, **options)
+    return made(features, **options)
 
 
 def named_kernel(text: str) -> Any:
@@ -207,25 +210,6 @@ def named_kernel(text: str) -> Any:
         return from_config({"name": name, parameter: float(number_text)})
     except ValueError as fault:
         raise InputError(f"--kernel {text}: {fault}") from fault
-
-
-class _Sink(io.TextIOBase):
-    """Hands every finished line written to it to a function."""
-
-    def __init__(self, take: Callable[[str], None]) -> None:
-        self.take = take
-
-    def write(self, text: str) -> int:
-        for line in filter(str.strip, text.splitlines()):
-            self.take(line.partition("] ")[2] or line)
-        return len(text)
-
-
-@contextlib.contextmanager
-def _lines(report: Report, say: Callable[[str], None], verbose: bool) -> Iterator[None]:
-    """Show what an estimator prints as progress, or keep it all on stderr."""
-    with contextlib.redirect_stdout(_Sink(report.note if verbose else say)):
-        yield
 
 
 def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
+from gramless.base.reporting import ProgressCallback, Reporter
 from gramless.base.threads import row_blocks, thread_count
+from gramless.base.types import TableLike
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import (
@@ -104,7 +106,14 @@ class KernelMachine(BaseEstimator, ABC):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        callback: ProgressCallback | None = None,
+    ) -> Self:
         """Choose what was left on "auto", then fit to all rows.
 
         Parameters
@@ -115,6 +124,9 @@ class KernelMachine(BaseEstimator, ABC):
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
         sample_weight : array-like (n_samples,), optional
             Not negative; rows of weight zero count as absent.
+        callback : callable, optional
+            Called with a :class:`~gramless.base.reporting.Progress` after each step of the
+            search, and of the final fit.
 
         Returns
         -------
@@ -127,10 +139,10 @@ class KernelMachine(BaseEstimator, ABC):
         """
         self._solver(self._named_loss())
         deadline = self._deadline()
-        self.inputs_, rows, y = RowInputs.fit(
+        self.inputs_, rows, targets = RowInputs.fit(
             self, X, y, self.categorical_features, self._target_options()
         )
-        y = self._check_targets(y)
+        targets = self._check_targets(targets)
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(
@@ -139,11 +151,12 @@ class KernelMachine(BaseEstimator, ABC):
             kept = weight > _LEAST_WEIGHT * weight.max()
             if not kept.any():
                 raise InputError(f"{type(self).__name__}: every sample weight is zero.")
-            rows, y, weight = rows[kept], y[kept], weight[kept] / weight.max()
-        weight = self._weigh(y, weight)
+            rows, targets = rows[kept], targets[kept]
+            weight = weight[kept] / weight.max()
+        weight = self._weigh(targets, weight)
         data = Data(
             rows,
-            self._encode_targets(y, weight),
+            self._encode_targets(targets, weight),
             weight,
             self._score,
             self._free_intercept,
@@ -153,9 +166,10 @@ class KernelMachine(BaseEstimator, ABC):
         self._solver(self.loss_)
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
-        search = self._search(data, feature_map, seed, deadline)
+        report = Reporter(type(self).__name__, callback, bool(self.verbose))
+        search = self._search(data, feature_map, seed, report, deadline)
         plan = self._plan(search)
-        self._final_fit(data, plan, deadline)
+        self._final_fit(data, plan, report, deadline)
         return self
 
     def _deadline(self) -> Deadline:
@@ -215,7 +229,9 @@ class KernelMachine(BaseEstimator, ABC):
             return named_map(self.features, shape, data.n_outputs, n_grids, seed, self.n_jobs)
         return given_map(self.features, type(self).__name__, shape, n_grids, seed, self.n_jobs)
 
-    def _search(self, data: Data, feature_map: SizedMap, seed: int, deadline: Deadline) -> Search:
+    def _search(
+        self, data: Data, feature_map: SizedMap, seed: int, report: Reporter, deadline: Deadline
+    ) -> Search:
         if self.relevance not in RELEVANCES:
             raise InputError(
                 f"relevance must be one of {', '.join(map(repr, RELEVANCES))}, "
@@ -228,7 +244,7 @@ class KernelMachine(BaseEstimator, ABC):
             self.relevance,
             self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
-        return Search(data, feature_map, choices, seed, self.n_jobs, self._say, deadline)
+        return Search(data, feature_map, choices, seed, self.n_jobs, report, deadline)
 
     def _plan(self, search: Search) -> Plan:
         """Return what to fit: as given, searched, grown, or by rule when rows are few."""
@@ -274,7 +290,7 @@ class KernelMachine(BaseEstimator, ABC):
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
         return "auto" if free and left and can_grow(search.data) else "random"
 
-    def _final_fit(self, data: Data, plan: Plan, deadline: Deadline) -> None:
+    def _final_fit(self, data: Data, plan: Plan, report: Reporter, deadline: Deadline) -> None:
         self.settings_, self.search_, self.limits_ = plan.settings, plan.trials, plan.limits
         self.growth_, self.relevance_ = plan.growth, plan.relevance
         self.alpha_, self.bandwidth_ = plan.alpha, plan.bandwidth
@@ -296,9 +312,15 @@ class KernelMachine(BaseEstimator, ABC):
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
         self._learn_errors(data, problem, plan.judged)
-        self._say(
-            f"final fit: {data.rows.shape[0]} rows, {len(solution.weights)} columns, "
-            f"{self.solver_reason_}; {self.status_} after {self.n_iter_} iterations"
+        n_rows, n_columns = data.rows.shape[0], len(solution.weights)
+        report(
+            "final fit",
+            f"final fit: {n_rows} rows, {n_columns} columns, {self.solver_reason_}; "
+            f"{self.status_} after {self.n_iter_} iterations",
+            n_rows=n_rows,
+            n_columns=n_columns,
+            status=self.status_,
+            n_iter=self.n_iter_,
         )
 
     def _solved(self, problem: Problem, start: Vector | None, deadline: Deadline) -> Solution:
@@ -349,10 +371,6 @@ class KernelMachine(BaseEstimator, ABC):
 
     def _given_alpha(self) -> float | None:
         return None if is_auto(self.alpha) else check_number(self, "alpha")
-
-    def _say(self, line: str) -> None:
-        if self.verbose:
-            print(f"[{type(self).__name__}] {line}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

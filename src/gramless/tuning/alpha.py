@@ -124,10 +124,13 @@ def search_alpha(search: Search, settings: Settings, goal: Goal) -> Settings:
         alphas, scores, counts, seconds = zip(*(path[at] for path in paths), strict=True)
         alpha, mean = float(np.mean(alphas)), float(np.mean(scores))
         chosen = replace(settings, alpha=alpha)
-        trials.append(Trial(chosen, mean, counts[0], n_rows, own.size, sum(seconds), [mean]))
+        trial = Trial("alpha", chosen, mean, counts[0], n_rows, own.size, sum(seconds), [mean])
+        trials.append(trial)
         search.report(
+            "alpha",
             f"{n_rows:>7} rows, {own.size} {own.size_unit}: {goal.loss.name} loss, "
-            f"alpha {alpha:.1e} -> {mean:.5f}"
+            f"alpha {alpha:.1e} -> {mean:.5f}",
+            **trial.as_dict(),
         )
     search.trials.extend(trials)
     least = min(trial.score for trial in trials)

@@ -195,8 +195,10 @@ class Planner:
         for size in history:
             n_rows, n_grids, score = int(size["n_rows"]), int(size["n_grids"]), size["score"]
             own = replace(settings, alpha=plan.alpha * self.n_rows / n_rows)
-            search.trials.append(Trial(own, score, 0, n_rows, n_grids, size["seconds"], [score]))
-            search.report(f"{2 * n_rows:>7} rows, {n_grids} random grids -> {score:.5f}")
+            trial = Trial("size", own, score, 0, n_rows, n_grids, size["seconds"], [score])
+            search.trials.append(trial)
+            message = f"{2 * n_rows:>7} rows, {n_grids} random grids -> {score:.5f}"
+            search.report("size", message, **trial.as_dict())
         return replace(plan, recipe=recipe)
 
     def _growth(self, most: int) -> Growth:
@@ -219,8 +221,10 @@ class Planner:
         grown = growth.run(lambda: not self._has_time(_GROWTH_SHARE, "growth"), most)
         for stage in grown.history[told:]:
             self.search.report(
+                "growth",
                 f"{2 * grown.n_rows:>7} rows, {stage['n_grids']:.0f} grown grids, alpha "
-                f"{stage['alpha']:.1e} -> {stage['score']:.5f}"
+                f"{stage['alpha']:.1e} -> {stage['score']:.5f}",
+                **stage,
             )
         alphas, begin = self._alphas(grown.alpha * grown.n_rows / n_rows)
         judged = self._judge(GridRecipe(growth.scaler, grown.grids), alphas, [split], begin)
@@ -366,7 +370,7 @@ class Planner:
     def _note(self, limit: str) -> None:
         if limit not in self.limits:
             self.limits.append(limit)
-            self.search.report(limit)
+            self.search.report("limits", limit)
 
     def _alphas(self, centre: float) -> tuple[list[float], int]:
         """Return alphas from strong to weak, and the first to try; growth flatters weak ones."""
@@ -386,10 +390,14 @@ class Planner:
         assert judged is not None
         settings = replace(plan.settings, alpha=judged.alpha)
         size = judged.recipe.size
-        trial = Trial(settings, judged.score, 0, judged.n_rows, size, 0.0, [judged.score])
+        trial = Trial(
+            *("validation", settings, judged.score, 0, judged.n_rows, size, 0.0, [judged.score])
+        )
         self.search.trials.append(trial)
         unit = self.search.feature_map.size_unit
         self.search.report(
+            "validation",
             f"{judged.n_rows:>7} rows, {settings.grids} {unit}, alpha {judged.alpha:.1e} -> "
-            f"{judged.score:.5f}"
+            f"{judged.score:.5f}",
+            **trial.as_dict(),
         )

@@ -10,7 +10,7 @@ more rows want finer bins and less penalty.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from sklearn.base import clone
 
 from gramless.base.cached import cached_property
 from gramless.base.deadline import Deadline
+from gramless.base.reporting import Reporter
 from gramless.features.base import SizedMap
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.preprocessing.median import median_distance
@@ -66,8 +67,8 @@ class Search:
     choices : Choices
     seed : int
     n_jobs : int or None
-    report : callable
-        Called with a line of text after each bandwidth.
+    report : Reporter
+        Told each bandwidth.
     deadline : Deadline
         With a budget of time, fewer bandwidths are tried.
     """
@@ -77,7 +78,7 @@ class Search:
     choices: Choices
     seed: int
     n_jobs: int | None = None
-    report: Callable[[str], None] = lambda line: None
+    report: Reporter = field(default_factory=Reporter)
     deadline: Deadline = field(default_factory=Deadline)
     trials: list[Trial] = field(default_factory=list)
 
@@ -86,7 +87,7 @@ class Search:
         """Rows that were drawn together, which no split parts."""
         groups = matched_rows(self.data, self.n_jobs)
         if groups is not None:
-            self.report("rows that agree in all inputs but one are matched: not parted")
+            self.report("search", "rows that agree in all inputs but one are matched: not parted")
         return groups
 
     def run(self) -> Settings:
@@ -241,6 +242,7 @@ class Sample:
             score = float(np.mean([curve[-1] for curve in curves]))
             trials.append(
                 Trial(
+                    "search",
                     replace(settings, alpha=alpha),
                     score,
                     paths[0][at][1],
@@ -257,8 +259,10 @@ class Sample:
         what = self.feature_map.size_unit
         width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"
         self.search.report(
+            "search",
             f"{best.n_rows:>7} rows, {best.size} {what}: {settings.scaling} scaling, bandwidth "
-            f"{width}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}"
+            f"{width}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}",
+            **best.as_dict(),
         )
         return best
 

@@ -1,0 +1,84 @@
+"""Progress of long work: one record to a logger, a callback and, where asked for, a stream."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LOGGER = logging.getLogger("gramless")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step of long work.
+
+    Parameters
+    ----------
+    stage : str
+        Which part of the work, such as "search", "growth" or "final fit".
+    message : str
+        One line for people.
+    details : mapping
+        The same as numbers and text, by name.
+    """
+
+    stage: str
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+ProgressCallback = Callable[[Progress], object]
+"""Called with each record; what it returns is ignored."""
+
+
+class Reporter:
+    """Sends the progress of one fit to everyone who listens.
+
+    Each fit has a reporter of its own and hands it down, so that fits which run at once
+    never mix their callbacks. Every record also goes to the logger ``gramless`` at level
+    INFO, as ``record.progress``; ``record.owner`` names the sender.
+
+    Parameters
+    ----------
+    owner : str, default=""
+        Who reports: the name of an estimator.
+    callback : callable, optional
+    verbose : bool, default=False
+        Also write each line to standard output, whatever logging is set to.
+
+    Examples
+    --------
+    >>> report = Reporter("KernelRegressor", verbose=True)
+    >>> report("search", "alpha 1.0e-03 -> 0.05", alpha=1e-3, score=0.05)
+    [KernelRegressor] alpha 1.0e-03 -> 0.05
+    """
+
+    def __init__(
+        self, owner: str = "", callback: ProgressCallback | None = None, verbose: bool = False
+    ) -> None:
+        self.owner, self.callback = owner, callback
+        self._stream = _line_handler() if verbose else None
+
+    def __call__(self, stage: str, message: str, /, **details: object) -> None:
+        """Report that a stage has come so far."""
+        progress = Progress(stage, message, details)
+        extra = {"progress": progress, "owner": self.owner}
+        record = LOGGER.makeRecord(
+            LOGGER.name, logging.INFO, __file__, 0, message, (), None, extra=extra
+        )
+        if self._stream is not None:
+            self._stream.handle(record)
+        if LOGGER.isEnabledFor(logging.INFO):
+            LOGGER.handle(record)
+        if self.callback is not None:
+            self.callback(progress)
+
+
+def _line_handler() -> logging.Handler:
+    """Return a handler of its own: one on the shared logger would show other fits' lines too."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("[%(owner)s] %(message)s"))
+    return handler
