@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
@@ -129,7 +130,9 @@ ALL_MATRICES: dict[str, Sample] = {
 }
 
 SLAB_MATRICES = {
-    name: sample for name, sample in ALL_MATRICES.items() if hasattr(sample.make(1), "column_gram")
+    name: sample
+    for name, sample in ALL_MATRICES.items()
+    if isinstance(sample.make(1), SupportsColumnGram)
 } | {"dense_wide": stored(np.float64, 400, 300)}
 
 

@@ -148,13 +148,6 @@ def test_operands_that_do_not_fit_are_refused(slabs):
         matrix.column_gram(columns=np.array([n_columns]))
 
 
-def test_only_matrices_of_slabs_have_these_products(sample):
-    matrix = sample.make(1)
-    expected = isinstance(matrix, SlabMatrix) or getattr(matrix, "matrix", None) is not None
-    for name in ("column_gram", "normal_product", "pull_back"):
-        assert hasattr(matrix, name) == expected
-
-
 @given(n_columns=st.integers(0, 10**7))
 def test_slabs_are_cut_by_the_columns_alone(n_columns):
     one, many = np.broadcast_to(0.0, (1, n_columns)), np.broadcast_to(0.0, (10**6, n_columns))

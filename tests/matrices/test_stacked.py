@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 from gramless.base.errors import InputError
+from gramless.matrices.abilities import SupportsColumnGram, SupportsOnePass, SupportsRowLists
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
@@ -69,26 +73,35 @@ def test_row_lists_are_joined(monkeypatch):
 
 def test_there_are_row_lists_only_where_all_parts_have_some():
     mixed = SideBySide([bins(), DenseMatrix(ROWS)])
-    assert getattr(mixed, "row_lists", None) is None
-    assert getattr(WithIntercept(mixed), "row_lists", None) is None
+    assert not isinstance(mixed, SupportsRowLists)
+    assert not isinstance(WithIntercept(mixed), SupportsRowLists)
 
 
 @pytest.mark.parametrize("wrap", [SideBySide, lambda parts: WithIntercept(SideBySide(parts))])
 def test_products_of_slabs_are_there_only_where_all_parts_are_of_slabs(wrap):
     dense = DenseMatrix(ROWS)
     for parts, expected in [([dense, dense], True), ([dense, bins()], False), ([bins()], False)]:
-        assert hasattr(wrap(parts), "column_gram") == expected
-        assert hasattr(wrap(parts), "normal_product") == expected
+        assert isinstance(wrap(parts), SupportsColumnGram) == expected
+        assert isinstance(wrap(parts), SupportsOnePass) == expected
+
+
+@pytest.mark.parametrize("parts", [[bins()], [DenseMatrix(ROWS)], [bins(), DenseMatrix(ROWS)]])
+def test_copies_have_the_same_abilities(parts):
+    matrix = WithIntercept(SideBySide(parts))
+    for twin in (pickle.loads(pickle.dumps(matrix)), copy.deepcopy(matrix)):
+        assert type(twin) is type(matrix)
+        assert type(twin.matrix) is type(matrix.matrix)
+        np.testing.assert_array_equal(twin.toarray(), matrix.toarray())
 
 
 def test_rows_are_read_once_in_products_of_one_pass():
     blocks = []
 
-    def copy(rows, out):
+    def compute(rows, out):
         blocks.append(len(rows))
         np.copyto(out, rows)
 
-    parts = [ComputedMatrix(ROWS, copy, 2, budget=0) for _ in range(2)]
+    parts = [ComputedMatrix(ROWS, compute, 2, budget=0) for _ in range(2)]
     matrix = WithIntercept(SideBySide(parts))
     matrix.normal_product(np.ones(5), np.ones(4))
     assert blocks == [4, 4]

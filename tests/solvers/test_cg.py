@@ -136,7 +136,7 @@ def test_preconditioners_need_fewer_iterations_on_skewed_bins() -> None:
 
 
 @dataclass(frozen=True)
-class Spy:
+class Spy(FeatureMatrix):
     """A matrix that notes how many columns each product serves."""
 
     matrix: FeatureMatrix
@@ -146,15 +146,18 @@ class Spy:
     def shape(self) -> tuple[int, int]:
         return self.matrix.shape
 
-    def matvec(self, w: NDArray, out: NDArray | None = None) -> NDArray:
+    def _matvec(self, w: NDArray, out: NDArray) -> None:
         self.widths.append(1 if w.ndim == 1 else w.shape[1])
-        return self.matrix.matvec(w, out)
+        self.matrix.matvec(w, out)
 
-    def rmatvec(self, v: NDArray, out: NDArray | None = None) -> NDArray:
-        return self.matrix.rmatvec(v, out)
+    def _rmatvec(self, v: NDArray, out: NDArray) -> None:
+        self.matrix.rmatvec(v, out)
 
     def gram_diagonal(self, weights: NDArray | None = None) -> NDArray:
         return self.matrix.gram_diagonal(weights)
+
+    def take_rows(self, rows: Any) -> FeatureMatrix:
+        return self.matrix.take_rows(rows)
 
 
 @cache

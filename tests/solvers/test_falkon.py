@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,13 @@ from scipy.linalg import solve_triangular
 
 from gramless import KernelRegressor, Nystrom
 from gramless.base.errors import InputError
+from gramless.features.nystrom import NystromMatrix
 from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.whitened import WhitenedMatrix
 from gramless.penalties import L1, L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.choose import choose_solver
@@ -154,26 +156,23 @@ def test_what_it_refuses() -> None:
         Falkon().solve(make_case().twin)
 
 
-class Sized:
-    """What the choice looks at: a matrix of Nyström features by its size."""
+class Sized(NystromMatrix):
+    """Nyström features of some size, in single precision, that nobody computes."""
 
-    dtype, stored = np.dtype(np.float32), 1.0
+    def __init__(self, n_rows: int, n: int) -> None:
+        ComputedMatrix.__init__(
+            self, np.empty((n_rows, 0)), lambda rows, out: None, n, budget=1 << 40
+        )
 
-    def __init__(self, n_rows: int, n_columns: int) -> None:
-        self.shape = n_rows, n_columns
-
-    def column_gram(self) -> None:
-        """Be a matrix without zeros."""
-
-    def unwhitened(self) -> Any:
-        """Be one of Nyström features, from kernel values in single precision."""
-        return SimpleNamespace(values=self)
+    def unwhitened(self) -> WhitenedMatrix:
+        """Return kernel values, none of which are there either."""
+        return WhitenedMatrix(DenseMatrix(np.empty((1, self.shape[1]), np.float32)), np.eye(1))
 
 
 @pytest.mark.parametrize(("n", "wanted"), [(200, "cholesky"), (4000, "falkon")])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_auto_takes_it_where_landmarks_are_many(n: int, wanted: str, intercept: bool) -> None:
-    sized: Any = Sized(50_000, n)
+    sized = Sized(50_000, n)
     matrix = WithIntercept(sized) if intercept else sized
     _, reason = choose_solver("auto", tol=1e-3, max_iter=100, matrix=matrix)
     assert reason.startswith(f"{wanted}: ")

@@ -24,6 +24,7 @@ from gramless.base.threads import map_blocks
 from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
@@ -694,15 +695,11 @@ def test_the_seed_changes_the_way_but_not_the_end(loss: str) -> None:
 # What is refused.
 
 
-class Neither:
-    """A matrix without bins and without a Gram matrix of its columns."""
-
-    shape = (4, 2)
-
-
 @with_and_without_intercept
 def test_matrices_without_bins_or_gram_are_refused(intercept: bool) -> None:
-    matrix: Any = WithIntercept(Neither()) if intercept else Neither()  # type: ignore[arg-type]
+    # Its columns are not disjoint, and it has no Gram matrix of all of them.
+    neither = BlockDiagonalMatrix([(np.arange(4), np.ones((4, 2)))], 4)
+    matrix = WithIntercept(neither) if intercept else neither
     with pytest.raises(
         InputError, match="GridDescent needs a matrix of bins.*column_gram"
     ) as raised:

@@ -29,7 +29,8 @@ from gramless.features.landmarks import (
 )
 from gramless.kernels import Kernel, KernelLike, as_kernel
 from gramless.kernels.base import FloatArray
-from gramless.matrices.base import Vector, into, operand
+from gramless.matrices.abilities import SupportsUnwhitening
+from gramless.matrices.base import Vector
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.slabs import SlabMatrix
 from gramless.matrices.whitened import WhitenedMatrix
@@ -586,7 +587,7 @@ class Nystrom(LandmarkMap):
         return len(self.factor_)
 
 
-class NystromMatrix(ComputedMatrix):
+class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
     """Nyström features of training rows, and what solvers need to do without them.
 
     Parameters
@@ -635,20 +636,16 @@ class LandmarkMatrix(ComputedMatrix):
         self.nystrom = nystrom
         self._values: NDArray[np.float64] | None = None
 
-    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``: (D,) or (D, K) to (N,) or (N, K)."""
-        w = operand(self, w, self.shape[1], "w")
-        result = np.empty((self.shape[0], *w.shape[1:]))
+    def _matvec(self, w: Vector, out: Vector) -> None:
         with one_blas_thread():
             at_landmarks = self.nystrom.at_landmarks(w)
             known = self._known()
 
             def respond(a: int, b: int) -> None:
                 block = self._computed_values(a, b) if known is None else known[a:b]
-                np.matmul(block, at_landmarks, out=result[a:b])
+                np.matmul(block, at_landmarks, out=out[a:b])
 
             map_blocks(respond, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
-        return into(self, out, result)
 
     def _known(self) -> NDArray[np.float64] | None:
         """Return the kernel values if they are few enough to keep."""

@@ -211,7 +211,7 @@ def feature_bytes(matrix: FeatureMatrix) -> int:
     >>> feature_bytes(RandomBinning(n_grids=8).fit_matrix(np.eye(3))) < 2 * 24 + 16 * 9
     True
     """
-    return int(matrix.nbytes)  # type: ignore[attr-defined]
+    return matrix.nbytes
 
 
 def doubling(first: int, last: int) -> list[int]:

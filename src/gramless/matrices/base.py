@@ -1,22 +1,27 @@
-"""The interface of every feature matrix."""
+"""The base class of every feature matrix."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray
 
-Vector = NDArray[np.float64]
+Vector = FloatArray
 """(n,) or (n, K): one or K right-hand sides at once."""
 
+Rows = NDArray[np.integer] | NDArray[np.bool_] | slice
+"""Some rows: their numbers, a mask or a slice."""
+
 RowFunction = Callable[[slice, Vector], Vector]
-"""Of a slice of the rows and their responses, which it may write over."""
+"""A function of a slice of the rows and their responses, which it may overwrite."""
 
 
 @dataclass(frozen=True)
@@ -28,67 +33,160 @@ class ColumnBlock:
     matrix: FeatureMatrix
 
 
-class FeatureMatrix(Protocol):
-    """An N x D matrix known by its products; it need not be stored."""
+class FeatureMatrix(ABC):
+    """An N x D matrix known by its products; it need not be stored.
+
+    A subclass gives ``shape``, ``_matvec``, ``_rmatvec``, :meth:`gram_diagonal` and
+    :meth:`take_rows`. Everything else follows from these; override what the form of the matrix
+    makes cheaper. What only some matrices can do is declared in
+    :mod:`gramless.matrices.abilities`.
+
+    Attributes
+    ----------
+    n_jobs : int or None
+        Number of threads; None means every processor. Results do not depend on it.
+
+    Examples
+    --------
+    >>> class Identity(FeatureMatrix):
+    ...     shape = (3, 3)
+    ...
+    ...     def _matvec(self, w, out):
+    ...         out[...] = w
+    ...
+    ...     def _rmatvec(self, v, out):
+    ...         out[...] = v
+    ...
+    ...     def gram_diagonal(self, weights=None):
+    ...         return row_weights_of(self, weights)
+    ...
+    ...     def take_rows(self, rows):
+    ...         raise NotImplementedError
+    >>> Identity().matvec([1.0, 2.0, 3.0])
+    array([1., 2., 3.])
+    >>> Identity().row_gram()
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    n_jobs: int | None = None
 
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
 
+    @abstractmethod
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        """Write ``Z @ w`` into ``out``; both are C-contiguous float64 arrays that fit."""
+
+    @abstractmethod
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        """Write ``Z.T @ v`` into ``out``; both are C-contiguous float64 arrays that fit."""
+
+    @abstractmethod
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
+        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, shape (D,); weights are 1 by default.
+
+        A subclass may let :func:`row_weights_of` check the weights.
+        """
+
+    @abstractmethod
+    def take_rows(self, rows: Rows) -> FeatureMatrix:
+        """Return the matrix of some rows, columns unchanged; a slice may share memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole matrix in the form in which it is stored."""
+        return 8 * self.shape[0] * self.shape[1]
+
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``: (D,) or (D, K) to (N,) or (N, K)."""
+        """Return ``Z @ w``.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+        out : array (n_rows,) or (n_rows, K), optional
+            Overwritten and returned.
+
+        Returns
+        -------
+        array (n_rows,) or (n_rows, K) of float64
+
+        Raises
+        ------
+        InputError
+            If ``w`` or ``out`` does not fit.
+        """
+        w = operand(self, w, self.shape[1], "w")
+        result = self._room(out, (self.shape[0], *w.shape[1:]), w)
+        self._matvec(w, result)
+        return into(self, out, result)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``: (N,) or (N, K) to (D,) or (D, K)."""
+        """Return ``Z.T @ v``.
+
+        Parameters
+        ----------
+        v : array (n_rows,) or (n_rows, K)
+        out : array (n_columns,) or (n_columns, K), optional
+            Overwritten and returned.
+
+        Returns
+        -------
+        array (n_columns,) or (n_columns, K) of float64
+
+        Raises
+        ------
+        InputError
+            If ``v`` or ``out`` does not fit.
+        """
+        v = operand(self, v, self.shape[0], "v")
+        result = self._room(out, (self.shape[1], *v.shape[1:]), v)
+        self._rmatvec(v, result)
+        return into(self, out, result)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``, a C-contiguous array of float64."""
+        """Add ``Z.T @ v`` to ``out``, a C-contiguous array of float64.
 
-    def row_gram(self) -> NDArray[np.float64]:
-        """Return ``Z @ Z.T``, (N, N): for a few rows."""
+        Forms whose rows have few non-zeros touch only the columns of these.
+        """
+        product = self.rmatvec(v)
+        check_out(self, out, product.shape)
+        out += product
 
-    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, shape (D,)."""
+    def row_gram(self) -> FloatArray:
+        """Return ``Z @ Z.T``, (N, N), exactly symmetric: for a few rows."""
+        columns = self.rmatvec(np.eye(self.shape[0]))
+        with one_blas_thread():
+            return columns.T @ columns
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield the column blocks: one a grid, a Fourier block or a landmark slab."""
-
-    def take_rows(self, rows: NDArray[np.integer] | slice) -> FeatureMatrix:
-        """Return the matrix of some rows, columns unchanged."""
+        """Yield blocks of columns that are sums of their own, such as grids; one by default."""
+        yield ColumnBlock(0, self.shape[1], self)
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
+        return sp.csr_array(self.matvec(np.eye(self.shape[1])))
 
+    def toarray(self) -> FloatArray:
+        """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
+        return self.tocsr().toarray()
 
-class DenseColumns(FeatureMatrix, Protocol):
-    """A matrix without zeros, whose columns may be multiplied with each other.
-
-    ``hasattr(matrix, "column_gram")`` tells whether a matrix is one, for matrices made
-    of others too.
-    """
-
-    def column_gram(
-        self,
-        weights: NDArray[np.float64] | None = None,
-        columns: NDArray[np.integer] | slice | None = None,
-        out: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]:
-        """Return ``Z.T @ diag(weights) @ Z``, of all columns or some."""
-
-    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ function(rows, Z @ w)`` in one pass over the rows."""
-
-    def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ (row_weights * (Z @ w))`` in one pass over the rows."""
+    def _room(self, out: Vector | None, shape: tuple[int, ...], other: Vector) -> Vector:
+        """Return ``out`` if a result can be written there directly, else a new array."""
+        if out is None:
+            return np.empty(shape)
+        check_out(self, out, shape)
+        direct = is_room(out, shape) and not np.may_share_memory(out, other)
+        return out if direct else np.empty(shape)
 
 
 def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
-    """Return what a matrix is to be multiplied with as C-contiguous float64, or say what is wrong.
+    """Return an operand of a matrix as C-contiguous float64.
 
-    Raises
-    ------
-    InputError
-        Unless ``vector`` is (length,) or (length, K).
+    Raises ``InputError`` unless ``vector`` is (length,) or (length, K).
     """
     vector = np.asarray(vector, np.float64, order="C")
     if vector.ndim not in (1, 2) or vector.shape[0] != length:
@@ -99,40 +197,8 @@ def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Ve
     return vector
 
 
-def weighing(matrix: FeatureMatrix, row_weights: Vector, n_dimensions: int) -> RowFunction:
-    """Return the function of rows and responses that multiplies these by weights of the rows.
-
-    Parameters
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-    row_weights : array (n_rows,) or (n_rows, K)
-    n_dimensions : int
-        Of the responses: 1 or 2.
-
-    Raises
-    ------
-    InputError
-        If the weights do not fit.
-    """
-    weights = operand(matrix, row_weights, matrix.shape[0], "row_weights")
-    if weights.ndim > n_dimensions:
-        raise InputError(
-            f"{type(matrix).__name__}: row_weights of shape {weights.shape} need a w of two "
-            f"dimensions."
-        )
-    weights = weights[:, None] if weights.ndim < n_dimensions else weights
-
-    def weigh(rows: slice, responses: Vector) -> Vector:
-        responses *= weights[rows]
-        return responses
-
-    return weigh
-
-
-def weights_of_rows(
-    matrix: FeatureMatrix, weights: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """Return one weight a row, 1 by default."""
+def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatArray:
+    """Return one weight per row, 1 by default; raises ``InputError`` if they do not fit."""
     checked = operand(
         matrix, np.ones(matrix.shape[0]) if weights is None else weights, matrix.shape[0], "weights"
     )
@@ -144,13 +210,7 @@ def weights_of_rows(
 
 
 def into(matrix: FeatureMatrix, out: Vector | None, result: Vector) -> Vector:
-    """Return ``result``, written into ``out`` if that is another array.
-
-    Raises
-    ------
-    InputError
-        If ``out`` has another shape.
-    """
+    """Return ``result``, copied into ``out`` if that is another array."""
     if out is None or out is result:
         return result
     check_out(matrix, out, result.shape)
@@ -165,13 +225,13 @@ def check_out(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> Non
 
 
 def is_room(out: Vector, shape: tuple[int, ...]) -> bool:
-    """Tell whether the loops can write a result of some shape into ``out``."""
+    """Tell whether compiled loops can write a result of some shape into ``out``."""
     usable = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.writeable
     return bool(usable and out.shape == shape)
 
 
 def check_room(matrix: FeatureMatrix, out: Vector, shape: tuple[int, ...]) -> None:
-    """Raise ``InputError`` unless the loops can add a result of some shape to ``out``."""
+    """Raise ``InputError`` unless compiled loops can add a result of some shape to ``out``."""
     if not is_room(out, shape):
         raise InputError(
             f"{type(matrix).__name__}: add_rmatvec needs a writable C-contiguous float64 array of "

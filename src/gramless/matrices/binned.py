@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import flat_rows, frozen, side_by_side
 from gramless.loops import gather as loops
-from gramless.matrices.base import ColumnBlock, Vector, check_room, into, is_room, operand
+from gramless.matrices.abilities import SupportsRowLists
+from gramless.matrices.base import ColumnBlock, Rows, Vector, check_room, operand
 from gramless.matrices.codes import csr_of, taken
 from gramless.matrices.row_lists import RowLists, list_bins
 
@@ -31,7 +31,7 @@ _SHARED_BYTES = 1 << 21
 """Of weights, that all threads may read."""
 
 
-class BinnedMatrix:
+class BinnedMatrix(SupportsRowLists):
     """The sparse binary matrix of random binning (RB16, section 3.1), without its values.
 
     Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of
@@ -114,31 +114,13 @@ class BinnedMatrix:
         """Bytes held by the codes and offsets."""
         return self.codes.nbytes + self.offsets.nbytes + self._starts.nbytes
 
-    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``.
-
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        out : array (n_rows,) or (n_rows, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_rows,) or (n_rows, K) of float64
-
-        Notes
-        -----
-        n_rows * n_grids additions a column of ``w``. Where ``w`` outgrows the caches, threads
-        take grids, which needs another result each; else they take rows.
-        """
-        w = operand(self, w, self.shape[1], "w")
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        # Where ``w`` outgrows the caches, threads take grids, which needs another result each.
         n_columns = w.shape[1] if w.ndim == 2 else 1
-        result = _target(out, (self.shape[0], *w.shape[1:]))
         add_up, n_bytes = self._adder(w)
-        shares = self._shares(n_bytes, result.nbytes)
+        shares = self._shares(n_bytes, out.nbytes)
         rows = row_blocks(self.shape[0], self._task_rows(n_columns, len(shares)))
-        sums = [result, *(np.empty_like(result) for _ in shares[1:])]
+        sums = [out, *(np.empty_like(out) for _ in shares[1:])]
         tasks = [
             (*share, a, own[a:b].reshape(-1))
             for share, own in zip(shares, sums, strict=True)
@@ -149,32 +131,12 @@ class BinnedMatrix:
             for own, others in zip(sums[::2], sums[1::2], strict=True):
                 own += others
             sums = sums[::2]
-        result *= self.scale
-        return into(self, out, result)
+        out *= self.scale
 
-    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``.
-
-        Parameters
-        ----------
-        v : array (n_rows,) or (n_rows, K)
-        out : array (n_columns,) or (n_columns, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
-
-        Notes
-        -----
-        n_rows * n_grids additions a column of ``v``.
-        """
-        v = operand(self, v, self.shape[0], "v")
-        shape = (self.shape[1], *v.shape[1:])
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        sums = out
         if self.has_unseen:
             sums = np.empty((self.shape[1] + self.n_grids, *v.shape[1:]))
-        else:
-            sums = _target(out, shape)
         values, flat = v * self.scale, sums.reshape(-1)
         bounds = self.offsets + self.has_unseen * np.arange(self.n_grids + 1)
         bounds *= sums.size // max(1, len(sums))
@@ -184,7 +146,9 @@ class BinnedMatrix:
             self._scatter(values, a, b, flat)
 
         self._over_grids(scatter, values)
-        return into(self, out, self._without_unseen(sums))
+        if self.has_unseen:
+            for r, (a, b) in enumerate(pairwise(self.offsets)):
+                out[a:b] = sums[a + r + 1 : b + r + 1]
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``: :meth:`rmatvec` where few columns are touched.
@@ -246,9 +210,7 @@ class BinnedMatrix:
         ones = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
         return self.rmatvec(ones) * self.scale
 
-    @cached_property
-    def row_lists(self) -> RowLists:
-        """The rows of every bin, made once: another 2 or 4 bytes a non-zero."""
+    def _list_rows(self) -> RowLists:
         return list_bins(self.codes, self.offsets, self.scale, self.n_jobs)
 
     def blocks(self) -> Iterator[ColumnBlock]:
@@ -264,7 +226,7 @@ class BinnedMatrix:
             )
             yield ColumnBlock(start, stop, grid)
 
-    def take_rows(self, rows: NDArray[np.integer] | slice) -> BinnedMatrix:
+    def take_rows(self, rows: Rows) -> BinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
         return BinnedMatrix(
             taken(self.codes, rows, self.n_jobs),
@@ -279,10 +241,6 @@ class BinnedMatrix:
         seen = self.codes.T != 0
         values = np.full(np.count_nonzero(seen), self.scale)
         return csr_of(self.codes, self.offsets, seen, values)
-
-    def toarray(self) -> NDArray[np.float64]:
-        """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
-        return self.tocsr().toarray()
 
     def _adder(self, w: Vector) -> tuple[Callable[[int, int, int, Vector], None], int]:
         """Return what adds up the weights of some grids, and the bytes of all."""
@@ -375,14 +333,6 @@ class BinnedMatrix:
             padded[a + r + 1 : b + r + 1] = w[a:b]
         return padded
 
-    def _without_unseen(self, sums: Vector) -> Vector:
-        if not self.has_unseen:
-            return sums
-        kept = np.empty((self.shape[1], *sums.shape[1:]))
-        for r, (a, b) in enumerate(pairwise(self.offsets)):
-            kept[a:b] = sums[a + r + 1 : b + r + 1]
-        return kept
-
 
 def unit_scale(n_grids: int) -> float:
     """Return the value of features whose rows have length 1."""
@@ -392,8 +342,3 @@ def unit_scale(n_grids: int) -> float:
 def _middle(first: int, last: int) -> int:
     """Return where a run of grids is cut in two: at eights, of which loops take halves or all."""
     return first + -(-(last - first) // 16) * 8
-
-
-def _target(out: Vector | None, shape: tuple[int, ...]) -> Vector:
-    """Return ``out`` itself where the loops can write into it, else new room."""
-    return out if out is not None and is_room(out, shape) else np.empty(shape)

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
-from gramless.matrices.base import ColumnBlock, Vector, check_out, into, operand, weights_of_rows
+from gramless.matrices.abilities import SupportsDiagonalBlocks
+from gramless.matrices.base import ColumnBlock, Rows, Vector, row_weights_of
 
-Rows = NDArray[np.intp]
+RowNumbers = NDArray[np.intp]
 Array = NDArray[Any]
 
 
-class BlockDiagonalMatrix:
+class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     """A matrix that is block-diagonal once its rows are put in order.
 
     Parameters
@@ -52,7 +53,7 @@ class BlockDiagonalMatrix:
     """
 
     def __init__(
-        self, parts: Sequence[tuple[Rows, Array]], n_rows: int, n_jobs: int | None = None
+        self, parts: Sequence[tuple[RowNumbers, Array]], n_rows: int, n_jobs: int | None = None
     ) -> None:
         self.parts = [(np.asarray(rows, np.intp), np.asarray(array)) for rows, array in parts]
         self.n_jobs = n_jobs
@@ -74,66 +75,30 @@ class BlockDiagonalMatrix:
         """Bytes held by the blocks."""
         return sum(int(array.nbytes) for _, array in self.parts)
 
-    def diagonal_blocks(self) -> Iterator[tuple[Rows, slice, Array]]:
+    def diagonal_blocks(self) -> Iterator[tuple[RowNumbers, slice, Array]]:
         """Yield the rows, the columns and the numbers (m, c) of each block."""
         for (rows, array), columns in zip(self.parts, self._columns, strict=True):
             yield rows, columns, array
 
-    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``.
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        out[...] = 0.0
 
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        out : array (n_rows,) or (n_rows, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_rows,) or (n_rows, K) of float64
-        """
-        w = operand(self, w, self.shape[1], "w")
-        result = np.zeros((self.shape[0], *w.shape[1:]))
-
-        def multiply(rows: Rows, columns: slice, block: Array) -> None:
-            result[rows] = block @ w[columns]
+        def multiply(rows: RowNumbers, columns: slice, block: Array) -> None:
+            out[rows] = block @ w[columns]
 
         self._map(multiply)
-        return into(self, out, result)
 
-    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``.
-
-        Parameters
-        ----------
-        v : array (n_rows,) or (n_rows, K)
-        out : array (n_columns,) or (n_columns, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
-        """
-        v = operand(self, v, self.shape[0], "v")
-        result = np.empty((self.shape[1], *v.shape[1:]))
-
-        def multiply(rows: Rows, columns: slice, block: Array) -> None:
-            result[columns] = block.T @ v[rows]
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        def multiply(rows: RowNumbers, columns: slice, block: Array) -> None:
+            out[columns] = block.T @ v[rows]
 
         self._map(multiply)
-        return into(self, out, result)
-
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``, an array of float64: every column is touched."""
-        product = self.rmatvec(v)
-        check_out(self, out, product.shape)
-        out += product
 
     def row_gram(self) -> NDArray[np.float64]:
         """Return ``Z @ Z.T``: zero between blocks; 8 bytes a number of it."""
         result = np.zeros((self.shape[0], self.shape[0]))
 
-        def multiply(rows: Rows, columns: slice, block: Array) -> None:
+        def multiply(rows: RowNumbers, columns: slice, block: Array) -> None:
             result[np.ix_(rows, rows)] = block @ block.T
 
         self._map(multiply)
@@ -141,10 +106,10 @@ class BlockDiagonalMatrix:
 
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
-        of_rows = weights_of_rows(self, weights)
+        of_rows = row_weights_of(self, weights)
         result = np.empty(self.shape[1])
 
-        def add_up(rows: Rows, columns: slice, block: Array) -> None:
+        def add_up(rows: RowNumbers, columns: slice, block: Array) -> None:
             result[columns] = (block**2).T @ of_rows[rows]
 
         self._map(add_up)
@@ -157,7 +122,7 @@ class BlockDiagonalMatrix:
                 matrix = BlockDiagonalMatrix([part], self.shape[0], self.n_jobs)
                 yield ColumnBlock(columns.start, columns.stop, matrix)
 
-    def take_rows(self, rows: NDArray[np.integer] | slice) -> BlockDiagonalMatrix:
+    def take_rows(self, rows: Rows) -> BlockDiagonalMatrix:
         """Return the matrix of some rows, columns unchanged."""
         block, place = self._block[rows], self._place[rows]
         order = np.argsort(block, kind="stable")
@@ -179,7 +144,7 @@ class BlockDiagonalMatrix:
             result = sp.csr_array(order @ stacked)
         return result
 
-    def _whereabouts(self) -> tuple[Rows, Rows]:
+    def _whereabouts(self) -> tuple[RowNumbers, RowNumbers]:
         """Return the block of each row, one more than the last for none, and its place there."""
         n_rows, n_blocks = self.shape[0], len(self.parts)
         block, place = np.full(n_rows, n_blocks), np.zeros(n_rows, np.intp)
@@ -193,17 +158,17 @@ class BlockDiagonalMatrix:
             raise InputError("BlockDiagonalMatrix: a row is in two blocks, or twice in one.")
         return block, place
 
-    def _map(self, function: Callable[[Rows, slice, Array], None]) -> None:
+    def _map(self, function: Callable[[RowNumbers, slice, Array], None]) -> None:
         """Call a function of the rows, the columns and the float64 numbers of every block."""
 
-        def call(rows: Rows, columns: slice, array: Array) -> None:
+        def call(rows: RowNumbers, columns: slice, array: Array) -> None:
             function(rows, columns, np.asarray(array, np.float64))
 
         with one_blas_thread():
             map_blocks(call, self.diagonal_blocks(), self.n_jobs)
 
 
-def _check(rows: Rows, array: Array) -> None:
+def _check(rows: RowNumbers, array: Array) -> None:
     fits = array.ndim == 2 and rows.ndim == 1 and len(rows) == len(array)
     if not fits or array.dtype not in (np.float64, np.float32):
         raise InputError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.views import spaced_rows
+from gramless.matrices.base import Rows
 
 _TASK_NUMBERS = 1 << 18
 _FEW = 8
@@ -43,9 +44,7 @@ def csr_of(
     return sp.csr_array((values, columns[seen].astype(index), indptr.astype(index)), shape=shape)
 
 
-def taken(
-    per_grid: NDArray[Any], rows: NDArray[np.integer] | slice, n_jobs: int | None
-) -> NDArray[Any]:
+def taken(per_grid: NDArray[Any], rows: Rows, n_jobs: int | None) -> NDArray[Any]:
     """Return some rows of an array (n_grids, n_rows), each grid's side by side in memory."""
     # Without a grid, take would not see whether the rows exist.
     if isinstance(rows, slice) or len(per_grid) == 0:

@@ -14,6 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.numeric import is_whole
 from gramless.base.threads import in_place, map_blocks
+from gramless.matrices.base import Rows
 from gramless.matrices.slabs import SlabMatrix
 
 
@@ -121,7 +122,7 @@ class ComputedMatrix(SlabMatrix):
         map_blocks(fill, pieces, self.n_jobs)
         return out
 
-    def take_rows(self, rows: NDArray[np.integer] | slice) -> ComputedMatrix:
+    def take_rows(self, rows: Rows) -> ComputedMatrix:
         """Return the matrix of some rows, whose features are computed anew."""
         return ComputedMatrix(
             self.rows[rows],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.matrices.base import Rows
 from gramless.matrices.slabs import SlabMatrix
 
 
@@ -66,6 +67,6 @@ class DenseMatrix(SlabMatrix):
         """Return some consecutive rows, not copied."""
         return self.array[start:stop]
 
-    def take_rows(self, rows: NDArray[np.integer] | slice) -> DenseMatrix:
+    def take_rows(self, rows: Rows) -> DenseMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
         return DenseMatrix(self.array[rows], self.n_jobs)

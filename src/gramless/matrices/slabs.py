@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,21 +13,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.matrices.abilities import Columns, SupportsColumnGram
 from gramless.matrices.base import (
-    ColumnBlock,
-    FeatureMatrix,
     RowFunction,
+    Rows,
     Vector,
     check_out,
     into,
     operand,
-    weighing,
-    weights_of_rows,
+    row_weights_of,
 )
 from gramless.matrices.pieces import pieces, pulled_back, responses
-
-Columns = NDArray[np.integer] | slice
-"""Some columns: their numbers, or a slice."""
 
 _SLAB_NUMBERS = 1 << 20
 _FEWEST_ROWS, _MOST_ROWS = 1 << 8, 1 << 11
@@ -40,7 +36,7 @@ of them for threads."""
 _LEAST_TILE = 1 << 7
 
 
-class SlabMatrix(ABC):
+class SlabMatrix(SupportsColumnGram):
     """All products of a matrix that is known by slabs of consecutive rows.
 
     A subclass gives ``shape``, ``dtype``, :meth:`slab` and :meth:`take_rows`.
@@ -69,13 +65,6 @@ class SlabMatrix(ABC):
            [4., 4.]])
     """
 
-    n_jobs: int | None = None
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
@@ -102,8 +91,13 @@ class SlabMatrix(ABC):
         """
 
     @abstractmethod
-    def take_rows(self, rows: NDArray[np.integer] | slice) -> FeatureMatrix:
+    def take_rows(self, rows: Rows) -> SlabMatrix:
         """Return the matrix of some rows, columns unchanged."""
+
+    @property
+    def stored(self) -> float:
+        """Fraction of the rows that are stored and not computed in every pass."""
+        return 1.0
 
     @property
     def nbytes(self) -> int:
@@ -116,93 +110,27 @@ class SlabMatrix(ABC):
         wanted = _SLAB_NUMBERS // max(1, self.shape[1])
         return min(max(1 << wanted.bit_length() >> 1, _FEWEST_ROWS), _MOST_ROWS)
 
-    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``.
-
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        out : array (n_rows,) or (n_rows, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_rows,) or (n_rows, K) of float64
-        """
-        w = operand(self, w, self.shape[1], "w")
-        result = np.empty((self.shape[0], *w.shape[1:]))
-        room = self._room()
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        room = self._scratch()
 
         def multiply(start: int, stop: int) -> None:
             for rows, piece in self._pieces(start, stop, room, w.shape[1:]):
-                result[rows] = responses(piece, w)
+                out[rows] = responses(piece, w)
 
         with one_blas_thread():
             map_blocks(multiply, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
-        return into(self, out, result)
 
-    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``.
-
-        Parameters
-        ----------
-        v : array (n_rows,) or (n_rows, K)
-        out : array (n_columns,) or (n_columns, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
-        """
-        v = operand(self, v, self.shape[0], "v")
-        result = self._sum(lambda rows, piece: pulled_back(piece, v[rows]), v.shape[1:])
-        return into(self, out, result)
-
-    def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``, an array of float64: every column is touched."""
-        product = self.rmatvec(v)
-        check_out(self, out, product.shape)
-        out += product
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        out[...] = self._sum(lambda rows, piece: pulled_back(piece, v[rows]), v.shape[1:])
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ function(Z @ w)`` in one pass: each slab is read or computed once.
-
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        function : callable
-            ``function(rows, responses)``, for a slice of the rows and their responses
-            (m,) or (m, K), which it may write over. Called from pool threads.
-        out : array (n_columns,) or (n_columns, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
-        """
+        """Return ``Z.T @ function(rows, Z @ w)``; each slab is read or computed once."""
         w = operand(self, w, self.shape[1], "w")
 
         def there_and_back(rows: slice, piece: NDArray[Any]) -> Vector:
             return pulled_back(piece, function(rows, responses(piece, w)))
 
         return into(self, out, self._sum(there_and_back, w.shape[1:]))
-
-    def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ (row_weights * (Z @ w))`` in one pass.
-
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        row_weights : array (n_rows,) or (n_rows, K)
-            Of any sign.
-        out : array (n_columns,) or (n_columns, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
-        """
-        return self.pull_back(w, weighing(self, row_weights, np.ndim(w)), out)
 
     def row_gram(self) -> NDArray[np.float64]:
         """Return ``Z @ Z.T``.
@@ -226,7 +154,7 @@ class SlabMatrix(ABC):
 
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
-        of_rows = weights_of_rows(self, weights)
+        of_rows = row_weights_of(self, weights)
 
         def squares(rows: slice, piece: NDArray[Any]) -> Vector:
             return np.square(piece, dtype=np.float64).T @ of_rows[rows]
@@ -264,7 +192,7 @@ class SlabMatrix(ABC):
         result where the signs of the weights differ.
         """
         if weights is not None:
-            weights = weights_of_rows(self, weights)
+            weights = row_weights_of(self, weights)
             if (weights < 0.0).any():
                 total = self.column_gram(np.maximum(weights, 0.0), columns, out)
                 total -= self.column_gram(np.maximum(-weights, 0.0), columns)
@@ -281,10 +209,6 @@ class SlabMatrix(ABC):
         _mirror(total)
         return total
 
-    def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield one block, of all columns."""
-        yield ColumnBlock(0, self.shape[1], self)
-
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
         slabs = row_blocks(self.shape[0], self.slab_rows) or [(0, 0)]
@@ -297,7 +221,7 @@ class SlabMatrix(ABC):
     ) -> Vector:
         """Add up a product of every piece of rows, (n_columns, *tail)."""
         shape = (self.shape[1], *tail)
-        slabs, room = row_blocks(self.shape[0], self.slab_rows), self._room()
+        slabs, room = row_blocks(self.shape[0], self.slab_rows), self._scratch()
         wanted = _TOTALS_NUMBERS // max(1, int(np.prod(shape)))
         n_totals = min(max(wanted, _FEWEST_TOTALS), _MOST_TOTALS)
 
@@ -322,7 +246,7 @@ class SlabMatrix(ABC):
         for a, b, piece in pieces(self.slab(start, stop, room.array), math.prod(tail)):
             yield slice(start + a, start + b), piece
 
-    def _room(self) -> _Room:
+    def _scratch(self) -> _Room:
         return _Room(min(self.slab_rows, self.shape[0]), self.shape[1], self.dtype)
 
     def _waves(self, weights: NDArray[np.float64] | None) -> Iterator[NDArray[Any]]:

@@ -13,14 +13,14 @@ from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.views import frozen, side_by_side
 from gramless.loops import weighted_gather as loops
-from gramless.matrices.base import ColumnBlock, Vector, check_room, into, operand
+from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows, Vector, check_room, operand
 from gramless.matrices.codes import csr_of, taken
 
 _TASK_NONZEROS = 1 << 18
 _TASK_ROWS = 1 << 17
 
 
-class WeightedBinnedMatrix:
+class WeightedBinnedMatrix(FeatureMatrix):
     """The sparse matrix of smooth bins: small integers, and a number beside each.
 
     Row i has ``scale * values[r, i]`` in column ``offsets[r] + codes[r, i] - 1`` of every
@@ -119,29 +119,12 @@ class WeightedBinnedMatrix:
         """Bytes held by the codes, values and offsets."""
         return self.codes.nbytes + self.values.nbytes + self.offsets.nbytes
 
-    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``.
-
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        out : array (n_rows,) or (n_rows, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_rows,) or (n_rows, K) of float64
-
-        Notes
-        -----
-        n_rows * n_grids multiplications a column of ``w``.
-        """
-        w = operand(self, w, self.shape[1], "w")
-        result, weights = np.zeros((self.shape[0], *w.shape[1:])), frozen(w.reshape(-1))
-        n_columns = w.shape[1] if w.ndim == 2 else 1
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        weights, n_columns = frozen(w.reshape(-1)), w.shape[1] if w.ndim == 2 else 1
+        out[...] = 0.0
 
         def gather(a: int, b: int) -> None:
-            codes, values, part = self._codes[:, a:b], self._values[:, a:b], result[a:b].reshape(-1)
+            codes, values, part = self._codes[:, a:b], self._values[:, a:b], out[a:b].reshape(-1)
             if w.ndim == 1:
                 loops.gather_sum(codes, values, self._starts, weights, part)
             else:
@@ -149,29 +132,10 @@ class WeightedBinnedMatrix:
             part *= self._unit
 
         map_blocks(gather, row_blocks(self.shape[0], self._task_rows(n_columns)), self.n_jobs)
-        return into(self, out, result)
 
-    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``.
-
-        Parameters
-        ----------
-        v : array (n_rows,) or (n_rows, K)
-        out : array (n_columns,) or (n_columns, K), optional
-            Written over and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
-
-        Notes
-        -----
-        n_rows * n_grids multiplications a column of ``v``.
-        """
-        v = operand(self, v, self.shape[0], "v")
-        result = np.zeros((self.shape[1], *v.shape[1:]))
-        self._scatter(v, result)
-        return into(self, out, result)
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        out[...] = 0.0
+        self._scatter(v, out)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``: :meth:`rmatvec` where few columns are touched.
@@ -232,7 +196,7 @@ class WeightedBinnedMatrix:
             grid = self._like(self.codes[r : r + 1], self.values[r : r + 1], bounds)
             yield ColumnBlock(start, stop, grid)
 
-    def take_rows(self, rows: NDArray[np.integer] | slice) -> WeightedBinnedMatrix:
+    def take_rows(self, rows: Rows) -> WeightedBinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
         codes = taken(self.codes, rows, self.n_jobs)
         part = self._like(codes, taken(self.values, rows, self.n_jobs), self.offsets)
@@ -244,10 +208,6 @@ class WeightedBinnedMatrix:
         seen = (self.values != 0).T
         values = self.values.T[seen].astype(np.float64) * self.scale
         return csr_of(self.codes, self.offsets, seen, values)
-
-    def toarray(self) -> NDArray[np.float64]:
-        """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
-        return self.tocsr().toarray()
 
     def _scatter(self, v: Vector, sums: Vector) -> None:
         """Add each row's values, times its entries of ``v``, to ``sums``."""

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from gramless.base.threads import one_blas_thread
-from gramless.matrices.base import RowFunction, Vector, into, operand
+from gramless.base.threads import one_blas_thread, row_blocks
+from gramless.matrices.abilities import SupportsOnePass
+from gramless.matrices.base import RowFunction, Rows, Vector, into, operand, row_weights_of
 from gramless.matrices.slabs import SlabMatrix
 
 
-class WhitenedMatrix:
+class WhitenedMatrix(SupportsOnePass):
     """``Z = K L^-T`` by its products alone: those with ``K``, and triangular solves.
 
     Parameters
@@ -19,13 +20,13 @@ class WhitenedMatrix:
     values : SlabMatrix (n_rows, n)
         ``K``: kernel values of rows and landmarks.
     factor : array (n, n) of float64
-        Lower triangular ``L``, C-contiguous, its diagonal not 0; ``L L'`` is the kernel matrix of
-        the landmarks.
+        Lower triangular ``L``, C-contiguous, without zeros on its diagonal; ``L L'`` is the kernel
+        matrix of the landmarks.
 
     Notes
     -----
-    A product takes n**2 operations an output beside those of ``values``, where whitening all rows
-    takes n**2 operations a row, once.
+    A product takes n**2 operations per output beside those of ``values``; whitening all rows once
+    would take n**2 operations per row.
 
     Examples
     --------
@@ -38,28 +39,37 @@ class WhitenedMatrix:
 
     def __init__(self, values: SlabMatrix, factor: NDArray[np.float64]) -> None:
         self.values, self.factor = values, factor
+        self.n_jobs = values.n_jobs
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n_rows, n)."""
         return self.values.shape
 
-    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``: (n,) or (n, K) to (n_rows,) or (n_rows, K)."""
-        w = operand(self, w, self.shape[1], "w")  # type: ignore[arg-type]
-        return self.values.matvec(self._solved(w, transposed=True), out)
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        self.values.matvec(self._solved(w, transposed=True), out)
 
-    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``: (n_rows,) or (n_rows, K) to (n,) or (n, K)."""
-        product = self._solved(self.values.rmatvec(v), transposed=False)
-        return into(self, out, product)  # type: ignore[arg-type]
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        out[...] = self._solved(self.values.rmatvec(v), transposed=False)
+
+    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, from slabs that are whitened."""
+        of_rows, total = row_weights_of(self, weights), np.zeros(self.shape[1])
+        for start, stop in row_blocks(self.shape[0], self.values.slab_rows):
+            slab = np.asarray(self.values.slab(start, stop), np.float64)
+            whitened = self._solved(np.ascontiguousarray(slab.T), transposed=False)
+            total += whitened**2 @ of_rows[start:stop]
+        return total
+
+    def take_rows(self, rows: Rows) -> WhitenedMatrix:
+        """Return the matrix of some rows."""
+        return WhitenedMatrix(self.values.take_rows(rows), self.factor)
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ function(rows, Z @ w)`` in one pass over the rows."""
-        w = operand(self, w, self.shape[1], "w")  # type: ignore[arg-type]
+        w = operand(self, w, self.shape[1], "w")
         of_landmarks = self.values.pull_back(self._solved(w, transposed=True), function)
-        product = self._solved(of_landmarks, transposed=False)
-        return into(self, out, product)  # type: ignore[arg-type]
+        return into(self, out, self._solved(of_landmarks, transposed=False))
 
     def _solved(self, right: Vector, transposed: bool) -> Vector:
         """Return ``L^-1 right``, or ``L^-T right``."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.losses import Loss, Squared
+from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import FeatureMatrix
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.costs import Costs, direct_is_possible
@@ -168,7 +169,7 @@ def _best(
     loss: Loss, l1_ratio: float, matrix: FeatureMatrix | None, n_outputs: int
 ) -> tuple[str, str]:
     if l1_ratio > 0:
-        parts = "grids" if matrix is None or hasattr(matrix, "row_lists") else "columns"
+        parts = "grids" if matrix is None or isinstance(matrix, SupportsRowLists) else "columns"
         return "grid", f"{loss.name} loss with absolute values, descent over {parts}"
     if loss.name != "squared":
         return "newton", f"{loss.name} loss, preconditioned with a sample of the rows"

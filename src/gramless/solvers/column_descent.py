@@ -13,7 +13,8 @@ from gramless.base.memory import memory_budget
 from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.loops import column_descent as loops
-from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.abilities import SupportsColumnGram
+from gramless.matrices.base import Vector
 from gramless.penalties import Penalty
 from gramless.solvers.conjugate import matvec
 from gramless.solvers.gram import BYTES_A_NUMBER, check_memory
@@ -77,11 +78,11 @@ class GramDescent:
 
     Parameters
     ----------
-    matrix : FeatureMatrix with ``column_gram``
+    matrix : SupportsColumnGram
     n_jobs : int or None
     """
 
-    def __init__(self, matrix: FeatureMatrix, n_jobs: int | None) -> None:
+    def __init__(self, matrix: SupportsColumnGram, n_jobs: int | None) -> None:
         self.matrix, self.n_jobs = matrix, n_jobs
         self.known: _Known | None = None
 
@@ -123,7 +124,7 @@ class GramDescent:
             columns = _more(np.union1d(columns, known.columns), len(known.columns), tasks)
         check_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
         self.known = None
-        gram = self.matrix.column_gram(curvatures, columns)  # type: ignore[attr-defined]
+        gram = self.matrix.column_gram(curvatures, columns)
         self.known = _Known(curvatures, columns, gram)
         return self.known
 

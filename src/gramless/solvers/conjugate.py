@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.sums import inner
 from gramless.loops import conjugate as loops
+from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 from gramless.solvers.long_vectors import over_blocks
 from gramless.solvers.preconditioners import Inverse, energy
@@ -204,14 +205,13 @@ def pull_back(
     Where features are computed as they are needed, one pass costs half of two.
     ``function`` gets responses (m, K) of a slice of the rows, which it may write over.
     """
-    in_one_pass = getattr(matrix, "pull_back", None)
-    if in_one_pass is None:
+    if not isinstance(matrix, SupportsOnePass):
         return rmatvec(matrix, function(slice(None), matvec(matrix, w)), out)
     if w.shape[1] > 1:
-        return np.asarray(in_one_pass(w, function, out))
+        return matrix.pull_back(w, function, out)
     narrow = None if out is None else out[:, 0]
-    product = in_one_pass(w[:, 0], lambda rows, v: function(rows, v[:, None])[:, 0], narrow)
-    return np.asarray(product)[:, None]
+    product = matrix.pull_back(w[:, 0], lambda rows, v: function(rows, v[:, None])[:, 0], narrow)
+    return product[:, None]
 
 
 def matvec(matrix: FeatureMatrix, w: Vector) -> Vector:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from gramless.base.memory import memory_budget
+from gramless.matrices.abilities import SupportsColumnGram, SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.slabs import SlabMatrix
 from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.gram import BYTES_A_NUMBER, has_diagonal_blocks, without_ones
 from gramless.solvers.preconditioners import default_rows
 
@@ -65,12 +65,12 @@ class Costs:
     def of(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
         """Estimate by the shape, the precision and what is stored."""
         found = cls._of_features(matrix, n_outputs)
-        inner: Any = without_ones(matrix)[0]
-        if not hasattr(inner, "unwhitened"):
+        inner, _ = without_ones(matrix)
+        if not isinstance(inner, SupportsUnwhitening):
             return found
         n_rows, n = matrix.shape
         value_seconds = n_rows * n * _VALUE
-        read = _reading(inner.unwhitened().values)
+        read = _reading(inner.unwhitened())
         return replace(
             found,
             gram_seconds=found.gram_seconds + value_seconds + n_rows * n**2 / _GRAM_RATE[4],
@@ -88,7 +88,7 @@ class Costs:
             share = part.shape[1] / max(1, n_columns)
             # Gram matrices of rows are always summed in double precision.
             gram += share / _GRAM_RATE[_itemsize(part) if n_columns <= n_rows else 8]
-            anew = _COMPUTED * (1.0 - getattr(part, "stored", 1.0))
+            anew = _COMPUTED * (1.0 - _stored(part))
             seconds = _reading(part) + anew + n_outputs * _AN_OUTPUT
             one_pass += part.shape[0] * part.shape[1] * seconds
         sample = default_rows(n_rows)
@@ -125,19 +125,27 @@ class Costs:
 
 def direct_is_possible(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix of features without zeros has what a direct solution needs."""
-    return hasattr(matrix, "column_gram") or has_diagonal_blocks(matrix)
+    return isinstance(matrix, SupportsColumnGram) or has_diagonal_blocks(matrix)
 
 
-def _itemsize(part: Any) -> int:
-    return int(getattr(part, "dtype", np.dtype(float)).itemsize)
+def _itemsize(part: FeatureMatrix) -> int:
+    """Return the bytes of a number; all but matrices of slabs and their products have doubles."""
+    if isinstance(part, WhitenedMatrix):
+        return _itemsize(part.values)
+    return part.dtype.itemsize if isinstance(part, SlabMatrix) else 8
 
 
-def _reading(part: Any) -> float:
+def _stored(part: FeatureMatrix) -> float:
+    """Return the fraction of the rows that are stored, not computed anew in each pass."""
+    return part.stored if isinstance(part, SlabMatrix) else 1.0
+
+
+def _reading(part: FeatureMatrix) -> float:
     """Return the seconds a number that reading a part takes."""
     return _READ * _itemsize(part) / 4
 
 
-def _parts(matrix: FeatureMatrix) -> Iterator[Any]:
+def _parts(matrix: FeatureMatrix) -> Iterator[FeatureMatrix]:
     """Yield the matrices that a matrix is made of, without columns of ones."""
     if isinstance(matrix, WithIntercept):
         yield from _parts(matrix.matrix)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
+from gramless.base.errors import InputError
+from gramless.matrices.abilities import SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
+from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.capabilities import RIDGE, Capabilities, MatrixNeed
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor, FactorInverse
@@ -45,6 +48,8 @@ class LandmarkRows(NothingShared):
     def inverse(self, problem: Problem) -> FactorInverse:
         """Multiply the landmarks with each other and factorise."""
         inner, n_ones = without_ones(problem.matrix)
+        if not isinstance(inner, WhitenedMatrix):
+            raise InputError("LandmarkRows needs a WhitenedMatrix, as Falkon makes it.")
         factor = inner.factor
         n = len(factor)
         gram = DenseMatrix(factor, self.n_jobs).column_gram()
@@ -59,7 +64,7 @@ class LandmarkRows(NothingShared):
 
 
 def _has_unwhitened(matrix: FeatureMatrix) -> bool:
-    return hasattr(without_ones(matrix)[0], "unwhitened")
+    return isinstance(without_ones(matrix)[0], SupportsUnwhitening)
 
 
 _NYSTROM_FEATURES = MatrixNeed(
@@ -136,7 +141,7 @@ class Falkon:
         """
         self.capabilities.check(problem, "Falkon")
         inner, n_ones = without_ones(problem.matrix)
-        matrix: Any = inner.unwhitened()
+        matrix: FeatureMatrix = cast(SupportsUnwhitening, inner).unwhitened()
         if n_ones:
             matrix = WithIntercept(matrix)
         solver = ConjugateGradient(LandmarkRows(self.n_jobs), self.tol, self.max_iter, self.n_jobs)

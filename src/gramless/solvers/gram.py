@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.matrices.abilities import SupportsColumnGram, SupportsDiagonalBlocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import Penalty
@@ -114,7 +115,7 @@ class ColumnGram(_Primal):
     gram: NDArray[np.float64]
 
     @classmethod
-    def of(cls, matrix: Any, row_weights: NDArray[np.float64]) -> ColumnGram:
+    def of(cls, matrix: SupportsColumnGram, row_weights: NDArray[np.float64]) -> ColumnGram:
         """Sum it up over the rows."""
         check_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
         return cls(matrix, row_weights, matrix.column_gram(row_weights))
@@ -214,10 +215,14 @@ class BlockGrams(_Primal):
 
     @classmethod
     def of(
-        cls, matrix: FeatureMatrix, row_weights: NDArray[np.float64], n_jobs: int | None
+        cls,
+        matrix: FeatureMatrix,
+        inner: SupportsDiagonalBlocks,
+        row_weights: NDArray[np.float64],
+        n_jobs: int | None,
     ) -> BlockGrams:
-        """Multiply each block with itself."""
-        inner, n_shared = without_ones(matrix)
+        """Multiply each block of ``inner`` with itself, which is ``matrix`` but for its ones."""
+        n_shared = matrix.shape[1] - inner.shape[1]
         roots = np.sqrt(row_weights)
         blocks = (own for own in inner.diagonal_blocks() if own[2].shape[1] > 0)
 
@@ -261,19 +266,20 @@ def gram_of(
         Of the diagonal blocks where there are any, else of the rows or of the columns,
         whichever are fewer.
     """
-    if has_diagonal_blocks(matrix):
-        return BlockGrams.of(matrix, row_weights, n_jobs)
-    if matrix.shape[0] < matrix.shape[1]:
-        return RowGram.of(matrix, row_weights)
-    return ColumnGram.of(matrix, row_weights)
+    inner, _ = without_ones(matrix)
+    if isinstance(inner, SupportsDiagonalBlocks):
+        return BlockGrams.of(matrix, inner, row_weights, n_jobs)
+    if matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
+        return ColumnGram.of(matrix, row_weights)
+    return RowGram.of(matrix, row_weights)
 
 
 def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:
     """Tell whether a matrix is block-diagonal, a last column of ones aside."""
-    return hasattr(without_ones(matrix)[0], "diagonal_blocks")
+    return isinstance(without_ones(matrix)[0], SupportsDiagonalBlocks)
 
 
-def without_ones(matrix: FeatureMatrix) -> tuple[Any, int]:
+def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
     """Return the matrix without a last column of ones, and how many columns that leaves out."""
     return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)
 

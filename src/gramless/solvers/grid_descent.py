@@ -13,8 +13,8 @@ from gramless.base.random import stream
 from gramless.base.sums import inner, weighted_sums
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import descent as loops
+from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty
 from gramless.solvers.capabilities import Capabilities, MatrixNeed
 from gramless.solvers.column_descent import GramDescent
@@ -42,7 +42,7 @@ _MOST_SWEEPS = 10_000
 
 
 def _has_bins_or_column_gram(matrix: FeatureMatrix) -> bool:
-    return hasattr(matrix, "row_lists") or hasattr(matrix, "column_gram")
+    return isinstance(matrix, SupportsRowLists | SupportsColumnGram)
 
 
 _BINS_OR_DENSE = MatrixNeed(
@@ -353,7 +353,8 @@ class _State:
 
 def _descent_over(matrix: FeatureMatrix, n_jobs: int | None) -> Descent[Any]:
     """Return the descent that suits a matrix: over bins, or else over columns."""
-    lists: RowLists | None = getattr(matrix, "row_lists", None)
-    if lists is not None:
-        return BinDescent(lists, n_jobs)
-    return GramDescent(matrix, n_jobs)
+    if isinstance(matrix, SupportsRowLists):
+        return BinDescent(matrix.row_lists, n_jobs)
+    if isinstance(matrix, SupportsColumnGram):
+        return GramDescent(matrix, n_jobs)
+    raise InputError(f"GridDescent needs {_BINS_OR_DENSE.description}.")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread, row_blocks
+from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.conjugate import pull_back
 from gramless.solvers.objective import Problem
@@ -108,7 +109,7 @@ class NystromSketch(NothingShared):
         self.matrix, self.row_weights = matrix, row_weights
         n_rows, n_columns = matrix.shape
         by_default = min(_MOST_RANK, max(_FIRST_RANK, n_columns // _OF_COLUMNS))
-        in_one_pass = hasattr(matrix, "pull_back")
+        in_one_pass = isinstance(matrix, SupportsOnePass)
         self._at_once = n_columns if in_one_pass else max(1, _MOST_RESPONSES // n_rows)
         self.most = min(n_rows, n_columns, by_default if rank is None else rank)
         self.directions = np.empty((n_columns, 0))

@@ -1,0 +1,120 @@
+"""What some feature matrices can do beyond the basics; ask with ``isinstance``.
+
+A matrix made of others, such as one with a column of ones, has an ability where its parts have it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.cached import cached_property
+from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, FloatArray
+from gramless.matrices.base import FeatureMatrix, RowFunction, Vector, operand
+from gramless.matrices.row_lists import RowLists
+
+Columns = NDArray[np.integer] | slice
+"""Some columns: their numbers, or a slice."""
+
+DiagonalBlock = tuple[NDArray[np.intp], slice, AnyArray]
+"""The rows (m,), the columns and the numbers (m, c) of a diagonal block."""
+
+
+class SupportsOnePass(FeatureMatrix):
+    """A matrix that multiplies there and back in one pass over its rows."""
+
+    @abstractmethod
+    def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ function(rows, Z @ w)`` in one pass: each row is computed once.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+        function : callable
+            ``function(rows, responses)`` of a slice of the rows and their responses (m,) or
+            (m, K), which it may overwrite. It is called from pool threads.
+        out : array (n_columns,) or (n_columns, K), optional
+            Overwritten and returned.
+
+        Returns
+        -------
+        array (n_columns,) or (n_columns, K) of float64
+        """
+
+    def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
+        """Return ``Z.T @ (row_weights * (Z @ w))`` in one pass; weights are (n,) or (n, K)."""
+        weights = operand(self, row_weights, self.shape[0], "row_weights")
+        n_dimensions = np.ndim(w)
+        if weights.ndim > n_dimensions:
+            raise InputError(
+                f"{type(self).__name__}: row_weights of shape {weights.shape} need a w of two "
+                f"dimensions."
+            )
+        weights = weights[:, None] if weights.ndim < n_dimensions else weights
+
+        def weigh(rows: slice, responses: Vector) -> Vector:
+            responses *= weights[rows]
+            return responses
+
+        return self.pull_back(w, weigh, out)
+
+
+class SupportsColumnGram(SupportsOnePass):
+    """A matrix without zeros, whose columns may be multiplied with each other."""
+
+    @abstractmethod
+    def column_gram(
+        self,
+        weights: FloatArray | None = None,
+        columns: Columns | None = None,
+        out: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return ``Z.T @ diag(weights) @ Z``, of all columns or some.
+
+        Parameters
+        ----------
+        weights : array (n_rows,), optional
+            Of any sign; all 1 by default.
+        columns : array of int or slice, optional
+            In any order; all by default.
+        out : array (m, m) of float64, optional
+            Overwritten and returned; it need not be contiguous.
+
+        Returns
+        -------
+        array (m, m) of float64
+            Exactly symmetric.
+        """
+
+
+class SupportsRowLists(FeatureMatrix):
+    """A matrix of bins: groups of columns that share no row."""
+
+    @cached_property
+    def row_lists(self) -> RowLists:
+        """The rows of every column, listed once: another 2 or 4 bytes per non-zero."""
+        return self._list_rows()
+
+    @abstractmethod
+    def _list_rows(self) -> RowLists:
+        """List the rows of every column."""
+
+
+class SupportsDiagonalBlocks(FeatureMatrix):
+    """A matrix that is block-diagonal once its rows are put in order."""
+
+    @abstractmethod
+    def diagonal_blocks(self) -> Iterator[DiagonalBlock]:
+        """Yield the rows, the columns and the numbers (m, c) of each block."""
+
+
+class SupportsUnwhitening(FeatureMatrix):
+    """Whitened kernel values, whose products need only the kernel values."""
+
+    @abstractmethod
+    def unwhitened(self) -> SupportsOnePass:
+        """Return the same matrix by its products with kernel values."""
