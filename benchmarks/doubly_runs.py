@@ -12,21 +12,25 @@ from numpy.typing import NDArray
 from gramless.kernels import Gaussian
 from gramless.losses import Loss
 from gramless.preprocessing.median import median_distance
-from gramless.streaming.array_source import ArraySource
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.choosing import (
+from gramless.streaming.doubly_stochastic import (
+    DoublyStochastic,
+    FreeIntercept,
+    NewtonStep,
+    NoIntercept,
+    Update,
+)
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.sources import ArraySource
+from gramless.streaming.step_sizes import (
+    InverseTime,
     block_variance,
     first_step,
     largest_curvature,
     loss_curvature,
 )
-from gramless.streaming.doubly_stochastic import DoublyStochastic
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.products import CpuProducts
-from gramless.streaming.schedules import InverseTime
 from gramless.streaming.strategies import Strategy
-from gramless.streaming.training import in_groups
-from gramless.streaming.updates import FreeIntercept, NewtonStep, NoIntercept, Update
+from gramless.streaming.training_loop import in_groups
 
 _CACHE = 1 << 29
 _SAMPLE = 1000
@@ -109,7 +113,7 @@ class Run:
         }
         self.machine = DoublyStochastic(
             products,
-            Expansion(2 * task.block_size, blocks.group_blocks, n_outputs),
+            FeatureExpansion(2 * task.block_size, blocks.group_blocks, n_outputs),
             task.loss,
             task.alpha,
             schedule,

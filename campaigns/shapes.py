@@ -16,8 +16,8 @@ from gramless.datasets import Table
 from gramless.estimators.inputs import RowInputs
 from gramless.preprocessing.imputer import Imputer
 from gramless.preprocessing.scaling import Scaler
-from gramless.streaming.preparation import Preparation
-from gramless.streaming.summary import Projection
+from gramless.streaming.bandwidth_selection import Preparation
+from gramless.streaming.principal_components import Projection
 from gramless.tuning.calibration import Calibration
 
 PROMISE = (

@@ -25,8 +25,9 @@ from gramless import RandomFourier
 from gramless.losses import Multinomial
 from gramless.penalties import L2
 from gramless.solvers.objective import Problem
+from gramless.streaming.principal_components import Projection
 from gramless.streaming.strategies import Checking, Grow, Uniform
-from gramless.streaming.summary import Projection, summarise
+from gramless.streaming.summary_statistics import summarise
 from studies.svrg import SVRG
 
 SETS = ("cifar10_pca100", "mnist")

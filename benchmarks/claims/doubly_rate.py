@@ -29,14 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.common import Report, Row, log_slope, options, parse, say
 from gramless.kernels import Gaussian
 from gramless.losses import Squared
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.choosing import block_variance, first_step, largest_curvature
-from gramless.streaming.doubly_stochastic import DoublyStochastic
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.products import CpuProducts
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.doubly_stochastic import DoublyStochastic, NoIntercept
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.step_sizes import InverseTime, block_variance, first_step, largest_curvature
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
-from gramless.streaming.updates import NoIntercept
 
 Array = NDArray[np.float64]
 
@@ -87,7 +84,7 @@ class Ridge:
         units = np.zeros(N_INPUTS), np.ones(N_INPUTS)
         return DoublyStochastic(
             CpuProducts(blocks, *units, budget=1 << 24, n_jobs=1),
-            Expansion(2 * SIZE, blocks.group_blocks, 1),
+            FeatureExpansion(2 * SIZE, blocks.group_blocks, 1),
             *(Squared(), ALPHA, InverseTime(theta, delay), strategy, NoIntercept(), seed),
             variance=block_variance(Gaussian(), self.X, SIZE, seed),
         )

@@ -25,7 +25,7 @@ from benchmarks.doubly_runs import Run, Task
 from gramless import KernelClassifier
 from gramless.losses import Multinomial
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
-from gramless.streaming.training import in_groups
+from gramless.streaming.training_loop import in_groups
 
 STRATEGIES: dict[str, Strategy] = {"DSG": Grow(), "UDSG": Uniform(), "CDSG": Checking()}
 ALPHA = 1e-5

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from gramless.kernels import Gaussian
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.products import CpuProducts
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
 
 QUICK = {"rows": 200, "frequencies": 32, "blocks": 3, "jobs": 1, "square": 64}
 INPUTS, OUTPUTS = (20, 100), (1, 10)

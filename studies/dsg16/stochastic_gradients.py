@@ -15,9 +15,10 @@ from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, Rand
 from gramless.penalties import L2
 from gramless.preprocessing.median import median_distance
 from gramless.solvers.objective import Problem, columns
-from gramless.streaming.array_source import ArraySource
+from gramless.streaming.principal_components import Projection
+from gramless.streaming.sources import ArraySource
 from gramless.streaming.strategies import Checking
-from gramless.streaming.summary import Projection, summarise
+from gramless.streaming.summary_statistics import summarise
 from studies.deformed import DeformedDigits
 from studies.dsg16.runs import CDSG, DSG, OURS, OURS_GRADIENT, SEPARATOR, SVRG_LABEL, UDSG
 from studies.scores import LOSSES

@@ -458,7 +458,7 @@ def test_new_rows_must_be_complete_numbers(trained, shell, write, columns):
 
 
 def test_divergence_is_told(write, shell, tmp_path, monkeypatch):
-    from gramless.streaming.schedules import InverseTime
+    from gramless.streaming.step_sizes import InverseTime
 
     data, model = write("a.csv"), tmp_path / "m"
     stepping = "gramless.estimators.streamed.given_schedule"

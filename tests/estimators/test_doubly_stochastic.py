@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor
 from gramless.estimators import stream_parameters
 from gramless.kernels import Gaussian, Laplacian, Matern
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Uniform
 
 from .streamed_models import (

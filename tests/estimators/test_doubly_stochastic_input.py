@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from gramless.base.errors import InputError, KernelError
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.step_sizes import InverseTime
 
 from .streamed_models import (
     TWO,

@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor
 from gramless.base.errors import InputError
 from gramless.kernels import Gaussian
-from gramless.streaming.schedules import InverseTime
 from gramless.streaming.sources import ArraySource
+from gramless.streaming.step_sizes import InverseTime
 
 from .streamed_models import (
     FAST,

@@ -20,7 +20,7 @@ from gramless.estimators import model_checks, persistence
 from gramless.estimators.model_state import pack
 from gramless.estimators.persistence import describe
 from gramless.kernels import Gaussian, Matern, Sum
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Uniform
 
 Array = NDArray[Any]

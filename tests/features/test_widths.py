@@ -19,7 +19,7 @@ from gramless import (
 from gramless.base.errors import InputError
 from gramless.preprocessing.imputer import Imputer
 from gramless.preprocessing.scaling import Scaler
-from gramless.streaming.preparation import Preparation
+from gramless.streaming.bandwidth_selection import Preparation
 
 X = np.random.default_rng(0).normal(size=(60, 5))
 MAPS = [

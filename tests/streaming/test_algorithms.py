@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 from gramless.base.random import stream
 from gramless.kernels import Gaussian, Matern, SpectralKernel
 from gramless.losses import Hinge, Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.streaming import blocks as blocks_module
-from gramless.streaming import expansion as expansion_module
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.products import CpuProducts
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.doubly_stochastic import (
+    DoublyStochastic,
+    FreeIntercept,
+    NewtonStep,
+    NoIntercept,
+    Step,
+    Update,
+)
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
-from gramless.streaming.updates import FreeIntercept, NewtonStep, NoIntercept, Update
 
 from . import twins
 from .twins import CenteredTwin, Twin
@@ -83,11 +86,14 @@ class Pair:
     decay: float = 3.0
     kernel: SpectralKernel = GAUSSIAN
     intercept: Update = NONE
+    group_frequencies: int = 2048
+    scale_limits: tuple[float, float] = (1e-6, 1e6)
 
     def __post_init__(self) -> None:
         self.loss, self.n_outputs = LOSSES[self.loss_name]
         strategy, self.follow = STRATEGIES[self.name]
-        self.blocks = FrequencyBlocks(self.kernel, SEED, self.size, N_INPUTS)
+        sizes = self.size, N_INPUTS, self.group_frequencies
+        self.blocks = FrequencyBlocks(self.kernel, SEED, *sizes)
         schedule = InverseTime(self.theta, self.delay)
         self.ours = DoublyStochastic(
             *(self.products(), self.expansion(), self.loss, self.alpha, schedule),
@@ -101,8 +107,9 @@ class Pair:
     def products(self) -> CpuProducts:
         return CpuProducts(self.blocks, np.zeros(N_INPUTS), np.ones(N_INPUTS), 1 << 20, n_jobs=1)
 
-    def expansion(self) -> Expansion:
-        return Expansion(2 * self.size, self.blocks.group_blocks, self.n_outputs, self.decay)
+    def expansion(self) -> FeatureExpansion:
+        sizes = 2 * self.size, self.blocks.group_blocks, self.n_outputs
+        return FeatureExpansion(*sizes, self.decay, self.scale_limits)
 
     def batch(self) -> tuple[Array, Array]:
         """Return rows that float32 holds, and targets."""
@@ -179,9 +186,8 @@ def test_any_sizes(name: str, size: int, batch_rows: int) -> None:
 
 
 @any_strategy
-def test_several_groups_of_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "_GROUP_FREQUENCIES", 40)
-    pair = Pair(name, size=17, theta=0.5, alpha=1.0)
+def test_several_groups_of_blocks(name: str) -> None:
+    pair = Pair(name, size=17, theta=0.5, alpha=1.0, group_frequencies=40)
     assert pair.blocks.group_blocks == 2
     for _ in range(15):
         pair.step()
@@ -227,10 +233,9 @@ def test_factors_below_one(name: str, product: float) -> None:
 
 @any_strategy
 @pytest.mark.parametrize("product", [0.5, 1.4, 2.2])
-def test_scales_that_are_folded(name: str, product: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expansion_module, "_LEAST_SCALE", 0.1)
-    monkeypatch.setattr(expansion_module, "_MOST_SCALE", 1.5)
-    pair = Pair(name, theta=0.2 * product * FAR, alpha=5.0, delay=FAR)
+def test_scales_that_are_folded(name: str, product: float) -> None:
+    limits = (0.1, 1.5)
+    pair = Pair(name, theta=0.2 * product * FAR, alpha=5.0, delay=FAR, scale_limits=limits)
     for _ in range(16):
         if pair.step().step * pair.alpha > 4.0:
             break

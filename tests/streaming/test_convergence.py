@@ -8,14 +8,11 @@ from numpy.typing import NDArray
 
 from gramless.kernels import Gaussian
 from gramless.losses import Squared
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.choosing import block_variance, first_step, largest_curvature
-from gramless.streaming.doubly_stochastic import DoublyStochastic
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.products import CpuProducts
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.doubly_stochastic import DoublyStochastic, NoIntercept
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.step_sizes import InverseTime, block_variance, first_step, largest_curvature
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
-from gramless.streaming.updates import NoIntercept
 
 Array = NDArray[np.float64]
 
@@ -44,7 +41,7 @@ def distances(strategy: Strategy, seed: int, rows: tuple[Array, Array, Array]) -
     blocks = FrequencyBlocks(Gaussian(), seed, SIZE, 2)
     training = DoublyStochastic(
         CpuProducts(blocks, np.zeros(2), np.ones(2), 1 << 24, n_jobs=1),
-        Expansion(2 * SIZE, blocks.group_blocks, 1),
+        FeatureExpansion(2 * SIZE, blocks.group_blocks, 1),
         *(Squared(), ALPHA, InverseTime(THETA, delay), strategy, NoIntercept(), seed),
         variance=block_variance(Gaussian(), X, SIZE, seed),
     )

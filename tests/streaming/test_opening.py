@@ -17,8 +17,8 @@ from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, open
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets.chunks import open_chunks
 from gramless.streaming import opening
+from gramless.streaming.external_shuffle import ShardSource, external_shuffle
 from gramless.streaming.sources import MappedSource
-from gramless.streaming.spool import PileSource, spool
 
 Array = NDArray[Any]
 
@@ -164,7 +164,7 @@ def test_a_folder_is_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.Mo
     expected = first.read(0, 700)
     del first
     gc.collect()
-    monkeypatch.setattr(opening, "spool", None)
+    monkeypatch.setattr(opening, "external_shuffle", None)
     again = open_stream(path, folder=tmp_path / "deep" / "rows", chunk_rows=100)
     assert isinstance(again, MappedSource)
     assert again.names == ("a", "b", "c")
@@ -187,7 +187,7 @@ def test_the_folder_of_another_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"rows' holds the rows of another file; name anoth"):
             open_stream(path, folder=folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    spool([(X, NUMBERS)], tmp_path / "other", seed=0)
+    external_shuffle([(X, NUMBERS)], tmp_path / "other", seed=0)
     with pytest.raises(InputError, match="holds the rows of another file"):
         open_stream(npz(tmp_path / "rows.npz", NUMBERS), folder=tmp_path / "other")
 
@@ -211,7 +211,7 @@ def test_a_folder_of_an_interrupted_stream_is_filled_anew(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(PileSource, "open", interrupted)
+        patched.setattr(ShardSource, "open", interrupted)
         with pytest.raises(KeyboardInterrupt):
             open_stream(path, folder=folder)
     (folder / "spool.json").unlink()
@@ -223,9 +223,9 @@ def test_a_folder_of_an_interrupted_stream_is_filled_anew(
 def test_a_damaged_folder(tmp_path: Path) -> None:
     path, folder = npz(tmp_path / "rows.npz", NUMBERS), tmp_path / "rows"
     open_stream(path, folder=folder)
-    pile = next(folder.glob("pile-*.rows"))
-    pile.write_bytes(pile.read_bytes()[:-4])
-    with pytest.raises(DataFileError, match=pile.name):
+    shard = next(folder.glob("pile-*.rows"))
+    shard.write_bytes(shard.read_bytes()[:-4])
+    with pytest.raises(DataFileError, match=shard.name):
         open_stream(path, folder=folder)
     (folder / "spool.json").write_text(json.dumps({"version": 99}))
     with pytest.raises(DataFileError, match=r"spool\.json"):

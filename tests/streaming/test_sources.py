@@ -11,14 +11,17 @@ from numpy.testing import assert_array_equal
 from scipy import sparse, stats
 
 from gramless.base.errors import InputError
-from gramless.streaming import array_source
-from gramless.streaming.array_source import ArraySource
-from gramless.streaming.orders import GroupReader, Recent, epoch_parts
+from gramless.streaming.epochs import EpochCache, GroupReader, epoch_parts
 from gramless.streaming.sources import (
+    ArraySource,
     MappedSource,
+    ReadingSizes,
     RowSource,
     rows_to_judge,
 )
+
+# Every table is read in runs: of 4 rows, shuffled 5 at a time.
+IN_RUNS = ReadingSizes(permuted_rows=0, run_rows=4, group_runs=5)
 
 
 def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,19 +29,10 @@ def numbered(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([np.arange(n), -np.arange(n)]).astype(np.float64), np.arange(n)
 
 
-@pytest.fixture
-def in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every table read in runs: of 4 rows, mixed 5 at a time."""
-    monkeypatch.setattr(array_source, "MOST_PERMUTED", 0)
-    monkeypatch.setattr(array_source, "RUN_ROWS", 4)
-    monkeypatch.setattr(array_source, "GROUP_RUNS", 5)
-
-
-@pytest.fixture(params=["permuted", "in runs"])
-def either(request: pytest.FixtureRequest) -> str:
-    if request.param == "in runs":
-        request.getfixturevalue("in_runs")
-    return str(request.param)
+@pytest.fixture(params=[None, IN_RUNS], ids=["permuted", "in runs"])
+def sizes(request: pytest.FixtureRequest) -> ReadingSizes | None:
+    found: ReadingSizes | None = request.param
+    return found
 
 
 def check_rows(X: Any, y: Any) -> None:
@@ -49,10 +43,9 @@ def check_rows(X: Any, y: Any) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 19, 20, 21, 103])
 @pytest.mark.parametrize("n_held_out", [0, 1, 7])
-@pytest.mark.usefixtures("either")
-def test_every_row_once_an_epoch(n: int, n_held_out: int) -> None:
+def test_every_row_once_an_epoch(n: int, n_held_out: int, sizes: ReadingSizes | None) -> None:
     X, y = numbered(n + n_held_out)
-    source = ArraySource(X, y, seed=3, n_held_out=n_held_out)
+    source = ArraySource(X, y, seed=3, n_held_out=n_held_out, sizes=sizes)
     assert (source.n_features, source.n_rows) == (2, n)
     kept_X, kept = source.held_out()
     check_rows(kept_X, kept)
@@ -70,28 +63,24 @@ def test_every_row_once_an_epoch(n: int, n_held_out: int) -> None:
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(0, 60), st.booleans())
 def test_how_positions_are_cut_does_not_matter(cuts: list[int], start: int, runs: bool) -> None:
     X, y = numbered(31)
-    with pytest.MonkeyPatch.context() as patch:
-        if runs:
-            patch.setattr(array_source, "MOST_PERMUTED", 0)
-            patch.setattr(array_source, "RUN_ROWS", 4)
-            patch.setattr(array_source, "GROUP_RUNS", 3)
-        whole = ArraySource(X, y, seed=1, n_held_out=2).read(start, start + sum(cuts))[1]
-        source = ArraySource(X, y, seed=1, n_held_out=2)
-        pieces, position = [], start
-        for cut in cuts:
-            rows, labels = source.read(position, position + cut)
-            check_rows(rows, labels)
-            pieces.append(labels)
-            position += cut
-        assert_array_equal(np.concatenate(pieces), whole)
-        # Any position again, as after a resumed run.
-        assert_array_equal(source.read(start, start + sum(cuts))[1], whole)
+    sizes = ReadingSizes(permuted_rows=0, run_rows=4, group_runs=3) if runs else None
+    source = ArraySource(X, y, seed=1, n_held_out=2, sizes=sizes)
+    whole = source.read(start, start + sum(cuts))[1]
+    source = ArraySource(X, y, seed=1, n_held_out=2, sizes=sizes)
+    pieces, position = [], start
+    for cut in cuts:
+        rows, labels = source.read(position, position + cut)
+        check_rows(rows, labels)
+        pieces.append(labels)
+        position += cut
+    assert_array_equal(np.concatenate(pieces), whole)
+    # Any position again, as after a resumed run.
+    assert_array_equal(source.read(start, start + sum(cuts))[1], whole)
 
 
-@pytest.mark.usefixtures("either")
-def test_epochs_and_seeds_differ() -> None:
+def test_epochs_and_seeds_differ(sizes: ReadingSizes | None) -> None:
     X, y = numbered(200)
-    orders = [ArraySource(X, y, seed=seed).read(0, 400)[1] for seed in (0, 1)]
+    orders = [ArraySource(X, y, seed=seed, sizes=sizes).read(0, 400)[1] for seed in (0, 1)]
     parts = [order[a : a + 200].tolist() for order in orders for a in (0, 200)]
     assert len({tuple(part) for part in parts}) == 4
 
@@ -112,27 +101,23 @@ def chi_square(counts: np.ndarray) -> float:
     return float(stats.chi2.sf(statistic, (counts.shape[0] - 1) * (counts.shape[1] - 1)))
 
 
-@pytest.mark.usefixtures("either")
-def test_every_row_is_everywhere_equally_often() -> None:
-    counts = position_counts(ArraySource(*numbered(40), seed=5), 40, 1500)
+def test_every_row_is_everywhere_equally_often(sizes: ReadingSizes | None) -> None:
+    counts = position_counts(ArraySource(*numbered(40), seed=5, sizes=sizes), 40, 1500)
     assert chi_square(counts) > 1e-3
 
 
-@pytest.mark.usefixtures("either")
-def test_held_out_rows_are_drawn_uniformly() -> None:
+def test_held_out_rows_are_drawn_uniformly(sizes: ReadingSizes | None) -> None:
     counts = np.zeros(25)
     for seed in range(2000):
-        counts[ArraySource(*numbered(25), seed=seed, n_held_out=5).held_out()[1]] += 1
+        counts[ArraySource(*numbered(25), seed=seed, n_held_out=5, sizes=sizes).held_out()[1]] += 1
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
 def test_runs_mix_neighbours() -> None:
     # Sorted rows, as in files of one class after the other: every batch must hold all of them.
     X, y = numbered(100_000)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(array_source, "MOST_PERMUTED", 0)
-        source = ArraySource(X, y, seed=0)
-        batches = [source.read(a, a + 1000)[1] for a in range(0, 100_000, 1000)]
+    source = ArraySource(X, y, seed=0, sizes=ReadingSizes(permuted_rows=0))
+    batches = [source.read(a, a + 1000)[1] for a in range(0, 100_000, 1000)]
     means = np.array([batch.mean() for batch in batches])
     within = 100_000 / np.sqrt(12)
     # Runs are drawn whole: of 128 in a group, their mean scatters by within / sqrt(128).
@@ -141,29 +126,27 @@ def test_runs_mix_neighbours() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8, bool])
-def test_types_are_kept(dtype: Any, either: str) -> None:
+def test_types_are_kept(dtype: Any, sizes: ReadingSizes | None) -> None:
     X = (np.arange(60).reshape(30, 2) % 2).astype(dtype)
     y = np.array([f"class {k}" for k in range(30)])
-    source = ArraySource(X, y, seed=0, n_held_out=3)
+    source = ArraySource(X, y, seed=0, n_held_out=3, sizes=sizes)
     for rows, labels in (source.read(5, 40), source.held_out(), *source.chunks()):
         assert rows.dtype == dtype
         assert labels.dtype == y.dtype
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(array_source, "MOST_PERMUTED_BYTES", 0 if either == "in runs" else 1 << 30)
-        outputs = ArraySource(X, np.ones((30, 4)), seed=0).read(0, 7)
+    by_bytes = None if sizes is None else ReadingSizes(permuted_bytes=0)
+    outputs = ArraySource(X, np.ones((30, 4)), seed=0, sizes=by_bytes).read(0, 7)
     assert outputs[1].shape == (7, 4)
 
 
-@pytest.mark.usefixtures("either")
-def test_csr_and_other_layouts_give_the_same_rows() -> None:
+def test_csr_and_other_layouts_give_the_same_rows(sizes: ReadingSizes | None) -> None:
     X, y = numbered(50)
-    expected = ArraySource(X, y, seed=2, n_held_out=4)
+    expected = ArraySource(X, y, seed=2, n_held_out=4, sizes=sizes)
     frozen = X.copy()
     frozen.flags.writeable = False
     wide = np.repeat(X, 2, axis=1)[:, ::2]
     forms = [sparse.csr_matrix(X), sparse.csr_array(X), np.asfortranarray(X), frozen, wide]
     for form in [*forms, X.tolist()]:
-        source = ArraySource(form, y.tolist(), seed=2, n_held_out=4)
+        source = ArraySource(form, y.tolist(), seed=2, n_held_out=4, sizes=sizes)
         for got, wanted in (
             (source.read(10, 70), expected.read(10, 70)),
             (source.held_out(), expected.held_out()),
@@ -175,13 +158,14 @@ def test_csr_and_other_layouts_give_the_same_rows() -> None:
             assert_array_equal(got[1], wanted[1])
 
 
-@pytest.mark.usefixtures("either")
-def test_mapped_files_give_the_same_rows(tmp_path: Path) -> None:
+def test_mapped_files_give_the_same_rows(tmp_path: Path, sizes: ReadingSizes | None) -> None:
     X, y = numbered(50)
     for name, array in (("X.npy", X), ("y.npy", y)):
         np.save(tmp_path / name, array)
     mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
-    source, expected = (ArraySource(*rows, seed=0, n_held_out=5) for rows in (mapped, (X, y)))
+    source, expected = (
+        ArraySource(*rows, seed=0, n_held_out=5, sizes=sizes) for rows in (mapped, (X, y))
+    )
     for got, wanted in (
         (source.read(3, 99), expected.read(3, 99)),
         (source.held_out(), expected.held_out()),
@@ -192,17 +176,16 @@ def test_mapped_files_give_the_same_rows(tmp_path: Path) -> None:
             assert_array_equal(part, same)
 
 
-@pytest.mark.usefixtures("in_runs")
 def test_files_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = ArraySource(*numbered(400), seed=0, n_held_out=40)
+    source = ArraySource(*numbered(400), seed=0, n_held_out=40, sizes=IN_RUNS)
     pieces = []
-    original = ArraySource._taken
+    original = ArraySource._load
 
     def spy(self: ArraySource, rows: Any) -> Any:
         pieces.append(rows)
         return original(self, rows)
 
-    monkeypatch.setattr(ArraySource, "_taken", spy)
+    monkeypatch.setattr(ArraySource, "_load", spy)
     for start in range(0, 360, 7):
         source.read(start, min(start + 7, 360))
     assert len(pieces) == 90
@@ -227,9 +210,10 @@ def test_no_shuffling(n_held_out: int) -> None:
     assert_array_equal(source.read(0, 2 * len(left))[1], np.tile(left, 2))
 
 
-def test_chunks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_source, "_CHUNK_BYTES", 160)
-    sizes = [len(y) for _, y in ArraySource(*numbered(25), seed=0, n_held_out=2).chunks()]
+def test_chunks_are_bounded() -> None:
+    small = ReadingSizes(chunk_bytes=160)
+    source = ArraySource(*numbered(25), seed=0, n_held_out=2, sizes=small)
+    sizes = [len(y) for _, y in source.chunks()]
     assert sizes == [10, 10, 3]
 
 
@@ -252,9 +236,8 @@ def test_wrong_arrays(X: Any, y: Any, n_held_out: int, message: str) -> None:
         ArraySource(X, y, seed=0, n_held_out=n_held_out)
 
 
-@pytest.mark.usefixtures("either")
-def test_wrong_positions() -> None:
-    source = ArraySource(*numbered(5), seed=0)
+def test_wrong_positions(sizes: ReadingSizes | None) -> None:
+    source = ArraySource(*numbered(5), seed=0, sizes=sizes)
     for start, stop in ((-1, 2), (3, 2)):
         with pytest.raises(InputError, match="cannot be read"):
             source.read(start, stop)
@@ -271,7 +254,7 @@ def test_epochs_far_away() -> None:
 
 def test_recent_things_are_kept() -> None:
     made: list[int] = []
-    recent = Recent(lambda epoch: made.append(epoch) or epoch)
+    recent = EpochCache(lambda epoch: made.append(epoch) or epoch)
     for epoch in (0, 1, 0, 1, 2, 1, 2, 0):
         assert recent(epoch) == epoch
     assert made == [0, 1, 2, 0]

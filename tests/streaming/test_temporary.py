@@ -17,7 +17,7 @@ import pytest
 from gramless import open_stream
 from gramless.base.errors import DataFileError, InputError
 from gramless.streaming import opening, temporary
-from gramless.streaming.spool import spool
+from gramless.streaming.external_shuffle import external_shuffle
 from gramless.streaming.temporary import LOCK, PREFIX, remove_abandoned, temporary_folder
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="forks")
@@ -230,7 +230,7 @@ def test_rows_beyond_the_budget_are_refused_before_they_are_written(
 def test_streams_of_unknown_length_stop_at_the_budget(tmp_path: Path) -> None:
     chunks = ((np.zeros((1 << 16, 1)), np.zeros(1 << 16)) for _ in range(3))
     with pytest.raises(InputError, match=r"131,072 shuffled rows of 12 bytes need 1\.6 MB"):
-        spool(chunks, tmp_path / "rows", seed=0, disk_bytes=1_000_000)
+        external_shuffle(chunks, tmp_path / "rows", seed=0, disk_bytes=1_000_000)
     written = sum(path.stat().st_size for path in (tmp_path / "rows").iterdir())
     assert written <= 1_000_000
 
@@ -238,4 +238,4 @@ def test_streams_of_unknown_length_stop_at_the_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [-1, 1.5, "1 GB", True])
 def test_budgets_that_are_none(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="disk_bytes must be a whole number of bytes"):
-        spool([(np.eye(3), np.arange(3.0))], tmp_path, seed=0, disk_bytes=wrong)
+        external_shuffle([(np.eye(3), np.arange(3.0))], tmp_path, seed=0, disk_bytes=wrong)

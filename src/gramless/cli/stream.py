@@ -288,7 +288,7 @@ def _check_options(options: dict[str, Any]) -> None:
     if model.device != "cpu":
         import numpy as np
 
-        from gramless.streaming.blocks import FrequencyBlocks
+        from gramless.streaming.feature_blocks import FrequencyBlocks
         from gramless.streaming.torch_products import TorchProducts
 
         one = np.ones(1)

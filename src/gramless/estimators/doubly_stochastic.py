@@ -18,9 +18,9 @@ from gramless.estimators.stream_parameters import given_loss
 from gramless.estimators.streamed import StreamedMachine
 from gramless.kernels import KernelLike
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Strategy
-from gramless.streaming.summary import Summary
+from gramless.streaming.summary_statistics import Summary
 
 
 def _is_logistic(model: Any) -> bool:

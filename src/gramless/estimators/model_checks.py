@@ -24,9 +24,9 @@ from gramless.losses import Multinomial
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
 from gramless.preprocessing.scaling import SCALINGS, Scaler
-from gramless.streaming.preparation import Preparation
-from gramless.streaming.schedules import InverseTime
-from gramless.streaming.summary import Projection
+from gramless.streaming.bandwidth_selection import Preparation
+from gramless.streaming.principal_components import Projection
+from gramless.streaming.step_sizes import InverseTime
 from gramless.tuning.calibration import Calibration
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.posterior import Posterior

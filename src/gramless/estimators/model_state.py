@@ -54,10 +54,10 @@ from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
-from gramless.streaming.preparation import Preparation
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.bandwidth_selection import Preparation
+from gramless.streaming.principal_components import Projection
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Uniform
-from gramless.streaming.summary import Projection
 from gramless.tuning.calibration import Calibration
 from gramless.tuning.conformal import Conformal
 from gramless.tuning.posterior import Posterior

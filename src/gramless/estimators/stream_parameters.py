@@ -13,12 +13,11 @@ from gramless.base.threads import thread_count
 from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
 from gramless.kernels import as_spectral_kernel
 from gramless.losses import Loss
-from gramless.streaming.choosing import first_step, loss_curvature
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.doubly_stochastic import FreeIntercept, NewtonStep, NoIntercept, Update
 from gramless.streaming.sources import rows_to_judge
+from gramless.streaming.step_sizes import InverseTime, first_step, loss_curvature
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
-from gramless.streaming.training import Limits
-from gramless.streaming.updates import FreeIntercept, NewtonStep, NoIntercept, Update
+from gramless.streaming.training_loop import Limits
 
 STRATEGIES: dict[str, Strategy] = {"checking": Checking(), "uniform": Uniform(), "grow": Grow()}
 """CDSG, UDSG and DSG."""

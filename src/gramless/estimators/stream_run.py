@@ -15,14 +15,14 @@ from gramless.base.memory import check_memory
 from gramless.estimators.parameters import check_count
 from gramless.estimators.stream_parameters import given_strategy, given_update
 from gramless.preprocessing.rows import Rows
-from gramless.streaming.blocks import FrequencyBlocks
 from gramless.streaming.doubly_stochastic import DoublyStochastic
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.orders import shuffled
-from gramless.streaming.products import BlockProducts, CpuProducts
+from gramless.streaming.epochs import permutation
+from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.principal_components import Projection
 from gramless.streaming.sources import RowSource
-from gramless.streaming.summary import Projection, Summary
-from gramless.streaming.training import Training
+from gramless.streaming.summary_statistics import Summary
+from gramless.streaming.training_loop import Training
 
 _FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0
 """Of a frequency and input, of both features of a frequency and row, of a sampled number."""
@@ -104,7 +104,7 @@ def given_block_size(owner: Any, summary: Summary, projection: Projection | None
 def mixed_rows(owner: Any, summary: Summary, most: int) -> NDArray[np.float64]:
     """Return some rows of a summary's sample, in random order, as the kernel sees them."""
     # The sample is in the order of the stream, which may be sorted.
-    order = shuffled(owner.seed_, "rows of curvature", 0, summary.sample.shape[0])
+    order = permutation(owner.seed_, "rows of curvature", 0, summary.sample.shape[0])
     rows: NDArray[np.float64] = owner.preparation_.unit_rows(summary.sample[order[:most]])
     return rows
 
@@ -126,7 +126,7 @@ def products_of(owner: Any) -> BlockProducts:
 def first_function(owner: Any, n_outputs: int) -> DoublyStochastic:
     """Return a function without blocks, and how its steps are taken."""
     products = products_of(owner)
-    expansion = Expansion(2 * owner.block_size_, products.blocks.group_blocks, n_outputs)
+    expansion = FeatureExpansion(2 * owner.block_size_, products.blocks.group_blocks, n_outputs)
     return DoublyStochastic(
         *(products, expansion, owner.loss_, owner.alpha_, owner.schedule_),
         *(given_strategy(owner), given_update(owner, n_outputs)),

@@ -39,16 +39,15 @@ from gramless.estimators.stream_run import (
 from gramless.kernels import KernelLike, as_spectral_kernel
 from gramless.losses import Loss
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
-from gramless.streaming.choosing import block_variance, largest_curvature
+from gramless.streaming.bandwidth_selection import prepare
 from gramless.streaming.doubly_stochastic import Step
-from gramless.streaming.preparation import prepare
-from gramless.streaming.products import BlockProducts
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.feature_blocks import BlockProducts
 from gramless.streaming.sources import ArraySource, RowSource
+from gramless.streaming.step_sizes import InverseTime, block_variance, largest_curvature
 from gramless.streaming.strategies import Strategy
-from gramless.streaming.summary import Summary, summarise
-from gramless.streaming.training import (
-    Encoded,
+from gramless.streaming.summary_statistics import Summary, summarise
+from gramless.streaming.training_loop import (
+    EncodedSource,
     Evaluation,
     Training,
     columns_of,
@@ -218,7 +217,7 @@ class StreamedMachine(BaseEstimator, ABC):
             batch = min(most, source.n_rows)
             self._begin(source.chunks(), None, batch, seed_from(self.random_state), classes)
         training = self._training_now()
-        encoded = Encoded(source, self.preparation_.project, self._encode)
+        encoded = EncodedSource(source, self.preparation_.project, self._encode)
         for a, b in row_blocks(source.n_rows, most):
             training.take(*encoded.read(a, b))
         self._settle(training, "partial")
@@ -252,7 +251,7 @@ class StreamedMachine(BaseEstimator, ABC):
                 checkpoint.write(self, training.state())
             return bool(callback is not None and callback(step, evaluation))
 
-        encoded = Encoded(rows, self.preparation_.project, self._encode)
+        encoded = EncodedSource(rows, self.preparation_.project, self._encode)
         self._settle(training, training.run(encoded, limits, after))
         if checkpoint is not None and not training.diverged:
             checkpoint.write(self, training.state())

@@ -1,21 +1,22 @@
-"""Doubly stochastic gradients: one training loop for DSG, UDSG and CDSG."""
+"""Doubly stochastic gradients: one step for DSG, UDSG and CDSG, and what it does to its block."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.linalg import solve
 
-from gramless.base.sums import inner
+from gramless.base.sums import inner, weighted_sums
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray
 from gramless.losses import Loss
 from gramless.preprocessing.rows import Rows
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.products import BlockProducts
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.feature_blocks import BlockProducts, PreparedRows
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Choice, Situation, Strategy
-from gramless.streaming.updates import Change, Update
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,16 @@ class Step:
     block : int
         The block that changed.
     n_blocks : int
-        Blocks there are now.
+        Number of blocks after the step.
     step : float
-        eta.
+        Step size eta.
     loss : float
-        Mean over the batch, before the step, summed over the outputs.
+        Mean over the batch before the step, summed over the outputs.
     objective : float
-        The same with ``alpha / 2`` times the squared norm of the weights as ordinary features
+        The loss plus ``alpha / 2`` times the squared norm of the weights as ordinary features
         would have them, ``n_blocks |alpha|^2``.
     gradient_norm : float
-        Of the batch's mean derivative of the loss.
+        Norm of the batch's mean derivative of the loss.
     """
 
     iteration: int
@@ -50,19 +51,154 @@ class Step:
     gradient_norm: float
 
 
+@dataclass(frozen=True)
+class Change:
+    """What a step adds to the weights of its block and to the two parts of the constant."""
+
+    weights: FloatArray
+    intercept: FloatArray
+    offset: FloatArray
+
+
+class Update(Protocol):
+    """A rule for the change of a block and of the constant."""
+
+    def step(
+        self,
+        products: BlockProducts,
+        rows: PreparedRows,
+        slopes: FloatArray,
+        choice: Choice,
+        share: float,
+    ) -> Change:
+        """Return the change.
+
+        ``slopes`` (n, n_outputs) are the derivatives of the loss, ``share`` is the step of the
+        schedule relative to its first.
+        """
+
+
+@dataclass(frozen=True)
+class NoIntercept:
+    """The papers' function: blocks of features alone."""
+
+    def step(
+        self,
+        products: BlockProducts,
+        rows: PreparedRows,
+        slopes: FloatArray,
+        choice: Choice,
+        share: float,
+    ) -> Change:
+        """Step along the mean of derivative times features."""
+        nothing = np.zeros(slopes.shape[1])
+        gradient = products.gradient(rows, choice.block, slopes) / len(slopes)
+        return Change(-choice.step * gradient, nothing, nothing)
+
+
+@dataclass(frozen=True)
+class FreeIntercept:
+    """An unpenalised constant, and steps along features centred over the batch.
+
+    The function ``f(x) + b`` is written as ``sum_k (phi_k(x) - m_k)' alpha_k + c``: another
+    basis for the same functions and penalty, whatever the m_k. All features of a smooth kernel
+    are nearly constant over wide regions, which makes the mean the direction in which steps become
+    unstable first; without it they may be many times longer.
+
+    Parameters
+    ----------
+    length : float
+        First step size of the constant.
+    """
+
+    length: float
+
+    def step(
+        self,
+        products: BlockProducts,
+        rows: PreparedRows,
+        slopes: FloatArray,
+        choice: Choice,
+        share: float,
+    ) -> Change:
+        """Step along centred features; the offset removes their means."""
+        gradient, means = _centred_gradient(products, rows, choice.block, slopes)
+        weights = -choice.step * gradient
+        intercept = -share * self.length * slopes.mean(axis=0)
+        return Change(weights, intercept, -weighted_sums(means, weights))
+
+
+@dataclass(frozen=True)
+class NewtonStep:
+    """The same functions as ``FreeIntercept``'s, and a damped Newton step of the block.
+
+    The gradient is divided by the covariance of the block's features over the batch, so that
+    directions in which rows differ little are learned as fast as others. (The code of Dai et al.
+    2014 does so too, without saying so.) The limit of such steps is no longer the minimum of the
+    penalised loss; held-out rows must end the run.
+
+    Parameters
+    ----------
+    curvature : float
+        Of the loss.
+    first : float
+        First step of the schedule: a step of that length is a full damped one.
+    ridge : float
+        Added to the covariance, whose trace is at most 1.
+    damping : float, default=0.3
+
+    Notes
+    -----
+    ``(2 F)^2`` operations per row of the batch and ``(2 F)^3 / 3`` once.
+    """
+
+    curvature: float
+    first: float
+    ridge: float
+    damping: float = 0.3
+
+    def step(
+        self,
+        products: BlockProducts,
+        rows: PreparedRows,
+        slopes: FloatArray,
+        choice: Choice,
+        share: float,
+    ) -> Change:
+        """Take a damped Newton step along centred features."""
+        gradient, means = _centred_gradient(products, rows, choice.block, slopes)
+        covariance = products.moments(rows, choice.block) / len(slopes) - np.outer(means, means)
+        covariance[np.diag_indices(len(means))] += self.ridge
+        with one_blas_thread():
+            direction = solve(covariance, gradient, assume_a="pos", overwrite_a=True)
+        length = self.damping * choice.step / (self.first * self.curvature)
+        weights: FloatArray = -length * direction
+        intercept = -share / self.curvature * slopes.mean(axis=0)
+        return Change(weights, intercept, -weighted_sums(means, weights))
+
+
+def _centred_gradient(
+    products: BlockProducts, rows: PreparedRows, block: int, slopes: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of slopes times centred features, and the means of the features."""
+    both = np.column_stack([slopes - slopes.mean(axis=0), np.ones(len(slopes))])
+    found = products.gradient(rows, block, both) / len(slopes)
+    return found[:, :-1], found[:, -1]
+
+
 @dataclass
 class DoublyStochastic:
     """A function that grows by steps of the doubly stochastic gradient (DSG16, Algorithms 1 to 4).
 
     Each step takes a batch of rows, evaluates the function on it and changes one block of random
     features: weights of all blocks shrink by ``1 - step alpha``, then the block gets minus the
-    step times the batch's mean of derivative times features. Its limit minimises the mean loss
+    step times the batch's mean of derivative times features. The limit minimises the mean loss
     plus ``alpha / 2`` times the squared norm in the kernel's space.
 
     Parameters
     ----------
     products : BlockProducts
-    expansion : Expansion
+    expansion : FeatureExpansion
         Changed by each step.
     loss : Loss
     alpha : float
@@ -81,7 +217,7 @@ class DoublyStochastic:
     """
 
     products: BlockProducts
-    expansion: Expansion
+    expansion: FeatureExpansion
     loss: Loss
     alpha: float
     schedule: InverseTime
@@ -91,7 +227,7 @@ class DoublyStochastic:
     variance: float = 0.0
     iteration: int = 0
 
-    def step(self, X: Rows, targets: NDArray[np.float64]) -> Step:
+    def step(self, X: Rows, targets: FloatArray) -> Step:
         """Take one step with a batch of rows and their targets (n, n_outputs)."""
         f, iteration = self.expansion, self.iteration + 1
         rows = self.products.prepare(X)
@@ -110,22 +246,22 @@ class DoublyStochastic:
         share = self.schedule.step(iteration) / self.schedule.step(1)
         change = self.update.step(self.products, rows, slopes, choice, share)
         self.iteration = iteration
-        self._take(choice, change, -choice.step * mean)
+        self._apply(choice, change, -choice.step * mean)
         f.average()
         norm = float(np.sqrt(inner(mean, mean)))
         return Step(iteration, choice.block, f.n_blocks, choice.step, loss, objective, norm)
 
-    def responses(self, X: Rows) -> NDArray[np.float64]:
-        """Return the function, as it is now, at rows: (n, n_outputs)."""
+    def responses(self, X: Rows) -> FloatArray:
+        """Return the present function at rows: (n, n_outputs)."""
         return self._responses(self.products.prepare(X), X.shape[0])
 
-    def _responses(self, rows: Any, n_rows: int) -> NDArray[np.float64]:
+    def _responses(self, rows: PreparedRows, n_rows: int) -> FloatArray:
         f = self.expansion
         if f.n_blocks == 0:
             return np.zeros((n_rows, f.n_outputs))
         return f.scale * self.products.responses(rows, f.groups, f.n_blocks) + f.constant
 
-    def _take(self, choice: Choice, change: Change, total: NDArray[np.float64]) -> None:
+    def _apply(self, choice: Choice, change: Change, total: FloatArray) -> None:
         f = self.expansion
         f.shrink(1.0 - choice.step * self.alpha)
         if choice.block == f.n_blocks:

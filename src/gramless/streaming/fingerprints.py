@@ -1,35 +1,30 @@
-"""What tells the rows of one source from those of another: checksums of all that a run reads."""
+"""Fingerprints of sources: checksums of all rows that a run reads."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray, TableLike
 from gramless.preprocessing.rows import Rows
-from gramless.streaming.iterator_source import IteratorSource, StreamEnded
-from gramless.streaming.piles import PileSource
-from gramless.streaming.sources import MappedSource, RowSource
+from gramless.streaming.chunk_checks import is_sparse
+from gramless.streaming.external_shuffle import ShardSource
+from gramless.streaming.sources import IteratorSource, MappedSource, RowSource, StreamEnded
 
 _FIRST_ROWS = 256
+"""Rows of the endless order that always count; part of the format of checkpoints."""
 _BLOCK_ROWS = 4096
 
 
 class RowDigest:
-    """A checksum of rows and their targets, the same for however they are cut into chunks.
+    """A checksum of rows and their targets that does not depend on how they are chunked.
 
-    Every bit counts: numbers, types, labels, the order of the rows and, in sparse rows, where
-    the numbers stand. BLAKE2b, about 1 ns a byte.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows so far.
+    Every bit counts: numbers, types, labels, the order of the rows and, in sparse rows, the
+    columns. ``n_rows`` is the number of rows so far. BLAKE2b, about 1 ns per byte.
 
     Examples
     --------
@@ -45,21 +40,15 @@ class RowDigest:
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self._hashes: dict[str, Any] = {}
+        self._hashes: dict[str, hashlib.blake2b] = {}
         self._forms: dict[str, str] = {}
 
-    def update(self, X: Any, y: Any) -> None:
-        """Take more rows into account.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n, n_features)
-        y : array-like (n,) or (n, n_outputs)
-        """
+    def update(self, X: TableLike, y: ArrayLike) -> None:
+        """Add rows and their targets."""
         targets = np.asarray(y)
         self.n_rows += len(targets)
         self._add("targets", targets)
-        if not sp.issparse(X):
+        if not is_sparse(X):
             self._add("rows", np.asarray(X))
             return
         rows = X.tocsr()
@@ -68,11 +57,11 @@ class RowDigest:
         self._add("lengths", np.diff(rows.indptr).astype(np.int64, copy=False))
 
     def hexdigest(self) -> str:
-        """Return the checksum of the rows so far, 32 hexadecimal digits."""
+        """Return the checksum of the rows so far, in 32 hexadecimal digits."""
         parts = [f"{name} {part.hexdigest()}" for name, part in sorted(self._hashes.items())]
         return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
-    def _add(self, name: str, values: NDArray[Any]) -> None:
+    def _add(self, name: str, values: AnyArray) -> None:
         hashed = self._hashes.setdefault(name, hashlib.blake2b(digest_size=16))
         text = values.dtype.kind in "OUS"
         form = f"{'text' if text else values.dtype.str} {values.shape[1:]}"
@@ -82,29 +71,18 @@ class RowDigest:
         if text:
             hashed.update("".join(f"{label!r}\n" for label in values.ravel().tolist()).encode())
         else:
-            hashed.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8))
+            hashed.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
 
 
 class FingerprintedSource:
-    """A source of rows, and checksums of what has been read from it.
+    """A source of rows, with checksums of what has been read from it.
 
-    Where the number of rows is known, every training row and target counts: rows on the disk have
-    checksums already, others are read by ``chunks``. Where it is not known, those count that
-    ``read`` has returned. Rows that are held out always count, and the first of the endless order.
-
-    Parameters
-    ----------
-    source : RowSource
-
-    Attributes
-    ----------
-    n_features : int
-    n_rows : int or None
-        What the source said at first.
+    If the number of rows is known, every training row and target counts: shards on the disk have
+    checksums already, other rows are read by ``chunks``. If it is not known, the rows count that
+    ``read`` has returned. The held-out rows and the first rows of the endless order always count.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from gramless.streaming.sources import ArraySource
     >>> X, y = np.ones((9, 2)), np.arange(9.0)
     >>> source = FingerprintedSource(ArraySource(X, y, seed=0))
@@ -119,28 +97,28 @@ class FingerprintedSource:
         self.n_features, self.n_rows = int(source.n_features), source.n_rows
         self._looked_at, self._read = RowDigest(), RowDigest()
         self._looked_at.update(*source.held_out())
-        kept = source
-        while isinstance(kept, MappedSource):
-            kept = kept.source
-        # An iterator goes forwards only: its first rows are for the first step.
-        if not isinstance(kept, IteratorSource):
+        inner = source
+        while isinstance(inner, MappedSource):
+            inner = inner.source
+        # An iterator only goes forwards: its first rows must be left to the first step.
+        if not isinstance(inner, IteratorSource):
             self._looked_at.update(*source.read(0, _FIRST_ROWS))
-        self._all = kept.checksum if isinstance(kept, PileSource) else None
+        self._all = inner.checksum if isinstance(inner, ShardSource) else None
 
-    def read(self, start: int, stop: int) -> tuple[Rows, NDArray[Any]]:
-        """Return rows of the endless order, as the source does."""
+    def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
+        """Return rows of the endless order."""
         if self.n_rows is not None:
             return self.source.read(start, stop)
         first = self._read.n_rows
-        # Rows that are skipped count as well.
+        # Skipped rows count as well.
         X, y = self.source.read(first, stop)
         self._read.update(X, y)
         if start > first and len(y) <= start - first:
             raise StreamEnded(f"The stream ended after {first + len(y):,} rows.")
         return X[start - first :], y[start - first :]
 
-    def chunks(self) -> Iterator[tuple[Rows, NDArray[Any]]]:
-        """Yield all training rows once, as the source does."""
+    def chunks(self) -> Iterator[tuple[Rows, AnyArray]]:
+        """Yield every training row once."""
         digest = RowDigest()
         for X, y in self.source.chunks():
             if self._all is None:
@@ -149,11 +127,11 @@ class FingerprintedSource:
         if self._all is None:
             self._all = digest.hexdigest()
 
-    def held_out(self) -> tuple[Rows, NDArray[Any]]:
-        """Return the rows kept back."""
+    def held_out(self) -> tuple[Rows, AnyArray]:
+        """Return the held-out rows."""
         return self.source.held_out()
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, int | str]:
         """Return sizes and checksums of what has been read so far."""
         return {
             "n_features": self.n_features,
@@ -164,19 +142,15 @@ class FingerprintedSource:
             "read": self._read.hexdigest(),
         }
 
-    def difference(self, earlier: dict[str, Any]) -> str | None:
-        """Say how the rows differ from earlier ones, None if they are the same.
+    def difference(self, earlier: Mapping[str, int | str]) -> str | None:
+        """Say how the rows differ from those of an earlier fingerprint, None if they are the same.
 
-        Reads what was read then: all training rows, where their number is known and they
-        have no checksums yet, else those of the steps so far.
-
-        Parameters
-        ----------
-        earlier : dict
-            From ``fingerprint``.
+        Reads what was read then: all training rows if their number is known and they have no
+        checksums yet, otherwise those of the steps so far.
         """
         own = self.fingerprint()
-        if earlier.keys() != own.keys() or not isinstance(earlier["n_read"], int):
+        n_read = earlier.get("n_read")
+        if earlier.keys() != own.keys() or not isinstance(n_read, int):
             return "it was written by a version that did not note them"
         for name, what in (("n_features", "columns"), ("n_rows", "rows to train on")):
             if earlier[name] != own[name]:
@@ -184,7 +158,7 @@ class FingerprintedSource:
                 return f"{then} {what} then, {now} now"
         if earlier["looked_at"] != own["looked_at"]:
             return "a row held out, or one of the first to be read, has changed"
-        self._read_as_far_as(earlier["n_read"])
+        self._read_as_far_as(n_read)
         own = self.fingerprint()
         same = earlier["all"] == own["all"] and earlier["read"] == own["read"]
         return None if same else "a row or target to train on has changed"

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.datasets.chunks import open_chunks
-from gramless.streaming.piles import MANIFEST
+from gramless.streaming.external_shuffle import MANIFEST, ShardSource, external_shuffle
 from gramless.streaming.sources import MappedSource, RowSource, rows_to_judge
-from gramless.streaming.spool import PileSource, spool
 from gramless.streaming.temporary import temporary_folder
 
 _MOST_LABELS = 10_000
@@ -168,7 +167,7 @@ def _spooled_meanwhile(
     seen: _Seen,
     random_state: RandomState,
     disk_bytes: int | None,
-) -> PileSource:
+) -> ShardSource:
     """Spool to a temporary folder, which goes when the source does."""
     folder, remove = temporary_folder()
     try:
@@ -187,10 +186,10 @@ def _spooled(
     seen: _Seen,
     random_state: RandomState,
     disk_bytes: int | None,
-) -> PileSource:
+) -> ShardSource:
     origin = {"rows": seen.n_rows, "checksum": seen.checksum}
     if (folder / MANIFEST).exists():
-        found = PileSource.open(folder)
+        found = ShardSource.open(folder)
         if found.origin != origin:
             raise InputError(
                 f"{str(folder)!r} holds the rows of another file; name another folder, or remove "
@@ -202,7 +201,7 @@ def _spooled(
         labels = seen.labels
         numbered = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
     n_held_out, seed = rows_to_judge(seen.n_rows), seed_from(random_state)
-    return spool(
+    return external_shuffle(
         *(numbered, folder),
         seed=seed,
         n_held_out=n_held_out,

@@ -1,32 +1,29 @@
-"""Sources of training rows: what they do for a solver, and those there are."""
+"""Sources of training rows: arrays, mapped files, and iterators of batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from gramless.base.errors import InputError
+from gramless.base.random import stream
+from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray, IntArray, TableLike
+from gramless.datasets.pieces import Chunk, RowBuffer, join
 from gramless.preprocessing.rows import Rows
-from gramless.streaming.array_source import ArraySource
-from gramless.streaming.iterator_source import Batches, IteratorSource, StreamEnded
+from gramless.streaming.chunk_checks import Batch, check_chunk, is_sparse
+from gramless.streaming.epochs import EpochCache, GroupReader, epoch_parts, permutation
 
-__all__ = [
-    "ArraySource",
-    "Batches",
-    "IteratorSource",
-    "MappedSource",
-    "RowSource",
-    "StreamEnded",
-    "rows_to_judge",
-]
-
-_MOST_TO_JUDGE, _SHARE_TO_JUDGE = 4096, 0.1
+Batches: TypeAlias = Iterable[Batch] | Callable[[], Iterable[Batch]]
 
 
+@runtime_checkable
 class RowSource(Protocol):
-    """Training rows, in an endless order for steps and in their own order for passes."""
+    """Training rows in an endless order for steps, and in their own order for single passes."""
 
     @property
     def n_features(self) -> int:
@@ -34,38 +31,71 @@ class RowSource(Protocol):
 
     @property
     def n_rows(self) -> int | None:
-        """Return the rows of one epoch, without those held out; None while unknown."""
+        """Return the number of rows of one epoch, without those held out; None while unknown."""
 
-    def read(self, start: int, stop: int) -> tuple[Rows, NDArray[Any]]:
-        """Return rows ``start:stop`` of the endless order, across epochs where need be."""
+    def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
+        """Return rows ``start:stop`` of the endless order, across epochs if necessary."""
 
-    def chunks(self) -> Iterator[tuple[Rows, NDArray[Any]]]:
-        """Yield all training rows once, in an order of their own, few at a time."""
+    def chunks(self) -> Iterator[tuple[Rows, AnyArray]]:
+        """Yield every training row once, in small chunks."""
 
-    def held_out(self) -> tuple[Rows, NDArray[Any]]:
-        """Return the rows kept back, none if there are none."""
+    def held_out(self) -> tuple[Rows, AnyArray]:
+        """Return the held-out rows, an empty chunk if there are none."""
+
+
+@runtime_checkable
+class NamedSource(Protocol):
+    """A source that knows the names of its columns."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Return the names of the columns, None if they have none."""
+
+
+@runtime_checkable
+class CountedBatches(Protocol):
+    """Batches that know their number of rows in all."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Return the number of rows, None while unknown."""
+
+
+def names_of(source: object) -> tuple[str, ...] | None:
+    """Return the names of a source's columns, None if it has none."""
+    return source.names if isinstance(source, NamedSource) else None
+
+
+def rows_to_judge(n_rows: int, share: float = 0.1, most: int = 4096) -> int:
+    """Return how many rows are held out by default: a tenth, at most 4,096.
+
+    Examples
+    --------
+    >>> rows_to_judge(9), rows_to_judge(500), rows_to_judge(10**6)
+    (0, 50, 4096)
+    """
+    return min(most, int(share * n_rows))
 
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The rows of a source, and other targets.
+    """The rows of a source with converted targets.
 
     Parameters
     ----------
     source : RowSource
     convert : callable
-        From targets as they come to targets as they are wanted, some rows at a time.
+        Maps the targets of the source, a few rows at a time, to the targets to return.
 
     Examples
     --------
-    >>> import numpy as np
     >>> source = ArraySource(np.eye(2), np.array([0, 1]), seed=0, shuffle=False)
     >>> MappedSource(source, lambda y: np.array(["no", "yes"])[y]).read(0, 3)[1].tolist()
     ['no', 'yes', 'no']
     """
 
     source: RowSource
-    convert: Callable[[NDArray[Any]], NDArray[Any]]
+    convert: Callable[[AnyArray], AnyArray]
 
     @property
     def n_features(self) -> int:
@@ -74,38 +104,395 @@ class MappedSource:
 
     @property
     def n_rows(self) -> int | None:
-        """Return the rows of one epoch."""
+        """Return the number of rows of one epoch."""
         return self.source.n_rows
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns, where there are any."""
-        names: tuple[str, ...] | None = getattr(self.source, "names", None)
-        return names
+        """Return the names of the columns, None if they have none."""
+        return names_of(self.source)
 
-    def read(self, start: int, stop: int) -> tuple[Rows, NDArray[Any]]:
+    def read(self, start: int, stop: int) -> tuple[Rows, AnyArray]:
         """Return rows of the endless order."""
         return self._mapped(self.source.read(start, stop))
 
-    def chunks(self) -> Iterator[tuple[Rows, NDArray[Any]]]:
-        """Yield all training rows once."""
+    def chunks(self) -> Iterator[tuple[Rows, AnyArray]]:
+        """Yield every training row once."""
         return map(self._mapped, self.source.chunks())
 
-    def held_out(self) -> tuple[Rows, NDArray[Any]]:
-        """Return the rows kept back."""
+    def held_out(self) -> tuple[Rows, AnyArray]:
+        """Return the held-out rows."""
         return self._mapped(self.source.held_out())
 
-    def _mapped(self, chunk: tuple[Rows, NDArray[Any]]) -> tuple[Rows, NDArray[Any]]:
-        X, y = chunk
-        return X, self.convert(y)
+    def _mapped(self, chunk: tuple[Rows, AnyArray]) -> tuple[Rows, AnyArray]:
+        return chunk[0], self.convert(chunk[1])
 
 
-def rows_to_judge(n_rows: int) -> int:
-    """Return how many of so many rows are held out by default: a tenth, at most 4,096.
+@dataclass(frozen=True)
+class ReadingSizes:
+    """How ``ArraySource`` cuts tables that are too large to be permuted row by row.
+
+    Parameters
+    ----------
+    permuted_rows, permuted_bytes : int
+        Tables up to both limits are permuted row by row, larger ones are read in runs.
+    run_rows, run_bytes, least_run_rows : int
+        A run has ``run_rows`` neighbouring rows; fewer, but at least ``least_run_rows``, if these
+        take more than ``run_bytes``.
+    group_runs : int
+        Number of runs that are shuffled together.
+    chunk_rows, chunk_bytes : int
+        Upper limits on the chunks of a single pass.
+    """
+
+    permuted_rows: int = 4_000_000
+    permuted_bytes: int = 1 << 30
+    run_rows: int = 256
+    run_bytes: int = 1 << 20
+    least_run_rows: int = 16
+    group_runs: int = 128
+    chunk_rows: int = 1 << 16
+    chunk_bytes: int = 1 << 25
+
+
+class ArraySource:
+    """Training rows in an array, a memory-mapped file or a CSR matrix.
+
+    Every epoch is a permutation of the rows, a function of the seed and the epoch. Up to 4 million
+    rows of at most 1 GiB in all are permuted row by row. Larger tables are read in runs of 256
+    neighbouring rows (fewer if they take more than 1 MB): the runs are put in random order and
+    shuffled 128 at a time, so that a file is read in sequential pieces. The order is the same
+    whether the rows are in memory or in a file.
+
+    Parameters
+    ----------
+    X : ndarray, memmap or CSR matrix (n, n_features)
+        Neither copied nor changed in type.
+    y : array-like (n,) or (n, n_outputs)
+        Numbers or labels.
+    seed : int
+    n_held_out : int, default=0
+        Number of rows, drawn at random, to hold out.
+    shuffle : bool, default=True
+        False reads every epoch in the given order.
+    sizes : ReadingSizes, optional
+
+    Attributes
+    ----------
+    n_features, n_rows : int
+
+    Raises
+    ------
+    InputError
+        If X is not a table of numbers, y does not fit, or no row is left to train on.
+
+    Notes
+    -----
+    Holds 16 bytes per row if rows are permuted, otherwise one group of runs: at most 128 MB.
 
     Examples
     --------
-    >>> rows_to_judge(9), rows_to_judge(500), rows_to_judge(10**6)
-    (0, 50, 4096)
+    >>> source = ArraySource(np.arange(6.0).reshape(3, 2), np.array([0, 1, 2]), seed=0)
+    >>> sorted(source.read(0, 3)[1].tolist()), source.read(2, 4)[0].shape
+    ([0, 1, 2], (2, 2))
     """
-    return min(_MOST_TO_JUDGE, int(_SHARE_TO_JUDGE * n_rows))
+
+    def __init__(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        *,
+        seed: int,
+        n_held_out: int = 0,
+        shuffle: bool = True,
+        sizes: ReadingSizes | None = None,
+    ) -> None:
+        self._X, self._y = _check_arrays(X, y)
+        self.seed, self.shuffle = seed, shuffle
+        self._sizes = sizes = sizes or ReadingSizes()
+        n = len(self._y)
+        if not 0 <= n_held_out < n:
+            raise InputError(
+                f"{n_held_out} of {n} rows cannot be held out; hold out fewer than there are."
+            )
+        drawn = stream(seed, "held out").choice(n, n_held_out, replace=False)
+        self._held = np.sort(drawn).astype(np.int64)
+        self.n_features, self.n_rows = int(self._X.shape[1]), n - n_held_out
+        self._row_bytes = _row_bytes(self._X)
+        n_bytes = self.n_rows * self._row_bytes
+        self._permutes = self.n_rows <= sizes.permuted_rows and n_bytes <= sizes.permuted_bytes
+        self._orders = EpochCache(self._permuted)
+        fitting = max(sizes.least_run_rows, sizes.run_bytes // self._row_bytes)
+        self._run_rows = min(sizes.run_rows, fitting)
+        self._run_orders = EpochCache(self._permuted_runs)
+        self._groups = GroupReader(self._group_sizes, self._load_group)
+
+    def read(self, start: int, stop: int) -> Chunk:
+        """Return rows of the endless order; position ``p`` is in epoch ``p // n_rows``."""
+        chunks: list[Chunk] = []
+        for epoch, first, last in epoch_parts(start, stop, self.n_rows):
+            if not self.shuffle:
+                chunks.append(self._neighbours(first, last))
+            elif self._permutes:
+                chunks.append(self._load(self._orders(epoch)[first:last]))
+            else:
+                chunks += self._groups.read(epoch, first, last)
+        return join(chunks) if chunks else self._load(slice(0, 0))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield every training row once, in the given order, at most 32 MB at a time."""
+        fitting = min(self._sizes.chunk_rows, self._sizes.chunk_bytes // self._row_bytes)
+        for start, stop in row_blocks(self.n_rows, max(1, fitting)):
+            yield self._neighbours(start, stop)
+
+    def held_out(self) -> Chunk:
+        """Return the held-out rows in the given order."""
+        return self._load(self._held)
+
+    def _permuted(self, epoch: int) -> NDArray[np.intp]:
+        return self._place(permutation(self.seed, "rows", epoch, self.n_rows))
+
+    def _place(self, training: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Convert numbers among the training rows to row numbers of X."""
+        before = self._held - np.arange(len(self._held))
+        return training + np.searchsorted(before, training, side="right")
+
+    def _neighbours(self, start: int, stop: int) -> Chunk:
+        """Return training rows ``start:stop`` in the given order."""
+        first, last = self._place(np.array([start, stop - 1])).tolist()
+        X, y = self._load(slice(first, last + 1))
+        held = self._held[slice(*np.searchsorted(self._held, [first, last + 1]))] - first
+        if len(held) == 0:
+            return X, y
+        kept = np.delete(np.arange(len(y)), held)
+        return X[kept], y[kept]
+
+    def _load(self, rows: slice | IntArray) -> Chunk:
+        """Return rows of X and y, read from the disk once if they are memory-mapped."""
+        X, y = self._X[rows], self._y[rows]
+        X = np.array(X) if isinstance(X, np.memmap) else X
+        return X, np.array(y) if isinstance(y, np.memmap) else y
+
+    def _permuted_runs(self, epoch: int) -> NDArray[np.intp]:
+        n_runs = -(-self.n_rows // self._run_rows)
+        return permutation(self.seed, "runs", epoch, n_runs)
+
+    def _group_sizes(self, epoch: int) -> IntArray:
+        runs = self._run_orders(epoch)
+        sizes = np.minimum(self.n_rows - runs * self._run_rows, self._run_rows)
+        return np.add.reduceat(sizes, np.arange(0, len(runs), self._sizes.group_runs))
+
+    def _load_group(self, epoch: int, k: int) -> Chunk:
+        order, size = self._run_orders(epoch), self._sizes.group_runs
+        starts = (np.sort(order[k * size : (k + 1) * size]) * self._run_rows).tolist()
+        X, y = join([self._neighbours(a, min(a + self._run_rows, self.n_rows)) for a in starts])
+        n_groups = -(-len(order) // size)
+        mixed = permutation(self.seed, "rows of runs", epoch * n_groups + k, len(y))
+        return X[mixed], y[mixed]
+
+
+def _check_arrays(X: TableLike, y: ArrayLike) -> Chunk:
+    if is_sparse(X) and X.format != "csr":
+        raise InputError(f"X must be dense or CSR, got a {X.format} matrix; give X.tocsr().")
+    rows: Rows = X if is_sparse(X) or isinstance(X, np.ndarray) else np.asarray(X)
+    labels = y if isinstance(y, np.ndarray) else np.asarray(y)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] == 0:
+        raise InputError(
+            f"X must be a table of numbers (n_rows, n_features), got {rows.dtype} of shape "
+            f"{rows.shape}."
+        )
+    if labels.ndim not in (1, 2) or labels.shape[0] != rows.shape[0]:
+        raise InputError(
+            f"y must hold one target a row, got shape {labels.shape} for {rows.shape[0]} rows."
+        )
+    return rows, labels
+
+
+def _row_bytes(X: Rows) -> int:
+    if is_sparse(X):
+        return max(1, 12 * int(X.nnz) // max(1, X.shape[0]))
+    return int(X.shape[1]) * int(X.dtype.itemsize)
+
+
+class StreamEnded(Exception):
+    """An iterator of batches has no more rows."""
+
+
+class IteratorSource:
+    """Training rows from an iterable of batches of any sizes, read one after the other.
+
+    Parameters
+    ----------
+    batches : iterable of (X, y), or callable that returns one
+        A callable is called, and an iterable that can be iterated anew (a list, a
+        ``ChunkedTable``) is iterated anew, for every epoch. An iterator is read once.
+    n_features : int, default=None
+        Taken from the first batch by default.
+    n_held_out : int, default=0
+        Number of rows at the start of every epoch to hold out.
+
+    Attributes
+    ----------
+    n_features : int
+        The first batch is fetched to find it.
+    n_rows : int or None
+        Number of rows of the first epoch without those held out; None before its end, unless the
+        batches have an ``n_rows`` that tells.
+
+    Raises
+    ------
+    InputError
+        If a batch is not a table of numbers, or there are no rows beyond those held out.
+
+    Notes
+    -----
+    Holds the current batch and the requested rows. Nothing is shuffled: steps take the rows in
+    the order in which they arrive.
+
+    Examples
+    --------
+    >>> batches = [(np.eye(2), [0, 1]), (np.eye(2), [2, 3])]
+    >>> source = IteratorSource(batches)
+    >>> source.read(0, 3)[1], source.read(3, 6)[1], source.n_rows
+    (array([0, 1, 2]), array([3, 0, 1]), 4)
+    """
+
+    def __init__(
+        self, batches: Batches, *, n_features: int | None = None, n_held_out: int = 0
+    ) -> None:
+        if not callable(batches) and not isinstance(batches, Iterable):
+            raise InputError(
+                f"batches must be an iterable of (X, y) or a function that returns one, got "
+                f"{type(batches).__name__}."
+            )
+        if n_held_out < 0:
+            raise InputError(f"n_held_out must be at least 0, got {n_held_out}.")
+        self._batches, self._n_features, self._n_held_out = batches, n_features, n_held_out
+        self._once = not callable(batches) and iter(batches) is batches
+        self._number = self._position = self._n_taken = 0
+        self._buffer = RowBuffer()
+        self._empty: Chunk | None = None
+        self._held: Chunk | None = None
+        self._rows: Iterator[Batch] | None = None
+        self.n_rows: int | None = None
+        if not self._once and isinstance(batches, CountedBatches) and batches.n_rows is not None:
+            self.n_rows = batches.n_rows - n_held_out
+
+    @property
+    def n_features(self) -> int:
+        """Return the number of columns, from the first batch."""
+        if self._n_features is None:
+            self._begin()
+        assert self._n_features is not None
+        return self._n_features
+
+    def read(self, start: int, stop: int) -> Chunk:
+        """Return the next rows; fewer where an iterator ends.
+
+        ``start`` may not be before the last ``stop``; rows between the two are read and dropped.
+
+        Raises
+        ------
+        StreamEnded
+            If an iterator has no rows left.
+        InputError
+            If ``start`` is before the last ``stop``.
+        """
+        if not self._position <= start <= stop:
+            raise InputError(
+                f"Rows {start} to {stop} of a stream cannot be read after row {self._position}; "
+                "streams go forwards only. Make a new source to begin again."
+            )
+        self._begin()
+        while self._position < start:
+            self._position += len(self._take(start - self._position)[1])
+        chunks: list[Chunk] = []
+        while self._position < stop:
+            try:
+                chunks.append(self._take(stop - self._position))
+            except StreamEnded:
+                if not chunks:
+                    raise
+                break
+            self._position += len(chunks[-1][1])
+        assert self._empty is not None
+        return join(chunks) if chunks else self._empty
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the rows of one epoch as they come, without those held out.
+
+        Raises
+        ------
+        InputError
+            If the rows come from an iterator, which can be read only once.
+        """
+        if self._once:
+            raise InputError(
+                "An iterator of batches can be read only once, and this needs a pass of its "
+                "own; give a function that returns a new iterator, or a list."
+            )
+        skip = self._n_held_out
+        for number, chunk in enumerate(self._iterate()):
+            rows, labels = self._checked(chunk, number)
+            if skip < len(labels):
+                yield (rows[skip:], labels[skip:]) if skip else (rows, labels)
+            skip = max(0, skip - len(labels))
+
+    def held_out(self) -> Chunk:
+        """Return the first rows, which are held out."""
+        self._begin()
+        assert self._held is not None
+        return self._held
+
+    def _iterate(self) -> Iterator[Batch]:
+        return iter(self._batches() if callable(self._batches) else self._batches)
+
+    def _begin(self) -> None:
+        """Open the first epoch unless that has happened."""
+        if self._held is None:
+            self._held = self._open_epoch()
+
+    def _open_epoch(self) -> Chunk:
+        """Begin an epoch and return the rows that it holds out."""
+        # Reset everything first, so that nothing is left of an epoch that cannot be opened.
+        self._rows, self._number, self._buffer = self._iterate(), 0, RowBuffer()
+        while self._buffer.n_rows <= self._n_held_out:
+            if not self._fetch():
+                raise InputError(
+                    f"The stream has {self._buffer.n_rows} rows and {self._n_held_out} are held "
+                    "out: none is left. Give more rows; a function must return a new iterator "
+                    "each time."
+                )
+        if self._n_held_out == 0:
+            assert self._empty is not None
+            return self._empty
+        return self._buffer.take(self._n_held_out)
+
+    def _fetch(self) -> bool:
+        """Put the next batch into the buffer, and tell whether there was one."""
+        assert self._rows is not None
+        batch = next(self._rows, None)
+        if batch is None:
+            return False
+        self._buffer.add(*self._checked(batch, self._number))
+        self._number += 1
+        return True
+
+    def _checked(self, batch: Batch, number: int) -> Chunk:
+        X, y = check_chunk(batch, number, self._n_features, self._empty)
+        self._n_features = int(X.shape[1])
+        if self._empty is None:
+            self._empty = X[:0], y[:0]
+        return X, y
+
+    def _take(self, most: int) -> Chunk:
+        """Return between one and ``most`` rows."""
+        while self._buffer.n_rows == 0:
+            if not self._fetch():
+                self.n_rows = self._n_taken if self.n_rows is None else self.n_rows
+                if self._once:
+                    raise StreamEnded(f"The stream ended after {self._position:,} rows.")
+                self._open_epoch()
+        chunk = self._buffer.take(min(most, self._buffer.n_rows))
+        self._n_taken += len(chunk[1])
+        return chunk

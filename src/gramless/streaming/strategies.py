@@ -1,4 +1,4 @@
-"""Which block a doubly stochastic step changes, and by how much: DSG, UDSG and CDSG."""
+"""Strategies that choose the block and the size of each step: DSG, UDSG and CDSG."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.sums import inner
+from gramless.base.types import FloatArray
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known when a step is chosen.
+    """What a strategy knows when it chooses a step.
 
     Parameters
     ----------
     iteration : int
         t, from 1.
     step : float
-        gamma_t, of a new block.
+        gamma_t, the step size of a new block.
     gradient : array (n_outputs,)
-        The mean over the batch of the loss's derivative.
+        Mean derivative of the loss over the batch.
     sums : array (n_blocks, n_outputs)
         beta of each old block: minus its steps times their mean gradients, shrunk with it.
     loss_bound : float
-        M, the longest derivative of a row.
+        M, the norm of the longest derivative of a row.
     variance : float
         sigma^2 of a block of features.
     batch_rows : int
@@ -37,8 +37,8 @@ class Situation:
 
     iteration: int
     step: float
-    gradient: NDArray[np.float64]
-    sums: NDArray[np.float64]
+    gradient: FloatArray
+    sums: FloatArray
     loss_bound: float
     variance: float
     batch_rows: int
@@ -46,23 +46,23 @@ class Situation:
 
     @property
     def n_blocks(self) -> int:
-        """How many old blocks there are."""
+        """Number of old blocks."""
         return len(self.sums)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A block, new if its number is that of the old ones, and a positive step."""
+    """The number of a block, new if it equals the number of old blocks, and a positive step."""
 
     block: int
     step: float
 
 
 class Strategy(Protocol):
-    """A rule that chooses the block of each step."""
+    """A rule that chooses the block and the size of each step."""
 
     def choose(self, situation: Situation) -> Choice:
-        """Return the block to change, and the step."""
+        """Return the block to change and the step size."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Grow:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Some steps with a new block, then some with an old one drawn at random: UDSG.
+    """Some steps with a new block, then some with a random old one: UDSG.
 
     DSG16, Algorithm 3, with the iterations counted as in the proof of Theorem 4: as printed, the
     first step would look for an old block where there is none.
@@ -91,9 +91,9 @@ class Uniform:
     Parameters
     ----------
     new : int, default=1
-        Steps with a new block in a row: G.
+        Consecutive steps with a new block: G.
     old : int, default=1
-        Steps with an old one: U.
+        Consecutive steps with an old one: U.
 
     Examples
     --------
@@ -123,14 +123,14 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Checking:
-    """The old block that bears the longest step, if longer than a new one's: CDSG.
+    """The old block that allows the longest step, if longer than that of a new block: CDSG.
 
     DSG16, Algorithm 4. Of each old block, the largest eta above gamma with ::
 
         2 |beta - eta g|^2 + 2 (eta M sigma)^2 / B^power  <=  |beta|^2 + |gamma g|^2
 
-    which is its (9) with the sign of eta turned. The outputs of many are added; the bound of its
-    right side holds for them together.
+    which is its (9) with the sign of eta reversed. Several outputs are summed; the bound on the
+    right side holds for their sum.
 
     Parameters
     ----------
@@ -170,8 +170,8 @@ class Checking:
                 return Choice(block, float(min(steps[block], self.longest * situation.step)))
         return Choice(situation.n_blocks, situation.step)
 
-    def steps(self, situation: Situation) -> NDArray[np.float64]:
-        """Return the longest step that each old block bears, 0 where it bears none."""
+    def steps(self, situation: Situation) -> FloatArray:
+        """Return the longest step that each old block allows, 0 if it allows none."""
         gamma, gradient, sums = situation.step, situation.gradient, situation.sums
         squared = inner(gradient, gradient)
         noise = situation.loss_bound**2 * situation.variance / situation.batch_rows**self.power

@@ -1,4 +1,4 @@
-"""Temporary folders, removed by their owner or, where that was killed, by the next one."""
+"""Temporary folders, removed by their owner or, if that was killed, by the next one."""
 
 from __future__ import annotations
 
@@ -40,21 +40,16 @@ else:
 
 
 def temporary_folder() -> tuple[Path, Callable[[], None]]:
-    """Make a folder that other processes leave alone as long as this one lives.
+    """Create a folder that no other process removes while this one lives.
 
-    Its owner holds a lock on a file in it, which the system lets go when the process ends, in
-    whatever way. Folders of owners that are gone are removed first.
-
-    Returns
-    -------
-    folder : Path
-    remove : callable
-        Removes the folder; does nothing in a forked child.
+    The owner holds a lock on a file in the folder, which the system releases however the process
+    ends. Folders whose owners are gone are removed first. Returns the folder and a function that
+    removes it, which does nothing in a forked child.
 
     Raises
     ------
     DataFileError
-        If no folder can be made.
+        If no folder can be created.
 
     Examples
     --------
@@ -82,7 +77,7 @@ def temporary_folder() -> tuple[Path, Callable[[], None]]:
 
 
 def remove_abandoned() -> None:
-    """Remove temporary folders of this user whose owners are gone; follow no links."""
+    """Remove this user's temporary folders whose owners are gone, without following links."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -92,7 +87,7 @@ def remove_abandoned() -> None:
 
 
 def _held(folder: Path) -> int | None:
-    """Return the locked file of a new folder; None if another process takes it for abandoned."""
+    """Lock a new folder and return the lock; None if another process takes it for abandoned."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except FileNotFoundError:
@@ -103,7 +98,7 @@ def _held(folder: Path) -> int | None:
         os.close(descriptor)
         return None
     except OSError:
-        # This file system knows no locks: nobody will find the folder abandoned.
+        # The file system has no locks, so that no process can take the folder for abandoned.
         return descriptor
     if not (folder / LOCK).exists():
         os.close(descriptor)
@@ -115,7 +110,7 @@ def _remove_unless_held(folder: Path) -> None:
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | _NO_LINKS)
     except FileNotFoundError:
-        # Its owner was killed, or is about to lock it and will make another: it is empty.
+        # The owner was killed, or has not locked the folder yet and will make another: it is empty.
         folder.rmdir()
         return
     try:
@@ -133,12 +128,12 @@ def _remove_own(folder: Path, descriptor: int, owner: int) -> None:
 
 
 def _remove(folder: Path, descriptor: int) -> None:
-    """Remove a folder of files whose lock is held: the lock last, while it is held."""
+    """Remove a folder whose lock is held, the lock file last."""
     try:
         for path in folder.iterdir():
             if path.name != LOCK:
                 path.unlink()
-        # Windows does not remove what is open.
+        # Windows cannot remove open files.
         with suppress(PermissionError):
             (folder / LOCK).unlink()
     finally:

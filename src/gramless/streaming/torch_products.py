@@ -1,47 +1,48 @@
-"""Products of rows with the features of blocks, by torch: on a graphics processor, or anywhere."""
+"""Products with blocks of random features by torch, on a GPU or any other of its devices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.types import AnyArray, FloatArray
 from gramless.features.fourier import Panels, within_exponents
 from gramless.preprocessing.rows import Rows, check_width
-from gramless.streaming.blocks import LANES, FrequencyBlocks
+from gramless.streaming.feature_blocks import LANES, Float32Array, FrequencyBlocks
 
-_TILE_ROWS = 4096
-_TILE_FREQUENCIES = 2048
-
-Tile = tuple[int, int, Any]
-"""First row, last, and a tensor of the rows between, dense or sparse."""
+Tensor: TypeAlias = Any
+"""A ``torch.Tensor``; torch need not be installed."""
+Tile: TypeAlias = tuple[int, int, Tensor]
+"""First row, last row + 1, and a tensor of the rows between, dense or sparse."""
 
 
 class TorchProducts:
-    """Features computed by torch, tile by tile, and used at once.
+    """Features computed by torch in tiles, and used at once.
 
-    Results are those of :class:`~gramless.streaming.products.CpuProducts` to the rounding of
-    float32; the order of sums is torch's, so that bits depend on the device.
+    Results are those of :class:`~gramless.streaming.feature_blocks.CpuProducts` to the rounding of
+    float32; torch decides the order of sums, so that the bits depend on the device.
 
     Parameters
     ----------
     blocks : FrequencyBlocks
-        Drawn here, on the processor.
+        Drawn on the processor.
     center : array (n_inputs,)
-        Subtracted from rows; zeros where rows are sparse.
+        Subtracted from rows; zeros if rows are sparse.
     inverse : array (n_inputs,)
         1 / bandwidth.
     budget : int
-        Bytes of frequencies kept on the device; groups beyond it are drawn and sent again each
-        time.
+        Bytes of frequencies cached on the device; other groups are drawn and sent each time.
     device : str, default="cpu"
         As torch names it, such as ``"cuda"`` or ``"cuda:1"``.
+    tile_rows, tile_frequencies : int
+        Size of a tile.
 
     Raises
     ------
@@ -52,8 +53,8 @@ class TorchProducts:
 
     Notes
     -----
-    A row and a frequency cost ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine, all in
-    float32: TF32 and other reduced precisions are off meanwhile. Besides the budget and the rows
+    A row and a frequency cost ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine, in
+    float32: TF32 and other reduced precisions are switched off. Besides the budget and the rows
     the device holds two groups of blocks and some 70 MB of features.
 
     Examples
@@ -69,12 +70,15 @@ class TorchProducts:
     def __init__(
         self,
         blocks: FrequencyBlocks,
-        center: NDArray[np.float64],
-        inverse: NDArray[np.float64],
+        center: FloatArray,
+        inverse: FloatArray,
         budget: int,
         device: str = "cpu",
+        tile_rows: int = 4096,
+        tile_frequencies: int = 2048,
     ) -> None:
         self.blocks, self.center, self.inverse = blocks, center, inverse
+        self.tile_rows, self.tile_frequencies = tile_rows, tile_frequencies
         self._torch = _import_torch()
         self._device = _usable(self._torch, device)
         self._cache = _FrequencyCache(blocks, budget, self._send)
@@ -84,12 +88,12 @@ class TorchProducts:
     def prepare(self, X: Rows) -> list[Tile]:
         """Return tiles of rows in units of the bandwidth, on the device."""
         check_width(type(self).__name__, X, self.blocks.n_inputs)
-        cuts = row_blocks(X.shape[0], _TILE_ROWS)
+        cuts = row_blocks(X.shape[0], self.tile_rows)
         return [(a, b, self._tile(X[a:b])) for a, b in cuts]
 
     def responses(
-        self, rows: list[Tile], weights: Sequence[NDArray[np.float32]], n_blocks: int
-    ) -> NDArray[np.float64]:
+        self, rows: list[Tile], weights: Sequence[Float32Array], n_blocks: int
+    ) -> FloatArray:
         """Return the features of the first blocks times weights, (n, n_outputs)."""
         n_outputs, most = weights[0].shape[1], self.blocks.group_blocks
         shape = rows[-1][1], n_outputs
@@ -98,30 +102,28 @@ class TorchProducts:
             for group in range(-(-n_blocks // most)):
                 frequencies = self._cache.group(group, n_blocks)
                 sent = self._send(weights[group][: 2 * len(frequencies)])
-                for first, last in row_blocks(len(frequencies), _TILE_FREQUENCIES):
+                for first, last in row_blocks(len(frequencies), self.tile_frequencies):
                     own = sent[2 * first : 2 * last]
                     for a, b, tile in rows:
                         cosines, sines = self._features(tile, frequencies[first:last])
                         total[a:b] += cosines @ own[0::2] + sines @ own[1::2]
         return self._received(total)
 
-    def gradient(
-        self, rows: list[Tile], block: int, slopes: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def gradient(self, rows: list[Tile], block: int, slopes: FloatArray) -> FloatArray:
         """Return the transposed features of a block times slopes, (2 size, n_outputs)."""
         size, torch = self.blocks.size, self._torch
         frequencies = self._send(_single(self.blocks.draw(block)))
         sent = self._send(slopes.astype(np.float32))
         total = torch.zeros((2 * size, slopes.shape[1]), dtype=torch.float64, device=self._device)
         with _full_precision(torch):
-            for first, last in row_blocks(size, _TILE_FREQUENCIES):
+            for first, last in row_blocks(size, self.tile_frequencies):
                 for a, b, tile in rows:
                     cosines, sines = self._features(tile, frequencies[first:last])
                     total[2 * first : 2 * last : 2] += cosines.T @ sent[a:b]
                     total[2 * first + 1 : 2 * last : 2] += sines.T @ sent[a:b]
         return self._received(total)
 
-    def moments(self, rows: list[Tile], block: int) -> NDArray[np.float64]:
+    def moments(self, rows: list[Tile], block: int) -> FloatArray:
         """Return the transposed features of a block times themselves, (2 size, 2 size)."""
         n_columns, torch = 2 * self.blocks.size, self._torch
         frequencies = self._send(_single(self.blocks.draw(block)))
@@ -132,12 +134,12 @@ class TorchProducts:
                 total += features.T @ features
         return self._received(total) * self._scale
 
-    def _features(self, tile: Any, frequencies: Any) -> tuple[Any, Any]:
-        """Return cosines and sines of a tile of rows, to be scaled in the end."""
+    def _features(self, tile: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines of a tile of rows, which are scaled in the end."""
         angles = tile @ frequencies.T
         return angles.cos(), angles.sin_()
 
-    def _tile(self, X: Rows) -> Any:
+    def _tile(self, X: Rows) -> Tensor:
         """Return a few rows in units of the bandwidth, on the device."""
         sparse = sp.issparse(X) and not self.center.any()
         room = self._no_panels.room(X.shape[0], sparse=sparse)
@@ -152,13 +154,13 @@ class TorchProducts:
             check_invariants=False,
         )
 
-    def _send(self, array: NDArray[Any]) -> Any:
+    def _send(self, array: AnyArray) -> Tensor:
         """Return a copy of an array on the device."""
         return self._torch.tensor(array, device=self._device)
 
-    def _received(self, total: Any) -> NDArray[np.float64]:
-        """Return sums of features of length ``sqrt(size)`` as those of length 1."""
-        scaled: NDArray[np.float64] = self._scale * total.cpu().numpy()
+    def _received(self, total: Tensor) -> FloatArray:
+        """Return sums of features as an array, divided by ``sqrt(size)``."""
+        scaled: FloatArray = self._scale * total.cpu().numpy()
         return scaled
 
 
@@ -166,16 +168,16 @@ class _FrequencyCache:
     """The frequencies of groups of blocks on the device, (frequencies, n_inputs) each."""
 
     def __init__(
-        self, blocks: FrequencyBlocks, budget: int, send: Callable[[NDArray[Any]], Any]
+        self, blocks: FrequencyBlocks, budget: int, send: Callable[[AnyArray], Tensor]
     ) -> None:
         self._blocks, self._send = blocks, send
         group_bytes = 4 * blocks.size * blocks.group_blocks * blocks.n_inputs
         self._n_kept = max(0, budget) // group_bytes
-        self._kept: dict[int, Any] = {}
+        self._kept: dict[int, Tensor] = {}
         self._n_drawn: dict[int, int] = {}
 
-    def group(self, group: int, n_blocks: int) -> Any:
-        """Return the frequencies of a group, of which there are ``n_blocks`` blocks in all."""
+    def group(self, group: int, n_blocks: int) -> Tensor:
+        """Return the frequencies of a group if there are ``n_blocks`` blocks in all."""
         size, most = self._blocks.size, self._blocks.group_blocks
         first, n_wanted = group * most, min(most, n_blocks - group * most)
         if group >= self._n_kept:
@@ -191,28 +193,29 @@ class _FrequencyCache:
             self._n_drawn[group] = n_wanted
         return kept[: size * n_wanted]
 
-    def _drawn(self, first: int, last: int) -> NDArray[np.float32]:
+    def _drawn(self, first: int, last: int) -> Float32Array:
         drawn = map_blocks(self._blocks.draw, [(k,) for k in range(first, last)], None)
         return np.concatenate([_single(block) for block in drawn])
 
 
-def _single(frequencies: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return frequencies as the processor's loops have them."""
+def _single(frequencies: FloatArray) -> Float32Array:
+    """Return frequencies in float32, limited like those of the processor's loops."""
     return within_exponents(frequencies, np.dtype(np.float32)).astype(np.float32)
 
 
-def _import_torch() -> Any:
+def _import_torch() -> ModuleType:
     try:
         import torch
     except ImportError as fault:
         raise MissingDependencyError(
             "TorchProducts needs torch, which is not installed: pip install gramless[torch]."
         ) from fault
-    return torch
+    found: ModuleType = torch
+    return found
 
 
-def _usable(torch: Any, device: str) -> Any:
-    """Return torch's name of a device, once something has been there."""
+def _usable(torch: ModuleType, device: str) -> object:
+    """Return torch's device of a name, after a tensor has been created there."""
     try:
         return torch.zeros(1, device=device).device
     except (RuntimeError, AssertionError, NotImplementedError) as fault:
@@ -221,8 +224,8 @@ def _usable(torch: Any, device: str) -> Any:
 
 
 @contextmanager
-def _full_precision(torch: Any) -> Iterator[None]:
-    """Multiply float32 in float32, whatever the process has allowed, and record no gradients."""
+def _full_precision(torch: ModuleType) -> Iterator[None]:
+    """Multiply float32 in full precision, whatever the process allows, and record no gradients."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

@@ -14,16 +14,12 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.kernels import Gaussian, Laplacian, Matern, SpectralKernel
 from gramless.losses import Multinomial
-from gramless.streaming import blocks as blocks_module
-from gramless.streaming import torch_products as module
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.doubly_stochastic import DoublyStochastic
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.products import BlockProducts, CpuProducts
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.doubly_stochastic import DoublyStochastic, FreeIntercept
+from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking
 from gramless.streaming.torch_products import TorchProducts
-from gramless.streaming.updates import FreeIntercept
 
 Array = NDArray[np.float64]
 
@@ -46,10 +42,12 @@ def pair(
     budget: int = 1 << 20,
     center: float = 0.0,
     kernel: SpectralKernel | None = None,
+    group_frequencies: int = 2048,
+    **tiles: int,
 ) -> tuple[CpuProducts, TorchProducts]:
-    blocks = FrequencyBlocks(kernel or Gaussian(), seed=1, size=size, n_inputs=n_inputs)
+    blocks = FrequencyBlocks(kernel or Gaussian(), 1, size, n_inputs, group_frequencies)
     units = np.full(n_inputs, center), np.full(n_inputs, 1.0 / np.sqrt(n_inputs))
-    return CpuProducts(blocks, *units, budget), TorchProducts(blocks, *units, budget)
+    return CpuProducts(blocks, *units, budget), TorchProducts(blocks, *units, budget, **tiles)
 
 
 def some_rows(n_rows: int, n_inputs: int) -> Array:
@@ -92,13 +90,9 @@ def test_any_size(n_rows: int, size: int) -> None:
 @pytest.mark.parametrize("n_outputs", [1, 10])
 @pytest.mark.parametrize("n_inputs", [1, 300])
 @pytest.mark.parametrize("budget", [0, 3000, 1 << 20])
-def test_tiles_groups_and_budgets(
-    n_outputs: int, n_inputs: int, budget: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blocks_module, "_GROUP_FREQUENCIES", 50)
-    monkeypatch.setattr(module, "_TILE_ROWS", 32)
-    monkeypatch.setattr(module, "_TILE_FREQUENCIES", 20)
-    one, other = pair(13, n_inputs, budget)
+def test_tiles_groups_and_budgets(n_outputs: int, n_inputs: int, budget: int) -> None:
+    tiles = {"tile_rows": 32, "tile_frequencies": 20}
+    one, other = pair(13, n_inputs, budget, group_frequencies=50, **tiles)
     X = some_rows(100, n_inputs)
     for n_blocks in (1, 4, 2, 9, 10):
         alike(one, other, X, n_blocks, n_outputs)
@@ -117,14 +111,13 @@ def test_far_angles(kernel: SpectralKernel) -> None:
 
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("center", [0.0, 2.0])
-def test_sparse_rows(center: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TILE_ROWS", 32)
+def test_sparse_rows(center: float) -> None:
     X = some_rows(100, 30) * (np.random.default_rng(1).random((100, 30)) < 0.2)
     X[40] = 0.0
     large = sp.csr_array(X)
     large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
     for rows in (sp.csr_array(X), large):
-        alike(*pair(20, 30, center=center), rows, 5, 3)
+        alike(*pair(20, 30, center=center, tile_rows=32), rows, 5, 3)
 
 
 @pytest.mark.usefixtures("torch")
@@ -153,8 +146,7 @@ def test_any_layout() -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_frequencies_are_sent_once_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "_GROUP_FREQUENCIES", 40)
-    _, products = pair(10, 4, budget=40 * 4 * 4)
+    _, products = pair(10, 4, budget=40 * 4 * 4, group_frequencies=40)
     drawn: list[int] = []
     draw = FrequencyBlocks.draw
     monkeypatch.setattr(
@@ -194,7 +186,7 @@ def test_training_is_the_same_to_rounding() -> None:
     runs = []
     for products in pair(8):
         run = DoublyStochastic(
-            *(products, Expansion(16, products.blocks.group_blocks, 3), Multinomial(), 1e-3),
+            *(products, FeatureExpansion(16, products.blocks.group_blocks, 3), Multinomial(), 1e-3),
             *(InverseTime(1500.0, 500.0), Checking(), FreeIntercept(1.0), 0, 0.05),
         )
         steps = []

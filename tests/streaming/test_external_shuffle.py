@@ -14,9 +14,8 @@ from numpy.testing import assert_array_equal
 from scipy import sparse, stats
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.streaming import passes
-from gramless.streaming.piles import PileSource
-from gramless.streaming.spool import spool
+from gramless.streaming.chunk_checks import BlockSizes
+from gramless.streaming.external_shuffle import ShardSource, ShuffleSizes, external_shuffle
 
 Rows = tuple[np.ndarray, np.ndarray]
 
@@ -45,16 +44,17 @@ def check_rows(X: Any, y: Any) -> None:
     [
         (1, 0, {}),
         (100, 0, {}),
-        (100, 9, {"pile_rows": 30}),
-        (100, 9, {"pile_rows": 30, "n_rows": 100}),
-        (1000, 50, {"pile_rows": 100, "n_rows": 900}),
-        (10, 9, {"pile_rows": 1}),
+        (100, 9, {"sizes": ShuffleSizes(30)}),
+        (100, 9, {"sizes": ShuffleSizes(30), "n_rows": 100}),
+        (1000, 50, {"sizes": ShuffleSizes(100), "n_rows": 900}),
+        (10, 9, {"sizes": ShuffleSizes(1)}),
     ],
 )
 def test_every_row_once_an_epoch(
-    tmp_path: Path, n: int, n_held_out: int, options: dict[str, int]
+    tmp_path: Path, n: int, n_held_out: int, options: dict[str, Any]
 ) -> None:
-    source = spool([numbered(n)], tmp_path / "new", seed=1, n_held_out=n_held_out, **options)
+    rows = [numbered(n)]
+    source = external_shuffle(rows, tmp_path / "new", seed=1, n_held_out=n_held_out, **options)
     assert (source.n_features, source.n_rows) == (2, n - n_held_out)
     kept_X, kept = source.held_out()
     check_rows(kept_X, kept)
@@ -83,18 +83,16 @@ folders = count()
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_chunks_and_cuts_do_not_matter(tmp_path: Path, sizes: list[int], cuts: list[int]) -> None:
     rows = numbered(90)
-    options: dict[str, int] = {"seed": 4, "n_held_out": 7, "pile_rows": 20, "n_rows": 90}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "_MOST_ROWS", 16)
-        patch.setattr(passes, "_DRAWS", 8)
-        first, second = (
-            spool(chunks, tmp_path / str(next(folders)), **options)
-            for chunks in ([rows], cut(rows, sizes))
-        )
+    small = ShuffleSizes(20, blocks=BlockSizes(dense_rows=16))
+    options: dict[str, Any] = {"seed": 4, "n_held_out": 7, "n_rows": 90, "sizes": small}
+    first, second = (
+        external_shuffle(chunks, tmp_path / str(next(folders)), **options)
+        for chunks in ([rows], cut(rows, sizes))
+    )
     assert_array_equal(second.held_out()[1], first.held_out()[1])
     whole = first.read(50, 50 + sum(cuts))
     position, pieces = 50, []
-    reopened = PileSource.open(second.folder)
+    reopened = ShardSource.open(second.folder)
     for size in cuts:
         pieces.append(reopened.read(position, position + size))
         position += size
@@ -104,17 +102,17 @@ def test_chunks_and_cuts_do_not_matter(tmp_path: Path, sizes: list[int], cuts: l
 
 def test_seeds_differ(tmp_path: Path) -> None:
     orders = [
-        tuple(spool([numbered(50)], tmp_path / str(seed), seed=seed).read(0, 50)[1])
+        tuple(external_shuffle([numbered(50)], tmp_path / str(seed), seed=seed).read(0, 50)[1])
         for seed in range(3)
     ]
     assert len(set(orders)) == 3
 
 
-def test_piles_are_random_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Sorted rows: each pile must hold the same share of every tenth of the stream.
-    monkeypatch.setattr(passes, "_MOST_ROWS", 1024)
+def test_shards_are_random_samples(tmp_path: Path) -> None:
+    # Sorted rows: each shard must hold the same share of every tenth of the stream.
     n = 20_000
-    source = spool([numbered(n)], tmp_path, seed=0, pile_rows=2000, n_rows=n)
+    sizes = ShuffleSizes(2000, blocks=BlockSizes(dense_rows=1024))
+    source = external_shuffle([numbered(n)], tmp_path, seed=0, n_rows=n, sizes=sizes)
     table = np.zeros((10, 10))
     for k, (_, y) in enumerate(source.chunks()):
         np.add.at(table[k], (y * 10 // n).astype(int), 1)
@@ -124,26 +122,28 @@ def test_piles_are_random_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_rows_are_everywhere_equally_often(tmp_path: Path) -> None:
-    # Anew for every order: rows of one pile stay together for as long as the pile.
+    # With a new shuffle for every order: rows of one shard stay together as long as the shard.
     counts = np.zeros((40, 10))
     for seed in range(150):
-        source = spool([numbered(40)], tmp_path / str(seed), seed=seed, pile_rows=10, n_rows=40)
+        folder, sizes = tmp_path / str(seed), ShuffleSizes(10)
+        source = external_shuffle([numbered(40)], folder, seed=seed, n_rows=40, sizes=sizes)
         labels = source.read(40, 80)[1].astype(int)
         counts[labels, np.arange(40) // 4] += 1
     assert stats.chi2.sf(((counts - 15) ** 2 / 15).sum(), 39 * 9) > 1e-3
 
 
-def test_held_out_rows_are_drawn_uniformly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "_MOST_ROWS", 6)
+def test_held_out_rows_are_drawn_uniformly(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"n_held_out": 5, "n_rows": 20}
+    options["sizes"] = ShuffleSizes(blocks=BlockSizes(dense_rows=6))
     counts = np.zeros(20)
     for seed in range(120):
-        source = spool([numbered(20)], tmp_path / str(seed), seed=seed, n_held_out=5, n_rows=20)
+        source = external_shuffle([numbered(20)], tmp_path / str(seed), seed=seed, **options)
         counts[source.held_out()[1].astype(int)] += 1
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
-def test_small_piles_are_taken_together(tmp_path: Path) -> None:
-    source = spool([numbered(1000)], tmp_path, seed=0, pile_rows=300)
+def test_small_shards_are_read_together(tmp_path: Path) -> None:
+    source = external_shuffle([numbered(1000)], tmp_path, seed=0, sizes=ShuffleSizes(300))
     assert len(list(tmp_path.glob("pile-*.rows"))) > 200
     sizes = source._sizes
     assert sizes.sum() == 1000
@@ -154,8 +154,10 @@ def test_small_piles_are_taken_together(tmp_path: Path) -> None:
 def test_sparse_rows_and_several_outputs(tmp_path: Path) -> None:
     X, y = numbered(30)
     targets = np.column_stack([y, y + 0.5, -y])
-    dense = spool([(X, targets)], tmp_path / "dense", seed=0, n_held_out=3)
-    thin = spool([(sparse.csr_matrix(X), targets)], tmp_path / "sparse", seed=0, n_held_out=3)
+    dense = external_shuffle([(X, targets)], tmp_path / "dense", seed=0, n_held_out=3)
+    thin = external_shuffle(
+        [(sparse.csr_matrix(X), targets)], tmp_path / "sparse", seed=0, n_held_out=3
+    )
     for got, expected in (
         (thin.read(5, 60), dense.read(5, 60)),
         (thin.held_out(), dense.held_out()),
@@ -167,7 +169,7 @@ def test_sparse_rows_and_several_outputs(tmp_path: Path) -> None:
     assert dense.read(4, 4)[1].shape == (0, 3)
     wide = sparse.csr_matrix((3, 20_001))
     with pytest.raises(InputError, match="20,001 columns are too wide.*reduce"):
-        spool([(wide, np.zeros(3))], tmp_path / "wide", seed=0)
+        external_shuffle([(wide, np.zeros(3))], tmp_path / "wide", seed=0)
 
 
 @pytest.mark.parametrize(
@@ -184,28 +186,29 @@ def test_sparse_rows_and_several_outputs(tmp_path: Path) -> None:
 )
 def test_wrong_numbers_name_their_row(tmp_path: Path, X: Any, y: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        spool([(np.ones((7, 1)), np.ones(7)), (X, np.array(y, float))], tmp_path, seed=0)
+        external_shuffle([(np.ones((7, 1)), np.ones(7)), (X, np.array(y, float))], tmp_path, seed=0)
 
 
 def test_wrong_streams(tmp_path: Path) -> None:
     rows = numbered(5)
     with pytest.raises(InputError, match="encode labels"):
-        spool([(rows[0], list("abcde"))], tmp_path, seed=0)
+        external_shuffle([(rows[0], list("abcde"))], tmp_path, seed=0)
     with pytest.raises(InputError, match="no rows"):
-        spool([], tmp_path, seed=0)
+        external_shuffle([], tmp_path, seed=0)
     with pytest.raises(InputError, match="All 5 rows of the stream are held out"):
-        spool([rows], tmp_path, seed=0, n_held_out=5)
-    for wrong in ({"pile_rows": 0}, {"n_held_out": -1}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            spool([rows], tmp_path, seed=0, **wrong)
-    assert len(spool([rows], tmp_path, seed=0, n_rows=0).read(0, 5)[1]) == 5
+        external_shuffle([rows], tmp_path, seed=0, n_held_out=5)
+    with pytest.raises(InputError, match="n_held_out"):
+        external_shuffle([rows], tmp_path, seed=0, n_held_out=-1)
+    with pytest.raises(InputError, match="shard_rows"):
+        ShuffleSizes(0)
+    assert len(external_shuffle([rows], tmp_path, seed=0, n_rows=0).read(0, 5)[1]) == 5
 
 
 def test_where_rows_are_from_is_kept(tmp_path: Path) -> None:
     origin = {"rows": 5, "checksum": 2**32 - 1}
     for name, given_ in (("known", origin), ("unknown", None)):
-        source = spool([numbered(5)], tmp_path / name, seed=0, origin=given_)
-        assert source.origin == PileSource.open(tmp_path / name).origin == given_
+        source = external_shuffle([numbered(5)], tmp_path / name, seed=0, origin=given_)
+        assert source.origin == ShardSource.open(tmp_path / name).origin == given_
 
 
 def test_what_was_interrupted_is_done_anew(tmp_path: Path) -> None:
@@ -215,50 +218,50 @@ def test_what_was_interrupted_is_done_anew(tmp_path: Path) -> None:
 
     kept = tmp_path / "notes.txt"
     kept.write_text("mine")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "_MOST_ROWS", 1000)
-        with pytest.raises(RuntimeError):
-            spool(broken(), tmp_path, seed=0)
+    sizes = ShuffleSizes(blocks=BlockSizes(dense_rows=1000))
+    with pytest.raises(RuntimeError):
+        external_shuffle(broken(), tmp_path, seed=0, sizes=sizes)
     assert list(tmp_path.glob("pile-*"))
     with pytest.raises(DataFileError, match="does not exist"):
-        PileSource.open(tmp_path)
-    again = spool([numbered(40)], tmp_path, seed=0)
+        ShardSource.open(tmp_path)
+    again = external_shuffle([numbered(40)], tmp_path, seed=0)
     assert_array_equal(np.sort(again.read(0, 40)[1]), np.arange(40))
     assert kept.read_text() == "mine"
-    with pytest.raises(InputError, match="finished spool"):
-        spool([numbered(40)], tmp_path, seed=0)
+    with pytest.raises(InputError, match="finished shuffle"):
+        external_shuffle([numbered(40)], tmp_path, seed=0)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(DataFileError, match="cannot be written"):
-        spool([numbered(4)], tmp_path / "file", seed=0)
+        external_shuffle([numbered(4)], tmp_path / "file", seed=0)
 
 
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
-    spool([numbered(64)], tmp_path, seed=0, n_held_out=4, pile_rows=16, n_rows=64)
+    sizes = ShuffleSizes(16)
+    external_shuffle([numbered(64)], tmp_path, seed=0, n_held_out=4, n_rows=64, sizes=sizes)
     return tmp_path
 
 
 @pytest.mark.parametrize("name", ["pile-00001.rows", "pile-00001.targets", "held-out.rows"])
-def test_damaged_piles(finished: Path, name: str) -> None:
+def test_damaged_shards(finished: Path, name: str) -> None:
     path = finished / name
     whole = path.read_bytes()
     flipped = bytearray(whole)
     flipped[9] ^= 4
     path.write_bytes(flipped)
-    source = PileSource.open(finished)
+    source = ShardSource.open(finished)
     with pytest.raises(DataFileError, match=f"{name} is damaged.*checksum"):
         source.held_out() if "held" in name else source.read(0, 60)
     path.write_bytes(whole[:-5])
     with pytest.raises(DataFileError, match=f"{name} is damaged.*bytes, not {len(whole)}"):
-        PileSource.open(finished)
+        ShardSource.open(finished)
     with pytest.raises(DataFileError, match=f"{name} is damaged.*numbers, not"):
         source.held_out() if "held" in name else source.read(0, 60)
     path.unlink()
     with pytest.raises(DataFileError, match=f"{name} does not exist"):
-        PileSource.open(finished)
+        ShardSource.open(finished)
 
 
 def test_damaged_manifests(finished: Path) -> None:
@@ -276,22 +279,22 @@ def test_damaged_manifests(finished: Path) -> None:
     for content in ["", "{", *map(json.dumps, wrong)]:
         path.write_text(content)
         with pytest.raises(DataFileError, match=r"spool\.json is damaged"):
-            PileSource.open(finished)
+            ShardSource.open(finished)
 
 
-def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded(tmp_path: Path) -> None:
     import tracemalloc
 
-    monkeypatch.setattr(passes, "_BLOCK_BYTES", 1 << 18)
+    sizes = ShuffleSizes(2000, blocks=BlockSizes(dense_bytes=1 << 18))
     rng = np.random.default_rng(0)
     chunks = ((rng.normal(size=(500, 50)).astype(np.float32), np.zeros(500)) for _ in range(100))
     tracemalloc.start()
     try:
-        source = spool(chunks, tmp_path, seed=0, pile_rows=2000, n_rows=50_000)
+        source = external_shuffle(chunks, tmp_path, seed=0, n_rows=50_000, sizes=sizes)
         for start in range(0, 50_000, 5000):
             source.read(start, start + 5000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # All rows take 10 MB; a pile 0.4 MB, a batch 1 MB.
+    # All rows take 10 MB; a shard 0.4 MB, a batch 1 MB.
     assert peak < 4_000_000

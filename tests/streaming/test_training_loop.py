@@ -17,15 +17,13 @@ from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.kernels import Gaussian
 from gramless.losses import Squared
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.doubly_stochastic import DoublyStochastic
-from gramless.streaming.expansion import Expansion
-from gramless.streaming.products import CpuProducts
-from gramless.streaming.schedules import InverseTime
+from gramless.streaming.doubly_stochastic import DoublyStochastic, FreeIntercept
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.sources import ArraySource, IteratorSource
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Uniform
-from gramless.streaming.training import Encoded, Limits, Training, columns_of, rows_of
-from gramless.streaming.updates import FreeIntercept
+from gramless.streaming.training_loop import EncodedSource, Limits, Training, columns_of, rows_of
 
 Array = NDArray[Any]
 
@@ -39,7 +37,7 @@ SIZE, BATCH = 16, 40
 def training(averaged: bool = True, length: float = 1.0, alpha: float = 1e-3) -> Training:
     blocks = FrequencyBlocks(Gaussian(), 3, SIZE, 3)
     products = CpuProducts(blocks, np.zeros(3), np.full(3, 0.5), 1 << 20, n_jobs=1)
-    expansion = Expansion(2 * SIZE, blocks.group_blocks, 1)
+    expansion = FeatureExpansion(2 * SIZE, blocks.group_blocks, 1)
     machine = DoublyStochastic(
         *(products, expansion, Squared(), alpha, InverseTime(1e9 * length, 1e9)),
         *(Uniform(), FreeIntercept(1.0), 3),
@@ -47,9 +45,11 @@ def training(averaged: bool = True, length: float = 1.0, alpha: float = 1e-3) ->
     return Training(machine, BATCH, averaged, lambda z, t: float(np.sqrt(np.mean((z - t) ** 2))))
 
 
-def encoded(X: Any = X, y: Array = y, n_held_out: int = 40) -> Encoded:
+def encoded(X: Any = X, y: Array = y, n_held_out: int = 40) -> EncodedSource:
     source = ArraySource(X, y, seed=1, n_held_out=n_held_out)
-    return Encoded(source, lambda rows: rows, lambda targets: targets.reshape(len(targets), -1))
+    return EncodedSource(
+        source, lambda rows: rows, lambda targets: targets.reshape(len(targets), -1)
+    )
 
 
 def limits(max_steps: int = 50, patience: int | None = None, tol: float = 0.0) -> Limits:

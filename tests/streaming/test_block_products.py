@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.kernels import Gaussian, Laplacian, Matern, SpectralKernel
-from gramless.streaming import blocks as blocks_module
-from gramless.streaming import products as module
-from gramless.streaming.blocks import FrequencyBlocks, PanelCache
-from gramless.streaming.products import CpuProducts
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks, PanelCache, TileSizes
 
 Array = NDArray[np.float64]
 
@@ -31,10 +28,12 @@ def make(
     budget: int = 1 << 20,
     n_jobs: int | None = None,
     kernel: SpectralKernel | None = None,
+    group_frequencies: int = 2048,
+    sizes: TileSizes | None = None,
 ) -> CpuProducts:
-    blocks = FrequencyBlocks(kernel or Gaussian(), seed=1, size=size, n_inputs=n_inputs)
+    blocks = FrequencyBlocks(kernel or Gaussian(), 1, size, n_inputs, group_frequencies)
     inverse = np.full(n_inputs, 1.0 / np.sqrt(n_inputs))
-    return CpuProducts(blocks, np.zeros(n_inputs), inverse, budget, n_jobs)
+    return CpuProducts(blocks, np.zeros(n_inputs), inverse, budget, n_jobs, sizes)
 
 
 def some_weights(products: CpuProducts, n_blocks: int, n_outputs: int) -> list[NDArray[np.float32]]:
@@ -115,17 +114,15 @@ def test_any_number_of_inputs(n_inputs: int) -> None:
 def test_any_shape(
     n_rows: int, n_inputs: int, size: int, n_blocks: int, n_outputs: int, budget: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks_module, "_GROUP_FREQUENCIES", 150)
-        patch.setattr(module, "_SPAN", 2)
-        patch.setattr(module, "_CHUNK", 64)
-        check(make(size, n_inputs, budget), some_rows(n_rows, n_inputs), n_blocks, n_outputs)
+    small = TileSizes(frequencies=64, span_groups=2)
+    products = make(size, n_inputs, budget, group_frequencies=150, sizes=small)
+    check(products, some_rows(n_rows, n_inputs), n_blocks, n_outputs)
 
 
 def test_many_groups_and_spans() -> None:
     products = make(700, 2)
     assert products.blocks.group_blocks == 2
-    check(products, some_rows(20, 2), n_blocks=2 * module._SPAN + 5, n_outputs=1)
+    check(products, some_rows(20, 2), n_blocks=2 * products.sizes.span_groups + 5, n_outputs=1)
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1 << 25, 7), (3 * 1400 * 2, 3), (1, 1)])
@@ -133,6 +130,7 @@ def test_few_frequencies_are_drawn_ahead(
     most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     products, X = make(700, 2, budget=0), some_rows(20, 2)
+    small = make(700, 2, budget=0, sizes=TileSizes(span_numbers=most))
     rows, weights = products.prepare(X), some_weights(products, 14, 1)
     whole = products.responses(rows, weights, 14)
     spans: list[int] = []
@@ -142,8 +140,7 @@ def test_few_frequencies_are_drawn_ahead(
         "panels",
         lambda self, groups, n: [spans.append(len(groups)), panels(self, groups, n)][1],
     )
-    monkeypatch.setattr(module, "_SPAN_NUMBERS", most)
-    np.testing.assert_array_equal(products.responses(rows, weights, 14), whole)
+    np.testing.assert_array_equal(small.responses(rows, weights, 14), whole)
     assert max(spans) == expected
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from scipy import sparse, stats
 from sklearn.decomposition import PCA
 
 from gramless.base.errors import InputError
-from gramless.streaming import passes, summary
-from gramless.streaming.summary import Projection, summarise
+from gramless.streaming.chunk_checks import BlockSizes
+from gramless.streaming.principal_components import Projection
+from gramless.streaming.summary_statistics import summarise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 6)) @ RNG.normal(size=(6, 6)) + [0, 1, -2, 3, 100, 1e6]
@@ -21,13 +23,9 @@ Y = RNG.integers(0, 3, size=500)
 SPARSE = sparse.random(300, 8, density=0.3, format="csr", rng=np.random.default_rng(1))
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut streams into blocks of at most 64 rows, and columns into panels of 4."""
-    monkeypatch.setattr(passes, "_MOST_ROWS", 64)
-    monkeypatch.setattr(passes, "_SPARSE_ROWS", 64)
-    monkeypatch.setattr(passes, "_DRAWS", 16)
-    monkeypatch.setattr(summary, "_PANEL_COLUMNS", 4)
+# Blocks of at most 64 rows, and panels of 4 columns.
+small_blocks = {"blocks": BlockSizes(dense_rows=64, sparse_rows=64), "panel_columns": 4}
+summarise_small = partial(summarise, **small_blocks)
 
 
 def cut(X: Any, y: Any, sizes: list[int]) -> Iterator[Any]:
@@ -38,12 +36,11 @@ def cut(X: Any, y: Any, sizes: list[int]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("rows", [X, X.astype(np.float32), SPARSE, (10 * X).astype(np.int64)])
-@pytest.mark.usefixtures("small_blocks")
 def test_moments(rows: Any) -> None:
     dense = (rows.toarray() if sparse.issparse(rows) else rows).astype(np.float64)
     y = np.column_stack([dense[:, 0], dense.sum(axis=1)])
-    found = summarise([(rows, y)], seed=0, covariance=True)
-    thin = summarise([(rows, y)], seed=0)
+    found = summarise_small([(rows, y)], seed=0, covariance=True)
+    thin = summarise_small([(rows, y)], seed=0)
     assert found.n_rows == len(dense)
     assert thin.covariance is None
     for one in (found, thin):
@@ -57,28 +54,25 @@ def test_moments(rows: Any) -> None:
     assert_array_equal(found.covariance, found.covariance.T)
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_large_offsets_cost_no_digits() -> None:
     rows = RNG.normal(size=(1000, 2)) + 1e8
-    found = summarise([(rows, np.zeros(1000))], seed=0, covariance=True)
+    found = summarise_small([(rows, np.zeros(1000))], seed=0, covariance=True)
     assert_allclose(found.variance, rows.var(axis=0), rtol=1e-8)
     assert_allclose(found.covariance, np.cov(rows.T, bias=True), atol=1e-8)
     shifted = SPARSE.copy()
     shifted.data += 1e8
     expected = shifted.toarray().var(axis=0)
-    assert_allclose(summarise([(shifted, np.zeros(300))], seed=0).variance, expected, rtol=1e-8)
+    assert_allclose(
+        summarise_small([(shifted, np.zeros(300))], seed=0).variance, expected, rtol=1e-8
+    )
 
 
 @given(st.lists(st.integers(0, 200), max_size=6), st.booleans(), st.sampled_from([1, 2]))
 def test_chunks_and_threads_do_not_matter(sizes: list[int], is_sparse: bool, n_jobs: int) -> None:
     rows, y = (SPARSE, np.arange(300) % 5) if is_sparse else (X, Y.astype(float))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("_MOST_ROWS", 64), ("_SPARSE_ROWS", 64), ("_DRAWS", 16)):
-            patch.setattr(passes, name, value)
-        patch.setattr(summary, "_PANEL_COLUMNS", 4)
-        options: dict[str, Any] = {"seed": 3, "sample_rows": 40, "covariance": not is_sparse}
-        whole = summarise([(rows, y)], n_jobs=1, **options)
-        again = summarise(cut(rows, y, sizes), n_jobs=n_jobs, **options)
+    options: dict[str, Any] = {"seed": 3, "sample_rows": 40, "covariance": not is_sparse}
+    whole = summarise_small([(rows, y)], n_jobs=1, **options)
+    again = summarise_small(cut(rows, y, sizes), n_jobs=n_jobs, **options)
     for name, value in vars(whole).items():
         other = getattr(again, name)
         if sparse.issparse(value):
@@ -86,29 +80,27 @@ def test_chunks_and_threads_do_not_matter(sizes: list[int], is_sparse: bool, n_j
         assert_array_equal(other, value)
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_the_sample_is_of_rows_in_their_order() -> None:
     y = np.arange(500)
     for rows in (X, sparse.csr_matrix(X), X.astype(np.float32)):
-        found = summarise([(rows, y)], seed=0, sample_rows=70)
+        found = summarise_small([(rows, y)], seed=0, sample_rows=70)
         dense = found.sample.toarray() if sparse.issparse(found.sample) else found.sample
         assert dense.dtype == np.float64
         assert_array_equal(found.sample_targets, np.unique(found.sample_targets))
         assert dense.shape == (70, 6)
         expected = rows.toarray() if sparse.issparse(rows) else rows
         assert_array_equal(dense, expected[found.sample_targets])
-    assert_array_equal(summarise([(X, y)], seed=0, sample_rows=900).sample, X)
-    assert summarise([(X, y)], seed=0, sample_rows=0).sample.shape == (0, 6)
+    assert_array_equal(summarise_small([(X, y)], seed=0, sample_rows=900).sample, X)
+    assert summarise_small([(X, y)], seed=0, sample_rows=0).sample.shape == (0, 6)
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_the_sample_is_uniform() -> None:
     n, size, draws = 100, 10, 600
     rows, y = np.zeros((n, 1)), np.arange(n)
     counts = np.zeros(n)
     pairs = 0
     for seed in range(draws):
-        chosen = summarise([(rows, y)], seed=seed, sample_rows=size).sample_targets
+        chosen = summarise_small([(rows, y)], seed=seed, sample_rows=size).sample_targets
         counts[chosen] += 1
         pairs += np.isin([0, 99], chosen).all()
     # Rows drawn without replacement vary less than independent ones.
@@ -131,9 +123,8 @@ def test_the_sample_is_uniform() -> None:
         (np.where(np.arange(500) < 400, 1.0, 1.5), None),
     ],
 )
-@pytest.mark.usefixtures("small_blocks")
 def test_classes(y: Any, classes: list[Any] | None) -> None:
-    found = summarise(cut(X, y, [130, 7]), seed=0)
+    found = summarise_small(cut(X, y, [130, 7]), seed=0)
     if classes is None:
         assert found.classes is None
     else:
@@ -145,27 +136,27 @@ def test_classes(y: Any, classes: list[Any] | None) -> None:
         assert_allclose(found.target_mean, y.reshape(500, -1).mean(axis=0))
 
 
-def test_too_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "_MOST_ROWS", 10)
-    monkeypatch.setattr(summary, "MOST_CLASSES", 20)
-    y = np.arange(40)
-    assert summarise([(np.ones((40, 1)), y % 20)], seed=0).classes.tolist() == list(range(20))
-    assert summarise([(np.ones((40, 1)), y % 21)], seed=0).classes is None
-    assert summarise([(np.ones((40, 1)), np.where(y < 30, y, 0))], seed=0).classes is None
+def test_too_many_classes() -> None:
+    rows, y = np.ones((40, 1)), np.arange(40)
+    options: dict[str, Any] = {"max_classes": 20, "blocks": BlockSizes(dense_rows=10)}
+    found = summarise([(rows, y % 20)], seed=0, **options).classes
+    assert found is not None
+    assert found.tolist() == list(range(20))
+    assert summarise([(rows, y % 21)], seed=0, **options).classes is None
+    assert summarise([(rows, np.where(y < 30, y, 0))], seed=0, **options).classes is None
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
-@pytest.mark.usefixtures("small_blocks")
 def test_gaps_name_their_row(bad: float, kind: Any) -> None:
     broken = X.copy()
     broken[403, 2] = bad
     for sizes in ([], [100, 303], [404]):
         with pytest.raises(InputError, match=rf"Row 403 .*\(from 0\) has {bad} in column 2"):
-            summarise(cut(kind(broken), Y, sizes), seed=0)
+            summarise_small(cut(kind(broken), Y, sizes), seed=0)
     y = np.where(np.arange(500) == 401, bad, Y)
     with pytest.raises(InputError, match="target of row 401"):
-        summarise([(kind(X), y)], seed=0)
+        summarise_small([(kind(X), y)], seed=0)
 
 
 def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,12 +172,11 @@ def test_wrong_streams(monkeypatch: pytest.MonkeyPatch) -> None:
         summarise([([[1.0, 1e200], [1.0, -1e200]], [0, 0])], seed=0, covariance=True)
     with pytest.raises(InputError, match="Target 0 has numbers .* too large"):
         summarise([([[1.0], [1.0]], [1e200, -1e200])], seed=0)
-    monkeypatch.setattr(summary, "memory_budget", lambda: 100)
+    monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "100")
     with pytest.raises(InputError, match="covariance of 6 inputs"):
         summarise([(X, Y)], seed=0, covariance=True)
 
 
-@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("covariance", [False, True])
 def test_blocks_that_are_too_far_apart(covariance: bool) -> None:
     # Each block has variance 0, and their means differ by more than can be squared.
@@ -197,7 +187,7 @@ def test_blocks_that_are_too_far_apart(covariance: bool) -> None:
             (np.ones((128, 2)), column, "Target 0"),
         ):
             with pytest.raises(InputError, match=f"{name} has numbers .* too large"):
-                summarise([(rows, y)], seed=0, covariance=covariance)
+                summarise_small([(rows, y)], seed=0, covariance=covariance)
 
 
 def test_one_row_and_constant_columns() -> None:
@@ -212,10 +202,9 @@ def test_one_row_and_constant_columns() -> None:
 
 @pytest.mark.parametrize("whiten", [False, True])
 @pytest.mark.parametrize("rows", [X, X.astype(np.float32), SPARSE])
-@pytest.mark.usefixtures("small_blocks")
 def test_principal_components_are_those_of_scikit_learn(rows: Any, whiten: bool) -> None:
     dense = rows.toarray() if sparse.issparse(rows) else rows.astype(np.float64)
-    found = summarise([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
+    found = summarise_small([(rows, np.zeros(len(dense)))], seed=0, covariance=True)
     projection = Projection.principal(found, 3, whiten=whiten)
     pca = PCA(3, whiten=whiten, svd_solver="full").fit(dense)
     components = pca.components_.T
@@ -245,10 +234,9 @@ def test_directions_without_variance_are_left_out() -> None:
         projection.apply(flat[:, :2])
 
 
-def test_many_rows_are_projected_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_projected_block_by_block() -> None:
     projection = Projection(np.arange(6.0), RNG.normal(size=(6, 2)))
     expected = (X - projection.mean) @ projection.components
-    monkeypatch.setattr(summary, "_APPLY_ROWS", 7)
     for rows in (X, sparse.csr_array(X)):
-        assert_allclose(projection.apply(rows), expected, rtol=1e-5)
+        assert_allclose(projection.apply(rows, block_rows=7), expected, rtol=1e-5)
     assert projection.apply(X[:0]).shape == (0, 2)

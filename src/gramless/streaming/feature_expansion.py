@@ -1,34 +1,39 @@
-"""Weights of blocks of features, all shrunk by one number, and their average over the steps."""
+"""Expansions in blocks of random features, with lazy shrinking and running averages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
+from gramless.base.types import FloatArray
+
+Float32Array = NDArray[np.float32]
 
 
-class Expansion:
-    """``f(x) = sum_k phi_k(x)' alpha_k``: blocks of weights, one factor and running averages.
+class FeatureExpansion:
+    """``f(x) = sum_k phi_k(x)' alpha_k``: weights of blocks, one common factor, and averages.
 
     The weights of block k are ``scale`` times what is stored, so that shrinking all blocks is one
-    multiplication. The average over the steps is brought up to date block by block, when a
-    block changes; what is still missing is added to what is returned.
+    multiplication. The average of a block over the steps is updated when the block changes; what
+    it misses since then is added when the average is asked for.
 
     Parameters
     ----------
     block_columns : int
-        Features a block: two a frequency.
+        Features per block: two per frequency.
     group_blocks : int
-        Blocks stored together.
+        Number of blocks stored together.
     n_outputs : int
-        Besides the blocks there is a constant an output, made of an intercept, which is never
-        shrunk, and an offset, which is.
+        Besides the blocks there is a constant for each output, the sum of an intercept, which is
+        never shrunk, and an offset, which is.
     decay : float, default=3.0
         The average gives step t of T a weight of about ``(t / T)^decay`` (Shamir & Zhang 2013,
-        section 4); 0 weighs all alike.
+        section 4); 0 weighs all steps alike.
+    scale_limits : tuple of float, default=(1e-6, 1e6)
+        Outside these limits ``scale`` is multiplied into the stored weights.
 
     Attributes
     ----------
@@ -41,12 +46,12 @@ class Expansion:
 
     Notes
     -----
-    Two arrays of ``4 block_columns n_outputs`` bytes a block. Shrinking costs nothing, a change
+    Two arrays of ``4 block_columns n_outputs`` bytes per block. Shrinking costs nothing, a change
     O(block_columns n_outputs).
 
     Examples
     --------
-    >>> f = Expansion(block_columns=2, group_blocks=1, n_outputs=1)
+    >>> f = FeatureExpansion(block_columns=2, group_blocks=1, n_outputs=1)
     >>> f.add(np.ones((2, 1)), np.ones(1))
     >>> f.shrink(0.5)
     >>> f.add(np.ones((2, 1)), np.ones(1))
@@ -55,42 +60,47 @@ class Expansion:
     """
 
     def __init__(
-        self, block_columns: int, group_blocks: int, n_outputs: int, decay: float = 3.0
+        self,
+        block_columns: int,
+        group_blocks: int,
+        n_outputs: int,
+        decay: float = 3.0,
+        scale_limits: tuple[float, float] = (1e-6, 1e6),
     ) -> None:
         self.block_columns, self.group_blocks = block_columns, group_blocks
-        self.n_outputs, self.decay = n_outputs, decay
+        self.n_outputs, self.decay, self.scale_limits = n_outputs, decay, scale_limits
         self.n_blocks, self.scale, self.squared_norm = 0, 1.0, 0.0
-        self._stored: list[NDArray[np.float32]] = []
-        self._averaged: list[NDArray[np.float32]] = []
-        self._sums = np.zeros((0, n_outputs))
+        self._stored: list[Float32Array] = []
+        self._averaged: list[Float32Array] = []
+        self._sums: FloatArray = np.zeros((0, n_outputs))
         self._offset, self._intercept = np.zeros(n_outputs), np.zeros(n_outputs)
         self._averaged_constant = np.zeros(n_outputs)
-        # Of the average: what is left of its start, and the mean scale since then, over all steps
-        # and up to the last change of each block.
+        # The share of the initial value that is left in the average and the mean scale since then,
+        # over all steps and, in _seen, up to the last change of each block.
         self._left, self._mean, self._n_averaged = 1.0, 0.0, 0
-        self._seen = np.zeros((0, 2))
+        self._seen: FloatArray = np.zeros((0, 2))
 
     @property
-    def sums(self) -> NDArray[np.float64]:
+    def sums(self) -> FloatArray:
         """Beta of each block, (n_blocks, n_outputs)."""
         return self.scale * self._sums[: self.n_blocks]
 
     @property
-    def groups(self) -> list[NDArray[np.float32]]:
-        """Weights over ``scale``, by groups of blocks (group_columns, n_outputs)."""
+    def groups(self) -> list[Float32Array]:
+        """Weights over ``scale``, in groups of blocks (group_columns, n_outputs)."""
         return self._stored
 
     @property
-    def constant(self) -> NDArray[np.float64]:
-        """Intercept and offset, (n_outputs,)."""
+    def constant(self) -> FloatArray:
+        """Intercept plus offset, (n_outputs,)."""
         return self._intercept + self.scale * self._offset
 
     @property
-    def averaged_constant(self) -> NDArray[np.float64]:
-        """The same, averaged over the steps."""
+    def averaged_constant(self) -> FloatArray:
+        """Intercept plus offset, averaged over the steps."""
         return self._averaged_constant.copy()
 
-    def move(self, intercept: NDArray[np.float64], offset: NDArray[np.float64]) -> None:
+    def move(self, intercept: FloatArray, offset: FloatArray) -> None:
         """Add to the intercept and to the offset, (n_outputs,) each."""
         self._intercept += intercept
         self._offset += offset / self.scale
@@ -99,10 +109,11 @@ class Expansion:
         """Multiply all weights and the offset."""
         self.scale *= factor
         self.squared_norm *= factor * factor
-        if not _LEAST_SCALE < abs(self.scale) < _MOST_SCALE:
+        least, most = self.scale_limits
+        if not least < abs(self.scale) < most:
             self._fold()
 
-    def add(self, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+    def add(self, weights: FloatArray, total: FloatArray) -> None:
         """Add a block with weights (block_columns, n_outputs), and its entry of ``sums``."""
         if self.n_blocks == len(self._stored) * self.group_blocks:
             shape = (self.block_columns * self.group_blocks, self.n_outputs)
@@ -116,7 +127,7 @@ class Expansion:
         self._seen[self.n_blocks - 1] = self._left, self._mean
         self.change(self.n_blocks - 1, weights, total)
 
-    def change(self, block: int, step: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+    def change(self, block: int, step: FloatArray, total: FloatArray) -> None:
         """Add to the weights of a block and to its entry of ``sums``."""
         stored = self._block(self._stored, block)
         self._update_average(block)
@@ -126,7 +137,7 @@ class Expansion:
         self._sums[block] += total / self.scale
 
     def average(self) -> None:
-        """Take the weights as they are now into the average: once a step."""
+        """Include the present weights in the average; to be called once a step."""
         self._n_averaged += 1
         share = (1.0 + self.decay) / (self._n_averaged + self.decay)
         self._mean += share * (self.scale - self._mean)
@@ -134,42 +145,42 @@ class Expansion:
         if share < 1.0:
             self._left *= 1.0 - share
 
-    def weights(self) -> NDArray[np.float32]:
-        """Return the weights as they are, (n_blocks block_columns, n_outputs)."""
+    def weights(self) -> Float32Array:
+        """Return the present weights, (n_blocks block_columns, n_outputs)."""
         return np.float32(self.scale) * self._joined(self._stored)
 
-    def averaged_weights(self) -> NDArray[np.float32]:
+    def averaged_weights(self) -> Float32Array:
         """Return the weights averaged over the steps, (n_blocks block_columns, n_outputs)."""
         whole = self._joined(self._averaged)
         for block in range(self.n_blocks):
             own = slice(block * self.block_columns, (block + 1) * self.block_columns)
-            self._bring_up(whole[own], block)
+            self._catch_up(whole[own], block)
         return whole
 
-    def _joined(self, groups: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    def _joined(self, groups: list[Float32Array]) -> Float32Array:
         """Return a copy of all blocks as one array."""
         n_columns = self.n_blocks * self.block_columns
         whole = np.concatenate([*groups, np.zeros((0, self.n_outputs), np.float32)])
         return whole[:n_columns]
 
-    def _block(self, groups: list[NDArray[np.float32]], block: int) -> NDArray[np.float32]:
+    def _block(self, groups: list[Float32Array], block: int) -> Float32Array:
         group, k = divmod(block, self.group_blocks)
         return groups[group][k * self.block_columns : (k + 1) * self.block_columns]
 
     def _update_average(self, block: int) -> None:
-        """Take the steps since a block last changed into its average."""
-        self._bring_up(self._block(self._averaged, block), block)
+        """Include all steps since its last change in the average of a block."""
+        self._catch_up(self._block(self._averaged, block), block)
         self._seen[block] = self._left, self._mean
 
-    def _bring_up(self, averaged: NDArray[np.float32], block: int) -> None:
-        """Add the steps since a block last changed to its average until then."""
+    def _catch_up(self, averaged: Float32Array, block: int) -> None:
+        """Add the steps since the last change of a block to its average until then."""
         left, mean = self._seen[block]
         kept = self._left / left
         averaged *= np.float32(kept)
         averaged += np.float32(self._mean - kept * mean) * self._block(self._stored, block)
 
     def _fold(self) -> None:
-        """Multiply the scale into what is stored."""
+        """Multiply the scale into the stored weights."""
         for block in range(self.n_blocks):
             self._update_average(block)
         for group in self._stored:
@@ -180,7 +191,7 @@ class Expansion:
         self._seen[:] = 1.0, 0.0
 
     def state(self) -> dict[str, Any]:
-        """Return all numbers that a copy needs, arrays and plain values."""
+        """Return all numbers that a copy needs, as arrays and plain values."""
         return {
             "weights": self._joined(self._stored),
             "averaged": self._joined(self._averaged),
@@ -196,8 +207,8 @@ class Expansion:
             "n_averaged": self._n_averaged,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Become what gave a state; this expansion is new and of the same sizes."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the state of an expansion of the same sizes; this one must be empty."""
         n_blocks = len(state["sums"])
         nothing = np.zeros((self.block_columns, self.n_outputs))
         for _ in range(n_blocks):
@@ -214,5 +225,5 @@ class Expansion:
         self._n_averaged = state["n_averaged"]
 
 
-def _squares(array: NDArray[np.float32]) -> float:
+def _squares(array: Float32Array) -> float:
     return float(np.sum(np.square(array, dtype=np.float64)))

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.kernels import Gaussian, Laplacian
-from gramless.streaming.preparation import BANDWIDTHS, Preparation, prepare
-from gramless.streaming.summary import Projection, Summary, summarise
+from gramless.streaming.bandwidth_selection import BandwidthTrial, Preparation, best_units, prepare
+from gramless.streaming.principal_components import Projection
+from gramless.streaming.summary_statistics import Summary, summarise
 
 Array = NDArray[Any]
 
@@ -68,7 +69,7 @@ def test_auto_takes_the_best_of_what_it_names() -> None:
     assert "standard" in reason
     assert "the best of 8" in reason
     factor = float(reason.split(", ")[1].split()[0])
-    assert factor in BANDWIDTHS
+    assert factor in BandwidthTrial().factors
     medians, _ = prepared(X, "median", ("standard",))
     np.testing.assert_allclose(found.units, factor * medians.units)
     few, reason = prepare(summary_of(X[:30], Y[:30]), Y[:30], None, "auto", BOTH, Gaussian(), 0)
@@ -141,3 +142,36 @@ def test_the_same_for_the_same_seed() -> None:
 def test_wrong_bandwidths(bandwidth: Any) -> None:
     with pytest.raises(InputError, match="bandwidth"):
         prepared(X, bandwidth)
+
+
+# Units.
+
+
+def errors_twin(X: Array, y: Array) -> float:
+    """Return the least error of ridge regression over the penalties, by solving each."""
+    half, errors = len(X) // 2, []
+    gram, ahead = Gaussian().gram(X[:half]), Gaussian().gram(X[half:], X[:half])
+    center = y[:half].mean(axis=0)
+    for alpha in 10.0 ** -np.arange(1, 6):
+        weights = np.linalg.solve(gram + half * alpha * np.eye(half), y[:half] - center)
+        errors.append(np.mean((y[half:] - center - ahead @ weights) ** 2))
+    return float(min(errors))
+
+
+def test_errors_of_units_are_those_of_ridge_regression() -> None:
+    X = np.random.default_rng(0).normal(size=(81, 3))
+    y = np.column_stack([np.sin(2 * X[:, 0]), np.cos(2 * X[:, 1])]) + 0.1 * np.random.default_rng(
+        1
+    ).normal(size=(81, 2))
+    units = [np.full(3, 0.3), np.array([1.0, 1.0, np.inf]), np.full(3, 30.0)]
+    best, errors = best_units(Gaussian(), X, y, units)
+    np.testing.assert_allclose(errors, [errors_twin(X / u, y) for u in units], rtol=1e-5)
+    assert best == 1 == int(np.argmin(errors))
+
+
+def test_targets_that_are_all_alike_are_no_fault() -> None:
+    candidates = [np.ones(3), np.full(3, 2.0)]
+    best, errors = best_units(
+        Gaussian(), np.random.default_rng(0).normal(size=(10, 3)), np.full((10, 1), 5.0), candidates
+    )
+    assert (best, errors) == (0, [0.0, 0.0])

@@ -24,8 +24,7 @@ from gramless.kernels import (
     SpectralKernel,
     Sum,
 )
-from gramless.streaming import blocks as module
-from gramless.streaming.blocks import LANES, FrequencyBlocks, PanelCache
+from gramless.streaming.feature_blocks import LANES, FrequencyBlocks, PanelCache
 
 KERNELS: dict[str, SpectralKernel] = {
     "gaussian": Gaussian(),
@@ -123,26 +122,19 @@ def same_frequencies(cache: PanelCache, groups: range, n_blocks: int) -> None:
         np.testing.assert_array_equal(written[: len(expected)], expected)
 
 
-@pytest.fixture
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GROUP_FREQUENCIES", 40)
-
-
-@pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("size", [1, 13, 16, 17, 20, 41])
 @pytest.mark.parametrize("budget", [-5, 0, 1200, 10**6])
 def test_any_budget_gives_the_same_numbers(size: int, budget: int) -> None:
-    blocks = FrequencyBlocks(Matern(), seed=0, size=size, n_inputs=3)
+    blocks = FrequencyBlocks(Matern(), 0, size, n_inputs=3, group_frequencies=40)
     cache = PanelCache(blocks, budget)
     most = blocks.group_blocks
     for n_blocks in (1, 2, most, most + 1, 3 * most + 1, 2 * most, 3 * most + 2):
         same_frequencies(cache, range(-(-n_blocks // most)), n_blocks)
 
 
-@pytest.mark.usefixtures("small_groups")
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 4), st.integers(1, 3))
 def test_any_order_of_growth(counts: list[int], n_kept: int, n_jobs: int) -> None:
-    blocks = FrequencyBlocks(Gaussian(), seed=0, size=9, n_inputs=2)
+    blocks = FrequencyBlocks(Gaussian(), 0, 9, n_inputs=2, group_frequencies=40)
     assert blocks.group_blocks == 4
     cache = PanelCache(blocks, n_kept * 3 * 2 * LANES * 4, n_jobs)
     for n_blocks in counts:
@@ -150,10 +142,9 @@ def test_any_order_of_growth(counts: list[int], n_kept: int, n_jobs: int) -> Non
         same_frequencies(cache, range((n_blocks - 1) // 4, -(-n_blocks // 4)), n_blocks)
 
 
-@pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("n_kept", [0, 1, 3])
 def test_the_budget_is_kept(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = FrequencyBlocks(Gaussian(), seed=0, size=10, n_inputs=2)
+    blocks = FrequencyBlocks(Gaussian(), 0, 10, n_inputs=2, group_frequencies=40)
     bytes_a_group = 3 * 2 * LANES * 4
     cache = PanelCache(blocks, n_kept * bytes_a_group + bytes_a_group - 1)
     drawn: list[int] = []
@@ -168,12 +159,12 @@ def test_the_budget_is_kept(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert times[4 * n_kept : 20].tolist() == [3 + (k < 2) + (k < 3) for k in range(4 * n_kept, 20)]
 
 
-@pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("n_before", [0, 1, 5])
 def test_an_interruption_leaves_nothing_unwritten(
     n_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = PanelCache(FrequencyBlocks(Gaussian(), seed=0, size=10, n_inputs=2), 1 << 20, n_jobs=1)
+    blocks = FrequencyBlocks(Gaussian(), 0, 10, n_inputs=2, group_frequencies=40)
+    cache = PanelCache(blocks, 1 << 20, n_jobs=1)
     assert cache.blocks.group_blocks == 4
     cache.panels(range(-(-n_before // 4)), n_before)
     draw = FrequencyBlocks.draw

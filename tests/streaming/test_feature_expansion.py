@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless.streaming import expansion as module
-from gramless.streaming.expansion import Expansion
+from gramless.streaming.feature_expansion import FeatureExpansion
 
 from .twins import step_weights
 
@@ -68,7 +67,7 @@ def joined(blocks: list[Array]) -> Array:
     return np.concatenate([*blocks, np.zeros((0, OUTPUTS))])
 
 
-def compare(f: Expansion, plain: Plain, averages: bool) -> None:
+def compare(f: FeatureExpansion, plain: Plain, averages: bool) -> None:
     assert f.n_blocks == len(plain.weights)
     room = 2e-6 * plain.largest() + 1e-30
     weights = joined(plain.weights)
@@ -86,7 +85,7 @@ def compare(f: Expansion, plain: Plain, averages: bool) -> None:
 def act(f: Any, action: str, number: int, factor: float, rng: np.random.Generator) -> None:
     """Do one thing to an expansion or to its twin."""
     weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
-    n_blocks = f.n_blocks if isinstance(f, Expansion) else len(f.weights)
+    n_blocks = f.n_blocks if isinstance(f, FeatureExpansion) else len(f.weights)
     if action == "shrink":
         f.shrink(factor)
     elif action == "average":
@@ -115,7 +114,7 @@ ACTIONS = st.tuples(
 def test_anything_may_follow_anything(
     actions: list[Any], group_blocks: int, decay: float, pause: int
 ) -> None:
-    f, plain = Expansion(COLUMNS, group_blocks, OUTPUTS, decay), Plain(decay)
+    f, plain = FeatureExpansion(COLUMNS, group_blocks, OUTPUTS, decay), Plain(decay)
     for k, (action, number, factor) in enumerate(actions):
         act(f, action, number, factor, np.random.default_rng(k))
         act(plain, action, number, factor, np.random.default_rng(k))
@@ -125,10 +124,10 @@ def test_anything_may_follow_anything(
 
 @given(st.lists(ACTIONS, max_size=40), st.lists(ACTIONS, max_size=20), st.integers(1, 4))
 def test_a_copy_goes_on_bit_for_bit(before: list[Any], after: list[Any], group_blocks: int) -> None:
-    f = Expansion(COLUMNS, group_blocks, OUTPUTS)
+    f = FeatureExpansion(COLUMNS, group_blocks, OUTPUTS)
     for k, action in enumerate(before):
         act(f, *action, np.random.default_rng(k))
-    copy = Expansion(COLUMNS, group_blocks, OUTPUTS)
+    copy = FeatureExpansion(COLUMNS, group_blocks, OUTPUTS)
     copy.restore(f.state())
     for k, action in enumerate(after):
         for own in (f, copy):
@@ -141,13 +140,13 @@ def test_a_copy_goes_on_bit_for_bit(before: list[Any], after: list[Any], group_b
 
 
 def test_states_go_through_a_file(tmp_path: Any) -> None:
-    f = Expansion(COLUMNS, 3, OUTPUTS)
+    f = FeatureExpansion(COLUMNS, 3, OUTPUTS)
     for k in range(10):
         f.shrink(0.3)
         f.add(np.full((COLUMNS, OUTPUTS), k / 7.0), np.ones(OUTPUTS))
         f.average()
     np.savez(tmp_path / "state.npz", **f.state())
-    copy = Expansion(COLUMNS, 3, OUTPUTS)
+    copy = FeatureExpansion(COLUMNS, 3, OUTPUTS)
     with np.load(tmp_path / "state.npz") as state:
         copy.restore({name: value[()] for name, value in state.items()})
     for own in (f, copy):
@@ -159,10 +158,9 @@ def test_states_go_through_a_file(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("limits", [(1e-6, 1e6), (0.3, 3.0)])
-def test_a_long_run(limits: tuple[float, float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LEAST_SCALE", limits[0])
-    monkeypatch.setattr(module, "_MOST_SCALE", limits[1])
-    f, plain, rng = Expansion(COLUMNS, 7, OUTPUTS), Plain(3.0), np.random.default_rng(0)
+def test_a_long_run(limits: tuple[float, float]) -> None:
+    f = FeatureExpansion(COLUMNS, 7, OUTPUTS, scale_limits=limits)
+    plain, rng = Plain(3.0), np.random.default_rng(0)
     for t in range(1, 400):
         weights, total = rng.normal(size=(COLUMNS, OUTPUTS)), rng.normal(size=OUTPUTS)
         block = int(rng.integers(f.n_blocks + 1)) if t % 3 else f.n_blocks
@@ -178,7 +176,7 @@ def test_a_long_run(limits: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_average_of_one_step_is_that_step() -> None:
-    f = Expansion(COLUMNS, 1, OUTPUTS)
+    f = FeatureExpansion(COLUMNS, 1, OUTPUTS)
     f.shrink(-0.5)
     f.add(np.ones((COLUMNS, OUTPUTS)), np.ones(OUTPUTS))
     f.average()
@@ -187,7 +185,7 @@ def test_an_average_of_one_step_is_that_step() -> None:
 
 @given(st.lists(ACTIONS, max_size=40), st.integers(1, 4))
 def test_looking_at_an_average_changes_no_bit(actions: list[Any], group_blocks: int) -> None:
-    looked, alone = (Expansion(COLUMNS, group_blocks, OUTPUTS) for _ in range(2))
+    looked, alone = (FeatureExpansion(COLUMNS, group_blocks, OUTPUTS) for _ in range(2))
     seen = []
     for k, action in enumerate(actions):
         for f in (looked, alone):
@@ -202,7 +200,7 @@ def test_looking_at_an_average_changes_no_bit(actions: list[Any], group_blocks: 
 
 
 def test_nothing_yet() -> None:
-    f = Expansion(COLUMNS, 1, OUTPUTS)
+    f = FeatureExpansion(COLUMNS, 1, OUTPUTS)
     f.shrink(0.0)
     f.average()
     assert f.weights().shape == f.averaged_weights().shape == (0, OUTPUTS)

@@ -1,22 +1,24 @@
-"""What is learned of the rows from a sample with the exact kernel."""
+"""Step sizes, and the curvature and variance that bound them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from gramless.base.errors import InputError
 from gramless.kernels import Gaussian, Laplacian, Matern, SpectralKernel
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.streaming.blocks import FrequencyBlocks
-from gramless.streaming.choosing import (
-    best_units,
+from gramless.streaming.feature_blocks import CpuProducts, FrequencyBlocks
+from gramless.streaming.step_sizes import (
+    InverseTime,
     block_variance,
     first_step,
     largest_curvature,
     loss_curvature,
 )
-from gramless.streaming.products import CpuProducts
 
 Array = NDArray[np.float64]
 
@@ -30,35 +32,6 @@ def features(kernel: SpectralKernel, X: Array, size: int, block: int) -> Array:
     blocks = FrequencyBlocks(kernel, 0, size, X.shape[1])
     products = CpuProducts(blocks, np.zeros(X.shape[1]), np.ones(X.shape[1]), 0)
     return products.gradient(products.prepare(X), block, np.eye(len(X))).T
-
-
-# Units.
-
-
-def errors_twin(X: Array, y: Array) -> float:
-    """Return the least error of ridge regression over the penalties, by solving each."""
-    half, errors = len(X) // 2, []
-    gram, ahead = Gaussian().gram(X[:half]), Gaussian().gram(X[half:], X[:half])
-    center = y[:half].mean(axis=0)
-    for alpha in 10.0 ** -np.arange(1, 6):
-        weights = np.linalg.solve(gram + half * alpha * np.eye(half), y[:half] - center)
-        errors.append(np.mean((y[half:] - center - ahead @ weights) ** 2))
-    return float(min(errors))
-
-
-def test_errors_of_units_are_those_of_ridge_regression() -> None:
-    X = some_rows(81)
-    y = np.column_stack([np.sin(2 * X[:, 0]), np.cos(2 * X[:, 1])]) + 0.1 * some_rows(81, 2, seed=1)
-    units = [np.full(3, 0.3), np.array([1.0, 1.0, np.inf]), np.full(3, 30.0)]
-    best, errors = best_units(Gaussian(), X, y, units)
-    np.testing.assert_allclose(errors, [errors_twin(X / u, y) for u in units], rtol=1e-5)
-    assert best == 1 == int(np.argmin(errors))
-
-
-def test_targets_that_are_all_alike_are_no_fault() -> None:
-    candidates = [np.ones(3), np.full(3, 2.0)]
-    best, errors = best_units(Gaussian(), some_rows(10), np.full((10, 1), 5.0), candidates)
-    assert (best, errors) == (0, [0.0, 0.0])
 
 
 # Curvature.
@@ -170,3 +143,27 @@ def test_the_variance_falls_with_the_size_of_blocks() -> None:
     one = block_variance(Gaussian(), X, 1, 0)
     assert block_variance(Gaussian(), X, 10, 0) == pytest.approx(one / 10)
     assert block_variance(Gaussian(), np.ones((20, 2)), 1, 0) == pytest.approx(0.0, abs=1e-30)
+
+
+# The schedule.
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0.0, 1e6), st.integers(1, 10**9))
+def test_inverse_time(theta: float, delay: float, t: int) -> None:
+    schedule = InverseTime(theta, delay)
+    assert schedule.step(t) * (t + delay) == pytest.approx(theta)
+    assert schedule.step(t + 1) < schedule.step(t) or t + delay > 1e15
+
+
+def test_without_a_delay_it_is_the_papers() -> None:
+    steps = [InverseTime(1.5).step(t) for t in range(1, 5)]
+    np.testing.assert_allclose(steps, 1.5 / np.arange(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("theta", "delay"),
+    [(0.0, 0.0), (-1.0, 0.0), (np.inf, 0.0), (np.nan, 0.0), (1.0, -1e-9), (1.0, np.inf)],
+)
+def test_what_is_refused(theta: float, delay: float) -> None:
+    with pytest.raises(InputError, match="theta must be positive and delay not negative"):
+        InverseTime(theta, delay)

@@ -1,61 +1,49 @@
-"""A run: steps over a stream, judged on rows held back, stopped in time, able to go on later."""
+"""The training loop: steps over a stream, early stopping on held-out rows, and resumption."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, FloatArray
 from gramless.preprocessing.rows import Rows
+from gramless.streaming.chunk_checks import is_sparse
 from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
+from gramless.streaming.feature_blocks import PreparedRows
 from gramless.streaming.sources import RowSource, StreamEnded
 
-_FEWEST_BETWEEN, _GROWTH = 10, 0.05
-"""Held-back rows judge every ten steps, later every 5 % more of them."""
 _LARGEST = 1e18
 """Weights and their products with features stay in the range of float32 below this length."""
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """A source whose rows are projected and whose targets are numbers.
-
-    Parameters
-    ----------
-    source : RowSource
-    project, encode : callable
-    """
+class EncodedSource:
+    """A source whose rows are projected and whose targets are converted to numbers."""
 
     source: RowSource
     project: Callable[[Rows], Rows]
-    encode: Callable[[NDArray[Any]], NDArray[np.float64]]
+    encode: Callable[[AnyArray], FloatArray]
 
-    def read(self, start: int, stop: int) -> tuple[Rows, NDArray[np.float64]]:
-        """Return rows and targets of some positions.
-
-        Raises
-        ------
-        InputError
-            On NaN and infinity.
-        """
+    def read(self, start: int, stop: int) -> tuple[Rows, FloatArray]:
+        """Return rows and targets at some positions; NaN and infinity are refused."""
         X, y = self.source.read(start, stop)
-        return self._numbers(X, y, f"rows {start:,} to {stop:,}, counted without those held out,")
+        return self._encoded(X, y, f"rows {start:,} to {stop:,}, counted without those held out,")
 
-    def held_out(self) -> tuple[Rows, NDArray[np.float64]] | None:
-        """Return the rows kept back and their targets, None if there are none."""
+    def held_out(self) -> tuple[Rows, FloatArray] | None:
+        """Return the held-out rows and their targets, None if there are none."""
         X, y = self.source.held_out()
-        return self._numbers(X, y, "the rows held out") if X.shape[0] else None
+        return self._encoded(X, y, "the rows held out") if X.shape[0] else None
 
-    def _numbers(self, X: Rows, y: NDArray[Any], which: str) -> tuple[Rows, NDArray[np.float64]]:
+    def _encoded(self, X: Rows, y: AnyArray, which: str) -> tuple[Rows, FloatArray]:
         targets = self.encode(y)
-        values = X.data if sp.issparse(X) else X
+        values = X.data if is_sparse(X) else X
         if not (np.isfinite(values).all() and np.isfinite(targets).all()):
             raise InputError(
                 f"Of the stream, {which} hold NaN or infinity; fill gaps and drop infinities first."
@@ -65,7 +53,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the averaged function does on held-back rows.
+    """The quality of the averaged function on held-out rows.
 
     Attributes
     ----------
@@ -85,39 +73,35 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends.
+    """When a run ends, and how often it is evaluated.
 
     Parameters
     ----------
     max_steps : int
     patience : int or None
-        Evaluations in which the least loss must fall; None never stops early.
+        Number of evaluations within which the least loss must fall; None never stops early.
     tol : float
-        By which share of it.
+        Relative decrease that counts.
     deadline : Deadline
+    min_interval, interval_growth : int, float
+        Steps between two evaluations: ``interval_growth`` times those taken, at least
+        ``min_interval``.
     """
 
     max_steps: int
     patience: int | None
     tol: float
     deadline: Deadline
+    min_interval: int = 10
+    interval_growth: float = 0.05
 
 
 @dataclass(frozen=True)
-class Function:
-    """The blocks' weights that a run has settled on.
-
-    Parameters
-    ----------
-    weights : array (n_columns, n_outputs)
-        float32.
-    constant : array (n_outputs,)
-    iteration : int
-        After so many steps.
-    """
+class LearnedFunction:
+    """Weights (n_columns, n_outputs) and constants (n_outputs,) after some iteration."""
 
     weights: NDArray[np.float32]
-    constant: NDArray[np.float64]
+    constant: FloatArray
     iteration: int
 
 
@@ -130,50 +114,40 @@ class Training:
     machine : DoublyStochastic
     batch_rows : int
     averaged : bool
-        Whether the average over the steps is the result, or the last function.
+        Whether the result is the average over the steps, or the last function.
     error : callable
         ``error(responses, targets)``, the smaller the better.
     history, evaluations : list of dict
-        Of steps so far, and of evaluations.
-    best : Function or None
+        Steps and evaluations so far.
+    best : LearnedFunction or None
         Of the evaluations so far.
     seconds : float
-        Spent so far, in earlier parts of the run.
+        Spent so far, including earlier parts of the run.
     """
 
     machine: DoublyStochastic
     batch_rows: int
     averaged: bool
-    error: Callable[[NDArray[np.float64], NDArray[np.float64]], float]
+    error: Callable[[FloatArray, FloatArray], float]
     history: list[dict[str, float]] = field(default_factory=list)
     evaluations: list[dict[str, float]] = field(default_factory=list)
-    best: Function | None = None
+    best: LearnedFunction | None = None
     seconds: float = 0.0
 
     def run(
         self,
-        source: Encoded,
+        source: EncodedSource,
         limits: Limits,
-        after: Callable[[Step, Evaluation | None], Any],
+        after: Callable[[Step, Evaluation | None], bool],
     ) -> str:
-        """Take steps until a limit, and say which it was.
+        """Take steps until a limit is reached, and return which.
 
-        Parameters
-        ----------
-        source : Encoded
-            The rows that it holds out judge, if there are some.
-        limits : Limits
-        after : callable
-            Called with each step and its evaluation, if there was one; True stops the run.
-
-        Returns
-        -------
-        str
-            ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"``, or
-            ``"ended"`` where an iterator had no more rows.
+        ``after`` is called with each step and its evaluation, if there was one; True stops the
+        run. Returns ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"``, or
+        ``"ended"`` if an iterator had no more rows.
         """
         started = time.perf_counter() - self.seconds
-        judges = self._judges(source)
+        held_out = self._prepared_held_out(source)
         status = self._reached(limits)
         while status is None:
             first = self.machine.iteration * self.batch_rows
@@ -182,8 +156,8 @@ class Training:
             except StreamEnded:
                 return "ended"
             evaluation = None
-            if judges is not None and self._is_due() and not self.diverged:
-                evaluation = self._evaluate(*judges)
+            if held_out is not None and self._evaluation_is_due(limits) and not self.diverged:
+                evaluation = self._evaluate(*held_out)
             self.seconds = time.perf_counter() - started
             self.history.append({**asdict(step), "seconds": self.seconds})
             if self.diverged:
@@ -195,10 +169,10 @@ class Training:
                 return "time"
         return status
 
-    def take(self, X: Rows, targets: NDArray[np.float64]) -> None:
-        """Take one step with some rows, outside of a run; the present function is the result.
+    def take(self, X: Rows, targets: FloatArray) -> None:
+        """Take a single step outside of a run; the result is then the present function.
 
-        No step follows those that have diverged.
+        No step is taken after divergence.
         """
         self.best = None
         if not self.diverged:
@@ -209,15 +183,15 @@ class Training:
     def diverged(self) -> bool:
         """Tell whether weights are so large that steps cannot go on."""
         f = self.machine.expansion
-        # Of NaN, nothing is below anything.
+        # Written so that NaN counts as divergence.
         return not (f.squared_norm < _LARGEST**2 and np.abs(f.constant).max() < _LARGEST)
 
-    def result(self) -> Function:
-        """Return the best function so far; the present one where nothing judges."""
+    def result(self) -> LearnedFunction:
+        """Return the best function so far, or the present one without evaluations."""
         return self._present() if self.best is None else self.best
 
     def state(self) -> dict[str, Any]:
-        """Return what :meth:`restore` needs to go on to the same bits."""
+        """Return what :meth:`restore` needs to continue to the same bits."""
         best = None if self.best is None else asdict(self.best)
         return {
             "iteration": self.machine.iteration,
@@ -226,40 +200,40 @@ class Training:
             "seconds": self.seconds,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Become what gave a state; ``history`` and ``evaluations`` are given apart."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over a state; ``history`` and ``evaluations`` are restored separately."""
         self.machine.iteration, self.seconds = state["iteration"], state["seconds"]
         self.machine.expansion.restore(state["expansion"])
-        self.best = None if state["best"] is None else Function(**state["best"])
+        self.best = None if state["best"] is None else LearnedFunction(**state["best"])
 
-    def _step(self, X: Rows, targets: NDArray[np.float64]) -> Step:
-        # Steps that diverge may overflow once, before that is noticed.
+    def _step(self, X: Rows, targets: FloatArray) -> Step:
+        # A diverging step may overflow once before that is noticed.
         with np.errstate(over="ignore", invalid="ignore"):
             return self.machine.step(X, targets)
 
-    def _present(self) -> Function:
+    def _present(self) -> LearnedFunction:
         f = self.machine.expansion
         if not self.averaged:
-            return Function(f.weights(), f.constant, self.machine.iteration)
-        return Function(f.averaged_weights(), f.averaged_constant, self.machine.iteration)
+            return LearnedFunction(f.weights(), f.constant, self.machine.iteration)
+        return LearnedFunction(f.averaged_weights(), f.averaged_constant, self.machine.iteration)
 
-    def _judges(self, source: Encoded) -> tuple[Any, NDArray[np.float64]] | None:
-        """Return prepared rows and targets that judge, None if there are none."""
+    def _prepared_held_out(self, source: EncodedSource) -> tuple[PreparedRows, FloatArray] | None:
         held = source.held_out()
         return None if held is None else (self.machine.products.prepare(held[0]), held[1])
 
     def _reached(self, limits: Limits) -> str | None:
-        """Tell which limit the steps so far have reached."""
+        """Return the limit that the steps so far have reached, if any."""
         if self._has_settled(limits):
             return "patience"
         return "max_steps" if self.machine.iteration >= limits.max_steps else None
 
-    def _is_due(self) -> bool:
+    def _evaluation_is_due(self, limits: Limits) -> bool:
         before = self.evaluations[-1]["iteration"] if self.evaluations else 0
-        return self.machine.iteration >= before + max(_FEWEST_BETWEEN, int(_GROWTH * before))
+        interval = max(limits.min_interval, int(limits.interval_growth * before))
+        return self.machine.iteration >= before + interval
 
-    def _evaluate(self, rows: Any, targets: NDArray[np.float64]) -> Evaluation:
-        """Judge the present function by prepared rows; keep it if it is the best."""
+    def _evaluate(self, rows: PreparedRows, targets: FloatArray) -> Evaluation:
+        """Evaluate the present function on prepared rows, and keep it if it is the best."""
         present = self._present()
         f = self.machine.expansion
         groups = in_groups(present.weights, f.block_columns * f.group_blocks)
@@ -283,7 +257,7 @@ class Training:
 
 
 def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[np.float32]]:
-    """Cut weights (n_columns, n_outputs) into those of groups of blocks; the last may be short.
+    """Split weights (n_columns, n_outputs) into those of groups of blocks.
 
     Examples
     --------
@@ -293,8 +267,8 @@ def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[
     return [weights[k : k + group_columns] for k in range(0, len(weights), group_columns)]
 
 
-def columns_of(rows: list[dict[str, float]]) -> dict[str, NDArray[Any]]:
-    """Turn one record a step into one array a quantity.
+def columns_of(rows: Sequence[dict[str, float]]) -> dict[str, AnyArray]:
+    """Convert one record per step to one array per quantity.
 
     Examples
     --------
@@ -304,8 +278,8 @@ def columns_of(rows: list[dict[str, float]]) -> dict[str, NDArray[Any]]:
     return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
-def rows_of(columns: dict[str, NDArray[Any]]) -> list[dict[str, float]]:
-    """Do the reverse of :func:`columns_of`.
+def rows_of(columns: Mapping[str, AnyArray]) -> list[dict[str, float]]:
+    """Invert :func:`columns_of`.
 
     Examples
     --------

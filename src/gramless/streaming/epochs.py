@@ -1,4 +1,4 @@
-"""Orders of rows: epochs, each shuffled anew, read from positions of one endless sequence."""
+"""Positions in an endless sequence of epochs, each shuffled anew."""
 
 from __future__ import annotations
 
@@ -10,57 +10,48 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
+from gramless.base.types import IntArray
 from gramless.datasets.pieces import Chunk
 
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
-    """Things made for an epoch, the last two of them kept.
-
-    Parameters
-    ----------
-    make : callable
-        From the epoch to the thing.
+class EpochCache(Generic[T]):
+    """Compute a value for each epoch and keep those of the last two.
 
     Examples
     --------
-    >>> squares = Recent(lambda epoch: epoch**2)
+    >>> squares = EpochCache(lambda epoch: epoch**2)
     >>> squares(3), squares(4)
     (9, 16)
     """
 
-    def __init__(self, make: Callable[[int], T]) -> None:
-        self._make = make
-        self._made: dict[int, T] = {}
+    def __init__(self, compute: Callable[[int], T]) -> None:
+        self._compute = compute
+        self._kept: dict[int, T] = {}
 
     def __call__(self, epoch: int) -> T:
-        """Return the thing of this epoch."""
-        if epoch not in self._made:
-            if len(self._made) == 2:
-                del self._made[next(iter(self._made))]
-            self._made[epoch] = self._make(epoch)
-        return self._made[epoch]
+        """Return the value of this epoch."""
+        if epoch not in self._kept:
+            if len(self._kept) == 2:
+                del self._kept[next(iter(self._kept))]
+            self._kept[epoch] = self._compute(epoch)
+        return self._kept[epoch]
 
 
-def shuffled(seed: int, purpose: str, block: int, n: int) -> NDArray[np.intp]:
-    """Return a random order of ``range(n)``, a function of ``(seed, purpose, block)``.
+def permutation(seed: int, purpose: str, block: int, n: int) -> NDArray[np.intp]:
+    """Return a random permutation of ``range(n)``, a function of ``(seed, purpose, block)``.
 
     Examples
     --------
-    >>> sorted(shuffled(0, "example", 7, 4).tolist())
+    >>> sorted(permutation(0, "example", 7, 4).tolist())
     [0, 1, 2, 3]
     """
     return stream(seed, purpose, block).permutation(n)
 
 
 def epoch_parts(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]]:
-    """Cut positions of the endless sequence into ``(epoch, first, last + 1)`` within epochs.
-
-    Raises
-    ------
-    InputError
-        If the positions are negative or go backwards.
+    """Split a range of positions into ``(epoch, first, last + 1)`` within epochs.
 
     Examples
     --------
@@ -77,26 +68,20 @@ def epoch_parts(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]
 
 
 class GroupReader:
-    """Reads rows that are ordered group by group, holding one group in memory.
+    """Read rows that are ordered group by group while holding one group in memory.
 
-    Parameters
-    ----------
-    sizes : callable
-        From an epoch to the sizes of its groups, in their order.
-    load : callable
-        From an epoch and a position in that order to the group's rows and targets, mixed.
+    ``sizes(epoch)`` returns the sizes of the groups in the order of that epoch, and
+    ``load(epoch, k)`` the shuffled rows and targets of the k-th of them.
     """
 
-    def __init__(
-        self, sizes: Callable[[int], NDArray[np.int64]], load: Callable[[int, int], Chunk]
-    ) -> None:
-        self._ends = Recent(lambda epoch: np.cumsum(sizes(epoch)))
+    def __init__(self, sizes: Callable[[int], IntArray], load: Callable[[int, int], Chunk]) -> None:
+        self._ends = EpochCache(lambda epoch: np.cumsum(sizes(epoch)))
         self._load = load
         self._held: tuple[int, int] | None = None
         self._group: Chunk | None = None
 
     def read(self, epoch: int, start: int, stop: int) -> list[Chunk]:
-        """Return the rows at positions of one epoch, a copy for each group that holds some."""
+        """Return copies of the rows at these positions of an epoch, one chunk per group."""
         ends = self._ends(epoch)
         chunks = []
         k = int(np.searchsorted(ends, start, side="right"))

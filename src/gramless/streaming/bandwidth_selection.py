@@ -1,0 +1,198 @@
+"""Selection of scaling and bandwidth on a sample, and the preparation of rows that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+
+from gramless.base.errors import InputError
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray
+from gramless.kernels import Kernel, SpectralKernel, bandwidth_vector
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.rows import Rows, check_width
+from gramless.streaming.chunk_checks import is_sparse
+from gramless.streaming.epochs import permutation
+from gramless.streaming.principal_components import Projection
+from gramless.streaming.summary_statistics import Summary
+
+_ROUNDING = 1e-12
+"""A deviation below this share of the mean may be the rounding error of a constant."""
+
+
+@dataclass(frozen=True)
+class BandwidthTrial:
+    """What ``bandwidth="auto"`` tries.
+
+    Parameters
+    ----------
+    factors : tuple of float
+        Candidate bandwidths, in units of the median distance.
+    alphas : tuple of float
+        Penalties of kernel ridge regression; each candidate counts with its best. Smaller ones
+        would favour wide kernels, whose fine structure takes gradient steps too long to learn.
+    min_rows : int
+        Smaller samples take the median distance.
+    """
+
+    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    alphas: tuple[float, ...] = tuple(10.0**-k for k in range(1, 6))
+    min_rows: int = 40
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Conversion of rows to inputs of the kernel at bandwidth 1: projected, centred, scaled.
+
+    Parameters
+    ----------
+    projection : Projection or None
+        Projection to principal components.
+    center : array (n_inputs,)
+        0 if rows are sparse.
+    units : array (n_inputs,)
+        Bandwidths in units of the inputs (or components); infinity drops an input.
+    """
+
+    projection: Projection | None
+    center: FloatArray
+    units: FloatArray
+
+    @property
+    def inverse(self) -> FloatArray:
+        """1 / units, finite."""
+        with np.errstate(over="ignore"):
+            return np.minimum(1.0 / self.units, np.finfo(np.float64).max)
+
+    def project(self, X: Rows) -> Rows:
+        """Return rows in principal components, or as they are."""
+        if self.projection is not None:
+            return self.projection.apply(X)
+        check_width("Preparation", X, len(self.units))
+        return X
+
+    def unit_rows(self, X: Rows) -> FloatArray:
+        """Return a few rows as dense inputs of the kernel."""
+        found: FloatArray = (_dense(self.project(X)) - self.center) * self.inverse
+        return found
+
+
+def prepare(
+    summary: Summary,
+    targets: FloatArray,
+    projection: Projection | None,
+    bandwidth: ArrayLike | str,
+    scalings: Sequence[str],
+    kernel: SpectralKernel,
+    seed: int,
+    trial: BandwidthTrial | None = None,
+) -> tuple[Preparation, str]:
+    """Return the preparation of rows, and the reason for it in words.
+
+    Parameters
+    ----------
+    summary : Summary
+    targets : array (n_sample, n_outputs)
+        Targets of the summary's sample.
+    projection : Projection or None
+    bandwidth : "auto", "median", float or array (n_inputs,)
+        In units of the scaled inputs, or of the components, which are never scaled. ``"auto"``
+        tries multiples of the median distance with each scaling.
+    scalings : list of {"standard", "none"}
+        Candidates; without a trial the first is taken.
+    kernel : SpectralKernel
+    seed : int
+    trial : BandwidthTrial, optional
+
+    Notes
+    -----
+    A trial takes two to three seconds: exact ridge regressions of half the sample.
+    """
+    trial = trial or BandwidthTrial()
+    sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))
+    center = np.zeros(sample.shape[1])
+    if projection is None and not is_sparse(summary.sample):
+        center = summary.mean
+    scales = [_scales(summary, projection, kind) for kind in scalings]
+    if not isinstance(bandwidth, str):
+        widths = bandwidth_vector(bandwidth, len(center))
+        return Preparation(projection, center, scales[0] * widths), "bandwidth as given"
+    if bandwidth not in ("auto", "median"):
+        raise InputError(
+            f"bandwidth must be 'auto', 'median', a number or one number an input; "
+            f"got {bandwidth!r}."
+        )
+    medians = [
+        scale * median_distance((sample - center) / scale, seed, None, kernel.metric)
+        for scale in scales
+    ]
+    if bandwidth == "median" or len(sample) < trial.min_rows:
+        reason = f"scaling {scalings[0]}, the median distance"
+        return Preparation(projection, center, medians[0]), reason
+    tried = [(kind, factor) for kind in scalings for factor in trial.factors]
+    units = [median * factor for median in medians for factor in trial.factors]
+    order = permutation(seed, "sample order", 0, len(sample))
+    rows = (sample - center)[order]
+    best, errors = best_units(kernel, rows, targets[order], units, trial.alphas)
+    kind, factor = tried[best]
+    reason = f"scaling {kind}, {factor:g} times the median distance, the best of {len(errors)}"
+    return Preparation(projection, center, units[best]), reason
+
+
+def best_units(
+    kernel: Kernel,
+    rows: FloatArray,
+    targets: FloatArray,
+    candidates: Sequence[FloatArray],
+    alphas: Sequence[float] = BandwidthTrial.alphas,
+) -> tuple[int, list[float]]:
+    """Return the candidate units with the least validation error of exact kernel ridge regression.
+
+    The first half of the rows is fitted and the second half judges. Returns the index of the best
+    candidate and the mean squared errors of all, each at its best penalty. Costs one
+    eigendecomposition of half the rows per candidate: a quarter of a second for 2,000 rows.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = np.sin(3 * X[:, :1])
+    >>> best_units(Gaussian(), X, y, [np.full(2, 9.0), np.array([0.5, 5.0])])[0]
+    1
+    """
+    with one_blas_thread():
+        errors = [_ridge_error(kernel, rows / units, targets, alphas) for units in candidates]
+    return int(np.argmin(errors)), errors
+
+
+def _ridge_error(
+    kernel: Kernel, rows: FloatArray, targets: FloatArray, alphas: Sequence[float]
+) -> float:
+    """Return the least mean squared validation error over the penalties."""
+    half = len(rows) // 2
+    values, vectors = eigh(kernel.gram(rows[:half]))
+    center = targets[:half].mean(axis=0)
+    inside = vectors.T @ (targets[:half] - center)
+    ahead = kernel.gram(rows[half:], rows[:half]) @ vectors
+    errors = []
+    for alpha in alphas:
+        fitted = ahead @ (inside / (np.maximum(values, 0.0) + half * alpha)[:, None])
+        errors.append(float(np.mean((targets[half:] - center - fitted) ** 2)))
+    return min(errors)
+
+
+def _scales(summary: Summary, projection: Projection | None, kind: str) -> FloatArray:
+    """Return the divisors of the inputs: infinity for constants."""
+    if projection is not None:
+        return np.ones(projection.components.shape[1])
+    deviations = np.sqrt(summary.variance)
+    constant = deviations <= _ROUNDING * np.abs(summary.mean)
+    return np.where(constant, np.inf, deviations if kind == "standard" else 1.0)
+
+
+def _dense(rows: Rows) -> FloatArray:
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)

@@ -1,0 +1,155 @@
+"""Validation of the chunks of a stream, and blocks whose sizes do not depend on the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeGuard
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, TableLike
+from gramless.datasets.pieces import Chunk, regroup
+from gramless.preprocessing.rows import Rows
+
+Batch = tuple[TableLike, ArrayLike]
+"""Rows and targets as users pass them."""
+
+
+def is_sparse(X: object) -> TypeGuard[Any]:
+    """Tell whether rows are a sparse matrix, in a way that type checkers understand."""
+    return bool(sp.issparse(X))
+
+
+@dataclass(frozen=True)
+class BlockSizes:
+    """Upper limits on the blocks in which a stream is processed.
+
+    Parameters
+    ----------
+    dense_bytes : int
+        Size of a dense block as float64.
+    dense_rows, sparse_rows : int
+    """
+
+    dense_bytes: int = 1 << 25
+    dense_rows: int = 1 << 16
+    sparse_rows: int = 1 << 14
+
+
+def check_chunk(
+    chunk: object, number: int, n_features: int | None = None, like: Chunk | None = None
+) -> Chunk:
+    """Return the rows and targets of a chunk as arrays or CSR of one length.
+
+    Parameters
+    ----------
+    chunk : pair of array-like or sparse matrix (n, n_features), array-like (n,) or (n, n_outputs)
+    number : int
+        Position of the chunk in the stream, from 0, for error messages.
+    n_features : int or None, default=None
+        Required number of columns.
+    like : pair of arrays or None, default=None
+        An earlier chunk; both must be dense or both sparse, with the same kind of targets.
+
+    Examples
+    --------
+    >>> X, y = check_chunk(([[1, 2], [3, 4]], [0, 1]), 0, n_features=2)
+    >>> X.shape, y.shape
+    ((2, 2), (2,))
+    """
+    what = f"Chunk {number:,} of the stream"
+    if not isinstance(chunk, tuple | list) or len(chunk) != 2:
+        raise InputError(f"{what} must be a pair (X, y), got {type(chunk).__name__}.")
+    X: Rows = _canonical(chunk[0]) if is_sparse(chunk[0]) else np.asarray(chunk[0])
+    y = np.asarray(chunk[1])
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] == 0:
+        raise InputError(
+            f"{what}: X must be a table of numbers (n_rows, n_features), got {X.dtype} of "
+            f"shape {X.shape}."
+        )
+    if y.ndim not in (1, 2) or len(y) != X.shape[0]:
+        raise InputError(
+            f"{what}: {X.shape[0]} rows, but targets of shape {y.shape}; give one a row."
+        )
+    if n_features is not None and X.shape[1] != n_features:
+        raise InputError(
+            f"{what} has {X.shape[1]} columns, not the {n_features} of the stream; give every "
+            "chunk the same columns."
+        )
+    if like is not None and is_sparse(like[0]) != is_sparse(X):
+        raise InputError(f"{what}: some chunks are sparse and some are dense; give one form.")
+    if like is not None and (
+        like[1].shape[1:] != y.shape[1:] or (like[1].dtype.kind in "OUS") != (y.dtype.kind in "OUS")
+    ):
+        raise InputError(
+            f"{what} has targets of type {y.dtype} and {y.shape[1:] or 1} outputs, unlike those "
+            f"before: {like[1].dtype}, {like[1].shape[1:] or 1}. Give every chunk the same."
+        )
+    return X, y
+
+
+def _canonical(X: sp.sparray) -> sp.csr_array:
+    if X.format != "csr":
+        return sp.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def fixed_blocks(
+    chunks: Iterable[Batch], dense: bool = False, sizes: BlockSizes | None = None
+) -> Iterator[Chunk]:
+    """Validate chunks and regroup them into blocks whose rows depend on their width alone.
+
+    Blocks of CSR rows are as short as dense ones if ``dense`` announces that they will be
+    converted to arrays.
+    """
+    sizes = sizes or BlockSizes()
+    checked = _checked(chunks)
+    first = next(checked, None)
+    if first is None:
+        raise InputError("The stream has no rows; give it at least one.")
+    n_rows = max(1, min(sizes.dense_rows, sizes.dense_bytes // (8 * max(1, first[0].shape[1]))))
+    if is_sparse(first[0]) and not dense:
+        n_rows = sizes.sparse_rows
+    return regroup(chain([first], checked), n_rows)
+
+
+def _checked(chunks: Iterable[Batch]) -> Iterator[Chunk]:
+    like = n_features = None
+    for number, chunk in enumerate(chunks):
+        X, y = check_chunk(chunk, number, n_features, like)
+        n_features = X.shape[1]
+        if len(y):
+            like = like or (X[:0], y[:0])
+            yield X, y
+
+
+def check_finite(X: Rows, y: AnyArray, first: int) -> None:
+    """Refuse NaN and infinity; ``first`` is the number of the first row in the stream, from 0.
+
+    Targets that are text are not checked.
+    """
+    values = X.data if is_sparse(X) else X
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        place = int(np.flatnonzero(~np.isfinite(values).ravel())[0])
+        if is_sparse(X):
+            row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, X.indices[place]
+        else:
+            row, column = divmod(place, X.shape[1])
+        raise InputError(
+            f"Row {first + row:,} of the stream (from 0) has {values.ravel()[place]} in column "
+            f"{int(column)}; fill gaps and drop infinities first."
+        )
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int(np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))[0])
+        raise InputError(
+            f"The target of row {first + row:,} of the stream (from 0) is not a finite number; "
+            "drop the row."
+        )

@@ -1,0 +1,453 @@
+"""External shuffle: streams larger than memory, dealt at random to shards on a disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from math import prod
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.base.files import replacing
+from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.base.words import sized
+from gramless.datasets.files import faults
+from gramless.datasets.pieces import Chunk, join
+from gramless.preprocessing.rows import Rows
+from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fixed_blocks, is_sparse
+from gramless.streaming.epochs import EpochCache, GroupReader, epoch_parts, permutation
+from gramless.streaming.reservoir import Reservoir, row_draws
+
+# The names of files, of the manifest's fields and of random streams belong to the format that
+# folders on the disk have: changing one makes older folders unreadable or reorders their rows.
+MANIFEST = "spool.json"
+VERSION = 1
+ROW_TYPE, TARGET_TYPE = np.dtype("<f4"), np.dtype("<f8")
+
+Float32Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ShuffleSizes:
+    """Sizes of an external shuffle.
+
+    Parameters
+    ----------
+    shard_rows : int
+        Average number of rows of a shard. One shard is in memory at a time.
+    unknown_shards : int
+        Number of shards if the number of rows is not known in advance.
+    dense_columns : int
+        Sparse rows of more columns are refused, because shards hold dense rows.
+    share_of_free : float
+        Share of the free disk space that the shards may take by default.
+    blocks : BlockSizes
+        Of the blocks in which the stream is processed.
+    chunk_bytes : int
+        Upper limit on the chunks of a single pass over the shards.
+    """
+
+    shard_rows: int = 65_536
+    unknown_shards: int = 256
+    dense_columns: int = 20_000
+    share_of_free: float = 0.9
+    blocks: BlockSizes = field(default_factory=BlockSizes)
+    chunk_bytes: int = 1 << 25
+
+    def __post_init__(self) -> None:
+        if self.shard_rows < 1:
+            raise InputError(f"shard_rows must be at least 1, got {self.shard_rows}.")
+
+
+def external_shuffle(
+    chunks: Iterable[Batch],
+    folder: Path,
+    *,
+    seed: int,
+    n_held_out: int = 0,
+    n_rows: int | None = None,
+    origin: dict[str, int] | None = None,
+    disk_bytes: int | None = None,
+    sizes: ShuffleSizes | None = None,
+) -> ShardSource:
+    """Shuffle a stream of rows on a disk.
+
+    Each row goes to one of several shards at random, so that every shard is a random sample of all
+    rows. What is written depends on the seed and the rows alone, not on the chunks.
+
+    Parameters
+    ----------
+    chunks : iterable of (X, y)
+        Read once. X dense or CSR (n, n_features), y numbers (n,) or (n, n_outputs).
+    folder : Path
+        Created if it does not exist. The remains of an interrupted shuffle are removed.
+    seed : int
+        Seed of the shards' contents and of the order of every epoch.
+    n_held_out : int, default=0
+        Number of rows, drawn at random, to hold out.
+    n_rows : int or None, default=None
+        Approximate number of rows. Without it there are 256 shards of whatever size results.
+    origin : dict or None, default=None
+        Numbers that identify where the rows come from, kept as the source's ``origin``.
+    disk_bytes : int or None, default=None
+        Disk space that the shards may take together: by default nine tenths of what is free.
+    sizes : ShuffleSizes, optional
+
+    Raises
+    ------
+    InputError
+        If the folder holds a finished shuffle, there are no rows to train on, rows are not finite
+        numbers in the range of float32, or they need more than ``disk_bytes``: at the first row if
+        ``n_rows`` tells.
+    DataFileError
+        If the folder cannot be written.
+
+    Notes
+    -----
+    Writes ``4 n_features + 8`` bytes per row once. Holds the current chunk, three blocks of 32 MB,
+    and the held-out rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source = external_shuffle([(np.eye(4), np.arange(4.0))], Path(folder), seed=0)
+    ...     sorted(source.read(0, 4)[1].tolist())
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    sizes = sizes or ShuffleSizes()
+    if n_held_out < 0:
+        raise InputError(f"n_held_out must be at least 0, got {n_held_out}.")
+    if disk_bytes is not None and (
+        isinstance(disk_bytes, bool) or not isinstance(disk_bytes, Integral) or disk_bytes < 0
+    ):
+        raise InputError(f"disk_bytes must be a whole number of bytes, got {disk_bytes!r}.")
+    folder = Path(folder)
+    with _writing(folder):
+        _clear(folder)
+        free = shutil.disk_usage(folder).free
+    n_shards = sizes.unknown_shards
+    if n_rows is not None:
+        n_shards = max(1, -(-n_rows // sizes.shard_rows))
+    most = int(sizes.share_of_free * free) if disk_bytes is None else disk_bytes
+    writer = _ShardWriter(folder, seed, n_shards, n_held_out, _DiskSpace(folder, n_rows or 0, most))
+    for X, y in fixed_blocks(chunks, dense=True, sizes=sizes.blocks):
+        writer.add(*_as_stored(X, y, writer.n_rows, sizes.dense_columns))
+    writer.finish(sizes.shard_rows, origin)
+    return ShardSource.open(folder, sizes.chunk_bytes)
+
+
+@dataclass
+class Shard:
+    """Rows on the disk in two files, one of rows and one of targets, with their checksums."""
+
+    name: str
+    n_rows: int = 0
+    rows_crc: int = 0
+    targets_crc: int = 0
+
+    def paths(self, folder: Path) -> tuple[Path, Path]:
+        """Return the files of rows and of targets."""
+        return folder / f"{self.name}.rows", folder / f"{self.name}.targets"
+
+    def append(self, folder: Path, X: Float32Array, y: FloatArray) -> None:
+        """Append rows to the files."""
+        rows, targets = X.tobytes(), y.tobytes()
+        for path, content in zip(self.paths(folder), (rows, targets), strict=True):
+            with open(path, "ab") as file:
+                file.write(content)
+        self.rows_crc = zlib.crc32(rows, self.rows_crc)
+        self.targets_crc = zlib.crc32(targets, self.targets_crc)
+        self.n_rows += len(y)
+
+    def load(self, folder: Path, n_features: int, outputs: tuple[int, ...]) -> Chunk:
+        """Return all rows and targets."""
+        rows_path, targets_path = self.paths(folder)
+        X = _read(rows_path, ROW_TYPE, (self.n_rows, n_features), self.rows_crc)
+        return X, _read(targets_path, TARGET_TYPE, (self.n_rows, *outputs), self.targets_crc)
+
+    def check_sizes(self, folder: Path, n_features: int, outputs: tuple[int, ...]) -> None:
+        """Refuse files that are missing or of another length, without reading them."""
+        widths = n_features * ROW_TYPE.itemsize, prod(outputs) * TARGET_TYPE.itemsize
+        for path, width in zip(self.paths(folder), widths, strict=True):
+            with faults(path):
+                size = path.stat().st_size
+            if size != self.n_rows * width:
+                raise _damaged(path, f"it has {size:,} bytes, not {self.n_rows * width:,}")
+
+
+@dataclass(frozen=True)
+class _DiskSpace:
+    """The bytes that shards may take, and the number of rows expected so far."""
+
+    folder: Path
+    n_rows: int
+    most: int
+
+    def check(self, n_rows: int, row_bytes: int) -> None:
+        """Refuse rows for which there is no space."""
+        n_rows = max(n_rows, self.n_rows)
+        if n_rows * row_bytes > self.most:
+            raise InputError(
+                f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
+                f"on the disk, but may take {sized(self.most)} in {str(self.folder)!r}: name a "
+                "folder on a larger disk by folder=, free some room, or allow more by disk_bytes=."
+            )
+
+
+class _ShardWriter:
+    """Deals rows to shards at random."""
+
+    def __init__(
+        self, folder: Path, seed: int, n_shards: int, n_held_out: int, space: _DiskSpace
+    ) -> None:
+        self._folder, self._seed, self._space = folder, seed, space
+        self._shards = [Shard(f"pile-{k:05}") for k in range(n_shards)]
+        self._held = Reservoir(n_held_out, seed, "held out of piles") if n_held_out else None
+        self._n_features = 0
+        self._outputs: list[int] = []
+        self.n_rows = 0
+
+    def add(self, X: Float32Array, y: FloatArray) -> None:
+        self._n_features, self._outputs = X.shape[1], list(y.shape[1:])
+        numbers = np.arange(self.n_rows, self.n_rows + len(y))
+        self.n_rows += len(y)
+        self._space.check(self.n_rows, X[:1].nbytes + y[:1].nbytes)
+        if self._held is not None:
+            taken, dropped = self._held.add(X, y, numbers)
+            self._deal(*dropped)
+            X, y, numbers = X[~taken], y[~taken], numbers[~taken]
+        self._deal(X, y, numbers)
+
+    def _deal(self, X: Float32Array, y: FloatArray, numbers: IntArray) -> None:
+        draws = row_draws(self._seed, "piles", numbers)
+        shards = (draws * len(self._shards)).astype(np.intp)
+        order = np.argsort(shards, kind="stable")
+        X, y = X[order], y[order]
+        used, starts = np.unique(shards[order], return_index=True)
+        bounds = np.append(starts, len(y)).tolist()
+        with _writing(self._folder):
+            for k, start, stop in zip(used.tolist(), bounds[:-1], bounds[1:], strict=True):
+                self._shards[k].append(self._folder, X[start:stop], y[start:stop])
+
+    def finish(self, shard_rows: int, origin: dict[str, int] | None) -> None:
+        """Write the held-out rows and, last, the manifest."""
+        shards = [shard for shard in self._shards if shard.n_rows]
+        if not shards:
+            raise InputError(f"All {self.n_rows} rows of the stream are held out; hold out fewer.")
+        held = Shard("held-out")
+        with _writing(self._folder):
+            if self._held is not None:
+                held.append(self._folder, *self._held.rows())
+            manifest = {
+                "version": VERSION,
+                "origin": origin,
+                "seed": self._seed,
+                "n_features": self._n_features,
+                "outputs": self._outputs,
+                "pile_rows": shard_rows,
+                "held_out": asdict(held),
+                "piles": [asdict(shard) for shard in shards],
+            }
+            with replacing(self._folder / MANIFEST) as file:
+                file.write(json.dumps(manifest, indent=1).encode())
+
+
+def _as_stored(
+    X: Rows, y: AnyArray, first: int, dense_columns: int
+) -> tuple[Float32Array, FloatArray]:
+    """Return rows and targets in the types in which they are written."""
+    if y.dtype.kind not in "biuf":
+        raise InputError(f"Targets to shuffle must be numbers, got {y.dtype}; encode labels first.")
+    if is_sparse(X):
+        if X.shape[1] > dense_columns:
+            raise InputError(
+                f"Sparse rows of {X.shape[1]:,} columns are too wide to be written as arrays (at "
+                f"most {dense_columns:,}); reduce the inputs first."
+            )
+        X = X.toarray()
+    check_finite(X, y, first)
+    with np.errstate(over="ignore"):
+        rows = X.astype(ROW_TYPE)
+    too_large = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(too_large):
+        raise InputError(
+            f"Row {first + int(too_large[0]):,} of the stream (from 0) has a number too large "
+            "for float32; rescale the inputs."
+        )
+    return rows, y.astype(TARGET_TYPE)
+
+
+def _clear(folder: Path) -> None:
+    """Create the folder, or remove from it what an interrupted shuffle has left."""
+    if (folder / MANIFEST).exists():
+        raise InputError(
+            f"{folder} holds a finished shuffle; read it by ShardSource.open, or remove the folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for pattern in ("pile-*.rows", "pile-*.targets", "held-out.rows", "held-out.targets"):
+        for path in folder.glob(pattern):
+            path.unlink()
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        raise DataFileError(
+            f"{folder} cannot be written ({fault}); free some room or choose another folder."
+        ) from fault
+
+
+class ShardSource:
+    """Training rows in a folder that ``external_shuffle`` has written.
+
+    Every epoch visits the shards in an order of its own and permutes the rows within each: each
+    row occurs once, at a place that depends on the seed and the epoch alone. Shards smaller than
+    ``shard_rows`` are read together.
+
+    Attributes
+    ----------
+    folder : Path
+    seed : int
+        Seed of the shuffle and of the orders.
+    n_features, n_rows : int
+        ``n_rows`` without those held out.
+    origin : dict or None
+        As given to ``external_shuffle``.
+    checksum : str
+        Of the rows, their targets and their order: of the checksums of the shards and the seed.
+    names : tuple of str or None
+        Names of the columns, if the owner sets them.
+
+    Notes
+    -----
+    Holds one shard, two for a moment. Checksums are verified whenever a shard is read.
+    """
+
+    def __init__(
+        self, folder: Path, manifest: Mapping[str, Any], chunk_bytes: int = 1 << 25
+    ) -> None:
+        self.folder, self._chunk_bytes = folder, chunk_bytes
+        self.seed, self.n_features = int(manifest["seed"]), int(manifest["n_features"])
+        self.origin = manifest.get("origin")
+        content = json.dumps(manifest, sort_keys=True).encode()
+        self.checksum = hashlib.blake2b(content, digest_size=16).hexdigest()
+        self.names: tuple[str, ...] | None = None
+        self._outputs = tuple(int(k) for k in manifest["outputs"])
+        self._held = Shard(**manifest["held_out"])
+        shards = [Shard(**shard) for shard in manifest["piles"]]
+        self._groups = _grouped(shards, int(manifest["pile_rows"]))
+        self._sizes = np.array([sum(shard.n_rows for shard in group) for group in self._groups])
+        self.n_rows = int(self._sizes.sum())
+        if min(self.n_features, *self._sizes) < 1:
+            raise ValueError("a shard without rows")
+        self._orders = EpochCache(self._order)
+        self._reader = GroupReader(lambda epoch: self._sizes[self._orders(epoch)], self._shuffled)
+
+    @classmethod
+    def open(cls, folder: Path, chunk_bytes: int = 1 << 25) -> Self:
+        """Open a folder that ``external_shuffle`` has written.
+
+        Raises
+        ------
+        DataFileError
+            If the folder holds no finished shuffle, or files are missing or of another length.
+        """
+        folder = Path(folder)
+        path = folder / MANIFEST
+        with faults(path):
+            content = path.read_bytes()
+        try:
+            manifest = json.loads(content)
+            if manifest["version"] != VERSION:
+                raise ValueError(f"version {manifest['version']}")
+            source = cls(folder, manifest, chunk_bytes)
+        except (KeyError, TypeError, ValueError, OverflowError) as fault:
+            raise _damaged(path, str(fault)) from fault
+        held = [source._held] if source._held.n_rows else []
+        for shard in chain(held, *source._groups):
+            shard.check_sizes(folder, source.n_features, source._outputs)
+        return source
+
+    def read(self, start: int, stop: int) -> Chunk:
+        """Return rows of the endless order; position ``p`` is in epoch ``p // n_rows``.
+
+        Raises
+        ------
+        DataFileError
+            If a shard is damaged.
+        """
+        parts = epoch_parts(start, stop, self.n_rows)
+        chunks = [chunk for part in parts for chunk in self._reader.read(*part)]
+        return join(chunks) if chunks else self._no_rows()
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield every training row once, shard by shard, at most 32 MB at a time."""
+        n_rows = max(1, self._chunk_bytes // (self.n_features * ROW_TYPE.itemsize))
+        for shard in chain(*self._groups):
+            X, y = self._load(shard)
+            for start, stop in row_blocks(len(y), n_rows):
+                yield X[start:stop], y[start:stop]
+
+    def held_out(self) -> Chunk:
+        """Return the held-out rows in the order of the stream."""
+        return self._load(self._held) if self._held.n_rows else self._no_rows()
+
+    def _load(self, shard: Shard) -> Chunk:
+        return shard.load(self.folder, self.n_features, self._outputs)
+
+    def _no_rows(self) -> Chunk:
+        return np.empty((0, self.n_features), np.float32), np.empty((0, *self._outputs))
+
+    def _order(self, epoch: int) -> NDArray[np.intp]:
+        return permutation(self.seed, "order of piles", epoch, len(self._groups))
+
+    def _shuffled(self, epoch: int, k: int) -> Chunk:
+        group = int(self._orders(epoch)[k])
+        X, y = join([self._load(shard) for shard in self._groups[group]])
+        block = epoch * len(self._groups) + group
+        order = permutation(self.seed, "rows of piles", block, len(y))
+        return X[order], y[order]
+
+
+def _grouped(shards: list[Shard], shard_rows: int) -> list[list[Shard]]:
+    """Group small shards as long as they have at most ``shard_rows`` rows together."""
+    groups: list[list[Shard]] = []
+    n_rows = 0
+    for shard in shards:
+        if not groups or n_rows + shard.n_rows > shard_rows:
+            groups.append([])
+            n_rows = 0
+        groups[-1].append(shard)
+        n_rows += shard.n_rows
+    return groups
+
+
+def _read(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], checksum: int) -> AnyArray:
+    with faults(path):
+        values = np.fromfile(path, dtype)
+    if values.size != prod(shape):
+        raise _damaged(path, f"it has {values.size:,} numbers, not {prod(shape):,}")
+    if zlib.crc32(values.data) != checksum:
+        raise _damaged(path, "its checksum is another")
+    return values.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+
+
+def _damaged(path: Path, what: str) -> DataFileError:
+    return DataFileError(
+        f"{path} is damaged ({what}); remove its folder and shuffle the rows again."
+    )

@@ -1,0 +1,100 @@
+"""Principal components of a stream, from its covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import FloatArray
+from gramless.preprocessing.rows import Rows, check_width
+from gramless.streaming.chunk_checks import is_sparse
+from gramless.streaming.summary_statistics import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A projection of rows to a few linear combinations of their inputs.
+
+    Parameters
+    ----------
+    mean : ndarray (n_features,)
+        Subtracted first.
+    components : ndarray (n_features, n_components)
+
+    Examples
+    --------
+    >>> Projection(np.array([1.0, 0.0]), np.array([[2.0], [0.0]])).apply(np.eye(2))
+    array([[ 0.],
+           [-2.]], dtype=float32)
+    """
+
+    mean: FloatArray
+    components: FloatArray
+
+    @classmethod
+    def principal(cls, summary: Summary, n_components: int, whiten: bool = False) -> Self:
+        """Return the projection to the directions in which rows vary most.
+
+        As scikit-learn's PCA, but the entry of largest magnitude of each direction is positive, and
+        directions without any variance are left out. Whitening scales each component to a sample
+        variance (divided by ``n_rows - 1``) of 1. Costs ``O(n_features^3)`` once.
+
+        Raises
+        ------
+        InputError
+            If ``n_components`` is not from 1 to the number of inputs, the summary has no
+            covariance, or all rows are equal.
+
+        Examples
+        --------
+        >>> from gramless.streaming.summary_statistics import summarise
+        >>> rows = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
+        >>> summary = summarise([(rows, np.zeros(3))], seed=0, covariance=True)
+        >>> Projection.principal(summary, 1).apply(rows).ravel()
+        array([-2.,  0.,  2.], dtype=float32)
+        """
+        if summary.covariance is None:
+            raise InputError("Principal components need the covariance: summarise with it.")
+        width = len(summary.mean)
+        if not 1 <= n_components <= width:
+            raise InputError(
+                f"n_components must be from 1 to the {width} inputs, got {n_components}."
+            )
+        with one_blas_thread():
+            values, vectors = scipy.linalg.eigh(summary.covariance)
+        least = width * np.finfo(np.float64).eps * values[-1]
+        chosen = [j for j in range(width - 1, -1, -1) if values[j] > least][:n_components]
+        if not chosen:
+            raise InputError("All rows of the stream are equal; they have no principal components.")
+        components = vectors[:, chosen]
+        largest = np.argmax(np.abs(components), axis=0)
+        components = components * np.sign(components[largest, np.arange(len(chosen))])
+        if whiten:
+            components /= np.sqrt(values[chosen] * (summary.n_rows / (summary.n_rows - 1)))
+        return cls(summary.mean, np.ascontiguousarray(components))
+
+    def apply(
+        self,
+        X: Rows,
+        n_jobs: int | None = None,
+        block_rows: int = 4096,
+        block_bytes: int = 1 << 25,
+    ) -> NDArray[np.float32]:
+        """Return ``(X - mean) @ components``, computed in float64 in blocks of limited size."""
+        check_width("Projection", X, len(self.mean))
+        projected = np.empty((X.shape[0], self.components.shape[1]), np.float32)
+
+        def fill(start: int, stop: int) -> None:
+            rows = X[start:stop].toarray() if is_sparse(X) else X[start:stop]
+            projected[start:stop] = (rows - self.mean) @ self.components
+
+        n_rows = max(1, min(block_rows, block_bytes // (8 * X.shape[1])))
+        with one_blas_thread():
+            map_blocks(fill, row_blocks(X.shape[0], n_rows), n_jobs)
+        return projected
