@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless.base.errors import InputError, KernelError
-from gramless.features import blocks as module
 from gramless.features.blocks import PARTITIONS, IndependentBlocks, Metric, Tree
 from gramless.kernels import Gaussian, Kernel, Laplacian, Matern
 from gramless.matrices.block_diagonal import BlockDiagonalMatrix
@@ -178,7 +177,7 @@ def test_a_row_takes_no_more_numbers_than_its_block() -> None:
     features = IndependentBlocks(block_rows=40, random_state=0)
     matrix = features.fit_matrix(some_rows())
     widest = max(block.shape[1] for _, _, block in matrix.diagonal_blocks())
-    assert features._row_numbers == widest < features._n_features_out
+    assert features.numbers_per_row == widest < features._n_features_out
 
 
 def test_equal_rows_are_one_block_of_one_column() -> None:
@@ -187,11 +186,14 @@ def test_equal_rows_are_one_block_of_one_column() -> None:
     np.testing.assert_allclose(matrix.row_gram(), 1.0)
 
 
-def test_rows_that_cannot_be_parted_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_LANDMARKS", 50)
+class SmallBlocks(IndependentBlocks):
+    most_landmarks = 50
+
+
+def test_rows_that_cannot_be_parted_are_refused() -> None:
     X = np.arange(500.0)[:, None]
     with pytest.raises(InputError, match="equally near"):
-        IndependentBlocks(block_rows=10, categorical=[0], random_state=0).fit(X)
+        SmallBlocks(block_rows=10, categorical=[0], random_state=0).fit(X)
 
 
 @any_partition

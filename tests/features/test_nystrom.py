@@ -18,7 +18,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import stream
-from gramless.features import nystrom as module
 from gramless.features.landmarks import (
     GivenKernel,
     InputKernel,
@@ -256,11 +255,15 @@ def noise_in(features: Nystrom, X: NDArray[Any]) -> float:
     return float(np.mean(noise / (noise + np.square(wide).sum(axis=0))))
 
 
+class Strict(Nystrom):
+    most_noise = 0.0
+
+
 @pytest.mark.parametrize(
     ("kernel", "bandwidth", "n_double"), [("laplacian", 3.0, 0), ("gaussian", 8.0, 128)]
 )
 def test_double_precision_where_rounding_would_be_part_of_the_features(
-    kernel: str, bandwidth: float, n_double: int, monkeypatch: pytest.MonkeyPatch
+    kernel: str, bandwidth: float, n_double: int
 ) -> None:
     X = some_rows(500, 8).astype(np.float32)
     template = Nystrom(kernel, bandwidth=bandwidth, n_components=400, random_state=0)
@@ -271,8 +274,7 @@ def test_double_precision_where_rounding_would_be_part_of_the_features(
         vars(features).pop("_made")
         features.n_double_ = 0
         assert noise_in(features, X) > 2e-3
-    monkeypatch.setattr(module, "_MOST_NOISE", 0.0)
-    strict = template.fit(X)
+    strict = Strict(**template.get_params()).fit(X)
     assert strict.n_double_ == len(strict.factor_)
     rounded = strict.transform(X.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(strict.transform(X), rounded, rtol=1e-5, atol=1e-12)
@@ -398,9 +400,7 @@ def test_feature_matrix_is_transform(kernel: str, landmarks: Any) -> None:
 
 
 @pytest.mark.parametrize("tail", [(), (1,), (3,), (0,)])
-def test_predictions_take_kernel_values_alone(
-    tail: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predictions_take_kernel_values_alone(tail: tuple[int, ...]) -> None:
     X, new = some_rows(300), some_rows(700, seed=1)
     features = Nystrom(n_components=100, random_state=0).fit(X)
     matrix, Z = features.feature_matrix(new), features.transform(new)
@@ -409,8 +409,8 @@ def test_predictions_take_kernel_values_alone(
     out = np.empty((700, *tail))
     assert matrix.matvec(w, out=out) is out
     np.testing.assert_allclose(out, Z @ w, atol=1e-9)
-    monkeypatch.setattr(module, "_VALUES_KEPT", 10)
-    assert features.feature_matrix(new).matvec(w).tobytes() == matrix.matvec(w).tobytes()
+    forgetful = LandmarkMatrix(new, features, values_kept=10)
+    assert forgetful.matvec(w).tobytes() == matrix.matvec(w).tobytes()
     with pytest.raises(InputError, match="rows"):
         matrix.matvec(np.ones(3))
 

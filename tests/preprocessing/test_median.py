@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.preprocessing import median
 from gramless.preprocessing.median import median_distance
 
 
@@ -64,9 +63,11 @@ def test_huge_values() -> None:
     assert median_distance(X * 2.0**-1000, 0) == median_distance(X, 0) * 2.0**-1000
 
 
-def test_pairs_of_wide_rows_are_measured_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_of_wide_rows_are_measured_a_few_at_a_time() -> None:
     rows = np.random.default_rng(0).normal(size=(30, 50))
     expected = [median_distance(rows, 0, metric=kind) for kind in ("cityblock", "euclidean")]
-    monkeypatch.setattr(median, "_NUMBERS_AT_ONCE", 150)
-    found = [median_distance(rows, 0, metric=kind) for kind in ("cityblock", "euclidean")]
+    found = [
+        median_distance(rows, 0, metric=kind, numbers_at_once=150)
+        for kind in ("cityblock", "euclidean")
+    ]
     assert found == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -32,5 +33,19 @@ class DataFrame(Protocol):
         """Number of rows and of columns."""
 
 
-TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame
+class NamedColumns(ABC):
+    """A table that hands out its columns one by one, such as one read from a file."""
+
+    names: Sequence[str] | None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def column(self, name: str) -> AnyArray:
+        """Return one column."""
+
+
+TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame | NamedColumns
 """Rows as users pass them: an array, a list of rows, a sparse matrix or a data frame."""

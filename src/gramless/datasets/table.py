@@ -13,6 +13,7 @@ from scipy import sparse
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
+from gramless.base.types import NamedColumns
 
 Array = NDArray[Any]
 TARGET_NAMES = ("target", "label", "class", "y")
@@ -41,7 +42,7 @@ def as_floats(values: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table:
+class Table(NamedColumns):
     """A table read from a file, before anything is encoded.
 
     Exactly one of ``columns`` and ``matrix`` is given. Numbers are float32 or

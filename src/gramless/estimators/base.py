@@ -27,7 +27,7 @@ from gramless.estimators.parameters import (
     is_auto,
     scalings_of,
 )
-from gramless.features.base import FittedMap, SizedMap
+from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, RandomBinning
 from gramless.kernels import bandwidth_vector
 from gramless.losses import Loss
@@ -330,7 +330,7 @@ class KernelMachine(BaseEstimator, ABC):
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, closer)
         return solver.solve(problem, start, callback=deadline.watch(_SOLVE_SHARE))
 
-    def _without_zeros(self, weights: Vector, feature_map: FittedMap) -> Vector:
+    def _without_zeros(self, weights: Vector, feature_map: FeatureMap) -> Vector:
         """Say how many columns an L1 penalty has left without weight, and forget such bins."""
         n_columns = feature_map._n_features_out
         used = np.ones(n_columns, bool)
@@ -354,7 +354,7 @@ class KernelMachine(BaseEstimator, ABC):
         rows = self.inputs_.transform(self, X)
         features, most = self.features_, _PREDICT_ROWS
         if isinstance(features, SizedMap) and not isinstance(features, BinningMap):
-            most = min(most, _PREDICT_NUMBERS // features._row_numbers)
+            most = min(most, _PREDICT_NUMBERS // features.numbers_per_row)
         for a, b in row_blocks(rows.shape[0], max(1, most)):
             yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
+from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.features.base import SizedMap
+from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
+from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.grids import Grids, KnownBins, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, unit_scale
@@ -20,18 +19,54 @@ from gramless.matrices.diagnostics import fullest_shares, summarise
 from gramless.preprocessing.rows import Rows, check_rows
 
 
-class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Rows to the bins of grids that a subclass provides.
+class GridMap(FeatureMap):
+    """A map to the bins of grids, one column a bin.
 
     Its attributes are described in :class:`RandomBinning`.
     """
 
     size_unit: ClassVar[str] = "grids"
-    nu_: NDArray[np.float64]
+    fitted_name: ClassVar[str] = "widths_"
+
+    widths_: FloatArray
+    shifts_: FloatArray
+    n_bins_: IntArray
+    offsets_: IntArray
+    scale_: float
     _grids: Grids
     _known: KnownBins
-    offsets_: NDArray[np.int64]
-    n_jobs: int | None
+
+    def transform(self, X: TableLike) -> sp.csr_array:
+        """Return the features of rows as SciPy CSR.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        csr_array (n_samples, D)
+            ``n_grids`` entries a row, fewer where a row falls into bins never seen in ``fit``.
+            12 bytes a non-zero.
+        """
+        return self.feature_matrix(X).tocsr()
+
+    def _know(self, known: KnownBins) -> None:
+        """Take grids whose bins are known."""
+        self._grids, self._known = known.grids, known
+        self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
+        self.n_bins_ = known.n_bins
+        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.offsets_[-1])
+
+
+class BinningMap(GridMap):
+    """A map to plain bins: every non-zero has the same value."""
+
+    nu_: FloatArray
 
     def learn_bins(self, X: Rows, grids: Grids) -> BinnedMatrix:
         """Learn which bins of some grids the rows occupy; return their feature matrix."""
@@ -44,11 +79,16 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._describe(fullest_shares(matrix))
         return matrix
 
-    def keep_bins(self, kept: NDArray[np.bool_]) -> None:
+    def rows_matrix(self, X: Rows) -> BinnedMatrix:
+        """Return the feature matrix of validated rows, once fitted."""
+        codes = self._known.find(X, self.n_jobs)
+        return BinnedMatrix(codes, self.offsets_, scale=self.scale_, n_jobs=self.n_jobs)
+
+    def keep_bins(self, kept: BoolArray) -> None:
         """Forget all other bins, and grids that are left without any.
 
-        What was a bin is then one never seen. The values of features stay, and so do
-        ``kappa_`` and ``kappa_bar_``, which describe the training rows.
+        New rows in a forgotten bin count as in a bin never seen. The values of features stay, and
+        so do ``kappa_`` and ``kappa_bar_``, which describe the training rows.
 
         Parameters
         ----------
@@ -89,118 +129,26 @@ class BinningMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         left, n_learned = self._grids.take(grids), self._known.n_learned
         self._know(KnownBins.from_keys(left, keys, offsets, n_learned))
 
-    def feature_matrix(self, X: Any) -> BinnedMatrix:
-        """Return the compact feature matrix of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        BinnedMatrix (n_samples, D)
-            Nothing in a grid where a row falls into a bin never seen in ``fit``.
-        """
-        self._check_fitted()
-        return self.rows_matrix(check_rows(self, X, reset=False))
-
-    def rows_matrix(self, X: Rows) -> BinnedMatrix:
-        """Do as :meth:`feature_matrix` on rows that are validated already."""
-        codes = self._known.find(X, self.n_jobs)
-        return BinnedMatrix(codes, self.offsets_, scale=self.scale_, n_jobs=self.n_jobs)
-
-    def transform(self, X: Any) -> sp.csr_array:
-        """Return the features of rows as SciPy CSR.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        csr_array (n_samples, D)
-            ``n_grids`` entries of ``1/sqrt(n_grids)`` a row, fewer where a row
-            falls into bins never seen in ``fit``. 12 bytes a non-zero.
-        """
-        return self.feature_matrix(X).tocsr()
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "widths_"):
-            raise NotFittedError(f"{type(self).__name__} knows no bins yet; fit it first.")
-
-    def _know(self, known: KnownBins) -> None:
-        """Take grids whose bins are known."""
-        self._grids, self._known = known.grids, known
-        self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
-        self.n_bins_ = known.n_bins
-        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
-
-    def _describe(self, shares: NDArray[np.float64]) -> None:
-        """Take the share of the training rows in the fullest bin of each grid."""
+    def _describe(self, shares: FloatArray) -> None:
+        """Record the share of the training rows in the fullest bin of each grid."""
         self.nu_ = shares
         found = summarise(self.nu_, self._n_features_out)
         self.kappa_, self.kappa_bar_ = found.kappa, found.kappa_bar
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.offsets_[-1])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-class DrawnGrids(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SizedMap):
-    """A map that draws grids and learns which of their bins rows occupy."""
+class DrawnGrids(GridMap, SizedMap):
+    """A map that draws its grids at random: its size is their number."""
 
     size_name: ClassVar[str] = "n_grids"
-    size_unit: ClassVar[str] = "grids"
     enough_to_search: ClassVar[int] = 96
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the grids and learn which bins the rows occupy.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        The map itself.
-
-        Raises
-        ------
-        KernelError
-            If the kernel has no such bins.
-        InputError
-            If another parameter cannot be used.
-        """
-        self.fit_matrix(X, y)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: TableLike, y: object = None) -> sp.csr_array:
         """Fit to the rows and return their features as SciPy CSR, in one pass."""
         return self.fit_matrix(X, y).tocsr()
 
-    def fit_matrix(self, X: Any, y: Any = None) -> Any:
-        """Fit to the rows and return their compact feature matrix, in one pass.
-
-        Returns
-        -------
-        BinnedMatrix or WeightedBinnedMatrix (n_samples, D)
-        """
-        return self.fit_rows(self._checked(X))
-
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+        """Estimate the bytes that a fit takes, without those of the rows themselves."""
         return float(self.size) * bytes_of_grid(n_rows, n_inputs)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class RandomBinning(BinningMap, DrawnGrids):
@@ -289,7 +237,7 @@ class RandomBinning(BinningMap, DrawnGrids):
         self.n_jobs = n_jobs
 
     def fit_rows(self, X: Rows) -> BinnedMatrix:
-        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        """Learn from validated rows and return their feature matrix."""
         kernel = self.check_parameters()
         self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
@@ -298,12 +246,7 @@ class RandomBinning(BinningMap, DrawnGrids):
         return self.learn_bins(X, grids)
 
     def check_parameters(self) -> BinningKernel:
-        """Return the kernel, or say which parameter cannot be used.
-
-        Raises
-        ------
-        KernelError, InputError
-        """
+        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
         return as_binning_kernel(self.kernel)
 
@@ -332,17 +275,9 @@ class GivenBinning(BinningMap):
 
     @classmethod
     def beside(cls, first: BinningMap, second: BinningMap) -> GivenBinning:
-        """Return the grids of two maps that were fitted to the same rows as one map.
+        """Join the grids of two maps that were fitted to the same rows into one map.
 
-        Parameters
-        ----------
-        first, second : BinningMap
-            Over as many inputs. Their bins are shared with the new map, not copied.
-
-        Returns
-        -------
-        GivenBinning
-            Features have the value ``1/sqrt(n_grids)`` of all grids.
+        Their bins are shared, not copied; features have the value ``1/sqrt(n_grids)`` of all.
 
         Examples
         --------
@@ -359,44 +294,12 @@ class GivenBinning(BinningMap):
         both._describe(np.concatenate([first.nu_, second.nu_]))
         return both
 
-    def fit(self, X: Any, y: Any = None) -> GivenBinning:
-        """Learn anew which bins of the same grids the rows occupy.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        GivenBinning
-
-        Raises
-        ------
-        NotFittedError
-            If no grids were given before, by :meth:`fit_grids`.
-        """
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Learn anew which bins of the same grids the rows occupy."""
         self._check_fitted()
         self.fit_grids(X, self._grids)
         return self
 
-    def fit_grids(self, X: Any, grids: Grids) -> BinnedMatrix:
-        """Learn which bins of the grids the rows occupy; return their feature matrix.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-        grids : Grids
-            Over as many inputs.
-
-        Returns
-        -------
-        BinnedMatrix (n_samples, D)
-
-        Raises
-        ------
-        InputError
-            If the rows have another number of inputs than the grids.
-        """
-        rows = check_rows(self, X, reset=True)
-        return self.learn_bins(rows, grids)
+    def fit_grids(self, X: TableLike, grids: Grids) -> BinnedMatrix:
+        """Learn which bins of the grids the rows occupy; return their feature matrix."""
+        return self.learn_bins(check_rows(self, X, reset=True), grids)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
 from gramless.features.landmarks import (
     ROWS_AT_ONCE,
@@ -23,7 +24,6 @@ from gramless.features.landmarks import (
     pivoted_cholesky,
 )
 from gramless.kernels import Kernel, KernelLike, as_kernel
-from gramless.kernels.base import FloatArray
 from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.preprocessing.categories import Mask
 from gramless.preprocessing.rows import Rows, dense_columns
@@ -35,7 +35,6 @@ _MEANS: PartitionKind = "kmeans"
 Index = NDArray[np.intp]
 
 _CUT = 1e-12
-_MOST_LANDMARKS = 20_000
 _SAMPLE_ROWS, _SAMPLE_NUMBERS = 2000, 1 << 22
 _ENOUGH = 0.25
 _LLOYD_STEPS = 5
@@ -112,6 +111,8 @@ class IndependentBlocks(DenseMap):
 
     size_name: ClassVar[str] = "block_rows"
     size_unit: ClassVar[str] = "rows a block"
+    most_landmarks: ClassVar[int] = 20_000
+    """The most different rows of one block, if more than twice ``block_rows``."""
 
     def __init__(
         self,
@@ -133,14 +134,9 @@ class IndependentBlocks(DenseMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel, or say which parameter cannot be used.
-
-        Raises
-        ------
-        KernelError, InputError
-        """
+        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
-        self._check_choice("partition", PARTITIONS)
+        self._check_choice("partition", self.partition, PARTITIONS)
         return as_kernel(self.kernel)
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
@@ -150,7 +146,7 @@ class IndependentBlocks(DenseMap):
 
         def factorise(rows: Index) -> tuple[FloatArray, FloatArray]:
             landmarks = np.unique(dense_rows(X[rows]), axis=0)
-            _check_size(len(landmarks), int(self.block_rows))
+            self._check_block(len(landmarks))
             if len(rows) == 0:
                 return landmarks, np.empty((0, 0))
             factor, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), _CUT)
@@ -165,7 +161,7 @@ class IndependentBlocks(DenseMap):
         self.factors_ = np.concatenate([factor.ravel() for _, factor in learned])
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Return the bytes that a fit takes, roughly: rows are kept with all their zeros."""
+        """Estimate the bytes that a fit takes, where rows are kept with all their zeros."""
         rows = float(n_rows) * (n_inputs + min(self.size, n_rows))
         return 8.0 * (rows + 2.0 * 2 ** _depth(n_rows, self.size) * n_inputs)
 
@@ -173,25 +169,25 @@ class IndependentBlocks(DenseMap):
     def _lighter(self) -> str:
         return "it keeps rows with all their zeros; use RandomBinning, or RandomFourier"
 
-    def compute(self, X: Rows, out: NDArray[Any]) -> None:
+    def compute(self, X: Rows, out: AnyArray) -> None:
         """Write the features of a block of validated rows into ``out``, zeros and all."""
         self._check_inputs(X)
         out[...] = 0.0
         for rows, columns, block in self._matrix(X, out.dtype, 1).diagonal_blocks():
             out[rows, columns] = block
 
-    def _matrix_of(self, X: Rows) -> BlockDiagonalMatrix:  # type: ignore[override]
+    def _matrix_of(self, X: Rows) -> BlockDiagonalMatrix:
         with one_blas_thread():
-            return self._matrix(X, np.dtype(np.float32), self.n_jobs)
+            return self._matrix(X, np.float32, self.n_jobs)
 
-    def _matrix(self, X: Rows, dtype: np.dtype[Any], n_jobs: int | None) -> BlockDiagonalMatrix:
+    def _matrix(self, X: Rows, dtype: DTypeLike, n_jobs: int | None) -> BlockDiagonalMatrix:
         tree = Tree(self.centres_, self.thresholds_, self._metric())
         kernel = self.check_parameters()
         source = InputKernel(kernel, self.bandwidth_, tree.metric.categorical)
         sizes = np.diff(self.offsets_)
         ends = np.cumsum(sizes**2)
 
-        def represent(k: int, rows: Index) -> tuple[Index, NDArray[Any]]:
+        def represent(k: int, rows: Index) -> tuple[Index, AnyArray]:
             size = int(sizes[k])
             block = np.empty((len(rows), size))
             if len(rows):
@@ -204,6 +200,13 @@ class IndependentBlocks(DenseMap):
         parts = map_blocks(represent, list(enumerate(tree.leaves(X))), n_jobs)
         return BlockDiagonalMatrix(parts, X.shape[0], self.n_jobs)
 
+    def _check_block(self, n_landmarks: int) -> None:
+        if n_landmarks > max(self.most_landmarks, 2 * int(self.block_rows)):
+            raise InputError(
+                f"IndependentBlocks: {n_landmarks:,} different rows lie in one block, since they "
+                "are equally near to any two centres. Use Nystrom, or RandomBinning."
+            )
+
     def _metric(self) -> Metric:
         return Metric(self.bandwidth_, self._mask(self.bandwidth_[None, :]))
 
@@ -212,21 +215,14 @@ class IndependentBlocks(DenseMap):
         return int(self.offsets_[-1])
 
     @property
-    def _row_numbers(self) -> int:
+    def numbers_per_row(self) -> int:
+        """The most numbers that a row takes in the feature matrix."""
         return int(np.diff(self.offsets_).max())
 
 
 def _depth(n_rows: int, block_rows: int) -> int:
     """Return how often rows are halved."""
     return int(np.ceil(np.log2(-(-n_rows // block_rows))))
-
-
-def _check_size(n_landmarks: int, block_rows: int) -> None:
-    if n_landmarks > max(_MOST_LANDMARKS, 2 * block_rows):
-        raise InputError(
-            f"IndependentBlocks: {n_landmarks:,} different rows lie in one block, since they are "
-            "equally near to any two centres. Use Nystrom, or RandomBinning."
-        )
 
 
 @dataclass(frozen=True)
@@ -238,30 +234,20 @@ class Metric:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """Of squared differences in each input; 1 for the smallest bandwidth, 0 for infinite."""
+        """Weights of squared differences; 1 for the smallest bandwidth, 0 for infinite ones."""
         finite = np.isfinite(self.bandwidth)
         smallest = self.bandwidth.min(where=finite, initial=np.finfo(np.float64).max)
         return np.square(np.where(finite, smallest / self.bandwidth, 0.0))
 
     def leaning(self, X: Rows, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return by how much rows are nearer to the first point than to the second.
+        """Return ``|x - first|^2 - |x - second|^2`` up to a constant: lower is nearer to the first.
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features) or CSR
-        first, second : array (n_features,)
-
-        Returns
-        -------
-        array (n_samples,)
-            ``|x - first|^2 - |x - second|^2``, less what does not depend on x: the lower,
-            the nearer. The same for a row whatever rows are beside it.
+        The result for a row does not depend on the rows beside it.
         """
         slope = np.where(self.categorical, 0.0, 2.0 * (second - first) * self.weights)
-        sparse: Any = X
         with np.errstate(over="ignore", invalid="ignore"):
-            if sp.issparse(sparse):
-                leaning = np.asarray(sparse @ slope, np.float64)
+            if sp.issparse(X):
+                leaning = np.asarray(X @ slope, np.float64)
             else:
                 leaning = ((dense_rows(X) - 0.5 * (first + second)) * slope).sum(axis=1)
         for j, column in dense_columns(X, self.categorical):
@@ -279,7 +265,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Tree:
-    """A complete binary tree that parts rows by the nearer of two centres, node by node."""
+    """A complete binary tree that sends rows to the nearer of two centres, node by node."""
 
     centres: FloatArray
     thresholds: FloatArray
@@ -289,21 +275,9 @@ class Tree:
     def grow(
         cls, X: Rows, depth: int, metric: Metric, kind: PartitionKind, seed: int
     ) -> tuple[Tree, list[Index]]:
-        """Choose centres and thresholds such that leaves are of equal size.
+        """Choose centres and thresholds such that the leaves are of equal size.
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features) or CSR
-        depth : int
-        metric : Metric
-        kind : {"random", "kmeans"}
-        seed : int
-
-        Returns
-        -------
-        tree : Tree
-        leaves : list of array of int
-            The rows of each.
+        Returns the tree and the rows of each leaf.
 
         Examples
         --------
@@ -324,7 +298,7 @@ class Tree:
         return tree, leaves
 
     def _split(self, X: Rows, rows: Index, node: int, kind: PartitionKind, seed: int) -> None:
-        """Choose the centres and the threshold of a node: means where two rows part few."""
+        """Choose centres and a threshold: means where two random rows split too unevenly."""
         generator, most = stream(seed, "partition", node), -1
         for own in dict.fromkeys((kind, _MEANS)):
             centres = _two_centres(X, rows, self.metric, own, generator)
@@ -382,7 +356,7 @@ def _two_centres(
 
 
 def _halving(leaning: FloatArray) -> tuple[float, int]:
-    """Return the threshold that parts numbers as evenly as ties allow, and the smaller part."""
+    """Return the threshold that splits numbers as evenly as ties allow, and the smaller part."""
     ordered = np.sort(leaning)
     n = len(ordered)
     middle = ordered[n // 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.features.base import SizedMap
 from gramless.features.landmarks import ROWS_AT_ONCE, InputKernel, Values
 from gramless.features.nystrom import LandmarkMap, LandmarkMatrix, Nystrom
 from gramless.kernels import Kernel, KernelLike
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.slabs import SlabMatrix
 from gramless.preprocessing.rows import Rows
 
 _CUT = 1e-12
@@ -107,12 +107,7 @@ class ExactKernel(LandmarkMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel, or say which parameter cannot be used.
-
-        Raises
-        ------
-        KernelError, InputError
-        """
+        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
         return super().check_parameters()
 
@@ -134,8 +129,8 @@ class ExactKernel(LandmarkMap):
     def _lighter(self) -> str:
         return "use Nystrom, RandomFourier or RandomBinning"
 
-    def fit_rows(self, X: Rows) -> SlabMatrix:
-        """Do as :meth:`fit_matrix` on rows that are validated already."""
+    def fit_rows(self, X: Rows) -> DenseMatrix:
+        """Learn from validated rows and return their feature matrix."""
         self._fit_checked(X)
         features = np.empty((X.shape[0], self._n_features_out))
         features[self.indices_] = self.factor_
@@ -150,20 +145,11 @@ class ExactKernel(LandmarkMap):
             map_blocks(represent, row_blocks(len(others), ROWS_AT_ONCE), self.n_jobs)
         return DenseMatrix(features, self.n_jobs)
 
-    def _matrix_of(self, X: Rows) -> SlabMatrix:
+    def _matrix_of(self, X: Rows) -> LandmarkMatrix:
         return LandmarkMatrix(X, self, np.float64)
 
-    def sketch(self, most: int) -> Any:
+    def sketch(self, most: int) -> SizedMap:
         """Return unfitted Nyström features of the same kernel, to search on samples with.
-
-        Parameters
-        ----------
-        most : int
-            Landmarks.
-
-        Returns
-        -------
-        Nystrom
 
         Examples
         --------

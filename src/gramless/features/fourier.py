@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from gramless.base.errors import InputError, KernelError
 from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import one_blas_thread, row_blocks
+from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
 from gramless.kernels import (
     Kernel,
@@ -29,22 +30,23 @@ from gramless.kernels import (
 from gramless.loops import hadamard, trig
 from gramless.preprocessing.rows import Rows, dense_columns
 
-FloatArray = NDArray[np.float64]
+Prepared: TypeAlias = AnyArray | tuple[AnyArray, ...]
+"""Rows ready to meet frequencies: whole groups, or the parts of CSR."""
 
 _BLOCK = 256
-"""Frequencies a random stream."""
+"""Frequencies drawn from one random stream."""
 _MOST_ORTHOGONAL = 1024
-"""Directions orthogonal to each other, at most: the work of one grows with their number."""
+"""The most directions orthogonal to each other: the work for each grows with their number."""
 _MOST_TOGETHER = 1 << 24
-"""Numbers made orthogonal at once, at most."""
+"""The most numbers made orthogonal at once."""
 _SMALLEST_UNIFORM = 2.0**-54
 _HALF_STEP = 2.0**-31
 """Sobol points are multiples of twice this."""
 
 _ROWS = 192
 _CHUNK = 528
-"""Frequencies at once: whole panels, and no power of two, which would put the sums of all rows
-into one place of the first-level cache."""
+"""Frequencies at once: whole panels, but no power of two, for which the sums of all rows would
+fall into the same cache lines."""
 _SUMS_AT_ONCE = 1 << 17
 
 # A row beyond these limits, times a frequency, transformed twice over a million inputs, is finite.
@@ -55,30 +57,11 @@ _EXPONENT_LIMITS = {"f": 50, "d": 200}
 def draw_frequencies(
     kernel: SpectralKernel, sampling: str, seed: int, n_frequencies: int, n_inputs: int
 ) -> FloatArray:
-    """Draw frequencies of a kernel at bandwidth 1, each of exactly its law.
+    """Draw frequencies (n_frequencies, n_inputs) of a kernel at bandwidth 1, each of its exact law.
 
-    Parameters
-    ----------
-    kernel : SpectralKernel
-    sampling : {"iid", "orthogonal", "qmc"}
-        As in :class:`~gramless.features.fourier.RandomFourier`.
-    seed : int
-    n_frequencies : int
-        Fewer are the first of more.
-    n_inputs : int
-
-    Returns
-    -------
-    array (n_frequencies, n_inputs)
-
-    Raises
-    ------
-    InputError
-        If no Sobol sequence has enough dimensions.
-
-    Notes
-    -----
-    Some 10 ns a number and what the kernel takes; orthogonal ones ``4 min(n_inputs, 1024)``
+    ``sampling`` is "iid", "orthogonal" or "qmc", as in :class:`RandomFourier`; fewer frequencies
+    are the first of more. Raises ``InputError`` if no Sobol sequence has enough dimensions. Takes
+    some 10 ns a number and what the kernel takes; orthogonal ones ``4 min(n_inputs, 1024)``
     operations a number more.
 
     Examples
@@ -103,7 +86,7 @@ def _independent(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple[Flo
 
 
 def _orthogonal(seed: int, n: int, n_inputs: int, n_uniforms: int) -> tuple[FloatArray, ...]:
-    """Draw directions of the uniform law, orthogonal to each other, and lengths of normals."""
+    """Draw uniform directions orthogonal to each other, with the lengths of normal vectors."""
     size = min(n_inputs, _MOST_ORTHOGONAL, max(1, _MOST_TOGETHER // n_inputs))
     shape = (max(1, _BLOCK // size), n_inputs, size)
     normals = np.empty((n, n_inputs))
@@ -142,16 +125,14 @@ def _uniforms(seed: int, n: int, n_uniforms: int) -> FloatArray:
 class Panels:
     """Frequencies that are written down, cut up as the loops want them.
 
-    Parameters
-    ----------
-    panels : array (n_panels, n_inputs, frequencies a panel) of float32 or float64
+    ``panels`` has the shape (n_panels, n_inputs, frequencies a panel), of float32 or float64.
     """
 
-    panels: NDArray[Any]
+    panels: AnyArray
 
     @classmethod
     def of(cls, frequencies: FloatArray, dtype: DTypeLike) -> Panels:
-        """Cut frequencies (n, n_inputs) up, in half turns, for rows of some precision.
+        """Cut up frequencies (n, n_inputs), converted to half turns, for rows of some precision.
 
         Examples
         --------
@@ -161,7 +142,7 @@ class Panels:
         n, n_inputs = frequencies.shape
         lanes = trig.PANEL_BYTES // np.dtype(dtype).itemsize
         whole = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
-        whole[:n] = half_turns(frequencies, np.dtype(dtype))
+        whole[:n] = half_turns(frequencies, dtype)
         return cls(np.ascontiguousarray(whole.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
 
     @property
@@ -171,17 +152,15 @@ class Panels:
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows are projected at once, at most."""
+        """The most rows that are projected at once."""
         return _ROWS
 
-    def room(self, n_rows: int, sparse: bool) -> NDArray[Any]:
-        """Return an array for :meth:`prepare` to write so many rows into, if it has to."""
+    def room(self, n_rows: int, sparse: bool) -> AnyArray:
+        """Return an array into which :meth:`prepare` writes that many rows if it has to."""
         shape = 0 if sparse else -(-n_rows // trig.GROUP_ROWS) * trig.GROUP_ROWS
         return np.zeros((shape, self.panels.shape[1]), self.panels.dtype)
 
-    def prepare(
-        self, X: Any, center: FloatArray, inverse: FloatArray, room: NDArray[Any]
-    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+    def prepare(self, X: Rows, center: FloatArray, inverse: FloatArray, room: AnyArray) -> Prepared:
         """Return a few rows in units of the bandwidth: whole groups, or the parts of CSR."""
         if sp.issparse(X) and center.any():
             X, room = X.toarray(), self.room(X.shape[0], sparse=False)
@@ -193,8 +172,8 @@ class Panels:
             values = np.clip(X.data * inverse[X.indices], -limit, limit)
         return X.indptr, X.indices, values.astype(room.dtype)
 
-    def project(self, rows: Any, first: int, starts: NDArray[Any], sums: NDArray[Any]) -> None:
-        """Write ``starts`` and products of prepared rows with frequencies from ``first`` on."""
+    def project(self, rows: Prepared, first: int, starts: AnyArray, sums: AnyArray) -> None:
+        """Write ``starts`` plus products of prepared rows with frequencies from ``first`` on."""
         lanes = self.panels.shape[2]
         panels = self.panels[first // lanes : (first + self.chunk) // lanes]
         if isinstance(rows, tuple):
@@ -210,11 +189,11 @@ class HadamardBlocks:
     The p frequencies of a block, p a power of two, are the rows of ``S H G P H B`` with random
     signs B, a random permutation P, normal numbers G and lengths S. In *Fastfood* (Le, Sarlós &
     Smola 2013) G is a diagonal. Here it multiplies p / 8 octonions by p / 8 normal ones, of eight
-    numbers each. In both, whatever B and P, each row is the numbers of G turned, times a constant:
-    with its length drawn anew it is exactly normal, and S may have a kernel's radii as well. But
-    octonions keep angles: of the projections of a row on two frequencies of a block, seven
-    pairs in eight are uncorrelated. The kernel's squared error, 1.2 to 1.7 times that of
-    independent frequencies with a diagonal, is about half of it, near that of orthogonal ones.
+    numbers each. In both, whatever B and P, each row is the numbers of G rotated, times a constant:
+    with its length drawn anew it is exactly normal, and S may contain a kernel's radii as well. But
+    octonions keep angles: of the projections of a row on two frequencies of a block, seven pairs in
+    eight are uncorrelated. The kernel's squared error, 1.2 to 1.7 times that of independent
+    frequencies with a diagonal, is about half of it, near that of orthogonal ones.
 
     Parameters
     ----------
@@ -226,16 +205,13 @@ class HadamardBlocks:
     scales : array (n_frequencies,)
         Of S; the last block may be cut off.
 
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other.
+    Raises ``InputError`` if the arrays do not fit each other.
     """
 
-    signs: NDArray[Any]
+    signs: AnyArray
     orders: NDArray[np.int32]
-    factors: NDArray[Any]
-    scales: NDArray[Any]
+    factors: AnyArray
+    scales: AnyArray
 
     def __post_init__(self) -> None:
         # The loops trust these sizes and numbers, which may come from a file.
@@ -253,21 +229,10 @@ class HadamardBlocks:
     def draw(
         cls, kernel: RadialKernel, seed: int, n_frequencies: int, n_inputs: int
     ) -> HadamardBlocks:
-        """Draw the frequencies of a kernel at bandwidth 1.
+        """Draw the frequencies of a kernel at bandwidth 1; fewer are the first of more.
 
-        Parameters
-        ----------
-        kernel : RadialKernel
-        seed : int
-        n_frequencies : int
-            Fewer are the first of more.
-        n_inputs : int
-            p is the next power of two, at least 16.
-
-        Returns
-        -------
-        HadamardBlocks
-            21 bytes a frequency, and p of them at least.
+        The block size p is the next power of two above n_inputs, at least 16. Takes 21 bytes a
+        frequency, and p of them at least.
 
         Examples
         --------
@@ -288,7 +253,7 @@ class HadamardBlocks:
     def astype(self, dtype: DTypeLike) -> HadamardBlocks:
         """Return the same frequencies, for rows of some precision."""
         signs, factors = self.signs.astype(dtype), self.factors.astype(dtype)
-        scales = half_turns(self.scales, np.dtype(dtype)).astype(dtype)
+        scales = half_turns(self.scales, dtype).astype(dtype)
         return HadamardBlocks(signs, self.orders, factors, scales)
 
     def frequencies(self, n_inputs: int) -> FloatArray:
@@ -311,34 +276,32 @@ class HadamardBlocks:
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows are projected at once, at most."""
+        """The most rows that are projected at once."""
         return max(1, min(_ROWS, _SUMS_AT_ONCE // self.chunk))
 
-    def room(self, n_rows: int, sparse: bool) -> NDArray[Any]:
-        """Return an array for :meth:`prepare` to write so many rows into."""
+    def room(self, n_rows: int, sparse: bool) -> AnyArray:
+        """Return an array into which :meth:`prepare` writes that many rows."""
         return np.zeros((n_rows, self.orders.shape[1]), self.signs.dtype)
 
-    def prepare(
-        self, X: Any, center: FloatArray, inverse: FloatArray, room: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Return a few rows in units of the bandwidth, filled up with zeros."""
+    def prepare(self, X: Rows, center: FloatArray, inverse: FloatArray, room: AnyArray) -> AnyArray:
+        """Return a few rows in units of the bandwidth, padded with zeros."""
         dense = X.toarray() if sp.issparse(X) else X
         return _scaled(dense, center, inverse, room)[: len(dense)]
 
-    def project(self, rows: Any, first: int, starts: NDArray[Any], sums: NDArray[Any]) -> None:
-        """Write ``starts`` and products of prepared rows with frequencies from ``first`` on."""
+    def project(self, rows: Prepared, first: int, starts: AnyArray, sums: AnyArray) -> None:
+        """Write ``starts`` plus products of prepared rows with frequencies from ``first`` on."""
         width = self.orders.shape[1]
         blocks = slice(first // width, (first + self.chunk) // width)
         hadamard.project_blocks(
             *(rows, self.signs[blocks], self.orders[blocks], self.factors[blocks]),
-            *(self.scales[first : first + self.chunk], np.empty((2, width), rows.dtype)),
+            *(self.scales[first : first + self.chunk], np.empty((2, width), self.signs.dtype)),
             *(starts, sums),
         )
 
 
 def _hadamard_blocks(
     kernel: RadialKernel, generator: np.random.Generator, shape: tuple[int, int]
-) -> tuple[NDArray[Any], ...]:
+) -> tuple[AnyArray, ...]:
     """Draw signs, orders, factors and scales of some blocks."""
     width = shape[1]
     signs = generator.integers(0, 2, shape, np.int8) * np.int8(2) - np.int8(1)
@@ -353,23 +316,21 @@ def _hadamard_blocks(
     return signs, orders, factors, lengths * radii.reshape(shape)
 
 
-def _scaled(
-    X: NDArray[Any], center: FloatArray, inverse: FloatArray, room: NDArray[Any]
-) -> NDArray[Any]:
-    """Write rows in units of the bandwidth into an array at least as large, and return it."""
+def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, room: AnyArray) -> AnyArray:
+    """Write rows in units of the bandwidth into ``room``, at least as large, and return it."""
     numbers = X if X.dtype.kind == "f" else X.astype(np.float64)
     trig.scale_rows(numbers, center, inverse, _ROW_LIMITS[room.dtype.char], room)
     return room
 
 
-def half_turns(frequencies: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
-    """Return frequencies, in radians, as the loops want them: what turns by pi is turned by 1."""
+def half_turns(frequencies: FloatArray, dtype: DTypeLike) -> FloatArray:
+    """Convert frequencies from radians to half turns, the unit of the loops."""
     return within_exponents(frequencies / np.pi, dtype)
 
 
-def within_exponents(numbers: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
-    """Lower the exponents of numbers that are too large for sums of them to be finite."""
-    limit = _EXPONENT_LIMITS[dtype.char]
+def within_exponents(numbers: FloatArray, dtype: DTypeLike) -> FloatArray:
+    """Lower the exponents of numbers too large for sums of them to be finite."""
+    limit = _EXPONENT_LIMITS[np.dtype(dtype).char]
     large = np.abs(numbers) > 2.0**limit
     if not large.any():
         return numbers
@@ -382,12 +343,12 @@ def within_exponents(numbers: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
 _MAPS = ("paired", "shifted")
 _SAMPLINGS = ("auto", "iid", "orthogonal", "qmc", "structured")
 _MANY_INPUTS = 256
-"""From here on structured frequencies are the fastest, and err the least."""
+"""Inputs from which structured frequencies are the fastest and the most precise."""
 _ROWS_LOOKED_AT = 1000
 _COMPONENT_BYTES, _FREQUENCY_BYTES = 64, 24.0
-"""Of a component beside its frequency; of an input of a frequency, and what is made of it."""
+"""Bytes of a component beside its frequency; of each input of a frequency in all forms."""
 _PHASES_KEPT = 1024
-"""Categories whose phases are kept: drawing them costs more than all else."""
+"""Categories whose phases are cached, since drawing them costs more than all else."""
 
 
 class RandomFourier(DenseMap):
@@ -476,7 +437,7 @@ class RandomFourier(DenseMap):
     True
     """
 
-    phases_: NDArray[np.float64] | None
+    phases_: FloatArray | None
     unit_frequencies_: Any
     blocks_: HadamardBlocks | None
 
@@ -502,16 +463,9 @@ class RandomFourier(DenseMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> SpectralKernel:
-        """Return the kernel, or say which parameter cannot be used.
-
-        Raises
-        ------
-        KernelError
-            If the kernel has no law of frequencies, or no structured ones.
-        InputError
-        """
-        self._check_choice("map", _MAPS)
-        self._check_choice("sampling", _SAMPLINGS)
+        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
+        self._check_choice("map", self.map, _MAPS)
+        self._check_choice("sampling", self.sampling, _SAMPLINGS)
         self._check_size()
         n = self.n_components
         if self.map == "paired" and n % 2:
@@ -529,10 +483,10 @@ class RandomFourier(DenseMap):
         return kernel
 
     def resized(self, size: int) -> Self:
-        """Return an unfitted map of another size, rounded down to one that it may have."""
+        """Return an unfitted map of another size, rounded down to a possible one."""
         return super().resized(max(2, size - size % 2) if self.map == "paired" else size)
 
-    def learn(self, X: Rows, kernel: Any) -> None:
+    def learn(self, X: Rows, kernel: Kernel) -> None:
         """Draw frequencies and phases; ``seed_`` and ``bandwidth_`` are known."""
         n, n_inputs = int(self.n_components), X.shape[1]
         if self.map == "paired":
@@ -546,19 +500,20 @@ class RandomFourier(DenseMap):
         self.unit_frequencies_ = self.blocks_ = None
         self.sampling_ = self._sampling_for(X, kernel)
         if self.sampling_ == "structured":
-            self.blocks_ = HadamardBlocks.draw(kernel, self.seed_, n, n_inputs)
+            self.blocks_ = HadamardBlocks.draw(cast(RadialKernel, kernel), self.seed_, n, n_inputs)
         else:
-            # Rows decide, and bytes_to_fit does not know them.
+            # The sampling depends on the rows, which bytes_to_fit does not know.
             check_memory(
                 f"RandomFourier: {n:,} frequencies of {n_inputs:,} inputs",
                 _FREQUENCY_BYTES * n * n_inputs,
                 "lower n_components, or take sampling='structured'",
             )
-            drawn = draw_frequencies(kernel, self.sampling_, self.seed_, n, n_inputs)
-            self.unit_frequencies_ = drawn
+            self.unit_frequencies_ = draw_frequencies(
+                cast(SpectralKernel, kernel), self.sampling_, self.seed_, n, n_inputs
+            )
         self._typed: dict[str, Panels | HadamardBlocks] = {}
 
-    def compute(self, X: Rows, out: NDArray[Any]) -> None:
+    def compute(self, X: Rows, out: AnyArray) -> None:
         """Write the features of a block of validated rows into ``out``, in its precision."""
         self._check_inputs(X)
         frequencies, n = self._frequencies_in(out.dtype), self._n_frequencies
@@ -582,13 +537,13 @@ class RandomFourier(DenseMap):
                 turn(sums, b - a, scale, out, a, first)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+        """Estimate the bytes that a fit takes, without those of the rows themselves."""
         structured = self.sampling == "structured" or (
             self.sampling == "auto" and n_inputs >= _MANY_INPUTS
         )
         return float(self.size) * (_COMPONENT_BYTES + (0 if structured else 8 * n_inputs))
 
-    def gradients(self, X: Rows, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
         """Return the gradient of predictions ``Z w`` at validated rows.
 
         A quarter of a turn further, features are their own derivatives: ``d cos(a) / da =
@@ -634,16 +589,16 @@ class RandomFourier(DenseMap):
         return found.reshape(*found.shape[:2], *weights.shape[1:])
 
     @property
-    def frequencies_(self) -> NDArray[np.float64]:
+    def frequencies_(self) -> FloatArray:
         """Frequencies in units of the inputs, (n_frequencies, n_features)."""
         unit, inverse = self.unit_frequencies_, self._inverse_bandwidth()
         if self.blocks_ is not None:
             unit = self.blocks_.frequencies(len(inverse))
         with np.errstate(over="ignore"):
-            frequencies: NDArray[np.float64] = unit * inverse
+            frequencies: FloatArray = unit * inverse
         return frequencies
 
-    def _sampling_for(self, X: Rows, kernel: Any) -> str:
+    def _sampling_for(self, X: Rows, kernel: Kernel) -> str:
         if self.sampling != "auto":
             return str(self.sampling)
         many = X.shape[1] >= _MANY_INPUTS and not sp.issparse(X)
@@ -657,8 +612,8 @@ class RandomFourier(DenseMap):
     def _n_features_out(self) -> int:
         return self._n_frequencies * (2 if self.phases_ is None else 1)
 
-    def _frequencies_in(self, dtype: np.dtype[Any]) -> Panels | HadamardBlocks:
-        # No part of the state: models read from a file make it when they need it.
+    def _frequencies_in(self, dtype: np.dtype[np.floating]) -> Panels | HadamardBlocks:
+        # Not part of the state: models read from a file make it when they need it.
         typed: dict[str, Panels | HadamardBlocks] = self.__dict__.setdefault("_typed", {})
         if dtype.char not in typed:
             self._check_state()
@@ -677,17 +632,17 @@ class RandomFourier(DenseMap):
         if not fit or (self.phases_ is not None and self.phases_.shape != (n,)):
             raise InputError("RandomFourier: its fitted arrays do not fit each other; fit it anew.")
 
-    def _inverse_bandwidth(self) -> NDArray[np.float64]:
-        """Return 1 / bandwidth; 0 for inputs ignored and for categories."""
+    def _inverse_bandwidth(self) -> FloatArray:
+        """Return 1 / bandwidth; 0 for ignored and categorical inputs."""
         used = np.isfinite(self.bandwidth_) & (self.spreads_ == 0)
         with np.errstate(over="ignore"):
             inverse = np.where(used, 1.0 / self.bandwidth_, 0.0)
         return np.minimum(inverse, np.finfo(np.float64).max)
 
     def _phases_of_categories(
-        self, X: Rows, dtype: np.dtype[Any]
-    ) -> list[tuple[NDArray[Any], NDArray[np.intp]]]:
-        """Return, for inputs of categories, phases (n_values, n_frequencies) and their numbers."""
+        self, X: Rows, dtype: np.dtype[np.floating]
+    ) -> list[tuple[AnyArray, NDArray[np.intp]]]:
+        """Return phases (n_values, n_frequencies) and codes of rows for each categorical input."""
         found = []
         for j, column in dense_columns(X, self.spreads_ > 0):
             values, codes = np.unique(np.rint(column), return_inverse=True)
@@ -697,24 +652,24 @@ class RandomFourier(DenseMap):
 
 
 @lru_cache(maxsize=_PHASES_KEPT)
-def _normals(seed: int, position: int, category: int, n: int) -> NDArray[np.float64]:
-    """Return the normals of a category; it need not have been seen before."""
+def _normals(seed: int, position: int, category: int, n: int) -> FloatArray:
+    """Return the normal numbers of a category, which need not have been seen before."""
     generator = stream(seed, f"categories of input {position}", category % 2**64)
     normals = generator.standard_normal(n)
     normals.setflags(write=False)
     return normals
 
 
-def _center(X: Rows) -> NDArray[np.float64]:
-    """Return about the median of each input; zeros for sparse rows, which stay sparse so."""
+def _center(X: Rows) -> FloatArray:
+    """Return approximate medians of the inputs; zeros for sparse rows, which stay sparse."""
     if sp.issparse(X):
         return np.zeros(X.shape[1])
     sample = np.sort(X[:: max(1, len(X) // _ROWS_LOOKED_AT)].astype(np.float64), axis=0)
     return np.ascontiguousarray(sample[len(sample) // 2])
 
 
-def _spreads(kernel: Kernel, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the deviations of normal phases that make ``E cos(a - b) = profile(1/bandwidth)``."""
+def _spreads(kernel: Kernel, bandwidth: FloatArray) -> FloatArray:
+    """Return the deviations of normal phases for which ``E cos(a - b) = profile(1/bandwidth)``."""
     if _has_sum(kernel):
         raise KernelError(
             "RandomFourier: a Sum kernel has a factor of its own a part for categories, which "

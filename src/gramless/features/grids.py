@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import streams
 from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.base.views import spaced_rows
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel
@@ -22,7 +22,7 @@ from gramless.loops.binning import GROUP
 from gramless.preprocessing.rows import Rows, check_width
 
 _FIRST_BITS, _LEAST_BITS = 12, 4
-"""Of an index that is to grow, and of one whose bins are all known."""
+"""Bits of an index that is to grow, and of one whose bins are all known."""
 _FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
 
@@ -35,22 +35,15 @@ _NO_SPARSE = (
 
 @dataclass(frozen=True)
 class GridGroup:
-    """Up to eight grids: their cells' widths and shifts, and their hash.
+    """Up to eight grids: inverse widths, shifts, the multipliers and offsets of their hash."""
 
-    Attributes
-    ----------
-    inverse_widths, shifts : arrays (n_grids, n_features) of float64
-    multipliers : array (n_grids, n_features) of int64, odd
-    offsets : array (n_grids,) of int64
-    """
-
-    inverse_widths: NDArray[np.float64]
-    shifts: NDArray[np.float64]
-    multipliers: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    inverse_widths: FloatArray
+    shifts: FloatArray
+    multipliers: IntArray
+    offsets: IntArray
 
     def prepare(self, block: PackedBlock) -> tuple[Any, ...]:
-        """Return the arguments that :mod:`gramless.loops.binning` wants for ``block``."""
+        """Return the arguments of :mod:`gramless.loops.binning` for a block."""
         sparse: tuple[Any, ...] = _NO_SPARSE
         offsets = self._wide_offsets
         if len(block.sparse) > 0:
@@ -68,16 +61,16 @@ class GridGroup:
         )
 
     @cached_property
-    def _wide(self) -> tuple[NDArray[Any], ...]:
-        """The parameters as (n_features, GROUP), filled up with grids of one cell."""
+    def _wide(self) -> tuple[AnyArray, ...]:
+        """The parameters as (n_features, GROUP), padded with grids of a single cell."""
         parts = (self.inverse_widths, self.shifts, self.multipliers)
         return tuple(_filled_up(part.T) for part in parts)
 
     @cached_property
-    def _wide_offsets(self) -> NDArray[np.int64]:
+    def _wide_offsets(self) -> IntArray:
         return _filled_up(self.offsets)
 
-    def _sparse(self, columns: NDArray[np.int64]) -> tuple[tuple[NDArray[Any], ...], NDArray]:
+    def _sparse(self, columns: IntArray) -> tuple[tuple[AnyArray, ...], AnyArray]:
         """Return the parameters of sparse columns, and what their zeros add to the keys."""
         if len(columns) == self.shifts.shape[1]:
             return self._all_sparse
@@ -85,14 +78,14 @@ class GridGroup:
         return parts, _keys_of_zeros(*parts)
 
     @cached_property
-    def _all_sparse(self) -> tuple[tuple[NDArray[Any], ...], NDArray]:
+    def _all_sparse(self) -> tuple[tuple[AnyArray, ...], AnyArray]:
         # Of many columns, as sparse rows have: their blocks are many too.
         return self._wide, _keys_of_zeros(*self._wide)
 
-    def _columns(self, columns: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    def _columns(self, columns: IntArray) -> tuple[AnyArray, ...]:
         return tuple(part[columns] for part in self._wide)
 
-    def _contributions(self, block: PackedBlock) -> NDArray[np.int64]:
+    def _contributions(self, block: PackedBlock) -> IntArray:
         """Tabulate what each pattern adds to the keys of each grid."""
         parts = []
         for columns, values in block.patterns:
@@ -104,18 +97,17 @@ class GridGroup:
 
 @dataclass
 class BinTables:
-    """The known bins of a group of grids, found by their keys.
+    """The known bins of a group of grids, found by their keys: some 20 bytes a bin.
 
-    Row g of ``table`` lists the keys of the bins of grid g in order of first
-    appearance (entry 0 stands for "never seen"); the first ``2**bits[g]``
-    entries of row g of ``slots`` are an open-addressing index into it. Some 20
-    bytes a bin.
+    Row g of ``table`` lists the keys of the bins of grid g in order of first appearance (entry 0
+    stands for "never seen"); the first ``2**bits[g]`` entries of row g of ``slots`` are an
+    open-addressing index into it.
     """
 
-    counts: NDArray[np.int64]
-    bits: NDArray[np.int64]
-    table: NDArray[np.int64] = field(repr=False)
-    slots: NDArray[np.int32] = field(repr=False)
+    counts: IntArray
+    bits: IntArray
+    table: IntArray = field(repr=False)
+    slots: AnyArray = field(repr=False)
 
     @classmethod
     def empty(cls, n_grids: int) -> BinTables:
@@ -127,13 +119,10 @@ class BinTables:
         )
 
     @classmethod
-    def from_keys(cls, keys: list[NDArray[np.int64]]) -> BinTables:
+    def from_keys(cls, keys: list[IntArray]) -> BinTables:
         """Rebuild the tables from the keys of each grid's bins, in bin order.
 
-        Raises
-        ------
-        InputError
-            If bins of a grid have one key, or keys that are made to collide.
+        Raises ``InputError`` for repeated keys, or keys made to collide.
         """
         counts = np.array([len(own) for own in keys], np.int64)
         bits = np.full(len(keys), _LEAST_BITS)
@@ -149,20 +138,16 @@ class BinTables:
             )
         return tables
 
-    def keys(self, g: int) -> NDArray[np.int64]:
+    def keys(self, g: int) -> IntArray:
         """Return the keys of the bins of grid ``g`` of the group, in bin order."""
         return self.table[g, 1 : self.counts[g] + 1]
 
-    def learn(self, group: GridGroup, block: PackedBlock, codes: NDArray) -> bool:
+    def learn(self, group: GridGroup, block: PackedBlock, codes: AnyArray) -> bool:
         """Number the bins of ``block`` into ``codes`` (n_grids, n_rows), adding new ones.
 
-        Returns False when a bin number did not fit the type of ``codes``: the
-        new bins are known then, and :meth:`find` into a wider type gives them.
-
-        Raises
-        ------
-        InputError
-            If hundreds of bins collide in the tables, as only keys made to do so do.
+        Returns False when a bin number did not fit the type of ``codes``: the new bins are known
+        then, and :meth:`find` into a wider type gives them. Raises ``InputError`` if hundreds of
+        bins collide, which only happens for keys made to do so.
         """
         arguments = group.prepare(block)
         tile = 0
@@ -180,14 +165,14 @@ class BinTables:
                 )
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
 
-    def find(self, group: GridGroup, block: PackedBlock, codes: NDArray) -> None:
+    def find(self, group: GridGroup, block: PackedBlock, codes: AnyArray) -> None:
         """Look up the bins of ``block`` into ``codes`` (n_grids, n_rows); 0 if never seen."""
         loops.find_block(
             *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
         )
 
     def _enlarge(self) -> None:
-        """Make room for twice as many bins; where pages are huge, unused room is held too."""
+        """Make room for twice as many bins."""
         n_bins = 2 * self.table.shape[1]
         table, slots = _room(len(self.counts), n_bins, loops.slot_bits(n_bins - 1, _FIRST_BITS))
         for g, count in enumerate(self.counts):
@@ -196,22 +181,22 @@ class BinTables:
         self.table, self.slots = table, slots
 
 
-def cell_limits(inverse_widths: NDArray[np.float64]) -> NDArray[np.float64]:
+def cell_limits(inverse_widths: FloatArray) -> FloatArray:
     """Return the largest input of each column whose cell number fits 63 bits in every grid."""
     finest = inverse_widths.max(axis=0, initial=0.0)
     with np.errstate(divide="ignore", over="ignore"):
         return np.minimum(_MAX_CELL / finest, np.finfo(np.float64).max)
 
 
-def _keys_of_zeros(inverse: NDArray, shifts: NDArray, multipliers: NDArray) -> NDArray:
+def _keys_of_zeros(inverse: AnyArray, shifts: AnyArray, multipliers: AnyArray) -> AnyArray:
     return multipliers * np.floor((0.0 - shifts) * inverse).astype(np.int64)
 
 
-def _room(n_grids: int, n_bins: int, bits: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return an empty table for ``n_bins`` entries a grid, one never used, and room for its index.
+def _room(n_grids: int, n_bins: int, bits: int) -> tuple[IntArray, AnyArray]:
+    """Return an empty table for ``n_bins`` entries a grid, and room for its index.
 
-    Only what an empty index reads is set: what is not used yet costs neither
-    time nor, mostly, memory.
+    Only what an empty index reads is initialised, so unused room costs no time and mostly no
+    memory.
     """
     table = np.empty((n_grids, n_bins), np.int64)
     slots = np.empty((n_grids, 1 << bits), np.int32)
@@ -220,8 +205,8 @@ def _room(n_grids: int, n_bins: int, bits: int) -> tuple[NDArray[np.int64], NDAr
     return table, slots
 
 
-def _filled_up(part: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy with ``GROUP`` entries in the last axis, zeros beyond the given ones."""
+def _filled_up(part: AnyArray) -> AnyArray:
+    """Return a copy with ``GROUP`` entries in the last axis, padded with zeros."""
     wide = np.zeros((*part.shape[:-1], loops.GROUP), part.dtype)
     wide[..., : part.shape[-1]] = part
     return wide
@@ -229,15 +214,15 @@ def _filled_up(part: NDArray[Any]) -> NDArray[Any]:
 
 _WORTH_THREADS = 1 << 15
 _WORTH_8_BITS = 1 << 20
-"""Codes; fewer are near in 16 bits too, and loops over codes of 8 bits need not be compiled."""
+"""Number of codes from which 8 bits pay; fewer stay in 16, which spares a compilation."""
 _SIGN = np.uint64(1 << 63)
 _CODE_BYTES, _INPUT_BYTES, _TABLE_BYTES = 2, 56, 24_000
-"""Of a grid, measured: a row, an input, and its tables however few the rows."""
+"""Measured bytes of a grid: for each row, for each input, and for its tables."""
 
 
 @dataclass(frozen=True)
 class Grids:
-    """R random grids over d inputs, with the hash that names their bins.
+    """R random grids over d inputs, with the hashes that name their bins.
 
     Attributes
     ----------
@@ -249,39 +234,26 @@ class Grids:
         The linear hash of a cell, see :mod:`gramless.loops.binning`.
     """
 
-    widths: NDArray[np.float64]
-    shifts: NDArray[np.float64]
-    multipliers: NDArray[np.int64] = field(repr=False)
-    offsets: NDArray[np.int64] = field(repr=False)
+    widths: FloatArray
+    shifts: FloatArray
+    multipliers: IntArray = field(repr=False)
+    offsets: IntArray = field(repr=False)
 
     @classmethod
     def draw(
         cls,
         kernel: BinningKernel,
-        bandwidth: NDArray[np.float64],
+        bandwidth: FloatArray,
         n_grids: int,
         seed: int,
-        categorical: NDArray[np.bool_] | None = None,
+        categorical: BoolArray | None = None,
     ) -> Grids:
         """Draw grids whose bins represent ``kernel`` (RR07, section 4).
 
-        Grid r depends on ``(seed, r)`` alone: more grids leave the first ones as
-        they are, and another bandwidth stretches the same grids.
-
-        Parameters
-        ----------
-        kernel : BinningKernel
-        bandwidth : array (n_features,)
-        n_grids : int
-        seed : int
-        categorical : array (n_features,) of bool, optional
-            Inputs whose whole numbers are categories. Two rows count as 1 apart in
-            them, or 0 if they agree: a grid tells all categories apart with
-            probability ``1 - profile(1 / bandwidth)``, else ignores the input.
-
-        Returns
-        -------
-        Grids
+        Grid r depends on ``(seed, r)`` alone: more grids leave the first ones as they are, and
+        another bandwidth stretches the same grids. In categorical inputs, which hold whole numbers,
+        different rows count as 1 apart: a grid separates all categories with probability ``1 -
+        profile(1 / bandwidth)``, else it ignores the input.
         """
         raw = np.empty((n_grids, len(bandwidth) + 1), np.uint64)
         for own, cells in zip(raw, streams(seed, "cells", n_grids), strict=True):
@@ -290,18 +262,14 @@ class Grids:
         grids = streams(seed, "grids", n_grids)
         widths, shifts = kernel.sample_grids(grids, n_grids, bandwidth)
         if categorical is not None and categorical.any():
-            _tell_apart(widths, shifts, categorical)
+            _separate_categories(widths, shifts, categorical)
         return cls(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
     @classmethod
     def joined(cls, parts: Sequence[Grids]) -> Grids:
-        """Return the grids of all parts, one after the other."""
-        return cls(
-            np.concatenate([part.widths for part in parts]),
-            np.concatenate([part.shifts for part in parts]),
-            np.concatenate([part.multipliers for part in parts]),
-            np.concatenate([part.offsets for part in parts]),
-        )
+        """Concatenate grids."""
+        arrays = zip(*((p.widths, p.shifts, p.multipliers, p.offsets) for p in parts), strict=True)
+        return cls(*map(np.concatenate, arrays))
 
     def __len__(self) -> int:
         return len(self.widths)
@@ -311,44 +279,29 @@ class Grids:
         """Number of inputs."""
         return self.widths.shape[1]
 
-    def take(self, kept: NDArray[np.bool_]) -> Grids:
+    def take(self, kept: BoolArray) -> Grids:
         """Return some of the grids."""
         return Grids(
             self.widths[kept], self.shifts[kept], self.multipliers[kept], self.offsets[kept]
         )
 
-    def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[NDArray[Any], KnownBins]:
+    def learn(self, X: Rows, n_jobs: int | None = None) -> tuple[AnyArray, KnownBins]:
         """Bin the rows and number the bins of each grid in order of first appearance.
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features) or CSR
-        n_jobs : int or None
+        Returns codes (n_grids, n_samples), bin numbers from 1 in the smallest of uint8, uint16 and
+        uint32 that holds them (below a million codes at least uint16), and the known bins. Raises
+        ``InputError`` for a number more than 2**60 cells away from 0.
 
-        Returns
-        -------
-        codes : array (n_grids, n_samples) of uint8, uint16 or uint32
-            Bin numbers from 1, in the smallest type that holds them; of fewer than a
-            million, none is smaller than uint16.
-        known : KnownBins
-
-        Raises
-        ------
-        InputError
-            If a number is more than 2**60 cells away from 0.
-
-        Notes
-        -----
-        About ``0.14 * n_features + 1.5`` ns a row, grid and core on dense rows,
-        less with columns of few values; proportional to the non-zeros on CSR.
-        Beside the codes, 16 MB and 24 bytes a bin.
+        Costs about ``0.14 * n_features + 1.5`` ns a row, grid and core on dense rows, less with
+        columns of few values, proportional to the non-zeros on CSR; beside the codes 16 MB and 24
+        bytes a bin.
         """
         # A few grids are shared out among all threads.
         together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
         groups = row_blocks(len(self), together)
         known = KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
         shape = len(self), X.shape[0]
-        codes: NDArray[Any] = spaced_rows(shape, np.uint16)
+        codes: AnyArray = spaced_rows(shape, np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
             if block.clipped:
                 raise InputError(
@@ -368,12 +321,8 @@ class Grids:
 class KnownBins:
     """The bins that training rows fell into, ready for look-up.
 
-    Attributes
-    ----------
-    grids : Grids
-    tables : list of BinTables
-    n_learned : int, default=0
-        Codes of the training rows, whose type those of new rows have too; 0 if not known.
+    ``n_learned`` is the number of codes of the training rows, whose type those of new rows share; 0
+    if unknown.
     """
 
     grids: Grids
@@ -384,8 +333,8 @@ class KnownBins:
     def from_keys(
         cls,
         grids: Grids,
-        keys: NDArray[np.int64],
-        offsets: NDArray[np.int64],
+        keys: IntArray,
+        offsets: IntArray,
         n_learned: int = 0,
     ) -> KnownBins:
         """Rebuild the tables from the keys of all bins, grid after grid."""
@@ -395,57 +344,41 @@ class KnownBins:
 
     @classmethod
     def joined(cls, parts: Sequence[KnownBins]) -> KnownBins:
-        """Return the bins of all parts, one after the other; they share the tables."""
+        """Concatenate known bins; the tables are shared."""
         tables = [table for part in parts for table in part.tables]
         n_learned = sum(part.n_learned for part in parts)
         return cls(Grids.joined([part.grids for part in parts]), tables, n_learned)
 
     @property
-    def n_bins(self) -> NDArray[np.int64]:
+    def n_bins(self) -> IntArray:
         """Number of known bins of each grid."""
         return np.concatenate([tables.counts for tables in self.tables])
 
-    def keys(self) -> NDArray[np.int64]:
+    def keys(self) -> IntArray:
         """Return the keys of all bins, grid after grid: 8 bytes a bin."""
         return np.concatenate([t.keys(g) for t in self.tables for g in range(len(t.counts))])
 
-    def find(self, X: Rows, n_jobs: int | None = None) -> NDArray[Any]:
-        """Look up the bins of rows; 0 for a bin never seen.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features) or CSR
-        n_jobs : int or None
-
-        Returns
-        -------
-        array (n_grids, n_samples) of uint8, uint16 or uint32
-        """
+    def find(self, X: Rows, n_jobs: int | None = None) -> AnyArray:
+        """Look up the bins of rows as codes (n_grids, n_samples); 0 for a bin never seen."""
         shape = len(self.grids), X.shape[0]
         n_codes = max(self.n_learned, shape[0] * shape[1])
         codes = spaced_rows(shape, _code_type(self.n_bins, n_codes))
         self.find_rows(X, codes, 1 if codes.size < _WORTH_THREADS else n_jobs)
         return codes
 
-    def find_rows(self, X: Rows, codes: NDArray[Any], n_jobs: int | None) -> None:
-        """Look up the bins of rows, the first rows of ``codes`` (n_grids, at least n_samples)."""
+    def find_rows(self, X: Rows, codes: AnyArray, n_jobs: int | None) -> None:
+        """Look up the bins of rows into the first columns of ``codes``."""
         for start, stop, block in self.blocks(X, n_jobs):
             self.find_block(block, codes[:, start:stop], n_jobs)
 
     def blocks(self, X: Rows, n_jobs: int | None) -> Iterator[tuple[int, int, PackedBlock]]:
-        """Yield ``(start, stop, packed block)`` over the rows.
-
-        Raises
-        ------
-        InputError
-            If the rows have another number of inputs than the grids.
-        """
+        """Yield ``(start, stop, packed block)`` over the rows."""
         check_width("Grids", X, self.grids.n_features)
         plan = plan_columns(X, np.flatnonzero(np.isfinite(self.grids.widths).any(axis=0)))
         for start, stop in row_blocks(X.shape[0], block_rows(plan.width)):
             yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
 
-    def learn_block(self, block: PackedBlock, codes: NDArray[Any], n_jobs: int | None) -> bool:
+    def learn_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> bool:
         """Number the bins of one packed block, see :meth:`BinTables.learn`."""
 
         def learn(tables: BinTables, group: GridGroup, a: int, b: int) -> bool:
@@ -453,7 +386,7 @@ class KnownBins:
 
         return all(map_blocks(learn, self._groups, n_jobs))
 
-    def find_block(self, block: PackedBlock, codes: NDArray[Any], n_jobs: int | None) -> None:
+    def find_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> None:
         """Look up one packed block."""
 
         def find(tables: BinTables, group: GridGroup, a: int, b: int) -> None:
@@ -463,7 +396,7 @@ class KnownBins:
 
     @cached_property
     def _groups(self) -> list[tuple[BinTables, GridGroup, int, int]]:
-        """Each group's tables and grids, its first and its last grid."""
+        """Each group's tables and grids, and the range of its grids."""
         grids = self.grids
         inverse = 1.0 / grids.widths
         ends = np.cumsum([0, *(len(tables.counts) for tables in self.tables)]).tolist()
@@ -480,22 +413,15 @@ class KnownBins:
         ]
 
     @cached_property
-    def _limits(self) -> NDArray[np.float64]:
+    def _limits(self) -> FloatArray:
         """The largest input of each column whose cells can be numbered."""
         return cell_limits(1.0 / self.grids.widths)
 
 
 def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
-    """Return the bytes that a grid takes, roughly, while its bins are learned.
+    """Estimate the bytes that a grid takes while its bins are learned.
 
-    Parameters
-    ----------
-    n_rows, n_inputs : int
-
-    Returns
-    -------
-    int
-        Of codes, of widths, shifts and hashes, and of tables for bins.
+    Counts its codes, its widths, shifts and hashes, and its tables of bins.
 
     Examples
     --------
@@ -505,24 +431,22 @@ def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
     return _CODE_BYTES * n_rows + _INPUT_BYTES * n_inputs + _TABLE_BYTES
 
 
-def _tell_apart(
-    widths: NDArray[np.float64], shifts: NDArray[np.float64], categorical: NDArray[np.bool_]
-) -> None:
-    """Give each whole number a cell of its own, or all the same one, in inputs of categories."""
+def _separate_categories(widths: FloatArray, shifts: FloatArray, categorical: BoolArray) -> None:
+    """Give each category a cell of its own, or all categories the same one."""
     # A grid parts 0 and 1 with the probability wanted. So it parts either all numbers or none.
     parted = np.isfinite(widths) & (shifts <= 1.0)
     widths[:, categorical] = np.where(parted, 1.0, np.inf)[:, categorical]
     shifts[:, categorical] = np.where(parted, 0.5, 0.0)[:, categorical]
 
 
-def _code_type(n_bins: NDArray[np.int64], n_codes: int) -> type[np.unsignedinteger]:
+def _code_type(n_bins: IntArray, n_codes: int) -> type[np.unsignedinteger]:
     largest = int(n_bins.max(initial=0))
     if largest < 2**8 and n_codes >= _WORTH_8_BITS:
         return np.uint8
     return np.uint16 if largest < 2**16 else np.uint32
 
 
-def _narrowest(codes: NDArray[Any], n_bins: NDArray[np.int64]) -> NDArray[Any]:
+def _narrowest(codes: AnyArray, n_bins: IntArray) -> AnyArray:
     wanted = _code_type(n_bins, codes.size)
     if codes.dtype == wanted:
         return codes

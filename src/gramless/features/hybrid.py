@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.exceptions import NotFittedError
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils.metaestimators import _BaseComposition
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.features.base import SizedMap
 from gramless.kernels import Sum, bandwidth_vector
 from gramless.matrices.stacked import SideBySide
@@ -22,7 +22,7 @@ from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows
 
 
-class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition, SizedMap):
+class Hybrid(_BaseComposition, SizedMap):
     """Several feature maps side by side (Rahimi & Recht 2007, section 6).
 
     Its kernel is the weighted mean of the parts' kernels: the features of part i are
@@ -79,10 +79,11 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
     """
 
     size_name: ClassVar[str] = "maps"
+    fitted_name: ClassVar[str] = "maps_"
 
     def __init__(
         self,
-        maps: Sequence[Any] = (),
+        maps: Sequence[SizedMap | tuple[str, SizedMap]] = (),
         *,
         weights: ArrayLike | None = None,
         bandwidth: float | ArrayLike | str = "own",
@@ -102,32 +103,12 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
         params: dict[str, Any] = self._get_params("maps", deep=deep)
         return params
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Set parameters, those of named parts by ``name__parameter``."""
         self._set_params("maps", **params)
         return self
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit all parts to rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        Hybrid
-
-        Raises
-        ------
-        KernelError, InputError
-            If a parameter of the hybrid or of a part cannot be used.
-        """
-        self.fit_matrix(X, y)
-        return self
-
-    def transform(self, X: Any) -> NDArray[Any] | sp.csr_array:
+    def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
         """Return the features of rows.
 
         Parameters
@@ -147,29 +128,14 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
             return sp.hstack([sp.csr_array(part) for part in parts], format="csr")
         return np.hstack(parts)
 
-    def fit_matrix(self, X: Any, y: Any = None) -> SideBySide:
-        """Fit to the rows and return their feature matrix, in one pass."""
+    def _checked(self, X: TableLike) -> Rows:
         rows = check_rows(self, X, reset=True)
         for part in [self, *self._parts()]:
             check_categories(rows, category_mask(part.categorical, rows.shape[1]))
-        return self.fit_rows(rows)
-
-    def feature_matrix(self, X: Any) -> SideBySide:
-        """Return the feature matrix of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        SideBySide (n_samples, n_features_out)
-        """
-        self._check_fitted()
-        return self.rows_matrix(check_rows(self, X, reset=False))
+        return rows
 
     def fit_rows(self, X: Rows) -> SideBySide:
-        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        """Learn from validated rows and return their feature matrix."""
         self.check_parameters()
         self.seed_ = seed_from(self.random_state)
         self.scales_ = np.sqrt(self._shares())
@@ -179,17 +145,13 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
         return SideBySide(matrices, self.scales_)
 
     def rows_matrix(self, X: Rows) -> SideBySide:
-        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        """Return the feature matrix of validated rows, once fitted."""
         return SideBySide([part.rows_matrix(X) for part in self.maps_], self.scales_)
 
     def check_parameters(self) -> Sum:
         """Return the mean of the parts' kernels, or say which parameter cannot be used.
 
-        It is the hybrid's kernel where a bandwidth is given and all metrics are one.
-
-        Raises
-        ------
-        KernelError, InputError
+        It is the hybrid's kernel if a bandwidth is given and all parts have the same metric.
         """
         if isinstance(self.bandwidth, str) and self.bandwidth not in ("own", "median"):
             raise InputError(
@@ -240,9 +202,9 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
         changed: Self = clone(self)
         return changed.set_params(maps=list(zip(names, parts, strict=True)) if named else parts)
 
-    def _parts(self) -> list[Any]:
+    def _parts(self) -> list[SizedMap]:
         """Return the maps without their names."""
-        items = list(self.maps)
+        items: list[Any] = list(self.maps)
         named = [isinstance(item, tuple) and len(item) == 2 for item in items]
         parts = [item[1] if pair else item for item, pair in zip(items, named, strict=True)]
         odd = [part for part in parts if not isinstance(part, SizedMap)]
@@ -261,7 +223,7 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
         except (TypeError, ValueError) as error:
             raise InputError(f"Hybrid: names of maps that cannot be used: {error}") from error
 
-    def _shares(self) -> NDArray[np.float64]:
+    def _shares(self) -> FloatArray:
         """Return the weights, summing to 1."""
         n_maps = len(self._parts())
         weights = np.ones(n_maps) if self.weights is None else np.asarray(self.weights, float)
@@ -273,7 +235,7 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
             )
         return weights / weights.sum()
 
-    def _part(self, i: int, part: Any, X: Rows) -> Any:
+    def _part(self, i: int, part: SizedMap, X: Rows) -> SizedMap:
         """Return a copy of a part, what it leaves open as the hybrid has it."""
         own = clone(part)
         if own.random_state is None:
@@ -298,12 +260,3 @@ class Hybrid(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _BaseComposition
     @property
     def _n_features_out(self) -> int:
         return sum(part._n_features_out for part in self.maps_)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "maps_"):
-            raise NotFittedError("Hybrid knows no features yet; fit it first.")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

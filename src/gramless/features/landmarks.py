@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +14,8 @@ from scipy.spatial.distance import cdist
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.types import AnyArray, FloatArray
 from gramless.kernels import Gaussian, Kernel, RadialKernel
-from gramless.kernels.base import FloatArray
 from gramless.preprocessing.categories import Mask
 from gramless.preprocessing.rows import Rows
 
@@ -30,7 +30,7 @@ _PANEL = 128
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """A kernel that is known by its values alone: rows hold them, with every training row."""
+    """A kernel of which only the values between rows are known: rows hold those."""
 
     name: ClassVar[str] = "precomputed"
     no_binning_because: ClassVar[str] = "only its values between rows are known"
@@ -47,13 +47,13 @@ class RowKernel(Protocol):
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
         """Return some of the training rows, as if there were no others."""
 
-    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
         """Return some of the training rows as landmarks."""
 
-    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
-        """Return the landmarks' kernel matrix, a new array, with no rounding that is avoidable."""
+    def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
+        """Return the landmarks' kernel matrix as a new array, with no avoidable rounding."""
 
-    def towards(self, landmarks: NDArray[Any]) -> Values:
+    def towards(self, landmarks: AnyArray) -> Values:
         """Return the function from rows to their kernel values with landmarks."""
 
     def diagonal(self, X: Rows) -> FloatArray:
@@ -72,25 +72,25 @@ class InputKernel:
         """Return some rows."""
         return X[index]
 
-    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
         """Return some rows."""
         return dense_rows(X[index])
 
-    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
-        """Return the values that ``Kernel.gram`` has."""
+    def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
+        """Return the values of ``Kernel.gram``."""
         values, gram = self.by_differences(landmarks), np.empty((len(landmarks), len(landmarks)))
         blocks = row_blocks(len(landmarks), ROWS_AT_ONCE)
         map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
         return gram
 
-    def towards(self, landmarks: NDArray[Any]) -> Values:
+    def towards(self, landmarks: AnyArray) -> Values:
         """Return values from matrix products where the kernel is one of the distance."""
         if isinstance(self.kernel, RadialKernel) and not self.categorical.any():
             return RadialValues(self.kernel, landmarks, self.bandwidth)
         return self.by_differences(landmarks)
 
-    def by_differences(self, landmarks: NDArray[Any]) -> Values:
-        """Return the values that ``Kernel.gram`` has."""
+    def by_differences(self, landmarks: AnyArray) -> Values:
+        """Return the values of ``Kernel.gram``."""
         return lambda X: self.kernel.gram(
             dense_rows(X), landmarks, bandwidth=self.bandwidth, categorical=self.categorical
         )
@@ -108,17 +108,17 @@ class GivenKernel:
         """Return some rows and the same columns."""
         return X[index][:, index]
 
-    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> NDArray[Any]:
+    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
         """Return the numbers."""
         return np.asarray(index)
 
-    def gram(self, X: Rows, landmarks: NDArray[Any], n_jobs: int | None) -> FloatArray:
+    def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
         """Return some rows and columns."""
         if sp.issparse(X):
             return dense_rows(X[landmarks][:, landmarks])
         return X[np.ix_(landmarks, landmarks)].astype(np.float64, copy=False)
 
-    def towards(self, landmarks: NDArray[Any]) -> Values:
+    def towards(self, landmarks: AnyArray) -> Values:
         """Return the function that takes some columns."""
         return lambda X: dense_rows(X[:, landmarks])
 
@@ -130,17 +130,10 @@ class GivenKernel:
 class RadialValues:
     """Values of a kernel of the Euclidean distance, by matrix products.
 
-    ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses the digits that ``|x|`` is larger by. Rows are
-    measured from the landmarks' mean (sparse ones from 0), and those with a landmark so near that
-    more than about six digits would go are measured by their differences: squared distances are
-    right to 1e-10 of themselves.
-
-    Parameters
-    ----------
-    kernel : RadialKernel
-    landmarks : array (n, n_inputs)
-    bandwidth : array (n_inputs,)
-        Infinite ones ignore an input.
+    ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses as many digits as ``|x|`` exceeds the distance by.
+    Rows are therefore measured from the landmarks' mean (sparse ones from 0), and rows so near a
+    landmark that more than about six digits would be lost by their differences: squared distances
+    have a relative error of at most 1e-10. Infinite bandwidths ignore an input.
 
     Examples
     --------
@@ -151,9 +144,7 @@ class RadialValues:
            [1.    ]])
     """
 
-    def __init__(
-        self, kernel: RadialKernel, landmarks: NDArray[Any], bandwidth: FloatArray
-    ) -> None:
+    def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:
         self.kernel = kernel
         with np.errstate(over="ignore", invalid="ignore"):
             self.inverse = 1.0 / bandwidth
@@ -180,23 +171,22 @@ class RadialValues:
             rows = (dense_rows(X[doubtful]) - self.centre) * self.inverse
             squares[doubtful] = cdist(rows, self.landmarks, "sqeuclidean")
         if isinstance(self.kernel, Gaussian):
-            # Squares are all it takes; half of the time would go into their roots.
+            # The Gaussian needs no square roots, which would take half of the time.
             squares *= -0.5
             np.exp(squares, out=squares)
         else:
             squares[...] = self.kernel.profile(np.sqrt(squares, out=squares))
 
     def _squares(self, X: Rows) -> tuple[FloatArray, FloatArray]:
-        """Return ``-2 x'l + |x|^2 + |l|^2``, and the squares that have cancelled in each row."""
-        sparse: Any = X
-        if not sp.issparse(sparse):
+        """Return ``-2 x'l + |x|^2 + |l|^2``, and the size of the squares that cancel."""
+        if not sp.issparse(X):
             rows = np.ones((X.shape[0], X.shape[1] + 2))
             inputs = rows[:, :-2]
             np.multiply(np.subtract(X, self.centre, out=inputs), self.inverse, out=inputs)
             np.einsum("ij,ij->i", inputs, inputs, out=rows[:, -2])
             return rows @ self.factors, rows[:, -2]
         factors, centre = self.factors[:-2], self.centre * self.inverse
-        scaled = sp.csr_array(sparse.multiply(self.inverse[None, :]))
+        scaled = sp.csr_array(X.multiply(self.inverse[None, :]))
         size = scaled.power(2).sum(axis=1) + centre @ centre
         squares = scaled @ factors
         squares += (size - 2.0 * (scaled @ centre))[:, None]
@@ -205,17 +195,10 @@ class RadialValues:
 
 
 class Whitening:
-    """``z = L^-1 k`` in place, for a lower triangular ``L``: whitened kernel values of rows.
+    """Whitened kernel values ``z = L^-1 k`` in place, for a lower triangular ``L``.
 
-    Forward substitution in panels of 128 columns, which is matrix products but for the
-    inverses of the diagonal blocks: n**2 operations a row.
-
-    Parameters
-    ----------
-    factor : array (n, n)
-        Lower triangular, its diagonal not 0.
-    dtype : float32 or float64
-        Of the blocks that it is called with.
+    Forward substitution in panels of 128 columns: matrix products except for the inverses of the
+    diagonal blocks, n**2 operations a row.
 
     Examples
     --------
@@ -233,7 +216,7 @@ class Whitening:
         ]
         self.factor = np.ascontiguousarray(factor, dtype)
 
-    def __call__(self, block: NDArray[Any]) -> None:
+    def __call__(self, block: AnyArray) -> None:
         """Write features over the kernel values (m, n) of some rows."""
         for (a, b), inverse in zip(self.panels, self.inverses, strict=True):
             if a:
@@ -242,21 +225,11 @@ class Whitening:
 
 
 class MixedWhitening:
-    """``z = L^-1 k`` in float32, but for some first columns and what they explain of the others.
+    """``z = L^-1 k`` in float32, except for the first columns and what they explain of others.
 
-    Kernel values are alike, and differ after many digits where a kernel is smooth: single precision
-    has lost them before the first columns are subtracted, and hardly needs them afterwards.
-
-    Parameters
-    ----------
-    factor : array (n, n)
-        Lower triangular, its diagonal not 0.
-    n_double : int
-        How many columns are computed in float64, at most n.
-
-    Notes
-    -----
-    n**2 operations a row, (2 n - n_double) n_double of them in float64.
+    Where a kernel is smooth, its values differ only after many digits. Single precision loses these
+    before the first ``n_double`` columns are subtracted, and hardly needs them afterwards. Takes
+    n**2 operations a row, ``(2 n - n_double) n_double`` of them in float64.
 
     Examples
     --------
@@ -275,7 +248,7 @@ class MixedWhitening:
         self.others = Whitening(factor[n:, n:], np.float32)
 
     def begin(self, out: NDArray[np.float32], values: FloatArray) -> None:
-        """Do what takes float64 with kernel values (m, n), written over, and round to ``out``."""
+        """Do what takes float64 on kernel values (m, n), in place, and round to ``out``."""
         if self.n_double:
             first = values[:, : self.n_double]
             self.first(first)
@@ -287,9 +260,9 @@ class MixedWhitening:
         self.others(out[:, self.n_double :])
 
 
-def fill(values: Values, X: Rows, out: NDArray[Any]) -> None:
+def fill(values: Values, X: Rows, out: AnyArray) -> None:
     """Write the kernel values of rows into ``out``, in its precision, some rows at a time."""
-    # Products of few rows are slow; all else is quicker where what it touches stays in a cache.
+    # Matrix products need many rows; everything else is faster while its data stay in cache.
     numbers = _TILE_NUMBERS if isinstance(values, RadialValues) else _STRIP_NUMBERS
     for a, b in row_blocks(X.shape[0], _strip(out.shape[1], numbers)):
         out[a:b] = values(X[a:b])
@@ -303,31 +276,10 @@ def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[
     """Return a factor of a kernel matrix of as few of its rows as represent all.
 
     Rows are taken one by one, each time the one that those before represent worst, until no
-    kernel value of a row with itself is short of ``cut``: LAPACK's ``pstrf`` (Higham 2002,
-    *Accuracy and Stability of Numerical Algorithms*, section 10.3).
-
-    Parameters
-    ----------
-    gram : array (n, n), C-contiguous
-        Written over.
-    cut : float
-        In units of the largest number on the diagonal.
-
-    Returns
-    -------
-    factor : array (rank, rank)
-        Lower triangular; ``factor @ factor.T`` is the kernel matrix of the rows kept.
-    kept : array (rank,) of int
-        Their numbers. What they leave of the kernel matrix has no entry above ``cut``.
-
-    Raises
-    ------
-    InputError
-        If no number on the diagonal is above 0.
-
-    Notes
-    -----
-    n * rank**2 operations at most; n**2 numbers over those given.
+    diagonal entry is short of ``cut`` times the largest: LAPACK's ``pstrf`` (Higham 2002, *Accuracy
+    and Stability of Numerical Algorithms*, section 10.3). ``gram`` must be C-contiguous and is
+    overwritten. Returns the lower triangular factor (rank, rank) and the numbers (rank,) of the
+    rows kept. Raises ``InputError`` if no diagonal entry is above 0.
 
     Examples
     --------
@@ -346,6 +298,5 @@ def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[
 
 
 def dense_rows(X: Rows) -> FloatArray:
-    """Return rows as a C-contiguous array of float64, itself where it is one."""
-    dense: Any = X
-    return np.ascontiguousarray(dense.toarray() if sp.issparse(dense) else dense, np.float64)
+    """Return rows as a C-contiguous array of float64, without a copy where possible."""
+    return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, np.float64)

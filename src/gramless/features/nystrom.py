@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg import cholesky, eigvalsh, solve_triangular
+from sklearn.utils import Tags
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
 from gramless.features.landmarks import (
     ROWS_AT_ONCE,
@@ -28,11 +30,9 @@ from gramless.features.landmarks import (
     pivoted_cholesky,
 )
 from gramless.kernels import Kernel, KernelLike, as_kernel
-from gramless.kernels.base import FloatArray
 from gramless.matrices.abilities import SupportsUnwhitening
 from gramless.matrices.base import Vector
 from gramless.matrices.computed import ComputedMatrix
-from gramless.matrices.slabs import SlabMatrix
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.preprocessing.rows import Rows
 
@@ -49,30 +49,16 @@ _LARGEST_LEVEL = 512
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Landmarks as the kernel takes them, and the numbers of the rows if they are rows."""
+    """Landmarks in the form that the kernel takes, and their row numbers if they are rows."""
 
-    points: NDArray[Any]
+    points: AnyArray
     index: Index | None
 
 
 def choose_landmarks(
     kind: LandmarkKind, X: Rows, source: RowKernel, n: int, seed: int, n_jobs: int | None
 ) -> Landmarks:
-    """Choose landmarks for rows.
-
-    Parameters
-    ----------
-    kind : {"uniform", "kmeans", "leverage"}
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    n : int
-        All rows are taken, whatever the kind, where there are no more.
-    seed : int
-    n_jobs : int or None
-
-    Returns
-    -------
-    Landmarks
+    """Choose n landmarks for rows; all rows where there are no more.
 
     Examples
     --------
@@ -102,26 +88,12 @@ def choose_landmarks(
 def spread_rows(
     X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
 ) -> Index:
-    """Draw rows far from each other in the kernel's metric, ``|x - y|^2 = kxx + kyy - 2 kxy``.
+    """Draw n different rows far apart in the kernel's metric, ``|x - y|^2 = kxx + kyy - 2 kxy``.
 
-    The seeding of kernel k-means++ (Oglic & Gärtner 2017, *Nyström Method with Kernel
-    K-means++ Samples as Landmarks*): each row is drawn in proportion to its squared distance
-    from the nearest one drawn before. Beyond 127, rows are drawn in 64 rounds of equal size, as
-    in k-means|| (Bahmani et al. 2012).
-
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    n : int
-        At most n_samples.
-    generator : numpy.random.Generator
-    n_jobs : int or None
-
-    Returns
-    -------
-    array (n,) of int
-        Different rows.
+    The seeding of kernel k-means++ (Oglic & Gärtner 2017, *Nyström Method with Kernel K-means++
+    Samples as Landmarks*): each row is drawn in proportion to its squared distance from the nearest
+    one drawn before. Beyond 127, rows are drawn in 64 rounds of equal size, as in k-means||
+    (Bahmani et al. 2012).
     """
     diagonal = source.diagonal(X)
     nearest, chosen = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], bool)
@@ -145,7 +117,7 @@ def _lower(
     diagonal: FloatArray,
     n_jobs: int | None,
 ) -> None:
-    """Take the squared distances from more rows into account."""
+    """Lower ``nearest``, the squared distances from chosen rows, by those from new ones."""
     values = source.towards(source.landmarks(X, new))
 
     def lower(a: int, b: int) -> None:
@@ -160,25 +132,9 @@ def cluster_means(
 ) -> FloatArray:
     """Move centres to the means of the rows nearest to them, three times.
 
-    Lloyd's steps of k-means, whose centres bound the error of Nyström features (Zhang, Tsang &
-    Kwok 2008, *Improved Nyström Low-Rank Approximation and Error Analysis*). A centre that
-    no row is nearest to stays.
-
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-    centres : array (n, n_features)
-    bandwidth : array (n_features,)
-        The units of the Euclidean distance.
-    n_jobs : int or None
-
-    Returns
-    -------
-    array (n, n_features)
-
-    Notes
-    -----
-    3 * n_samples * n * n_features operations.
+    Lloyd's steps of k-means, whose centres bound the error of Nyström features (Zhang, Tsang & Kwok
+    2008, *Improved Nyström Low-Rank Approximation and Error Analysis*), in units of the bandwidth.
+    A centre to which no row is nearest stays. Takes ``3 n_samples n n_features`` operations.
 
     Examples
     --------
@@ -211,32 +167,14 @@ def cluster_means(
 def leverage_rows(
     X: Rows, source: RowKernel, n: int, generator: np.random.Generator, n_jobs: int | None
 ) -> Index:
-    """Draw rows in proportion to their approximate ridge leverage scores.
+    """Draw n different rows in proportion to their approximate ridge leverage scores.
 
-    Recursive sampling (Musco & Musco 2017, *Recursive Sampling for the Nyström Method*,
-    Algorithm 3, with the smaller samples of section 5.2.1): rows drawn from half of the
-    rows give the scores by which rows are drawn from twice as many, until the scores are those of
-    all. The ridge is what the leading ``s / (4 log s)`` eigenvalues leave over, ``s`` the size of
-    the samples, at most 512.
-
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    n : int
-        Below n_samples.
-    generator : numpy.random.Generator
-    n_jobs : int or None
-
-    Returns
-    -------
-    array (n,) of int
-        Different rows, drawn without replacement, the most important ones likely first.
-
-    Notes
-    -----
-    About 2 * n_samples kernel values a row of the samples, whose size is about
-    ``sqrt(n / 4)`` where n is small beside n_samples.
+    Recursive sampling (Musco & Musco 2017, *Recursive Sampling for the Nyström Method*, Algorithm
+    3, with the smaller samples of section 5.2.1): rows drawn from half of the rows give the scores
+    by which rows are drawn from twice as many, until the scores are those of all. The ridge is what
+    the leading ``s / (4 log s)`` eigenvalues leave over, where s, at most 512, is the size of the
+    samples. Takes about ``2 n_samples s`` kernel values; s is about ``sqrt(n / 4)`` where n is
+    small beside n_samples. The most important rows likely come first.
     """
     n_rows = X.shape[0]
     wanted = np.sqrt((n_rows * n + float(n) ** 3) / (4.0 * n_rows))
@@ -270,23 +208,8 @@ def ridge_leverage(
 ) -> FloatArray:
     """Return approximate ridge leverage scores of rows, from a sample drawn by given chances.
 
-    ``l_i = (k_ii - k_iS (K_SS + ridge diag(chances))^-1 k_Si) / ridge``, at most 1 (Musco &
-    Musco 2017, Lemma 6).
-
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-    source : RowKernel
-    rows, sample : array of int
-        Row numbers.
-    chances : array (len(sample),)
-        With which each row of the sample was drawn.
-    n_jobs : int or None
-
-    Returns
-    -------
-    array (len(rows),)
-        In [0, 1].
+    ``l_i = (k_ii - k_iS (K_SS + ridge diag(chances))^-1 k_Si) / ridge``, in [0, 1] (Musco & Musco
+    2017, Lemma 6).
     """
     landmarks = source.landmarks(X, sample)
     gram = source.gram(X, landmarks, n_jobs)
@@ -316,22 +239,20 @@ def _ridge(gram: FloatArray, chances: FloatArray) -> float:
 
 
 def _largest(keys: FloatArray, n: int) -> Index:
-    """Return the places of the largest keys, the largest first."""
+    """Return the positions of the largest keys, the largest first."""
     return np.argsort(-keys, kind="stable")[:n]
 
 
 _CUT = 2.0**-21
-_MOST_NOISE = 1e-3
 _MOST_DOUBLE = 128
 _ROWS_IN_DOUBLE = 256
 _ROWS_MEASURED = 256
-_VALUES_KEPT = 1 << 25
 _SQUARES = 2
-"""Of the numbers of landmarks: their kernel matrix and its factor, or more of either."""
+"""Arrays (n, n) held in a fit: the kernel matrix of the landmarks and its factor."""
 
 
 class LandmarkMap(DenseMap):
-    """What maps to whitened kernel values share: ``z(x) = L^-1 k(landmarks, x)``.
+    """A map to whitened kernel values, ``z(x) = L^-1 k(landmarks, x)``.
 
     Attributes
     ----------
@@ -343,12 +264,12 @@ class LandmarkMap(DenseMap):
         How many of the first features are computed in float64 where float32 is asked for.
     """
 
-    landmarks_: NDArray[Any]
-    factor_: NDArray[np.float64]
+    landmarks_: AnyArray
+    factor_: FloatArray
     n_double_: int
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel, or say which parameter cannot be used."""
+        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         if not (isinstance(self.kernel, str) and self.kernel == Precomputed.name):
             return as_kernel(self.kernel)
         if self.categorical is not None or not isinstance(self.bandwidth, str):
@@ -358,7 +279,7 @@ class LandmarkMap(DenseMap):
             )
         return Precomputed()
 
-    def compute(self, X: Rows, out: NDArray[Any]) -> None:
+    def compute(self, X: Rows, out: AnyArray) -> None:
         """Write the features of a block of validated rows into ``out``, in its precision."""
         self._check_inputs(X)
         values, double, mixed = self._ready()
@@ -373,27 +294,19 @@ class LandmarkMap(DenseMap):
         mixed.finish(out)
 
     @property
-    def whitening_(self) -> NDArray[np.float64]:
+    def whitening_(self) -> FloatArray:
         """The inverse of ``factor_.T``: ``k(X, landmarks) @ whitening_`` are the features."""
         return solve_triangular(self.factor_, np.eye(len(self.factor_)), lower=True).T
 
     def at_landmarks(self, weights: Vector) -> Vector:
-        """Return weights of landmarks that predict as weights of features do.
+        """Convert weights of features, (n,) or (n, K), to weights of landmarks.
 
-        Parameters
-        ----------
-        weights : array (n,) or (n, K)
-            Of the features.
-
-        Returns
-        -------
-        array (n,) or (n, K)
-            ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``.
+        ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``.
         """
         return solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Return the bytes that a fit takes, roughly, without those of the rows themselves."""
+        """Estimate the bytes that a fit takes, without those of the rows themselves."""
         n = float(min(self.size, n_rows))
         own = 0 if isinstance(self.check_parameters(), Precomputed) else n_inputs
         return 8.0 * n * (_SQUARES * n + own)
@@ -408,22 +321,22 @@ class LandmarkMap(DenseMap):
         return self._source(self.check_parameters()).towards(self.landmarks_)
 
     def _ready(self) -> tuple[Values, Whitening, MixedWhitening]:
-        # No part of the state: models read from a file make it when they need it.
+        # Not part of the state: models read from a file make it when they need it.
         if "_made" not in self.__dict__:
             double = Whitening(self.factor_, np.float64)
             self._made = self._values(), double, MixedWhitening(self.factor_, self.n_double_)
         return self._made
 
     def _whiten(
-        self, X: Rows, source: RowKernel, landmarks: NDArray[Any], cut: float
+        self, X: Rows, source: RowKernel, landmarks: AnyArray, cut: float
     ) -> NDArray[np.intp]:
-        """Learn from landmarks, dropping those that others represent; return which are kept."""
+        """Learn from landmarks, dropping those that others represent; return those kept."""
         self.__dict__.pop("_made", None)
         self.factor_, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), cut)
         self.landmarks_, self.n_double_ = landmarks[kept], len(self.factor_)
         return kept
 
-    def _bandwidth_of(self, X: Rows, kernel: Kernel) -> NDArray[np.float64]:
+    def _bandwidth_of(self, X: Rows, kernel: Kernel) -> FloatArray:
         if not isinstance(kernel, Precomputed):
             return super()._bandwidth_of(X, kernel)
         if X.shape[0] != X.shape[1]:
@@ -437,10 +350,10 @@ class LandmarkMap(DenseMap):
     def _n_features_out(self) -> int:
         return len(self.factor_)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {key: value for key, value in super().__getstate__().items() if key != "_made"}
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == Precomputed.name
         return tags
@@ -519,6 +432,8 @@ class Nystrom(LandmarkMap):
     """
 
     size_unit: ClassVar[str] = "landmarks"
+    most_noise: ClassVar[float] = 1e-3
+    """The share of rounding in features of float32 from which float64 is used."""
 
     def __init__(
         self,
@@ -540,14 +455,9 @@ class Nystrom(LandmarkMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel, or say which parameter cannot be used.
-
-        Raises
-        ------
-        KernelError, InputError
-        """
+        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
-        self._check_choice("landmarks", LANDMARKS)
+        self._check_choice("landmarks", self.landmarks, LANDMARKS)
         return super().check_parameters()
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
@@ -560,16 +470,16 @@ class Nystrom(LandmarkMap):
             self.n_double_ = self._double_needed(X)
             self._ready()
 
-    def fit_rows(self, X: Rows) -> SlabMatrix:
-        """Do as :meth:`fit_matrix` on rows that are validated already."""
+    def fit_rows(self, X: Rows) -> ComputedMatrix:
+        """Learn from validated rows and return their feature matrix."""
         self._fit_checked(X)
         return NystromMatrix(X, self)
 
-    def _matrix_of(self, X: Rows) -> SlabMatrix:
+    def _matrix_of(self, X: Rows) -> ComputedMatrix:
         return LandmarkMatrix(X, self)
 
     def _double_needed(self, X: Rows) -> int:
-        """Return in how many columns float64 keeps features from being made of rounding."""
+        """Return in how many columns float64 is needed to keep rounding errors small."""
         sample = X[:: max(1, X.shape[0] // _ROWS_MEASURED)][:_ROWS_MEASURED]
         values = np.empty((sample.shape[0], len(self.factor_)))
         fill(self._values(), sample, values)
@@ -582,26 +492,20 @@ class Nystrom(LandmarkMap):
             mixed.finish(narrow)
             noise = np.square(narrow - wide).sum(axis=0)
             whole = np.maximum(noise + squares, np.finfo(np.float64).tiny)
-            if np.mean(noise / whole) <= _MOST_NOISE:
+            if np.mean(noise / whole) <= self.most_noise:
                 return n_double
         return len(self.factor_)
 
 
 class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
-    """Nyström features of training rows, and what solvers need to do without them.
-
-    Parameters
-    ----------
-    rows : array (n_rows, n_inputs) or CSR
-    nystrom : Nystrom
-    """
+    """Nyström features of training rows, which solvers may also use unwhitened."""
 
     def __init__(self, rows: Rows, nystrom: Nystrom) -> None:
         super().__init__(rows, nystrom.compute, nystrom._n_features_out, n_jobs=nystrom.n_jobs)
         self.nystrom = nystrom
 
     def unwhitened(self) -> WhitenedMatrix:
-        """Return the same matrix by its products, from kernel values as precise as they must be."""
+        """Return the same matrix in factored form: kernel values and the whitening."""
         values, *_ = self.nystrom._ready()
         kernel = ComputedMatrix(
             self.rows,
@@ -616,25 +520,22 @@ class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
 class LandmarkMatrix(ComputedMatrix):
     """Nyström features of rows to predict for: ``Z @ w`` needs kernel values alone.
 
-    Parameters
-    ----------
-    rows : array (n_rows, n_inputs) or CSR
-    nystrom : LandmarkMap
-    dtype : float32 or float64, default=float32
-        Of the features.
-
-    Notes
-    -----
     ``matvec`` is ``k(rows, landmarks) @ nystrom.at_landmarks(w)`` in float64, where features would
-    take n_columns**2 operations a row more; kernel values are kept for the next one where there
-    are at most 32 million. All else is as in :class:`ComputedMatrix`.
+    take n_columns**2 operations a row more. Kernel values are kept for the next one if there are at
+    most ``values_kept``. All else is as in :class:`ComputedMatrix`.
     """
 
-    def __init__(self, rows: Rows, nystrom: LandmarkMap, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        nystrom: LandmarkMap,
+        dtype: DTypeLike = np.float32,
+        values_kept: int = 1 << 25,
+    ) -> None:
         n_columns, n_jobs = nystrom._n_features_out, nystrom.n_jobs
         super().__init__(rows, nystrom.compute, n_columns, dtype=dtype, n_jobs=n_jobs)
-        self.nystrom = nystrom
-        self._values: NDArray[np.float64] | None = None
+        self.nystrom, self.values_kept = nystrom, values_kept
+        self._values: FloatArray | None = None
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         with one_blas_thread():
@@ -647,9 +548,9 @@ class LandmarkMatrix(ComputedMatrix):
 
             map_blocks(respond, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
 
-    def _known(self) -> NDArray[np.float64] | None:
+    def _known(self) -> FloatArray | None:
         """Return the kernel values if they are few enough to keep."""
-        if self._values is None and self.shape[0] * self.shape[1] <= _VALUES_KEPT:
+        if self._values is None and self.shape[0] * self.shape[1] <= self.values_kept:
             values = np.empty(self.shape)
 
             def keep(a: int, b: int) -> None:
@@ -659,7 +560,7 @@ class LandmarkMatrix(ComputedMatrix):
             self._values = values
         return self._values
 
-    def _computed_values(self, start: int, stop: int) -> NDArray[np.float64]:
+    def _computed_values(self, start: int, stop: int) -> FloatArray:
         values, *_ = self.nystrom._ready()
         block = np.empty((stop - start, self.shape[1]))
         fill(values, self.rows[start:stop], block)

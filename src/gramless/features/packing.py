@@ -1,19 +1,17 @@
-"""Rows made ready for binning: column tiles, shared patterns, non-zeros.
-
-Three layouts, mixed freely within one block of rows:
+"""Rows made ready for binning, in three layouts mixed freely within one block of rows.
 
 - *tiles*: rows of float64 numbers, 0.14 ns a cell and core;
-- *patterns*: columns of few distinct values taken together (one-hot columns,
-  small integers): each distinct combination is binned once, a row adds one
-  tabulated number;
-- *non-zeros*: zero-heavy columns correct the key of the zero row.
+- *patterns*: columns that have few distinct combinations of values (one-hot columns, small
+  integers): each combination is binned once, and a row adds one tabulated number;
+- *non-zeros*: columns of mostly zeros correct the key of the zero row.
 
-The choice changes the speed only: keys are the same to the last bit.
+The choice affects speed only: keys are the same to the last bit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,10 +19,14 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.base.views import frozen
 from gramless.loops import packing as loops
 from gramless.loops.lanes import CELL_ROWS
 from gramless.preprocessing.rows import Rows
+
+Pattern: TypeAlias = tuple[IntArray, FloatArray]
+"""Columns of a pattern group, and its patterns, one a row."""
 
 BLOCK_CELLS = 2_000_000
 MAX_PATTERNS = 4096
@@ -35,20 +37,20 @@ _MIN_PATTERN_COLUMNS = 6
 _MAX_SPARSE_DENSITY = 0.2
 _MIN_SPARSE_COLUMNS = 16
 _COLUMNS_A_NUMBER = 4
-"""Columns of patterns, or of few non-zeros, that take the room of one in tiles."""
+"""Pattern or sparse columns that take the room of one column in tiles."""
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
     """Which columns of a dense matrix go into tiles, patterns and non-zeros."""
 
-    tiled: NDArray[np.int64]
-    patterned: tuple[NDArray[np.int64], ...]
-    sparse: NDArray[np.int64]
+    tiled: IntArray
+    patterned: tuple[IntArray, ...]
+    sparse: IntArray
 
     @property
     def width(self) -> int:
-        """How many numbers of a row are packed, patterns and non-zeros guessed at."""
+        """The approximate number of values packed for each row."""
         folded = sum(map(len, self.patterned)) + len(self.sparse)
         return len(self.tiled) + folded // _COLUMNS_A_NUMBER
 
@@ -64,10 +66,10 @@ class PackedBlock:
         Columns held in ``tiles`` and in the CSR parts ``indptr, indices, values``.
     tiles : array (n_tiles, width, len(tiled)) of float64
     patterns : tuple of (columns, values)
-        For each pattern group its columns and its patterns, one a row, as many
-        as :func:`gramless.loops.binning.add_cells` takes.
+        The columns of each pattern group and its patterns, one a row, padded to the
+        number that :func:`gramless.loops.binning.add_cells` takes.
     ids : array (n_pattern_groups, n_tiles * width) of int32
-        Number of each row's pattern, counted through all pattern groups.
+        The pattern of each row, numbered through all pattern groups.
     clipped : bool
         Whether some number lay beyond the limits.
     all_tiled : bool
@@ -75,31 +77,23 @@ class PackedBlock:
     """
 
     n_rows: int
-    tiled: NDArray[np.int64]
-    sparse: NDArray[np.int64]
-    tiles: NDArray[np.float64]
-    patterns: tuple[tuple[NDArray[np.int64], NDArray[np.float64]], ...]
+    tiled: IntArray
+    sparse: IntArray
+    tiles: FloatArray
+    patterns: tuple[Pattern, ...]
     ids: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int64]
-    values: NDArray[np.float64]
+    indptr: IntArray
+    indices: IntArray
+    values: FloatArray
     clipped: bool
     all_tiled: bool
 
 
-def plan_columns(X: Rows, divided: NDArray[np.int64] | None = None) -> ColumnPlan:
-    """Choose the layout of each column from a sample of the rows.
+def plan_columns(X: Rows, divided: IntArray | None = None) -> ColumnPlan:
+    """Choose the layout of each column from a sample of the rows; sparse rows stay sparse.
 
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-        Sparse input stays sparse as a whole.
-    divided : array of int, optional
-        Columns of a dense array that some grid divides, ascending; others are left out.
-
-    Returns
-    -------
-    ColumnPlan
+    ``divided`` lists, in ascending order, the columns of a dense array that some grid divides;
+    others are left out.
     """
     n_rows, n_columns = X.shape
     columns = np.arange(n_columns) if divided is None else divided
@@ -129,25 +123,13 @@ def pack_block(
     start: int,
     stop: int,
     plan: ColumnPlan,
-    limits: NDArray[np.float64],
+    limits: FloatArray,
     n_jobs: int | None = None,
 ) -> PackedBlock:
     """Pack rows ``start:stop``.
 
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-    start, stop : int
-        The rows.
-    plan : ColumnPlan
-    limits : array (n_features,)
-        Values beyond ``+-limits`` are clipped, so that a cell's number fits 63 bits.
-    n_jobs : int or None
-        Threads, see :func:`gramless.base.threads.thread_count`.
-
-    Returns
-    -------
-    PackedBlock
+    Values beyond ``+-limits``, one limit a column, are clipped so that a cell's number fits 63
+    bits.
     """
     if sp.issparse(X):
         rows = np.empty((stop - start, 0))
@@ -157,7 +139,8 @@ def pack_block(
         if not (rows.flags.c_contiguous or rows.flags.f_contiguous):
             rows = rows.copy(order="F" if rows.strides[0] < rows.strides[1] else "C")
         nonzeros = _nonzeros(rows, plan.sparse)
-    tiled, groups = plan.tiled, []
+    tiled = plan.tiled
+    groups: list[tuple[IntArray, NDArray[np.int32], FloatArray]] = []
     for columns in plan.patterned:
         found = _number_patterns(rows, columns, n_jobs) if len(columns) > 0 else None
         if found is None:
@@ -189,7 +172,9 @@ def _width(n_rows: int) -> int:
     return min(loops.TILE, -(-n_rows // CELL_ROWS) * CELL_ROWS)
 
 
-def _tiles(rows, columns, limits, n_jobs):  # type: ignore[no-untyped-def]
+def _tiles(
+    rows: AnyArray, columns: IntArray, limits: FloatArray, n_jobs: int | None
+) -> tuple[FloatArray, bool]:
     width = _width(len(rows))
     n_tiles = -(-len(rows) // width)
     tiles = np.empty((n_tiles, width, len(columns)))
@@ -202,12 +187,12 @@ def _tiles(rows, columns, limits, n_jobs):  # type: ignore[no-untyped-def]
     return tiles, any(clipped)
 
 
-def _pattern_groups(sample: NDArray) -> list[NDArray[np.int64]]:
+def _pattern_groups(sample: AnyArray) -> list[IntArray]:
     """Group columns of few values while their combinations stay few on the sample."""
     odd = _odd_multipliers(sample.shape[1])
     bits = frozen(sample.view(f"i{sample.itemsize}"))
     column_hashes = np.empty(len(sample), np.int64)
-    groups: list[NDArray[np.int64]] = []
+    groups: list[IntArray] = []
     open_group: list[int] = []
     total = np.zeros(len(sample), np.int64)
     for column in range(sample.shape[1]):
@@ -225,13 +210,11 @@ def _pattern_groups(sample: NDArray) -> list[NDArray[np.int64]]:
     return [group for group in groups if len(group) >= _MIN_PATTERN_COLUMNS]
 
 
-def _odd_multipliers(n: int) -> NDArray[np.int64]:
+def _odd_multipliers(n: int) -> IntArray:
     return stream(0, "pattern hash").integers(-(2**63), 2**63, n) | 1
 
 
-def _count(
-    hashes: NDArray[np.int64], limit: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+def _count(hashes: IntArray, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
     """Number equal hashes: (numbers, first row of each), or None beyond ``limit`` of them."""
     ids = np.empty(len(hashes), np.int32)
     first_rows = np.empty(limit, np.int32)
@@ -239,8 +222,10 @@ def _count(
     return None if count < 0 else (ids, first_rows[:count])
 
 
-def _number_patterns(rows, columns, n_jobs):  # type: ignore[no-untyped-def]
-    """Return (ids, values) of the patterns of ``columns``, or None when there are too many."""
+def _number_patterns(
+    rows: AnyArray, columns: IntArray, n_jobs: int | None
+) -> tuple[NDArray[np.int32], FloatArray] | None:
+    """Return (ids, values) of the patterns of ``columns``, or None if there are too many."""
     n_rows = len(rows)
     hashes = np.empty(n_rows, np.int64)
     first = int(columns.min())
@@ -256,10 +241,13 @@ def _number_patterns(rows, columns, n_jobs):  # type: ignore[no-untyped-def]
     return found[0], rows[np.ix_(found[1], columns)].astype(np.float64)
 
 
-def _join_patterns(groups, limits, n_rows):  # type: ignore[no-untyped-def]
-    """Fill up each group's patterns to whole steps of the loops and number them through."""
+def _join_patterns(
+    groups: list[tuple[IntArray, NDArray[np.int32], FloatArray]], limits: FloatArray, n_rows: int
+) -> tuple[tuple[Pattern, ...], NDArray[np.int32]]:
+    """Pad each group's patterns to whole steps of the loops and number them through."""
     ids = np.zeros((len(groups), -(-n_rows // _width(n_rows)) * _width(n_rows)), np.int32)
-    patterns, total = [], 0
+    patterns: list[Pattern] = []
+    total = 0
     for k, (columns, group_ids, values) in enumerate(groups):
         ids[k, :n_rows] = group_ids + np.int32(total)
         bound = limits[columns]
@@ -270,13 +258,13 @@ def _join_patterns(groups, limits, n_rows):  # type: ignore[no-untyped-def]
     return tuple(patterns), ids
 
 
-def _sparse_rows(X, start, stop):  # type: ignore[no-untyped-def]
+def _sparse_rows(X: Rows, start: int, stop: int) -> tuple[IntArray, IntArray, FloatArray]:
     part = slice(X.indptr[start], X.indptr[stop])
     indptr = X.indptr[start : stop + 1].astype(np.int64) - int(X.indptr[start])
     return indptr, X.indices[part].astype(np.int64), X.data[part].astype(np.float64)
 
 
-def _nonzeros(rows, columns):  # type: ignore[no-untyped-def]
+def _nonzeros(rows: AnyArray, columns: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
     indptr = np.zeros(len(rows) + 1, np.int64)
     if len(columns) == 0:
         return indptr, np.empty(0, np.int64), np.empty(0)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import NotFittedError
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.types import AnyArray, FloatArray
 from gramless.features.binning import DrawnGrids
 from gramless.features.grids import Grids
 from gramless.features.packing import block_rows
@@ -20,9 +20,9 @@ from gramless.kernels.windowed import Windowed
 from gramless.loops.windows import window_values
 from gramless.matrices.weighted import WeightedBinnedMatrix
 from gramless.preprocessing.categories import Mask
-from gramless.preprocessing.rows import Rows, check_rows
+from gramless.preprocessing.rows import Rows
 
-_PRECISIONS: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float16": np.float16}
+_PRECISIONS: dict[str, type[np.floating]] = {"float32": np.float32, "float16": np.float16}
 _ROWS_AT_ONCE = 4096
 _WORTH_THREADS = 1 << 15
 
@@ -119,66 +119,27 @@ class SmoothBinning(DrawnGrids):
         self.n_jobs = n_jobs
 
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
-        """Do as :meth:`fit_matrix` on rows that are validated already."""
+        """Learn from validated rows and return their feature matrix."""
         self.kernel_ = self.check_parameters()
         self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
         self.categorical_ = self._mask(X)
         self.bandwidth_ = self._bandwidth_of(X, self.kernel_)
-        self._grids = self._draw()
-        codes, self._known = self._grids.learn(X, self.n_jobs)
-        self.widths_, self.shifts_ = self._grids.widths, self._grids.shifts
-        self.n_bins_ = self._known.n_bins
-        self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
+        codes, known = self._draw().learn(X, self.n_jobs)
+        self._know(known)
         self.scale_ = float(1.0 / np.sqrt(len(self._grids)))
         matrix = self._matrix(codes, X, has_unseen=False)
         self.n_effective_grids_ = self._effective(matrix)
         return matrix
 
-    def feature_matrix(self, X: Any) -> WeightedBinnedMatrix:
-        """Return the compact feature matrix of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        WeightedBinnedMatrix (n_samples, D)
-            Nothing in a grid where a row falls into a bin never seen in ``fit``.
-        """
-        if not hasattr(self, "widths_"):
-            raise NotFittedError("SmoothBinning knows no bins yet; fit it first.")
-        return self.rows_matrix(check_rows(self, X, reset=False))
-
     def rows_matrix(self, X: Rows) -> WeightedBinnedMatrix:
-        """Do as :meth:`feature_matrix` on rows that are validated already."""
+        """Return the feature matrix of validated rows, once fitted."""
         return self._matrix(self._known.find(X, self.n_jobs), X, has_unseen=None)
 
-    def transform(self, X: Any) -> sp.csr_array:
-        """Return the features of rows as SciPy CSR.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        csr_array (n_samples, D)
-            ``n_grids`` entries a row, fewer where a row falls into bins never seen in ``fit``.
-            12 bytes a non-zero.
-        """
-        return self.feature_matrix(X).tocsr()
-
     def check_parameters(self) -> Windowed:
-        """Return the kernel, or say which parameter cannot be used.
-
-        Raises
-        ------
-        KernelError, InputError
-        """
+        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
-        self._check_choice("precision", _PRECISIONS)
+        self._check_choice("precision", self.precision, _PRECISIONS)
         kernel = self.kernel
         if isinstance(kernel, Windowed):
             return kernel
@@ -194,11 +155,9 @@ class SmoothBinning(DrawnGrids):
         kernel, categorical = self.kernel_, self.categorical_
         grids = Grids.draw(kernel.grids, self.bandwidth_, self.size, self.seed_)
         together = kernel.profile(1.0 / self.bandwidth_[categorical])
-        return _tell_apart(grids, categorical, together)
+        return _separate_categories(grids, categorical, together)
 
-    def _matrix(
-        self, codes: NDArray[Any], X: Rows, has_unseen: bool | None
-    ) -> WeightedBinnedMatrix:
+    def _matrix(self, codes: AnyArray, X: Rows, has_unseen: bool | None) -> WeightedBinnedMatrix:
         return WeightedBinnedMatrix(
             codes,
             self._values(X),
@@ -236,16 +195,12 @@ class SmoothBinning(DrawnGrids):
             )
         return float(squares.sum() ** 2 / (squares @ squares))
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.offsets_[-1])
 
+def _separate_categories(grids: Grids, categorical: Mask, together: FloatArray) -> Grids:
+    """Give each category a cell of its own, or all categories the same one.
 
-def _tell_apart(grids: Grids, categorical: Mask, together: NDArray[np.float64]) -> Grids:
-    """Return grids in which each category has a cell of its own, or all have the same one.
-
-    ``together`` is the probability of the latter in each input of categories. A shift is uniform
-    over the width, so it decides.
+    ``together`` is the probability of the latter in each categorical input. The shift, which is
+    uniform over the width, decides.
     """
     widths, shifts = grids.widths.copy(), grids.shifts.copy()
     parted = shifts[:, categorical] >= together * widths[:, categorical]
@@ -254,8 +209,8 @@ def _tell_apart(grids: Grids, categorical: Mask, together: NDArray[np.float64]) 
     return replace(grids, widths=widths, shifts=shifts)
 
 
-def _columns(X: Rows, a: int, b: int, columns: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return some columns of rows ``a:b``, zeros of sparse rows included, one after the other."""
-    rows: Any = X[a:b][:, columns]
+def _columns(X: Rows, a: int, b: int, columns: NDArray[np.intp]) -> FloatArray:
+    """Return some columns of rows ``a:b`` as rows of a dense array."""
+    rows = X[a:b][:, columns]
     dense = rows.toarray() if sp.issparse(rows) else rows
     return np.ascontiguousarray(dense.T, np.float64)

@@ -1,45 +1,33 @@
-"""Inputs that are categories: which they are, and the whole numbers that they hold."""
+"""Which inputs are categories, and the whole numbers that these may hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Sequence, Sized
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
+from gramless.base.types import BoolArray
 from gramless.preprocessing.rows import Rows, dense_columns
 
-Mask = NDArray[np.bool_]
+Mask: TypeAlias = BoolArray
 
 CATEGORY_LIMIT = 2.0**52
-"""From here on neighbouring whole numbers would share a cell of width 1."""
+"""Beyond this, neighbouring whole numbers would share a grid cell of width 1."""
 
 
 def category_mask(
-    chosen: Any, n_inputs: int, names: Sequence[str] = (), parameter: str = "categorical"
+    chosen: ArrayLike | None,
+    n_inputs: int,
+    names: Sequence[str] = (),
+    parameter: str = "categorical",
 ) -> Mask:
-    """Return which inputs are categories.
+    """Return which inputs are categories, as a mask of shape (n_inputs,).
 
-    Parameters
-    ----------
-    chosen : None, list of int or str, or array (n_inputs,) of bool
-        Positions from 0, names, or a mask. None means no input.
-    n_inputs : int
-    names : sequence of str, default=()
-        Of the inputs, where they have some.
-    parameter : str, default="categorical"
-        For messages.
-
-    Returns
-    -------
-    array (n_inputs,) of bool
-
-    Raises
-    ------
-    InputError
-        If ``chosen`` is none of these, or a position or name does not exist.
+    ``chosen`` lists positions from 0 or names, or is a mask; None means no input. Error
+    messages call it ``parameter``.
 
     Examples
     --------
@@ -49,7 +37,7 @@ def category_mask(
     mask = np.zeros(n_inputs, bool)
     if chosen is None:
         return mask
-    if isinstance(chosen, (str, bytes)) or not hasattr(chosen, "__len__"):
+    if isinstance(chosen, (str, bytes)) or not isinstance(chosen, Sized):
         raise InputError(
             f"{parameter} must be a list of positions or names, or one truth value an input; "
             f"got {chosen!r}."
@@ -66,7 +54,7 @@ def category_mask(
     return mask
 
 
-def _position(item: Any, n_inputs: int, places: dict[str, int], parameter: str) -> int:
+def _position(item: object, n_inputs: int, places: dict[str, int], parameter: str) -> int:
     if isinstance(item, str):
         if item in places:
             return places[item]
@@ -84,23 +72,7 @@ def _position(item: Any, n_inputs: int, places: dict[str, int], parameter: str) 
 
 
 def check_categories(X: Rows, categorical: Mask) -> None:
-    """Check that inputs of categories hold whole numbers that float64 tells apart.
-
-    Parameters
-    ----------
-    X : array (n_samples, n_features) or CSR
-        NaN is allowed.
-    categorical : array (n_features,) of bool
-
-    Raises
-    ------
-    InputError
-        With the input and the number.
-
-    Examples
-    --------
-    >>> check_categories(np.array([[0.5, 3.0]]), np.array([False, True]))
-    """
+    """Check that categorical inputs hold whole numbers that float64 tells apart, or NaN."""
     for j, column in dense_columns(X, categorical):
         odd = (column != np.floor(column)) | (np.abs(column) >= CATEGORY_LIMIT)
         odd &= ~np.isnan(column)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import datetime
 import numbers
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, NamedColumns
 
 MISSING = ""
+"""The label of a missing category."""
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_TRUTH = {"true": 1.0, "false": 0.0}
+_BOOLEANS = {"true": 1.0, "false": 0.0}
 _MEASURED = (
     numbers.Real,
     Decimal,
@@ -27,22 +28,44 @@ _MEASURED = (
     datetime.timedelta,
 )
 
-Values = NDArray[Any]
-Reader = Callable[[], tuple[Values, bool]]
+
+@runtime_checkable
+class _FrameMethods(Protocol):
+    """Methods of the data frames of pandas and polars; lazy frames have no length."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, name: str, /) -> object: ...
+    def head(self, n: int = 5) -> object: ...
+    def join(self, other: object, /) -> object: ...
 
 
-def is_frame(X: Any) -> bool:
+class Frame(_FrameMethods, Protocol):
+    """What the data frames of pandas and polars share."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the columns."""
+
+
+@runtime_checkable
+class Series(Protocol):
+    """What the columns of data frames share."""
+
+    dtype: object
+
+    def to_numpy(self, dtype: str | None = None) -> AnyArray:
+        """Return the values as an array."""
+
+
+Table: TypeAlias = Frame | NamedColumns
+Reader: TypeAlias = Callable[[], tuple[AnyArray, bool]]
+
+
+def is_frame(X: object) -> TypeGuard[Table]:
     """Tell whether ``X`` is a table of named columns, which needs a ``TableEncoder``.
 
-    Parameters
-    ----------
-    X : object
-
-    Returns
-    -------
-    bool
-        True for pandas and polars data frames and for objects with ``names``
-        and ``column(name)``; a polars LazyFrame must be collected first.
+    True for data frames of pandas and polars and for :class:`NamedColumns`; a polars
+    LazyFrame must be collected first.
 
     Examples
     --------
@@ -50,36 +73,22 @@ def is_frame(X: Any) -> bool:
     >>> is_frame(Table({"a": np.array([1.0])})), is_frame(np.eye(2))
     (True, False)
     """
-    kind = type(X)
-    asked = ("columns", "dtypes", "shape", "__getitem__")
-    return _is_table(X) or all(hasattr(kind, name) for name in asked)
+    # The type is asked: a pandas frame shows a column called "join" as an attribute.
+    return isinstance(X, NamedColumns) or issubclass(type(X), _FrameMethods)
 
 
-def _is_table(X: Any) -> bool:
-    # Asked of the type: a pandas frame shows a column called "names" as an attribute.
-    return callable(getattr(type(X), "column", None)) and hasattr(X, "names")
+def named_columns(X: object) -> dict[str, Reader]:
+    """Return, by name, functions that each read one column as :func:`plain_column` does.
 
-
-def named_columns(X: Any) -> dict[str, Reader]:
-    """Return, by name, functions that read one column of a frame each.
-
-    Parameters
-    ----------
-    X : data frame or Table
-
-    Returns
-    -------
-    dict of str to callable
-        Each returns what :func:`plain_column` does.
-
-    Raises
-    ------
-    InputError
-        If ``X`` is no table, two columns have one name, or none has a name.
+    Raises ``InputError`` if ``X`` is no table, two columns have one name, or none has a name.
     """
     if not is_frame(X):
         raise InputError(f"TableEncoder needs a data frame or a Table, got {type(X).__name__}.")
-    keys = X.names if _is_table(X) else list(X.columns)
+    get: Callable[[str], object]
+    if isinstance(X, NamedColumns):
+        keys, get = X.names, X.column
+    else:
+        keys, get = list(X.columns), X.__getitem__
     if keys is None:
         raise InputError("TableEncoder: this table has no column names; pass its matrix instead.")
     repeated = [name for name, count in Counter(map(str, keys)).items() if count > 1]
@@ -87,44 +96,28 @@ def named_columns(X: Any) -> dict[str, Reader]:
         raise InputError(
             f"TableEncoder: two columns are called {repeated[0]!r}; rename one of them."
         )
-    get = X.column if _is_table(X) else X.__getitem__
 
-    def reader(key: Any) -> Reader:
+    def reader(key: str) -> Reader:
         return lambda: plain_column(str(key), get(key))
 
     return {str(key): reader(key) for key in keys}
 
 
-def plain_column(name: str, column: Any) -> tuple[Values, bool]:
-    """Read a column of any kind.
+def plain_column(name: str, column: object) -> tuple[AnyArray, bool]:
+    """Read a column of any kind: its values, and whether they are categories.
 
-    Parameters
-    ----------
-    name : str
-        For messages.
-    column : ndarray, pandas or polars Series
-
-    Returns
-    -------
-    values : ndarray (n,)
-        float32 or float64 (seconds for dates and durations), NaN where missing;
-        booleans or objects.
-    categorical : bool
-        Whether these are booleans or objects, which stand for categories.
-
-    Raises
-    ------
-    InputError
-        If the values are neither numbers nor dates nor categories.
+    Numbers become float32 or float64 with NaN where missing, dates and durations seconds.
+    Categories stay booleans or objects. Raises ``InputError`` for anything else.
     """
-    dtype = getattr(column, "dtype", None)
-    if getattr(dtype, "name", None) == "category":
-        return np.asarray(column, dtype=object), True
-    if getattr(dtype, "kind", None) == "M" and not isinstance(column, np.ndarray):
+    if isinstance(column, Series):
+        dtype = str(column.dtype)
+        if dtype == "category":
+            return np.asarray(column, dtype=object), True
         # With a time zone, pandas gives objects unless asked for UTC.
-        values = column.to_numpy(dtype="datetime64[us]")
+        dated = dtype.startswith(("datetime64", "timestamp"))
+        values = column.to_numpy(dtype="datetime64[us]") if dated else column.to_numpy()
     else:
-        values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+        values = np.asarray(column)
     if values.ndim != 1:
         raise InputError(f"TableEncoder: column {name!r} holds more than one value a row.")
     kind = values.dtype.kind
@@ -144,26 +137,26 @@ def plain_column(name: str, column: Any) -> tuple[Values, bool]:
     return _plain_objects(name, values.astype(object))
 
 
-def _plain_objects(name: str, values: Values) -> tuple[Values, bool]:
+def _plain_objects(name: str, values: AnyArray) -> tuple[AnyArray, bool]:
     kinds = {type(value) for value in values} - {type(None)}
-    strays = [kind.__name__ for kind in kinds if not issubclass(kind, Hashable)]
-    if strays:
+    unhashable = [kind.__name__ for kind in kinds if not issubclass(kind, Hashable)]
+    if unhashable:
         raise InputError(
-            f"TableEncoder: column {name!r} holds values of type {strays[0]}, which are no "
+            f"TableEncoder: column {name!r} holds values of type {unhashable[0]}, which are no "
             "categories; drop or convert it."
         )
     if any(issubclass(kind, str) for kind in kinds):
         return values, True
     present = [value for value in values if not _is_missing(value)]
-    truths = all(isinstance(value, (bool, np.bool_)) for value in present)
-    if (truths and present) or not all(isinstance(value, _MEASURED) for value in present):
+    booleans = all(isinstance(value, (bool, np.bool_)) for value in present)
+    if (booleans and present) or not all(isinstance(value, _MEASURED) for value in present):
         return values, True
     floats = (np.nan if _is_missing(value) else _number(value) for value in values)
     return np.fromiter(floats, np.float64, len(values)), False
 
 
-def _is_missing(value: Any) -> bool:
-    """Tell None, NaN, NaT and pandas' NA, whose comparison is no truth value."""
+def _is_missing(value: object) -> bool:
+    """Recognise None, NaN, NaT and pandas' NA, whose comparison is no truth value."""
     if value is None:
         return True
     try:
@@ -172,7 +165,7 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if isinstance(value, datetime.datetime):
         local = value.replace(tzinfo=None) - _EPOCH
         return (local - (value.utcoffset() or datetime.timedelta(0))).total_seconds()
@@ -182,10 +175,10 @@ def _number(value: Any) -> float:
         return value.total_seconds()
     if isinstance(value, datetime.time):
         return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
-def labels(values: Iterable[Any]) -> Iterator[str]:
+def labels(values: Iterable[object]) -> Iterator[str]:
     """Name categories alike, whether they came as text or as numbers; a missing one is ``""``.
 
     Examples
@@ -204,24 +197,10 @@ def labels(values: Iterable[Any]) -> Iterator[str]:
             yield str(value)
 
 
-def finite_numbers(name: str, values: Values) -> Values:
-    """Return a column of numbers, NaN where missing.
+def finite_numbers(name: str, values: AnyArray) -> AnyArray:
+    """Return what :func:`plain_column` read as floats, NaN where missing.
 
-    Parameters
-    ----------
-    name : str
-        For messages.
-    values : ndarray (n,)
-        As :func:`plain_column` returns it; text and booleans are read as numbers.
-
-    Returns
-    -------
-    ndarray (n,) of float
-
-    Raises
-    ------
-    InputError
-        If a cell holds infinity or text that is no number.
+    Text and booleans are read as numbers. Raises ``InputError`` for infinity or other text.
     """
     if values.dtype == object:
         values = np.array([_parsed(name, cell) for cell in labels(values)])
@@ -237,7 +216,7 @@ def _parsed(name: str, cell: str) -> float:
     if text == MISSING:
         return np.nan
     try:
-        return _TRUTH[text] if text in _TRUTH else float(text)
+        return _BOOLEANS[text] if text in _BOOLEANS else float(text)
     except ValueError:
         raise InputError(
             f"TableEncoder: column {name!r} held numbers in fit and holds {cell[:40]!r} now; "

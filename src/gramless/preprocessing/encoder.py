@@ -8,25 +8,27 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, BoolArray
 from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.columns import (
     MISSING,
-    Values,
+    Table,
     finite_numbers,
     is_frame,
     labels,
     named_columns,
 )
 
-__all__ = ["MAX_CATEGORIES", "ColumnCode", "TableEncoder", "is_frame"]
-
-MAX_CATEGORIES = 50_000
+__all__ = ["ColumnCode", "TableEncoder", "is_frame"]
 
 _NAMES_SHOWN = 10
-_DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
+_DTYPES: dict[str, np.dtype[np.floating]] = {
+    "float32": np.dtype("f4"),
+    "float64": np.dtype("f8"),
+}
 _SPELLINGS = {"true": "True", "TRUE": "True", "1": "True"} | {
     "false": "False",
     "FALSE": "False",
@@ -63,7 +65,7 @@ class ColumnCode:
         """Tell which columns written are categories."""
         return [self.fill is None, True] if self.indicator else [self.fill is None]
 
-    def write(self, values: Values, out: NDArray[Any]) -> None:
+    def write(self, values: AnyArray, out: AnyArray) -> None:
         """Write the plain values of the column into ``out``."""
         if self.fill is None:
             place = self._codes()
@@ -90,9 +92,14 @@ class TableEncoder:
     Numbers pass as they are, dates and durations as seconds. A missing number
     becomes the median; if any was missing in ``fit``, a 0/1 column says where.
     Text, truth values, categories and other objects become whole numbers, one a
-    category, with the missing value as a category of its own. Of more than 50,000
-    categories the most frequent are kept. All others, those never seen included,
+    category, with the missing value as a category of its own. Of more than
+    ``max_categories`` the most frequent are kept. All others, those never seen included,
     share one number, which is that of no training row unless some were left out.
+
+    Parameters
+    ----------
+    max_categories : int, default=50_000
+        Of one column, at most.
 
     Attributes
     ----------
@@ -121,7 +128,10 @@ class TableEncoder:
     """
 
     columns: tuple[ColumnCode, ...] = ()
-    dtype: np.dtype[Any] = np.dtype(np.float64)
+    dtype: np.dtype[np.floating] = np.dtype(np.float64)
+
+    def __init__(self, max_categories: int = 50_000) -> None:
+        self.max_categories = max_categories
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,7 +144,7 @@ class TableEncoder:
         return tuple(name for column in self.columns for name in column.output_names())
 
     @property
-    def categorical_outputs(self) -> NDArray[np.bool_]:
+    def categorical_outputs(self) -> BoolArray:
         """Which of the columns that ``transform`` returns are categories: a 0/1 column too."""
         return np.array([own for column in self.columns for own in column.categorical_outputs()])
 
@@ -143,25 +153,12 @@ class TableEncoder:
         """Names of the columns that are taken as categories."""
         return tuple(column.name for column in self.columns if column.fill is None)
 
-    def fit(self, X: Any, categorical: Any = None) -> TableEncoder:
-        """Learn the medians and the categories.
+    def fit(self, X: Table, categorical: ArrayLike | None = None) -> TableEncoder:
+        """Learn the medians and the categories of a pandas or polars data frame or a Table.
 
-        Parameters
-        ----------
-        X : pandas or polars data frame, or gramless.datasets.Table
-        categorical : list of str or int, or array (n_columns,) of bool, optional
-            Columns to take as categories although they hold numbers or dates.
-
-        Returns
-        -------
-        TableEncoder
-
-        Raises
-        ------
-        InputError
-            If ``X`` is no table, two columns have one name, there are no rows
-            or columns, a column holds infinity or objects that are no
-            categories, or ``categorical`` names none.
+        ``categorical`` names columns to take as categories although they hold numbers or dates:
+        a list of names or positions, or a mask. Raises ``InputError`` for tables without rows or
+        columns, for infinity, and for objects that are no categories.
         """
         columns = named_columns(X)
         if not columns:
@@ -174,7 +171,7 @@ class TableEncoder:
             if not len(values):
                 raise InputError(f"TableEncoder: column {name!r} has no rows; give at least 1.")
             if found or named:
-                codes.append(_learn_categories(name, values))
+                codes.append(_learn_categories(name, values, self.max_categories))
             else:
                 codes.append(_learn_number(name, values))
                 dtypes.append(values.dtype)
@@ -182,28 +179,15 @@ class TableEncoder:
         self.dtype = np.result_type(*dtypes)
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Encode rows.
+    def transform(self, X: Table) -> AnyArray:
+        """Encode rows, the columns of ``fit`` matched by name, as (n_samples, n_outputs).
 
-        Parameters
-        ----------
-        X : data frame or Table
-            The columns of ``fit`` in any order, matched by name.
-
-        Returns
-        -------
-        array (n_samples, n_outputs)
-            In Fortran order: each input is contiguous.
-
-        Raises
-        ------
-        InputError
-            If ``X`` is no table, columns are missing or unknown, or a column
-            of numbers holds text or infinity.
+        The result is in Fortran order: each input is contiguous. Raises ``InputError`` for missing
+        or unknown columns, and for text or infinity in a column of numbers.
         """
         found = named_columns(X)
         self._check_names(list(found))
-        out = np.empty((int(X.shape[0]), len(self.output_names)), self.dtype, order="F")
+        out = np.empty((len(X), len(self.output_names)), self.dtype, order="F")
         start = 0
         for column in self.columns:
             values, _ = found[column.name]()
@@ -212,37 +196,18 @@ class TableEncoder:
             start = stop
         return out
 
-    def fit_transform(self, X: Any) -> NDArray[Any]:
+    def fit_transform(self, X: Table) -> AnyArray:
         """Learn from the rows and encode them."""
         return self.fit(X).transform(X)
 
-    def to_config(self) -> dict[str, Any]:
-        """Describe the encoder in plain data, ready for JSON.
-
-        Returns
-        -------
-        dict
-            :meth:`from_config` undoes it.
-        """
+    def to_config(self) -> dict[str, object]:
+        """Describe the encoder in plain data, ready for JSON; :meth:`from_config` undoes it."""
         plain = [{**asdict(c), "categories": list(c.categories)} for c in self.columns]
         return {"dtype": self.dtype.name, "columns": plain}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> TableEncoder:
-        """Build an encoder from what :meth:`to_config` returned.
-
-        Parameters
-        ----------
-        config : mapping
-
-        Returns
-        -------
-        TableEncoder
-
-        Raises
-        ------
-        InputError
-            If the data do not describe an encoder.
+        """Build an encoder from what :meth:`to_config` returned; ``InputError`` for other data.
 
         Examples
         --------
@@ -277,13 +242,13 @@ class TableEncoder:
         )
 
 
-def _learn_categories(name: str, values: Values) -> ColumnCode:
+def _learn_categories(name: str, values: AnyArray, most: int) -> ColumnCode:
     counts = Counter(labels(values))
     ranked = sorted(counts, key=lambda label: (label != MISSING, -counts[label], label))
-    return ColumnCode(name, categories=tuple(ranked[:MAX_CATEGORIES]))
+    return ColumnCode(name, categories=tuple(ranked[:most]))
 
 
-def _learn_number(name: str, values: Values) -> ColumnCode:
+def _learn_number(name: str, values: AnyArray) -> ColumnCode:
     found = finite_numbers(name, values)
     missing = np.isnan(found)
     present = found[~missing]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.preprocessing.rows import Rows, check_width
 
 MISSING_CATEGORY = -(2.0**51)
@@ -23,10 +24,10 @@ _NUMBERS_AT_ONCE = 2_000_000
 class Imputer:
     """What stands for NaN in each input, and which inputs get a 0/1 column beside them.
 
-    An input of numbers is filled by its median. Where numbers were missing in
-    ``fit``, a column follows all inputs that says where: it is a category. In an
-    input of categories the missing value is one more category. A value missing
-    for the first time in new rows is so a median, or a category never seen.
+    A numerical input is filled with its median. If it had missing numbers in ``fit``, a
+    categorical 0/1 column that says where follows all inputs. In a categorical input, the missing
+    value is one more category. A value missing for the first time in new rows is therefore a
+    median, or a category never seen.
 
     Attributes
     ----------
@@ -36,71 +37,48 @@ class Imputer:
 
     Notes
     -----
-    The median is that of 2,000 evenly spaced rows, and in an input with gaps that
-    of all rows: the lower one of two, so that it is one of the values.
+    The median is that of 2,000 evenly spaced rows, or of all rows in an input with missing
+    numbers: the lower one of two, so that it is one of the values.
 
     Examples
     --------
     >>> X = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, 7.0]])
-    >>> gaps = Imputer.fit(X, np.array([False, False]))
-    >>> gaps.transform(X)
+    >>> imputer = Imputer.fit(X, np.array([False, False]))
+    >>> imputer.transform(X)
     array([[1., 5., 0.],
            [1., 6., 1.],
            [3., 7., 0.]])
-    >>> gaps.transform(np.array([[2.0, np.nan]]))
+    >>> imputer.transform(np.array([[2.0, np.nan]]))
     array([[2., 6., 0.]])
     """
 
-    fill: NDArray[np.float64]
-    marked: NDArray[np.int64]
+    fill: FloatArray
+    marked: IntArray
 
     @classmethod
-    def fit(cls, X: NDArray[Any], categorical: NDArray[np.bool_]) -> Imputer:
-        """Learn the medians, and which inputs have gaps.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features)
-            NaN where a value is missing.
-        categorical : array (n_features,) of bool
-
-        Returns
-        -------
-        Imputer
-        """
-        gaps = _with_gaps(X)
+    def fit(cls, X: AnyArray, categorical: BoolArray) -> Imputer:
+        """Learn the medians, and which inputs have missing numbers."""
+        incomplete = _with_missing(X)
         sample = np.asfortranarray(X[:: max(1, len(X) // _SAMPLE_ROWS)])
-        fill = [_middle(X[:, j] if gaps[j] else sample[:, j]) for j in range(X.shape[1])]
-        marked = np.flatnonzero(gaps & ~categorical)
-        return cls(np.where(categorical, MISSING_CATEGORY, fill), marked.astype(np.int64))
+        columns = [X[:, j] if incomplete[j] else sample[:, j] for j in range(X.shape[1])]
+        fill = np.where(categorical, MISSING_CATEGORY, [_lower_median(c) for c in columns])
+        return cls(fill, np.flatnonzero(incomplete & ~categorical).astype(np.int64))
 
-    def transform(self, X: Any) -> Rows:
-        """Fill the gaps of rows.
+    def transform(self, X: Rows) -> Rows:
+        """Fill missing numbers and append the 0/1 columns: (n_samples, n_features + n_marked).
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features), or CSR, which has no gaps
-
-        Returns
-        -------
-        array (n_samples, n_features + n_marked), or CSR
-            ``X`` itself where nothing is marked or missing, else a copy in its
-            precision and order; CSR shares its numbers with ``X``.
-
-        Raises
-        ------
-        InputError
-            If the rows have other columns than those of the fit.
+        Returns ``X`` itself where nothing is marked or missing, else a copy in its precision and
+        order. CSR rows, in which nothing is missing, share their numbers with ``X``.
         """
         check_width("Imputer", X, len(self.fill))
         if sp.issparse(X):
             shape = X.shape[0], X.shape[1] + len(self.marked)
             return sp.csr_array((X.data, X.indices, X.indptr), shape)
-        if not len(self.marked) and not _with_gaps(X).any():
+        if not len(self.marked) and not _with_missing(X).any():
             return X
         n_rows, n_features = X.shape
         dtype = np.result_type(X.dtype, np.float32)
-        order: Any = "F" if X.flags.f_contiguous else "C"
+        order: Literal["C", "F"] = "F" if X.flags.f_contiguous else "C"
         out = np.empty((n_rows, n_features + len(self.marked)), dtype, order=order)
         for a, b in row_blocks(n_rows, _rows_at_once(n_features)):
             missing = np.isnan(X[a:b])
@@ -109,20 +87,20 @@ class Imputer:
         return out
 
     def sources(self) -> NDArray[np.intp]:
-        """Return which input each column that :meth:`transform` returns tells of."""
+        """Return the input from which each column of :meth:`transform` comes."""
         return np.append(np.arange(len(self.fill)), self.marked)
 
 
-def _with_gaps(X: NDArray[Any]) -> NDArray[np.bool_]:
+def _with_missing(X: AnyArray) -> BoolArray:
     """Tell which columns hold NaN."""
-    gaps = np.zeros(X.shape[1], bool)
+    found = np.zeros(X.shape[1], bool)
     if X.dtype.kind == "f":
         for a, b in row_blocks(len(X), _rows_at_once(X.shape[1])):
-            gaps |= np.isnan(X[a:b]).any(axis=0)
-    return gaps
+            found |= np.isnan(X[a:b]).any(axis=0)
+    return found
 
 
-def _middle(values: NDArray[Any]) -> float:
+def _lower_median(values: AnyArray) -> float:
     """Return the lower median of the numbers that are not missing; 0 if all are."""
     present = values[~np.isnan(values)]
     if not len(present):

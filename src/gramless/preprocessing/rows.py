@@ -1,4 +1,4 @@
-"""What a feature map accepts as rows, and how it is normalised without needless copies."""
+"""Which rows feature maps accept, and how they are normalised without needless copies."""
 
 from __future__ import annotations
 
@@ -7,81 +7,46 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from gramless.base.errors import GramlessError, InputError
+from gramless.base.types import AnyArray, BoolArray, TableLike
 
-Rows: TypeAlias = NDArray[Any] | Any
-"""A dense array, or SciPy CSR."""
+Rows: TypeAlias = Any
+"""A dense array, or SciPy CSR: two types whose operations no common annotation describes."""
 
-ROW_OPTIONS: dict[str, Any] = {
+ROW_OPTIONS: dict[str, object] = {
     "accept_sparse": "csr",
     "accept_large_sparse": True,
     "dtype": "numeric",
     "order": None,
 }
-"""How scikit-learn's ``validate_data`` is asked to treat rows."""
+"""Options of scikit-learn's ``validate_data`` for rows."""
 
 _EXACT = 2.0**53
-"""Integers up to here are floats of 64 bits."""
-_STEPS_TOLD = 4096
-"""As many different floats between the least and the largest integer tell enough."""
+"""The largest integer up to which float64 holds every integer exactly."""
+_ENOUGH_STEPS = 4096
+"""Integers beyond ``_EXACT`` are accepted when their range spans this many distinct floats."""
 _NATIVE = frozenset(np.dtype(t) for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4"))
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Rows:
+def check_rows(estimator: BaseEstimator, X: TableLike, *, reset: bool, min_rows: int = 1) -> Rows:
     """Validate ``X`` as scikit-learn does, keeping its precision, order and sparsity.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Gets ``n_features_in_`` and ``feature_names_in_`` when ``reset``.
-    X : array-like, data frame or sparse matrix (n_samples, n_features)
-        Numbers; float32 stays float32, integers stay integers.
-    reset : bool
-        True in ``fit``.
-    min_rows : int, default=1
-
-    Returns
-    -------
-    ndarray or csr_array
-        The given array itself whenever its type and layout allow.
-
-    Raises
-    ------
-    InputError
-        On NaN, infinity, complex numbers, text, or the wrong number of columns.
+    Returns ``X`` itself wherever its type and layout allow, else a converted copy. With
+    ``reset`` (in ``fit``), the estimator gets ``n_features_in_`` and ``feature_names_in_``.
+    Raises ``InputError`` for NaN, infinity, complex numbers, text or a wrong number of columns.
     """
-    options = ROW_OPTIONS | {"ensure_min_samples": min_rows}
-    X = validated(estimator, X, reset=reset, **options)
+    X = validated(estimator, X, reset=reset, **ROW_OPTIONS, ensure_min_samples=min_rows)
     if reset:
         check_integers(X, "X")
     return normalise_rows(X)
 
 
-def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """Do as scikit-learn's ``validate_data``, but refuse values by an ``InputError``.
-
-    Parameters
-    ----------
-    estimator : estimator
-    X : array-like, data frame or sparse matrix (n_samples, n_features)
-    *y : array-like
-        Targets, if there are any.
-    **options
-        Of ``validate_data``.
-
-    Returns
-    -------
-    ndarray or sparse array, or a tuple with that of the targets
-
-    Raises
-    ------
-    InputError
-        If values or shapes cannot be used, with the message of scikit-learn.
-    """
-    if sp.issparse(X) and X.format in ("csr", "csc"):
+def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: object) -> Any:
+    """Call scikit-learn's ``validate_data``, raising ``InputError`` with its messages."""
+    if isinstance(X, (sp.spmatrix, sp.sparray)) and X.format in ("csr", "csc"):
         _check_structure(X)
     try:
         return validate_data(estimator, X, *y, **options)
@@ -92,23 +57,9 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def check_width(owner: str, X: Rows, n_inputs: int) -> None:
-    """Check that rows have as many columns as the arrays that loops meet them with.
+    """Refuse rows whose number of columns differs from that of the fit.
 
-    Parameters
-    ----------
-    owner : str
-        What was fitted, for the message.
-    X : array (n_samples, n_columns) or CSR
-    n_inputs : int
-
-    Raises
-    ------
-    InputError
-        If they have more or fewer, or are no table.
-
-    Examples
-    --------
-    >>> check_width("Scaler", np.ones((2, 3)), 3)
+    The compiled loops trust the sizes of the arrays they are given.
     """
     shape = X.shape
     if len(shape) != 2 or shape[1] != n_inputs:
@@ -119,8 +70,8 @@ def check_width(owner: str, X: Rows, n_inputs: int) -> None:
         )
 
 
-def _check_structure(X: Any) -> None:
-    """Check the positions of non-zeros, which nothing checks where arrays were set by hand."""
+def _check_structure(X: Rows) -> None:
+    """Check the positions of non-zeros, which SciPy does not check in arrays set by hand."""
     n_minor = X.shape[1] if X.format == "csr" else X.shape[0]
     ends, n_stored = X.indptr, min(len(X.indices), len(X.data))
     fits = len(ends) == X.shape[0] + X.shape[1] - n_minor + 1
@@ -134,18 +85,8 @@ def _check_structure(X: Any) -> None:
         )
 
 
-def check_integers(X: Any, name: str) -> None:
-    """Refuse integers so large and so near to each other that floats of 64 bits lose them.
-
-    Parameters
-    ----------
-    X : array (n,) or (n, n_features), or sparse
-    name : str
-        What they are, for the message.
-
-    Raises
-    ------
-    InputError
+def check_integers(X: Rows, name: str) -> None:
+    """Refuse integers too large, and too close together, to be told apart in float64.
 
     Examples
     --------
@@ -156,9 +97,9 @@ def check_integers(X: Any, name: str) -> None:
     columns = X.reshape(len(X), -1)
     least, most = columns.min(axis=0), columns.max(axis=0)
     size = np.maximum(np.abs(least.astype(float)), np.abs(most.astype(float)))
-    # Negative where it is too large for integers.
+    # The range overflows to a negative number where it is too large for integers.
     steps = (most - least).astype(float)
-    lost = np.flatnonzero((size > _EXACT) & (steps > 0) & (steps < _STEPS_TOLD * size / _EXACT))
+    lost = np.flatnonzero((size > _EXACT) & (steps > 0) & (steps < _ENOUGH_STEPS * size / _EXACT))
     if len(lost):
         where = "" if X.ndim == 1 else f" of column {lost[0]}"
         raise InputError(
@@ -168,15 +109,15 @@ def check_integers(X: Any, name: str) -> None:
         )
 
 
-def dense_columns(X: Any, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, NDArray[Any]]]:
+def dense_columns(X: Rows, chosen: BoolArray) -> Iterator[tuple[int, AnyArray]]:
     """Yield the position and all values of some columns, zeros of sparse rows included."""
-    columns: Any = X.tocsc() if sp.issparse(X) else X
+    columns = X.tocsc() if sp.issparse(X) else X
     for j in np.flatnonzero(chosen).tolist():
         yield j, columns[:, [j]].toarray()[:, 0] if sp.issparse(X) else columns[:, j]
 
 
-def normalise_rows(X: Any) -> Rows:
-    """Give validated rows a type that the loops are compiled for."""
+def normalise_rows(X: Rows) -> Rows:
+    """Convert validated rows to a type for which the loops are compiled."""
     if sp.issparse(X):
         X = sp.csr_array(X)
         if not X.has_canonical_format:

@@ -1,22 +1,22 @@
-"""Units of the inputs: what "one" means in a bandwidth.
+"""Units of the inputs: what a bandwidth of one means.
 
-Kernels of differences do not care where zero is, so scaling by an affine map
-is only a unit for each input: it goes into the grids, and the rows are never
-copied. Quantile scaling replaces each value by its rank and does copy. An
-input of categories stays as it is: its unit is the distance of two that differ.
+Kernels of differences do not depend on where zero is, so affine scaling is only a unit for each
+input: it goes into the grids, and rows are never copied. Quantile scaling replaces values by
+their ranks in a copy. A categorical input stays as it is: its unit is the distance between two
+different categories.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks
+from gramless.base.types import BoolArray, FloatArray
 from gramless.preprocessing.rows import Rows, check_width, dense_columns
 
 ScalingKind = Literal["none", "standard", "quantile", "both"]
@@ -54,43 +54,25 @@ class Scaler:
     """
 
     kind: ScalingKind
-    unit: NDArray[np.float64]
+    unit: FloatArray
     spread: float
-    knots: NDArray[np.float64] = field(repr=False)
-    levels: NDArray[np.float64] = field(repr=False)
-    categorical: NDArray[np.bool_] | None = field(default=None, repr=False)
+    knots: FloatArray = field(repr=False)
+    levels: FloatArray = field(repr=False)
+    categorical: BoolArray | None = field(default=None, repr=False)
 
     @classmethod
     def fit(
         cls,
         kind: ScalingKind,
         X: Rows,
-        sample_weight: NDArray[np.float64] | None = None,
-        categorical: NDArray[np.bool_] | None = None,
+        sample_weight: FloatArray | None = None,
+        categorical: BoolArray | None = None,
     ) -> Scaler:
         """Learn units from rows.
 
-        Parameters
-        ----------
-        kind : {"none", "standard", "quantile", "both"}
-        X : array (n_samples, n_features) or CSR
-        sample_weight : array (n_samples,), optional
-        categorical : array (n_features,) of bool, optional
-            Inputs of categories: their unit is 1 and they have no rank.
-
-        Returns
-        -------
-        Scaler
-
-        Raises
-        ------
-        InputError
-            For an unknown kind, quantiles of sparse rows, or an input that differs by too little
-            to be divided by that.
-
-        Notes
-        -----
-        Looks at 20,000 evenly spaced rows at most.
+        Categorical inputs get the unit 1 and no rank. At most 20,000 evenly spaced rows are used.
+        Raises ``InputError`` for an unknown kind, for ranks of sparse rows, and for an input
+        whose deviation is too small to divide by.
 
         Examples
         --------
@@ -111,7 +93,7 @@ class Scaler:
 
     @classmethod
     def _fit_dense(
-        cls, kind: ScalingKind, X: Rows, weight: NDArray[np.float64], ignored: NDArray[np.bool_]
+        cls, kind: ScalingKind, X: Rows, weight: FloatArray, ignored: BoolArray
     ) -> Scaler:
         step = _sample_step(X)
         sample, weight = np.asarray(X[::step], np.float64), weight[::step]
@@ -136,7 +118,7 @@ class Scaler:
 
     @classmethod
     def _fit_sparse(
-        cls, kind: ScalingKind, X: sp.csr_array, weight: NDArray[np.float64], ignored: NDArray
+        cls, kind: ScalingKind, X: sp.csr_array, weight: FloatArray, ignored: BoolArray
     ) -> Scaler:
         if kind in ("quantile", "both"):
             raise InputError(_SPARSE_RANKS)
@@ -154,10 +136,8 @@ class Scaler:
         none = np.empty((X.shape[1], 0))
         return cls(kind, unit, spread, none, none)
 
-    def _with_categories(
-        self, X: Rows, weight: NDArray[np.float64], categorical: NDArray[np.bool_]
-    ) -> Scaler:
-        """Return the scaler with units of the inputs that it was fitted to ignore."""
+    def _with_categories(self, X: Rows, weight: FloatArray, categorical: BoolArray) -> Scaler:
+        """Return the scaler with units of the categorical inputs, which it was fitted to ignore."""
         unit, spread, step = self.unit.copy(), self.spread, _sample_step(X)
         for j, column in dense_columns(X, categorical):
             if column.min() < column.max():
@@ -168,11 +148,11 @@ class Scaler:
         return replace(self, unit=unit, spread=spread, categorical=mask)
 
     @property
-    def told_apart(self) -> NDArray[np.bool_]:
-        """Which inputs are categories, as a mask also where none is."""
+    def categorical_mask(self) -> BoolArray:
+        """Which inputs are categories, as a mask even if there are none."""
         return np.zeros(len(self.unit), bool) if self.categorical is None else self.categorical
 
-    def weighted(self, relevance: NDArray[np.float64] | None) -> Scaler:
+    def weighted(self, relevance: FloatArray | None) -> Scaler:
         """Return the scaler whose unit of each input is divided by its relevance."""
         if relevance is None:
             return self
@@ -180,8 +160,8 @@ class Scaler:
             unit = self.unit / relevance
         return replace(self, unit=_as_finite(unit, self.unit))
 
-    def unscaled(self, bandwidth: Any) -> NDArray[np.float64]:
-        """Return a bandwidth of scaled inputs in units of the rows, finite where both are.
+    def unscaled(self, bandwidth: float | FloatArray) -> FloatArray:
+        """Convert a bandwidth of scaled inputs to units of the rows, keeping finite ones finite.
 
         Examples
         --------
@@ -196,21 +176,8 @@ class Scaler:
     def rows(self, X: Rows, n_jobs: int | None = None) -> Rows:
         """Return the rows in which ``unit`` is measured.
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features) or CSR
-        n_jobs : int or None
-
-        Returns
-        -------
-        array or CSR
-            ``X`` itself, or a copy in the precision of ``X``: its ranks, or both side
-            by side.
-
-        Raises
-        ------
-        InputError
-            If the rows have other columns than those of the fit, or are sparse and need ranks.
+        This is ``X`` itself, or a copy in its precision: its ranks, or both side by side. Raises
+        ``InputError`` for other columns than those of the fit, and for ranks of sparse rows.
         """
         check_width("Scaler", X, len(self.unit) // (2 if self.kind == "both" else 1))
         if self.kind in ("none", "standard"):
@@ -219,7 +186,7 @@ class Scaler:
             raise InputError(_SPARSE_RANKS)
         n_rows, n_features = X.shape
         first = n_features if self.kind == "both" else 0
-        kept = (np.arange(len(self.unit)) < first) | self.told_apart
+        kept = (np.arange(len(self.unit)) < first) | self.categorical_mask
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         out = np.empty((n_rows, len(self.unit)), dtype, order="F")
 
@@ -236,12 +203,12 @@ class Scaler:
         return out
 
 
-def _as_finite(numbers: NDArray[np.float64], beside: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return numbers that are the largest where they overflowed, beside finite ones."""
+def _as_finite(numbers: FloatArray, beside: FloatArray) -> FloatArray:
+    """Replace overflowed numbers by the largest float wherever ``beside`` is finite."""
     return np.where(np.isfinite(beside), np.minimum(numbers, np.finfo(np.float64).max), numbers)
 
 
-def _refuse_tiny(unit: NDArray[np.float64]) -> None:
+def _refuse_tiny(unit: FloatArray) -> None:
     tiny = np.flatnonzero(unit < _LEAST_UNIT)
     if len(tiny):
         raise InputError(
@@ -254,8 +221,8 @@ def _sample_step(X: Rows) -> int:
     return max(1, -(-X.shape[0] // _SAMPLE_ROWS))
 
 
-def _dense_unit(X: Rows, ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
-    """Return the sample's deviations, from all rows where the sample says "constant"."""
+def _dense_unit(X: Rows, ordered: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the deviations in the sample, or in all rows where the sample is constant."""
     unit = _standard_unit(ordered, share)
     if len(ordered) < X.shape[0]:
         for j in np.flatnonzero(np.isinf(unit)):
@@ -265,9 +232,9 @@ def _dense_unit(X: Rows, ordered: NDArray, share: NDArray) -> NDArray[np.float64
     return unit
 
 
-def _standard_unit(ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
+def _standard_unit(ordered: FloatArray, share: FloatArray) -> FloatArray:
     weight = np.diff(share, axis=0, prepend=0.0)
-    # Relative to the middle and the largest: timestamps lose no digit, nothing overflows.
+    # Centring and scaling first keeps the digits of timestamps and avoids overflow.
     centred = ordered / 4.0 - ordered[len(ordered) // 2] / 4.0
     size = np.abs(centred).max(axis=0)
     size[size == 0] = 1.0
@@ -277,7 +244,7 @@ def _standard_unit(ordered: NDArray, share: NDArray) -> NDArray[np.float64]:
     return _usable(4.0 * (deviation * size), np.abs(ordered).max(axis=0))
 
 
-def _sparse_deviation(values: Any, share: NDArray, zero: NDArray) -> NDArray[np.float64]:
+def _sparse_deviation(values: sp.csr_array, share: FloatArray, zero: FloatArray) -> FloatArray:
     size = np.asarray(abs(values).max(axis=0).todense()).ravel()
     # A power of two divides without rounding.
     size = np.exp2(np.floor(np.log2(np.where(size > 0, size, 1.0))))
@@ -291,27 +258,29 @@ def _sparse_deviation(values: Any, share: NDArray, zero: NDArray) -> NDArray[np.
     return _usable(np.sqrt(np.maximum(variance, 0.0)) * size, size)
 
 
-def _usable(deviation: NDArray, size: NDArray) -> NDArray[np.float64]:
+def _usable(deviation: FloatArray, size: FloatArray) -> FloatArray:
     """Return infinity where a deviation is rounding noise: the input is constant."""
     return np.where(deviation > 1e-12 * size, deviation, np.inf)
 
 
-def _spread(ordered: NDArray, share: NDArray, unit: NDArray) -> float:
+def _spread(ordered: FloatArray, share: FloatArray, unit: FloatArray) -> float:
     """Return the mean L1 distance of two random rows (Gini's mean difference, summed)."""
     gaps = np.diff(ordered, axis=0)
     below = share[:-1]
     return float((2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit).sum())
 
 
-def _share_that_differs(column: NDArray, weight: NDArray) -> float:
+def _share_that_differs(column: FloatArray, weight: FloatArray) -> float:
     """Return the probability that two random rows are of different categories."""
     _, number = np.unique(column, return_inverse=True)
     share = np.bincount(number, weights=weight) / weight.sum()
     return float(1.0 - share @ share)
 
 
-def _sparse_spread(values: Any, share: NDArray, zero: NDArray, unit: NDArray) -> float:
-    """Do as :func:`_spread` on the non-zeros, one entry more a column for all its zeros."""
+def _sparse_spread(
+    values: sp.csr_array, share: FloatArray, zero: FloatArray, unit: FloatArray
+) -> float:
+    """Compute :func:`_spread` from the non-zeros and one entry a column for all its zeros."""
     n_columns = values.shape[1]
     column = np.concatenate([values.indices, np.arange(n_columns)])
     number = np.concatenate([values.data, np.zeros(n_columns)])
@@ -325,8 +294,8 @@ def _sparse_spread(values: Any, share: NDArray, zero: NDArray, unit: NDArray) ->
     return float((2.0 * gaps * below[:-1] * np.maximum(0.0, 1.0 - below[:-1])).sum())
 
 
-def _quantile_table(ordered: NDArray, share: NDArray) -> tuple[NDArray, NDArray]:
-    """Return values and their ranks: the least value 0, the greatest 1, ties in the middle."""
+def _quantile_table(ordered: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values and their ranks in [0, 1]; tied values get the middle of their ranks."""
     targets = np.linspace(0.0, 1.0, _LEVELS)
     n_features = ordered.shape[1]
     knots, levels = np.empty((2, n_features, _LEVELS))

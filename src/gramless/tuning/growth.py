@@ -131,7 +131,7 @@ class Growth:
         usable = np.flatnonzero(np.isfinite(scaler.unit))
         self.inputs = usable if len(usable) > 0 else np.arange(1)
         self.unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0)[self.inputs]
-        self.categorical = scaler.told_apart[self.inputs]
+        self.categorical = scaler.categorical_mask[self.inputs]
         middle = [np.median(self.rows[:, j]) for j in self.inputs]
         self.centre = np.where(self.categorical, 0.0, middle)
         self.columns = self._columns()

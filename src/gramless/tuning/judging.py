@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
-from gramless.features.base import FittedMap
+from gramless.features.base import FeatureMap
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.tuning.alpha import Goal
 from gramless.tuning.data import Data
@@ -28,7 +28,7 @@ class Fit:
 
     Attributes
     ----------
-    feature_map : FittedMap
+    feature_map : FeatureMap
     features : FeatureMatrix (n_rows, n_columns)
         Of the rows in the order below.
     order : array (n_rows,) of int, or slice
@@ -36,7 +36,7 @@ class Fit:
         Of a fit to some of the rows, that of the intercept last if there is one.
     """
 
-    feature_map: FittedMap
+    feature_map: FeatureMap
     features: FeatureMatrix
     order: NDArray[np.intp] | slice
     weights: Vector | None

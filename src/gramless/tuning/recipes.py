@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.base import clone
 
-from gramless.features.base import FittedMap
+from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap, GivenBinning
 from gramless.features.grids import Grids
 from gramless.matrices.base import FeatureMatrix
@@ -32,7 +32,7 @@ class Recipe(Protocol):
     def learns_bins(self) -> bool:
         """Whether features are bins, which each row has or has not by itself."""
 
-    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FittedMap, FeatureMatrix]:
+    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FeatureMap, FeatureMatrix]:
         """Return the feature map fitted to rows, and their matrix."""
 
 
@@ -60,7 +60,7 @@ class RandomRecipe:
         """Whether features are bins, which each row has or has not by itself."""
         return isinstance(self.template, BinningMap)
 
-    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FittedMap, FeatureMatrix]:
+    def fit(self, rows: Rows, n_jobs: int | None) -> tuple[FeatureMap, FeatureMatrix]:
         """Return the feature map fitted to rows, and their matrix."""
         feature_map = clone(self.template)
         return feature_map, feature_map.fit_rows(self.scaler.rows(rows, n_jobs))
@@ -80,7 +80,7 @@ class RandomRecipe:
         """Return the recipe over the rows of a scaler that has all inputs and all ranks."""
         n_features = len(self.scaler.unit)
         own = np.array(self.template.bandwidth, np.float64)
-        wants_rank = ~self.scaler.told_apart & (self.scaler.kind == "quantile")
+        wants_rank = ~self.scaler.categorical_mask & (self.scaler.kind == "quantile")
         ranked = wants_rank & np.isfinite(scaler.unit[n_features:])
         # An input of two values has no rank there; its own values serve, in their unit.
         length = np.ptp(scaler.knots, axis=1)
