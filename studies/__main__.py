@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramless.base.errors import InputError
-from gramless.base.words import duration
+from gramless.base.formatting import duration
 from gramless.cli.options import AsJson, Debug, names
 from gramless.cli.report import Report, facts, listing, reporting
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gramless.base.words import duration, power_of_ten
+from gramless.base.formatting import duration, power_of_ten
 
 _DIGITS, _LEAST = 3, 1e-4
 

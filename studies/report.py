@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 import gramless
 from gramless.base.files import replacing
-from gramless.base.words import duration, sized
+from gramless.base.formatting import duration, sized
 from gramless.cli.charts import key, line_chart
 from gramless.cli.svg import variables
 from gramless.cli.templating import environment

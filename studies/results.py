@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Any
 
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from studies.records import DONE, FAILED, OVER_TIME, UNAVAILABLE
 from studies.study import Comparison, Panel, Record, Study, TableOf
 

@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float
 from gramless.base.random import stream
-from gramless.base.sums import weighted_sums
 from gramless.base.threads import row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.slabs import SlabMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.solvers.capabilities import Capabilities
 from gramless.solvers.conjugate import matvec, rmatvec
@@ -353,6 +353,6 @@ def batch_of(matrix: FeatureMatrix, start: int, stop: int) -> FeatureMatrix:
     """
     if isinstance(matrix, WithIntercept):
         return WithIntercept(batch_of(matrix.matrix, start, stop))
-    if isinstance(matrix, SlabMatrix):
-        return DenseMatrix(matrix.slab(start, stop), matrix.n_jobs)
+    if isinstance(matrix, ChunkedMatrix):
+        return DenseMatrix(matrix.chunk(start, stop), matrix.n_jobs)
     return matrix.take_rows(slice(start, stop))

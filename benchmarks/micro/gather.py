@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 
-from gramless.base.views import frozen
+from gramless.base.arrays import readonly
 from gramless.loops import gather as loops
 from gramless.matrices.binned import BinnedMatrix
 
@@ -74,7 +74,7 @@ def sample_cases(matrix: BinnedMatrix) -> list[Case]:
     """Make the Gram matrix of a few rows, by codes and by SciPy."""
     csr, n_rows = matrix.tocsr(), matrix.shape[0]
     transposed = csr.T.tocsr()
-    codes = frozen(np.ascontiguousarray(matrix.codes.T))
+    codes = readonly(np.ascontiguousarray(matrix.codes.T))
     counts = np.empty((n_rows, n_rows))
     n_compared = n_rows * (n_rows + 1) // 2 * matrix.n_grids
     stored = 2 * (csr.data.nbytes + csr.indices.nbytes)

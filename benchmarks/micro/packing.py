@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import NDArray
 
-from gramless.base.views import frozen
+from gramless.base.arrays import readonly
 from gramless.loops import packing
 
 QUICK = {"rows": 3000, "columns": 8}
@@ -33,7 +33,7 @@ def tile_cases(n_rows: int, n_columns: int) -> list[Case]:
     kinds = {"C float64": X, "F float64": np.asfortranarray(X), "C float32": X.astype(np.float32)}
     for label, rows in kinds.items():
         strides = tuple(stride // rows.itemsize for stride in rows.strides)
-        matrix = frozen(rows.reshape(-1, order="A")), strides, n_rows
+        matrix = readonly(rows.reshape(-1, order="A")), strides, n_rows
         cases.append(
             Case(
                 f"pack_rows {label}",

@@ -9,8 +9,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import inner
 from gramless.base.errors import InputError
-from gramless.base.sums import inner
 
 Weights = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2, ElasticNet
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, columns
@@ -328,7 +328,7 @@ def matrices(n_jobs: int | None) -> dict[str, FeatureMatrix]:
     return {
         "binned": WithIntercept(binned(700, n_jobs)),
         "dense": WithIntercept(dense),
-        "hybrid": SideBySide([binned(700, n_jobs), dense]),
+        "hybrid": HStack([binned(700, n_jobs), dense]),
     }
 
 

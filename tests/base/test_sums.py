@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.base.sums import inner, weighted_sums
+from gramless.base.arrays import inner, weighted_sums
 
 SHAPES: list[tuple[int, ...]] = [(0,), (1,), (7,), (1000,), (0, 3), (5, 1), (301, 4)]
 

@@ -20,7 +20,7 @@ from gramless.base.errors import InputError, KernelError
 from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
 from gramless.kernels import Gaussian, Hat, Laplacian, Scaled, Sum
-from gramless.matrices.stacked import SideBySide
+from gramless.matrices.stacked import HStack
 from gramless.preprocessing.median import median_distance
 
 X = np.random.default_rng(0).normal(size=(300, 3))
@@ -69,8 +69,8 @@ def test_features_are_those_of_the_parts_scaled():
     hybrid = Hybrid([bins(random_state=5), waves(random_state=6)], weights=[4, 1])
     matrix = hybrid.fit_matrix(X)
     first, second = bins(random_state=5).fit_matrix(X), waves(random_state=6).fit_matrix(X)
-    expected = SideBySide([first, second], np.sqrt([0.8, 0.2]))
-    assert isinstance(matrix, SideBySide)
+    expected = HStack([first, second], np.sqrt([0.8, 0.2]))
+    assert isinstance(matrix, HStack)
     assert same(matrix, expected)
     assert matrix.shape[1] == hybrid._n_features_out == len(hybrid.get_feature_names_out())
     new = np.random.default_rng(1).normal(size=(20, 3))

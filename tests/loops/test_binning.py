@@ -10,7 +10,7 @@ from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from gramless.loops import binning
-from gramless.loops.lanes import CELL_ROWS
+from gramless.loops.simd import CELL_ROWS
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless.base.views import frozen
+from gramless.base.arrays import readonly
 from gramless.loops import dense
 
 SHAPES = st.tuples(st.integers(0, 20), st.integers(0, 70))
@@ -23,7 +23,7 @@ def whole_numbers(*shape: int) -> NDArray[np.float64]:
 def test_responses(shape: tuple[int, int]) -> None:
     rows, w = whole_numbers(*shape), whole_numbers(shape[1])
     out = np.full(shape[0], np.nan)
-    dense.responses(frozen(rows.astype(np.float32)), frozen(w), out)
+    dense.responses(readonly(rows.astype(np.float32)), readonly(w), out)
     np.testing.assert_array_equal(out, rows @ w)
 
 
@@ -31,7 +31,7 @@ def test_responses(shape: tuple[int, int]) -> None:
 def test_add_rows(shape: tuple[int, int]) -> None:
     rows, v, out = whole_numbers(*shape), whole_numbers(shape[0]), whole_numbers(shape[1])
     expected = out + rows.T @ v
-    dense.add_rows(frozen(rows.astype(np.float32)), frozen(v), out)
+    dense.add_rows(readonly(rows.astype(np.float32)), readonly(v), out)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -41,10 +41,10 @@ def test_sums_are_double() -> None:
     large = np.full(33, 1.0)
     large[0], large[-1] = 1e8, -1e8
     out = np.empty(9)
-    dense.responses(frozen(rows), frozen(large), out)
+    dense.responses(readonly(rows), readonly(large), out)
     np.testing.assert_array_equal(out, 31.0)
     total = np.zeros(33)
-    dense.add_rows(frozen(rows), frozen(np.array([1e8, *[1.0] * 7, -1e8])), total)
+    dense.add_rows(readonly(rows), readonly(np.array([1e8, *[1.0] * 7, -1e8])), total)
     np.testing.assert_array_equal(total, 7.0)
 
 
@@ -53,7 +53,7 @@ def test_what_is_not_finite_stays_so(bad: float) -> None:
     rows = np.ones((5, 20), np.float32)
     rows[3, 7] = bad
     out, total = np.empty(5), np.zeros(20)
-    dense.responses(frozen(rows), frozen(np.ones(20)), out)
-    dense.add_rows(frozen(rows), frozen(np.ones(5)), total)
+    dense.responses(readonly(rows), readonly(np.ones(20)), out)
+    dense.add_rows(readonly(rows), readonly(np.ones(5)), total)
     for sums, place in ((out, 3), (total, 7)):
         np.testing.assert_array_equal(np.isfinite(sums), np.arange(len(sums)) != place)

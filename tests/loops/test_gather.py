@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless.base.views import flat_rows, frozen
+from gramless.base.arrays import flat_rows, readonly
 from gramless.loops import gather
 
 GUARD = 40
@@ -77,7 +77,7 @@ def guards_hold(whole: NDArray[np.float64]) -> bool:
 def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
     """Gather one column, or K columns when the weights have two dimensions."""
     inner, whole = guarded(out.reshape(-1))
-    flat = frozen(weights.reshape(-1))
+    flat = readonly(weights.reshape(-1))
     if weights.ndim == 1:
         gather.gather_sum(*problem.parts, flat, inner)
     else:
@@ -101,7 +101,7 @@ def run_scatter(problem: Problem, values, out, add=gather.scatter_add) -> NDArra
 def test_a_row_has_the_same_sum_wherever_rows_are_cut(dtype):
     """To the last bit: four rows at once and single ones add up in the same order."""
     problem = make_problem(3, dtype, n_grids=19, n_rows=45)
-    weights = frozen(np.random.default_rng(0).normal(size=problem.n_weights))
+    weights = readonly(np.random.default_rng(0).normal(size=problem.n_weights))
     flat, apart, starts = problem.parts
     whole = np.zeros(45)
     gather.gather_sum(flat, apart, starts, weights, whole)
@@ -239,7 +239,7 @@ def shared_bins(codes) -> NDArray[np.int64]:
 
 def draw_rows(seed, dtype, n_rows, n_grids, largest) -> NDArray[np.unsignedinteger]:
     rng = np.random.default_rng(seed)
-    return frozen(rng.integers(0, largest, (n_rows, n_grids), endpoint=True).astype(dtype))
+    return readonly(rng.integers(0, largest, (n_rows, n_grids), endpoint=True).astype(dtype))
 
 
 ROWS = st.builds(
@@ -288,5 +288,5 @@ def test_every_bit_of_a_code_counts_and_sums_do_not_wrap(dtype):
     bits = np.iinfo(dtype).bits
     codes = np.repeat((dtype(1) << np.arange(bits).astype(dtype))[:, None], 1000, axis=1)
     counts = np.empty((bits, bits))
-    gather.count_shared(frozen(codes), 0, bits, counts)
+    gather.count_shared(readonly(codes), 0, bits, counts)
     np.testing.assert_array_equal(counts, 1000 * np.eye(bits))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from gramless.base.views import frozen
+from gramless.base.arrays import readonly
 from gramless.loops import packing
 
 # Every pair of type and order costs a compilation: each type and each order occurs, not all pairs.
@@ -77,7 +77,7 @@ def hash_twin(row: NDArray[Any], multipliers: NDArray[np.int64]) -> int:
 def pack(X, first_tile, columns, limits, tiles) -> bool:
     """Pack a matrix of either order as the library gives it to the loop: flat, and its strides."""
     strides = tuple(stride // X.itemsize for stride in X.strides)
-    flat = frozen(X.reshape(-1, order="A"))
+    flat = readonly(X.reshape(-1, order="A"))
     return packing.pack_rows(flat, strides, len(X), first_tile, columns, limits, tiles)
 
 
@@ -135,7 +135,7 @@ def test_hash_of_rows(hash_part, X, data):
     stop = data.draw(st.integers(start, len(X)))
     odd = np.zeros(columns[-1] - columns[0] + 1, np.int64)
     odd[columns - columns[0]] = odd_multipliers(len(columns))
-    bits = frozen(X.view(f"i{X.itemsize}"))
+    bits = readonly(X.view(f"i{X.itemsize}"))
     hashes = np.full(len(X), 77, np.int64)
     hash_part(bits, columns[0], odd, start, stop, hashes)
     rows = bits[start:stop, columns[0] : columns[-1] + 1]
@@ -150,7 +150,7 @@ def test_hash_of_rows(hash_part, X, data):
 def test_patterns_of_two_values_all_hash_differently(values, dtype, hash_part):
     X = np.array(list(product(values, repeat=10)), dtype)
     hashes = np.empty(len(X), np.int64)
-    hash_part(frozen(X.view(f"i{X.itemsize}")), 0, odd_multipliers(10), 0, len(X), hashes)
+    hash_part(readonly(X.view(f"i{X.itemsize}")), 0, odd_multipliers(10), 0, len(X), hashes)
     assert len(np.unique(hashes)) == len(X)
 
 
@@ -188,7 +188,7 @@ def test_number_patterns_gives_up_where_all_want_one_slot(n, expected):
 @given(matrices(), st.data())
 def test_nonzeros(X, data):
     columns = data.draw(some_columns(X.shape[1]))
-    X, indptr = frozen(X), np.zeros(len(X) + 1, np.int64)
+    X, indptr = readonly(X), np.zeros(len(X) + 1, np.int64)
     packing.count_nonzeros(X, columns, indptr)
     part = X[:, columns].astype(np.float64)
     assert indptr[0] == 0

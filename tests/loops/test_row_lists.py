@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramless.base.views import frozen
+from gramless.base.arrays import readonly
 from gramless.loops.row_lists import list_rows
 
 CODES = (np.uint8, np.uint16, np.uint32)
@@ -19,7 +19,7 @@ ROWS = (np.uint16, np.uint32)
 def listed(codes: Any, n_bins: int, dtype: type) -> tuple[list[int], list[int]]:
     """Call the loop with room that holds rubbish; returns the used rows and the bounds."""
     rows, bounds = np.full(len(codes), 7, dtype), np.full(n_bins + 1, 9, np.uint32)
-    list_rows(frozen(codes), rows, bounds)
+    list_rows(readonly(codes), rows, bounds)
     return rows[: bounds[-1]].tolist(), bounds.tolist()
 
 
@@ -60,7 +60,7 @@ def test_codes_that_cannot_be_written_or_lie_apart() -> None:
 
 
 def test_places_that_are_parts_of_larger_arrays() -> None:
-    codes = frozen(np.array([2, 1, 0, 2], np.uint8))
+    codes = readonly(np.array([2, 1, 0, 2], np.uint8))
     rows, bounds = np.full((2, 4), 99, np.uint16), np.full(5, 99, np.uint32)
     list_rows(codes, rows[1], bounds[1:4])
     assert rows[0].tolist() == [99] * 4

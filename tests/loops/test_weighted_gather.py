@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
-from gramless.base.views import frozen
+from gramless.base.arrays import readonly
 from gramless.loops import weighted_gather as loops
 from gramless.loops.compile import loop
 
@@ -46,7 +46,7 @@ class Problem:
     @property
     def parts(self) -> tuple[NDArray, NDArray, NDArray]:
         """What the loops take, read-only as the library has it."""
-        return frozen(self.codes), frozen(self.stored), self.starts
+        return readonly(self.codes), readonly(self.stored), self.starts
 
     def take(self, grids: slice, rows: slice) -> Problem:
         part = (self.codes[grids, rows], self.values[grids, rows], self.starts[grids])
@@ -105,7 +105,7 @@ def guards_hold(whole: NDArray[np.float64]) -> bool:
 def run_gather(problem: Problem, weights, out) -> NDArray[np.float64]:
     """Gather one column, or K columns when the weights have two dimensions."""
     inner, whole = guarded(out / problem.unit)
-    flat = frozen(weights.reshape(-1))
+    flat = readonly(weights.reshape(-1))
     if weights.ndim == 1:
         loops.gather_sum(*problem.parts, flat, inner)
     else:
@@ -211,13 +211,13 @@ def test_squares(problem):
 @given(PROBLEMS, st.data())
 def test_products_of_rows(problem, data):
     codes, values = problem.codes.T.copy(), problem.values.T.astype(float)
-    stored, n_rows = frozen(problem.stored.T.copy()), problem.codes.shape[1]
+    stored, n_rows = readonly(problem.stored.T.copy()), problem.codes.shape[1]
     shared = codes[:, None, :] == codes[None, :, :]
     expected = np.where(shared, values[:, None, :] * values[None, :, :], 0.0).sum(axis=2)
     first = data.draw(st.integers(0, n_rows))
     sums = np.full((n_rows, n_rows), np.nan)
     for a, b in ((first, n_rows), (0, first)):
-        loops.sum_shared(frozen(codes), stored, a, b, sums)
+        loops.sum_shared(readonly(codes), stored, a, b, sums)
     np.testing.assert_array_equal(sums * problem.unit**2, expected)
 
 

@@ -14,7 +14,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.stacked import HStack, WithIntercept
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def beside(*samples, scales=None) -> Sample:
     factors = [1.0] * len(samples) if scales is None else scales
     parts = [factor * sample.dense for factor, sample in zip(factors, samples, strict=True)]
     return Sample(
-        lambda n_jobs: SideBySide([sample.make(n_jobs) for sample in samples], scales),
+        lambda n_jobs: HStack([sample.make(n_jobs) for sample in samples], scales),
         np.hstack(parts),
     )
 

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from gramless.base.views import spaced_rows
+from gramless.base.arrays import padded_rows
 from gramless.matrices.codes import taken
 
 N_GRIDS, N_ROWS = 24, 50_000
@@ -18,7 +18,7 @@ N_GRIDS, N_ROWS = 24, 50_000
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_rows_are_those_of_plain_indexing(n_taken: int, dtype: type, n_jobs: int) -> None:
     rng = np.random.default_rng(n_taken)
-    codes = spaced_rows((N_GRIDS, N_ROWS), dtype)
+    codes = padded_rows((N_GRIDS, N_ROWS), dtype)
     codes[:] = rng.integers(0, 200, codes.shape)
     rows = rng.integers(-N_ROWS, N_ROWS, n_taken)
     np.testing.assert_array_equal(taken(codes, rows, n_jobs), codes[:, rows])
@@ -30,11 +30,11 @@ def test_rows_that_do_not_exist(n_taken: int, row: int) -> None:
     rows = np.zeros(n_taken, np.int64)
     rows[-1] = row
     with pytest.raises(IndexError):
-        taken(spaced_rows((N_GRIDS, N_ROWS), np.uint16), rows, 1)
+        taken(padded_rows((N_GRIDS, N_ROWS), np.uint16), rows, 1)
 
 
 def test_few_rows_need_no_copy_of_all() -> None:
-    codes = spaced_rows((N_GRIDS, N_ROWS), np.uint16)
+    codes = padded_rows((N_GRIDS, N_ROWS), np.uint16)
     rows = np.arange(0, N_ROWS, 100)
     taken(codes, rows, 1)
     tracemalloc.start()

@@ -98,7 +98,7 @@ def test_any_rows_can_be_asked_for():
     squares = Squares()
     matrix = squares.matrix(2)
     for start, stop in [(0, 5), (SLAB - 3, SLAB + 3), (100, 6000), (6200, 6244), (7, 7)]:
-        slab = matrix.slab(start, stop)
+        slab = matrix.chunk(start, stop)
         assert slab.dtype == np.float32
         np.testing.assert_array_equal(slab, np.square(squares.rows[start:stop]))
 
@@ -113,7 +113,7 @@ def test_threads_that_race_compute_what_is_kept_once():
 
     matrix.compute = slow
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: matrix.slab(0, len(squares.rows)).copy(), range(16)))
+        found = list(pool.map(lambda _: matrix.chunk(0, len(squares.rows)).copy(), range(16)))
     assert sorted(squares.blocks) == [100, SLAB, SLAB, SLAB]
     for rows in found:
         np.testing.assert_array_equal(rows, np.square(squares.rows))

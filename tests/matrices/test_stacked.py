@@ -14,7 +14,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.row_lists import RowLists
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.stacked import HStack, WithIntercept
 
 CODES = np.array([[1, 2, 1, 3], [2, 1, 1, 2]], np.uint8)
 ROWS = np.arange(8.0).reshape(4, 2)
@@ -26,8 +26,8 @@ def bins(scale=1.0) -> BinnedMatrix:
 
 def test_what_is_side_by_side_in_a_part_stands_by_itself():
     dense = DenseMatrix(ROWS)
-    inner = SideBySide([bins(), dense], [2.0, 3.0])
-    outer = SideBySide([dense, inner], [0.5, 10.0])
+    inner = HStack([bins(), dense], [2.0, 3.0])
+    outer = HStack([dense, inner], [0.5, 10.0])
     assert outer.parts[0] is dense
     assert outer.parts[1] is inner.parts[0]
     assert outer.parts[2] is dense
@@ -36,7 +36,7 @@ def test_what_is_side_by_side_in_a_part_stands_by_itself():
 
 
 def test_blocks_are_those_of_the_parts():
-    matrix = SideBySide([DenseMatrix(ROWS), bins()], [1.0, 2.0])
+    matrix = HStack([DenseMatrix(ROWS), bins()], [1.0, 2.0])
     edges = [(block.start, block.stop) for block in matrix.blocks()]
     assert edges == [(0, 2), (2, 5), (5, 7)]
     first, second, _ = matrix.blocks()
@@ -46,7 +46,7 @@ def test_blocks_are_those_of_the_parts():
 
 def test_bytes_are_those_of_the_parts():
     parts = [bins(), DenseMatrix(ROWS), ComputedMatrix(ROWS, np.copyto, 2)]
-    assert SideBySide(parts).nbytes == parts[0].nbytes + 64 + 32
+    assert HStack(parts).nbytes == parts[0].nbytes + 64 + 32
 
 
 def dense_of(lists: RowLists, n_rows: int) -> np.ndarray:
@@ -63,7 +63,7 @@ def dense_of(lists: RowLists, n_rows: int) -> np.ndarray:
 
 def test_row_lists_are_joined(monkeypatch):
     monkeypatch.setattr("gramless.matrices.row_lists._PART_ROWS", 2)
-    matrix = SideBySide([bins(), bins(4.0)], [1.0, -0.5])
+    matrix = HStack([bins(), bins(4.0)], [1.0, -0.5])
     assert matrix.row_lists is matrix.row_lists
     assert len(matrix.row_lists.parts) == 3
     np.testing.assert_array_equal(dense_of(matrix.row_lists, 4), matrix.tocsr().toarray())
@@ -72,12 +72,12 @@ def test_row_lists_are_joined(monkeypatch):
 
 
 def test_there_are_row_lists_only_where_all_parts_have_some():
-    mixed = SideBySide([bins(), DenseMatrix(ROWS)])
+    mixed = HStack([bins(), DenseMatrix(ROWS)])
     assert not isinstance(mixed, SupportsRowLists)
     assert not isinstance(WithIntercept(mixed), SupportsRowLists)
 
 
-@pytest.mark.parametrize("wrap", [SideBySide, lambda parts: WithIntercept(SideBySide(parts))])
+@pytest.mark.parametrize("wrap", [HStack, lambda parts: WithIntercept(HStack(parts))])
 def test_products_of_slabs_are_there_only_where_all_parts_are_of_slabs(wrap):
     dense = DenseMatrix(ROWS)
     for parts, expected in [([dense, dense], True), ([dense, bins()], False), ([bins()], False)]:
@@ -87,7 +87,7 @@ def test_products_of_slabs_are_there_only_where_all_parts_are_of_slabs(wrap):
 
 @pytest.mark.parametrize("parts", [[bins()], [DenseMatrix(ROWS)], [bins(), DenseMatrix(ROWS)]])
 def test_copies_have_the_same_abilities(parts):
-    matrix = WithIntercept(SideBySide(parts))
+    matrix = WithIntercept(HStack(parts))
     for twin in (pickle.loads(pickle.dumps(matrix)), copy.deepcopy(matrix)):
         assert type(twin) is type(matrix)
         assert type(twin.matrix) is type(matrix.matrix)
@@ -102,13 +102,13 @@ def test_rows_are_read_once_in_products_of_one_pass():
         np.copyto(out, rows)
 
     parts = [ComputedMatrix(ROWS, compute, 2, budget=0) for _ in range(2)]
-    matrix = WithIntercept(SideBySide(parts))
+    matrix = WithIntercept(HStack(parts))
     matrix.normal_product(np.ones(5), np.ones(4))
     assert blocks == [4, 4]
 
 
 def test_one_part_keeps_its_scale():
-    matrix = SideBySide([DenseMatrix(ROWS)], [3.0])
+    matrix = HStack([DenseMatrix(ROWS)], [3.0])
     np.testing.assert_array_equal(matrix.matvec(np.ones(2)), 3.0 * ROWS.sum(axis=1))
     np.testing.assert_array_equal(matrix.column_gram(), 9.0 * ROWS.T @ ROWS)
 
@@ -123,4 +123,4 @@ def test_one_part_keeps_its_scale():
 )
 def test_parts_that_do_not_fit_are_refused(parts, scales, words):
     with pytest.raises(InputError, match=words):
-        SideBySide(parts, scales)
+        HStack(parts, scales)

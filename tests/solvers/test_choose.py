@@ -13,9 +13,9 @@ from gramless.base.errors import InputError
 from gramless.losses import Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.block_diagonal import BlockDiagonalMatrix
+from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.slabs import SlabMatrix
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L2
 from gramless.solvers import costs
 from gramless.solvers.cg import ConjugateGradient
@@ -139,7 +139,7 @@ def test_an_object_is_used_as_given_with_any_penalty() -> None:
 # With a matrix: direct or iterative.
 
 
-class Shape(SlabMatrix):
+class Shape(ChunkedMatrix):
     """A matrix of any size that is never looked into."""
 
     shape, dtype, stored = (0, 0), np.dtype(np.float32), 1.0
@@ -149,10 +149,10 @@ class Shape(SlabMatrix):
     ) -> None:
         self.shape, self.dtype, self.stored = (n_rows, n_columns), np.dtype(dtype), stored
 
-    def slab(self, start: int, stop: int, scratch: Any = None) -> Any:
+    def chunk(self, start: int, stop: int, scratch: Any = None) -> Any:
         raise AssertionError("nobody needs the numbers to choose a solver")
 
-    def take_rows(self, rows: Any) -> SlabMatrix:
+    def take_rows(self, rows: Any) -> ChunkedMatrix:
         raise AssertionError("nobody needs the rows to choose a solver")
 
 
@@ -206,8 +206,8 @@ def test_parts_are_looked_into(plenty: None) -> None:
     one = Shape(100_000, 2500, stored=0.0)
     assert auto(WithIntercept(one))[0] == "cholesky"
     small = Shape(100_000, 10)
-    assert auto(SideBySide([one, small]))[0] == "cholesky"
-    costs_of = Costs.of(SideBySide([one, small]), 1)
+    assert auto(HStack([one, small]))[0] == "cholesky"
+    costs_of = Costs.of(HStack([one, small]), 1)
     assert costs_of.iteration_seconds == pytest.approx(
         Costs.of(one, 1).iteration_seconds + Costs.of(small, 1).iteration_seconds
     )

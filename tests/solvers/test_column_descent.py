@@ -17,7 +17,7 @@ from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, S
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import column_descent, gram
 from gramless.solvers.column_descent import Quadratic
@@ -166,7 +166,7 @@ def test_any_matrix_with_a_gram_matrix(kind: str) -> None:
     inner: dict[str, FeatureMatrix] = {
         "single": DenseMatrix(values.astype(np.float32)),
         "computed": ComputedMatrix(values, copy, values.shape[1], budget=0),
-        "side by side": SideBySide([DenseMatrix(values[:, :9]), DenseMatrix(values[:, 9:])]),
+        "side by side": HStack([DenseMatrix(values[:, :9]), DenseMatrix(values[:, 9:])]),
     }
     problem = replace(case.problem, matrix=WithIntercept(inner[kind]))
     solution = precise().solve(problem)

@@ -16,7 +16,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.block_diagonal import BlockDiagonalMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2
 from gramless.solvers import gram
 from gramless.solvers.costs import Costs
@@ -104,9 +104,7 @@ def matrix_of(values: Array, kind: str) -> tuple[FeatureMatrix, Array]:
     if kind == "side by side":
         cut = values.shape[1] // 2
         parts = [DenseMatrix(values[:, :cut]), DenseMatrix(values[:, cut:])]
-        return SideBySide(parts, [2.0, 0.5]), np.hstack(
-            [2.0 * values[:, :cut], 0.5 * values[:, cut:]]
-        )
+        return HStack(parts, [2.0, 0.5]), np.hstack([2.0 * values[:, :cut], 0.5 * values[:, cut:]])
     return DenseMatrix(values), values
 
 

@@ -56,7 +56,7 @@ def make_case(
     options = {"bandwidth": 1.5, "n_components": LANDMARKS, **options}
     nystrom = Nystrom(random_state=0, n_jobs=n_jobs, **options)
     made = nystrom.fit_matrix(X)
-    values = np.asarray(made.unwhitened().values.slab(0, N_ROWS), np.float64)
+    values = np.asarray(made.unwhitened().values.chunk(0, N_ROWS), np.float64)
     whitened = solve_triangular(nystrom.factor_, values.T, lower=True).T
     parts: list[FeatureMatrix] = [
         made,
@@ -107,7 +107,7 @@ def test_kernel_values_are_single_where_features_may_be(options: dict[str, Any])
     assert made.unwhitened().values.dtype == np.float32
     whole = case.double.matrix.tocsr().toarray()
     by_values = np.abs(case.twin.matrix.tocsr().toarray() - whole).max()
-    assert 0.0 < by_values <= np.abs(made.slab(0, N_ROWS) - whole).max()
+    assert 0.0 < by_values <= np.abs(made.chunk(0, N_ROWS) - whole).max()
 
 
 def test_kernel_values_are_double_where_features_must_be() -> None:

@@ -28,7 +28,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers.choose import SOLVERS
 from gramless.solvers.objective import Problem, Solver
@@ -72,7 +72,7 @@ def matrix_of(kind: str) -> tuple[FeatureMatrix, int]:
         "computed": ComputedMatrix(rows, cosines, 7, budget=0),
         "wide": ComputedMatrix(rows, cosines, N_ROWS + 7),
         "landmarks": Nystrom(n_components=7, random_state=0).fit_matrix(rows),
-        "hybrid": SideBySide([binned, dense]),
+        "hybrid": HStack([binned, dense]),
     }
     inner = others.get(kind, binned)
     free = kind in ("intercept", "dense and intercept", "wide")

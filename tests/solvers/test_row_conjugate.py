@@ -13,7 +13,7 @@ from gramless.losses import Logistic
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import SideBySide
+from gramless.matrices.stacked import HStack
 from gramless.penalties import L1, L2
 from gramless.solvers.objective import Problem
 from gramless.solvers.row_conjugate import RowConjugateGradient
@@ -30,7 +30,7 @@ def problem_of(n_outputs: int | None, weighted: bool = False, n_free: int = 0) -
     weights = rng.uniform(0.1, 2.0, 120) if weighted else None
     shared = np.column_stack([np.ones(120), X[:, 0], 1.0 + X[:, 0]])[:, :n_free]
     if n_free:
-        matrix = SideBySide([matrix, DenseMatrix(shared)])
+        matrix = HStack([matrix, DenseMatrix(shared)])
     return Problem(matrix, targets, L2(0.01, n_free), sample_weight=weights)
 
 

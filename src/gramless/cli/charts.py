@@ -20,7 +20,7 @@ from matplotlib.ticker import (
 )
 from numpy.typing import NDArray
 
-from gramless.base.words import power_of_ten
+from gramless.base.formatting import power_of_ten
 from gramless.cli.svg import CHARACTER, LIGHT, drawing, pixels, svg_text, write
 
 WIDTH, HEIGHT = 340.0, 240.0

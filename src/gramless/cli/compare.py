@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramless.base.errors import InputError
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, Target, Task, names
 from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, number, reporting

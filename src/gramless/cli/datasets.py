@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.options import AsJson, Debug
 from gramless.cli.report import Report, facts, listing, reporting
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.options import AsJson, Debug, Jobs
 from gramless.cli.report import Report, facts, listing, number, reporting
 from gramless.cli.told import bandwidth_of, features_of, relevance_of

@@ -11,7 +11,7 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.files import replacing
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.loading import is_streamed, load_predictor, read_for
 from gramless.cli.options import AsJson, Debug, Jobs, Limits, ModelFile, PartOption, Target
 from gramless.cli.reading import labels_for, rows_for

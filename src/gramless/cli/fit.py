@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from gramless.base.errors import InputError
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.options import (
     AsJson,
     DataFile,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gramless.base.errors import InputError
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.loading import is_streamed, read_for
 from gramless.cli.options import AsJson, Debug, Limits, ModelFile, PartOption
 from gramless.cli.reading import rows_for

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import gramless
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.bars import WIDE, Bars, bar_chart
 from gramless.cli.charts import Chart, Series, key, line_chart
 from gramless.cli.findings import Findings, Stage

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 
-from gramless.base.words import duration
+from gramless.base.formatting import duration
 from gramless.cli.report import Report, facts, number
 
 _RECENT = 20

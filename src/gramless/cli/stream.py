@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gramless.base.errors import InputError
-from gramless.base.words import sized
+from gramless.base.formatting import sized
 from gramless.cli.fit import TaskOption, check_model_place, named_kernel
 from gramless.cli.labelled import labelled
 from gramless.cli.options import AsJson, Debug, Jobs, Limits, Target, auto_or_number

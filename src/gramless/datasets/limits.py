@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.formatting import sized
 from gramless.base.memory import free_memory
-from gramless.base.words import sized
 
 UNPACKED_BYTES = 1 << 30
 """What every compressed file may unpack to, however small it is."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from gramless.base.arrays import padded_rows
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import streams
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.base.views import spaced_rows
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
 from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
@@ -301,7 +301,7 @@ class Grids:
         groups = row_blocks(len(self), together)
         known = KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
         shape = len(self), X.shape[0]
-        codes: AnyArray = spaced_rows(shape, np.uint16)
+        codes: AnyArray = padded_rows(shape, np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
             if block.clipped:
                 raise InputError(
@@ -312,7 +312,7 @@ class Grids:
             if not known.learn_block(block, codes[:, start:stop], n_jobs):
                 # To look all rows up again takes time, but not the memory of both.
                 del codes
-                codes = spaced_rows(shape, np.uint32)
+                codes = padded_rows(shape, np.uint32)
                 known.find_rows(X[:stop], codes, n_jobs)
         return _narrowest(codes, known.n_bins), replace(known, n_learned=codes.size)
 
@@ -362,7 +362,7 @@ class KnownBins:
         """Look up the bins of rows as codes (n_grids, n_samples); 0 for a bin never seen."""
         shape = len(self.grids), X.shape[0]
         n_codes = max(self.n_learned, shape[0] * shape[1])
-        codes = spaced_rows(shape, _code_type(self.n_bins, n_codes))
+        codes = padded_rows(shape, _code_type(self.n_bins, n_codes))
         self.find_rows(X, codes, 1 if codes.size < _WORTH_THREADS else n_jobs)
         return codes
 
@@ -450,6 +450,6 @@ def _narrowest(codes: AnyArray, n_bins: IntArray) -> AnyArray:
     wanted = _code_type(n_bins, codes.size)
     if codes.dtype == wanted:
         return codes
-    narrow = spaced_rows(codes.shape, wanted)
+    narrow = padded_rows(codes.shape, wanted)
     narrow[...] = codes
     return narrow

@@ -16,7 +16,7 @@ from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.features.base import SizedMap
 from gramless.kernels import Sum, bandwidth_vector
-from gramless.matrices.stacked import SideBySide
+from gramless.matrices.stacked import HStack
 from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows
@@ -134,7 +134,7 @@ class Hybrid(_BaseComposition, SizedMap):
             check_categories(rows, category_mask(part.categorical, rows.shape[1]))
         return rows
 
-    def fit_rows(self, X: Rows) -> SideBySide:
+    def fit_rows(self, X: Rows) -> HStack:
         """Learn from validated rows and return their feature matrix."""
         self.check_parameters()
         self.seed_ = seed_from(self.random_state)
@@ -142,11 +142,11 @@ class Hybrid(_BaseComposition, SizedMap):
         self.maps_ = [self._part(i, part, X) for i, part in enumerate(self._parts())]
         matrices = [part.fit_rows(X) for part in self.maps_]
         self.bandwidth_ = self.maps_[0].bandwidth_
-        return SideBySide(matrices, self.scales_)
+        return HStack(matrices, self.scales_)
 
-    def rows_matrix(self, X: Rows) -> SideBySide:
+    def rows_matrix(self, X: Rows) -> HStack:
         """Return the feature matrix of validated rows, once fitted."""
-        return SideBySide([part.rows_matrix(X) for part in self.maps_], self.scales_)
+        return HStack([part.rows_matrix(X) for part in self.maps_], self.scales_)
 
     def check_parameters(self) -> Sum:
         """Return the mean of the parts' kernels, or say which parameter cannot be used.

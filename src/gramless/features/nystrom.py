@@ -546,7 +546,7 @@ class LandmarkMatrix(ComputedMatrix):
                 block = self._computed_values(a, b) if known is None else known[a:b]
                 np.matmul(block, at_landmarks, out=out[a:b])
 
-            map_blocks(respond, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+            map_blocks(respond, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
 
     def _known(self) -> FloatArray | None:
         """Return the kernel values if they are few enough to keep."""
@@ -556,7 +556,7 @@ class LandmarkMatrix(ComputedMatrix):
             def keep(a: int, b: int) -> None:
                 values[a:b] = self._computed_values(a, b)
 
-            map_blocks(keep, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+            map_blocks(keep, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
             self._values = values
         return self._values
 

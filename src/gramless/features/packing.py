@@ -17,12 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.base.views import frozen
 from gramless.loops import packing as loops
-from gramless.loops.lanes import CELL_ROWS
+from gramless.loops.simd import CELL_ROWS
 from gramless.preprocessing.rows import Rows
 
 Pattern: TypeAlias = tuple[IntArray, FloatArray]
@@ -180,7 +180,7 @@ def _tiles(
     tiles = np.empty((n_tiles, width, len(columns)))
     parts = row_blocks(n_tiles, -(-n_tiles // 8)) if len(columns) > 0 else []
     strides = tuple(stride // rows.itemsize for stride in rows.strides)
-    matrix = frozen(rows.reshape(-1, order="A")), strides, len(rows)
+    matrix = readonly(rows.reshape(-1, order="A")), strides, len(rows)
     clipped = map_blocks(
         loops.pack_rows, [(*matrix, a, columns, limits, tiles[a:b]) for a, b in parts], n_jobs
     )
@@ -190,7 +190,7 @@ def _tiles(
 def _pattern_groups(sample: AnyArray) -> list[IntArray]:
     """Group columns of few values while their combinations stay few on the sample."""
     odd = _odd_multipliers(sample.shape[1])
-    bits = frozen(sample.view(f"i{sample.itemsize}"))
+    bits = readonly(sample.view(f"i{sample.itemsize}"))
     column_hashes = np.empty(len(sample), np.int64)
     groups: list[IntArray] = []
     open_group: list[int] = []
@@ -231,7 +231,7 @@ def _number_patterns(
     first = int(columns.min())
     multipliers = np.zeros(int(columns.max()) - first + 1, np.int64)
     multipliers[columns - first] = _odd_multipliers(len(columns))
-    bits = frozen(rows.view(f"i{rows.itemsize}"))
+    bits = readonly(rows.view(f"i{rows.itemsize}"))
     hash_part = loops.hash_rows if rows.flags.c_contiguous else loops.hash_columns
     parts = row_blocks(n_rows, max(4096, n_rows // 8))
     map_blocks(hash_part, [(bits, first, multipliers, a, b, hashes) for a, b in parts], n_jobs)
@@ -268,7 +268,7 @@ def _nonzeros(rows: AnyArray, columns: IntArray) -> tuple[IntArray, IntArray, Fl
     indptr = np.zeros(len(rows) + 1, np.int64)
     if len(columns) == 0:
         return indptr, np.empty(0, np.int64), np.empty(0)
-    rows = frozen(rows)
+    rows = readonly(rows)
     loops.count_nonzeros(rows, columns, indptr)
     np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops.compile import loop
-from gramless.loops.lanes import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_cells_8, set_keys_8
+from gramless.loops.simd import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_cells_8, set_keys_8
 
 GROUP = 8
 """Grids a call: eight 64-bit lanes, and rows are read once for all of them."""

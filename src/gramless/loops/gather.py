@@ -1,6 +1,6 @@
 """Products with a binned matrix: each row picks one weight a grid.
 
-``codes`` are small unsigned integers, flat: in grid r, row i has the code ``codes[r * apart + i]``
+``codes`` are small unsigned integers, flat: in grid r, row i has the code ``codes[r * stride + i]``
 and the weight ``weights[starts[r] + code]``. So codes of some rows are an array of the same type
 as those of all, and loops are compiled once. Every loop takes a block of rows or of grids, so that
 blocks can run side by side without conflict. ``starts`` is uint64, as are places: unsigned
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.loops import lanes
+from gramless.loops import simd
 from gramless.loops.compile import loop
 
 
 @loop
-def gather_sum(codes, apart, starts, weights, out):  # type: ignore[no-untyped-def]
-    """``out[i] += sum_r weights[starts[r] + codes[r * apart + i]]``.
+def gather_sum(codes, stride, starts, weights, out):  # type: ignore[no-untyped-def]
+    """``out[i] += sum_r weights[starts[r] + codes[r * stride + i]]``.
 
     Four grids a pass over the rows, four rows at once; reads 2 bytes a non-zero with 16-bit
     codes. Fastest where the codes of each grid begin at a multiple of four.
@@ -28,11 +28,11 @@ def gather_sum(codes, apart, starts, weights, out):  # type: ignore[no-untyped-d
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     for r in range(0, full, 4):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
-        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
-        c2, c3 = np.uint64((r + 2) * apart), np.uint64((r + 3) * apart)
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
         for i in range(np.uint64(0), by_four, four):
-            p, q = lanes.codes_4(c, c0 + i), lanes.codes_4(c, c1 + i)
-            s, t = lanes.codes_4(c, c2 + i), lanes.codes_4(c, c3 + i)
+            p, q = simd.codes_4(c, c0 + i), simd.codes_4(c, c1 + i)
+            s, t = simd.codes_4(c, c2 + i), simd.codes_4(c, c3 + i)
             out[i] += (w[s0 + p[0]] + w[s1 + q[0]]) + (w[s2 + s[0]] + w[s3 + t[0]])
             out[i + one] += (w[s0 + p[1]] + w[s1 + q[1]]) + (w[s2 + s[1]] + w[s3 + t[1]])
             out[i + two] += (w[s0 + p[2]] + w[s1 + q[2]]) + (w[s2 + s[2]] + w[s3 + t[2]])
@@ -41,14 +41,14 @@ def gather_sum(codes, apart, starts, weights, out):  # type: ignore[no-untyped-d
             first, second = w[s0 + c[c0 + i]] + w[s1 + c[c1 + i]], w[s2 + c[c2 + i]]
             out[i] += first + (second + w[s3 + c[c3 + i]])
     for r in range(full, n_grids):
-        start, begin = starts[r], np.uint64(r * apart)
+        start, begin = starts[r], np.uint64(r * stride)
         for i in range(n_rows):
             out[i] += w[start + c[begin + i]]
 
 
 @loop
-def scatter_add(codes, apart, starts, values, out):  # type: ignore[no-untyped-def]
-    """``out[starts[r] + codes[r * apart + i]] += values[i]`` for every row and grid.
+def scatter_add(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
+    """``out[starts[r] + codes[r * stride + i]] += values[i]`` for every row and grid.
 
     Four grids a pass, four rows at once.
     """
@@ -57,11 +57,11 @@ def scatter_add(codes, apart, starts, values, out):  # type: ignore[no-untyped-d
     c, one, two, three, four = codes, np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     for r in range(0, full, 4):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
-        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
-        c2, c3 = np.uint64((r + 2) * apart), np.uint64((r + 3) * apart)
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
         for i in range(np.uint64(0), by_four, four):
-            p, q = lanes.codes_4(c, c0 + i), lanes.codes_4(c, c1 + i)
-            s, t = lanes.codes_4(c, c2 + i), lanes.codes_4(c, c3 + i)
+            p, q = simd.codes_4(c, c0 + i), simd.codes_4(c, c1 + i)
+            s, t = simd.codes_4(c, c2 + i), simd.codes_4(c, c3 + i)
             add_to_four(out, values[i], s0 + p[0], s1 + q[0], s2 + s[0], s3 + t[0])
             add_to_four(out, values[i + one], s0 + p[1], s1 + q[1], s2 + s[1], s3 + t[1])
             add_to_four(out, values[i + two], s0 + p[2], s1 + q[2], s2 + s[2], s3 + t[2])
@@ -70,7 +70,7 @@ def scatter_add(codes, apart, starts, values, out):  # type: ignore[no-untyped-d
             first, second = s0 + c[c0 + i], s1 + c[c1 + i]
             add_to_four(out, values[i], first, second, s2 + c[c2 + i], s3 + c[c3 + i])
     for r in range(full, n_grids):
-        start, first = starts[r], np.uint64(r * apart)
+        start, first = starts[r], np.uint64(r * stride)
         for i in range(n_rows):
             out[start + c[first + i]] += values[i]
 
@@ -85,7 +85,7 @@ def add_to_four(out, value, a, b, c, d):  # type: ignore[no-untyped-def]
 
 
 @loop
-def scatter_add_few(codes, apart, starts, values, out):  # type: ignore[no-untyped-def]
+def scatter_add_few(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
     """Do the same as :func:`scatter_add`, faster where bins are few.
 
     Neighbours often share a bin then, and each has to wait for the sum that the one before has
@@ -93,19 +93,19 @@ def scatter_add_few(codes, apart, starts, values, out):  # type: ignore[no-untyp
     """
     n_grids, n_rows = len(starts), np.uint64(len(values))
     full = n_grids - n_grids % 8
-    c, one_apart = codes, np.uint64(apart)
-    two, three, four = np.uint64(2 * apart), np.uint64(3 * apart), np.uint64(4 * apart)
-    five, six, seven = np.uint64(5 * apart), np.uint64(6 * apart), np.uint64(7 * apart)
+    c, one_stride = codes, np.uint64(stride)
+    two, three, four = np.uint64(2 * stride), np.uint64(3 * stride), np.uint64(4 * stride)
+    five, six, seven = np.uint64(5 * stride), np.uint64(6 * stride), np.uint64(7 * stride)
     # It is 1, which the compiler does not know: where it does, it runs out of registers.
     step = np.uint64(codes.strides[0] // codes.itemsize)
     for r in range(0, full, 8):
         s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
         s4, s5, s6, s7 = starts[r + 4], starts[r + 5], starts[r + 6], starts[r + 7]
-        first = np.uint64(r * apart)
+        first = np.uint64(r * stride)
         for i in range(n_rows):
             at, value = first + i * step, values[i]
             out[s0 + c[at]] += value
-            out[s1 + c[at + one_apart]] += value
+            out[s1 + c[at + one_stride]] += value
             out[s2 + c[at + two]] += value
             out[s3 + c[at + three]] += value
             out[s4 + c[at + four]] += value
@@ -113,14 +113,14 @@ def scatter_add_few(codes, apart, starts, values, out):  # type: ignore[no-untyp
             out[s6 + c[at + six]] += value
             out[s7 + c[at + seven]] += value
     for r in range(full, n_grids):
-        start, first = starts[r], np.uint64(r * apart)
+        start, first = starts[r], np.uint64(r * stride)
         for i in range(n_rows):
             out[start + c[first + i]] += values[i]
 
 
 @loop
-def gather_rows(codes, apart, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
-    """``out[i, :] += sum_r weights[starts[r] + codes[r * apart + i], :]``, K columns.
+def gather_rows(codes, stride, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
+    """``out[i, :] += sum_r weights[starts[r] + codes[r * stride + i], :]``, K columns.
 
     ``weights`` and ``out`` are flat, row-major. Two grids a pass.
     """
@@ -128,24 +128,24 @@ def gather_rows(codes, apart, starts, weights, n_columns, out):  # type: ignore[
     n_rows = len(out) // width
     for r in range(0, n_grids - 1, 2):
         s0, s1 = starts[r], starts[r + 1]
-        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
         for i in range(n_rows):
             a = np.int64(s0 + codes[c0 + np.uint64(i)]) * width
             b = np.int64(s1 + codes[c1 + np.uint64(i)]) * width
             k, at = 0, i * width
             while k + 8 <= width:
-                lanes.gather_8(out, at + k, weights, a + k, b + k)
+                simd.gather_8(out, at + k, weights, a + k, b + k)
                 k += 8
             if k + 4 <= width:
-                lanes.gather_4(out, at + k, weights, a + k, b + k)
+                simd.gather_4(out, at + k, weights, a + k, b + k)
                 k += 4
             if k + 2 <= width:
-                lanes.gather_2(out, at + k, weights, a + k, b + k)
+                simd.gather_2(out, at + k, weights, a + k, b + k)
                 k += 2
             if k < width:
-                lanes.gather_1(out, at + k, weights, a + k, b + k)
+                simd.gather_1(out, at + k, weights, a + k, b + k)
     if n_grids % 2 == 1:
-        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * apart)
+        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * stride)
         for i in range(n_rows):
             a = np.int64(start + codes[first + np.uint64(i)]) * width
             for k in range(width):
@@ -153,8 +153,8 @@ def gather_rows(codes, apart, starts, weights, n_columns, out):  # type: ignore[
 
 
 @loop
-def scatter_add_rows(codes, apart, starts, values, n_columns, out):  # type: ignore[no-untyped-def]
-    """``out[starts[r] + codes[r * apart + i], :] += values[i, :]``, K columns.
+def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ignore[no-untyped-def]
+    """``out[starts[r] + codes[r * stride + i], :] += values[i, :]``, K columns.
 
     ``values`` and ``out`` are flat, row-major. Two grids a pass.
     """
@@ -162,21 +162,21 @@ def scatter_add_rows(codes, apart, starts, values, n_columns, out):  # type: ign
     n_rows = len(values) // width
     for r in range(0, n_grids - 1, 2):
         s0, s1 = starts[r], starts[r + 1]
-        c0, c1 = np.uint64(r * apart), np.uint64((r + 1) * apart)
+        c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
         for i in range(n_rows):
             a = np.int64(s0 + codes[c0 + np.uint64(i)]) * width
             b = np.int64(s1 + codes[c1 + np.uint64(i)]) * width
             k, at = 0, i * width
             while k + 4 <= width:
-                lanes.scatter_4(out, a + k, b + k, values, at + k)
+                simd.scatter_4(out, a + k, b + k, values, at + k)
                 k += 4
             if k + 2 <= width:
-                lanes.scatter_2(out, a + k, b + k, values, at + k)
+                simd.scatter_2(out, a + k, b + k, values, at + k)
                 k += 2
             if k < width:
-                lanes.scatter_1(out, a + k, b + k, values, at + k)
+                simd.scatter_1(out, a + k, b + k, values, at + k)
     if n_grids % 2 == 1:
-        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * apart)
+        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * stride)
         for i in range(n_rows):
             a = np.int64(start + codes[first + np.uint64(i)]) * width
             for k in range(width):

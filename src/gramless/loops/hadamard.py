@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop
-from gramless.loops.lanes import check_contiguous, vector_at
+from gramless.loops.simd import check_contiguous, vector_at
 from gramless.loops.trig import multiply_adder
 
 # Of the products of units by Cayley and Dickson: unit i times unit j is so many times unit i ^ j.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops.compile import loop, reordering_loop
-from gramless.loops.lanes import deposit_4, deposit_8
+from gramless.loops.simd import deposit_4, deposit_8
 
 TILE = 1024
 """Rows a tile: their slots stay in the first-level cache."""

@@ -19,7 +19,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 
 from gramless.loops.compile import loop
-from gramless.loops.lanes import check_contiguous, vector_at
+from gramless.loops.simd import check_contiguous, vector_at
 
 PANEL_BYTES = 64
 """Frequencies a panel, times the bytes of one."""

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.arrays import contiguous_rows, flat_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
-from gramless.base.views import flat_rows, frozen, side_by_side
 from gramless.loops import gather as loops
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import ColumnBlock, Rows, Vector, check_room, operand
@@ -84,8 +84,8 @@ class BinnedMatrix(SupportsRowLists):
                 f"BinnedMatrix: codes must be a 2-D array of uint8, uint16 or uint32, "
                 f"got {codes.ndim}-D {codes.dtype}."
             )
-        self.codes = side_by_side(codes)
-        self._flat, self._apart = flat_rows(self.codes)
+        self.codes = contiguous_rows(codes)
+        self._flat, self._row_stride = flat_rows(self.codes)
         self.offsets = np.asarray(offsets, np.int64)
         if self.offsets.shape != (len(codes) + 1,):
             raise InputError(
@@ -179,7 +179,7 @@ class BinnedMatrix(SupportsRowLists):
         n_rows**2 / 2 * n_grids comparisons of small integers, some 8 a ns and core;
         8 * n_rows**2 bytes.
         """
-        codes, n_rows = frozen(np.ascontiguousarray(self.codes.T)), self.shape[0]
+        codes, n_rows = readonly(np.ascontiguousarray(self.codes.T)), self.shape[0]
         gram = np.zeros((n_rows, n_rows))
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
         map_blocks(lambda a, b: loops.count_shared(codes, a, b, gram), parts, self.n_jobs)
@@ -188,14 +188,14 @@ class BinnedMatrix(SupportsRowLists):
 
     def _scatter(self, values: Vector, a: int, b: int, sums: NDArray[np.float64]) -> None:
         """Add each row's values to the flat ``sums`` of its bins in grids ``a:b``."""
-        codes, starts = self._flat[a * self._apart :], self._starts[a:b]
+        codes, starts = self._flat[a * self._row_stride :], self._starts[a:b]
         if values.ndim == 1:
             few = self.shape[1] <= _FEW_BINS * self.n_grids
             add = loops.scatter_add_few if few else loops.scatter_add
-            add(codes, self._apart, starts, values, sums)
+            add(codes, self._row_stride, starts, values, sums)
         else:
             flat, n_columns = values.reshape(-1), values.shape[1]
-            loops.scatter_add_rows(codes, self._apart, starts, flat, n_columns, sums)
+            loops.scatter_add_rows(codes, self._row_stride, starts, flat, n_columns, sums)
 
     def _over_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
         n_columns = values.shape[1] if values.ndim == 2 else 1
@@ -244,8 +244,8 @@ class BinnedMatrix(SupportsRowLists):
 
     def _adder(self, w: Vector) -> tuple[Callable[[int, int, int, Vector], None], int]:
         """Return what adds up the weights of some grids, and the bytes of all."""
-        codes, apart, starts, weights = self._gatherable(w)
-        weights = frozen(weights.reshape(-1))
+        codes, stride, starts, weights = self._gatherable(w)
+        weights = readonly(weights.reshape(-1))
 
         def add_up(first: int, last: int, a: int, part: Vector) -> None:
             """Write the sums for the rows from ``a`` on; always in the same order."""
@@ -256,7 +256,7 @@ class BinnedMatrix(SupportsRowLists):
                 part += others
                 return
             part[:] = 0.0
-            own = codes[first * apart + a :], apart, starts[first:last], weights
+            own = codes[first * stride + a :], stride, starts[first:last], weights
             if w.ndim == 1:
                 loops.gather_sum(*own, part)
             else:
@@ -314,7 +314,7 @@ class BinnedMatrix(SupportsRowLists):
         grid at slot i: the sums are the same, in the same order.
         """
         if not self.has_unseen or self.codes.size > self.shape[1]:
-            return self._flat, self._apart, self._starts, self._with_unseen(w)
+            return self._flat, self._row_stride, self._starts, self._with_unseen(w)
         n_rows = self.shape[0]
         columns = self.codes + (self.offsets[:-1, None] - 1)
         needed = np.zeros((self.n_grids, n_rows, *w.shape[1:]))
@@ -322,7 +322,7 @@ class BinnedMatrix(SupportsRowLists):
         # All grids share the codes. Of 16 bits if that is enough: the loop is there from training.
         codes = np.arange(n_rows, dtype=np.uint16 if n_rows <= 1 << 16 else np.uint32)
         starts = np.arange(self.n_grids, dtype=np.uint64) * np.uint64(n_rows)
-        return frozen(codes), 0, starts, needed
+        return readonly(codes), 0, starts, needed
 
     def _with_unseen(self, w: Vector) -> Vector:
         """Return the weights, a zero before each grid's where codes may be 0."""

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.arrays import padded_rows
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.views import spaced_rows
 from gramless.matrices.base import Rows
 
 _TASK_NUMBERS = 1 << 18
@@ -50,7 +50,7 @@ def taken(per_grid: NDArray[Any], rows: Rows, n_jobs: int | None) -> NDArray[Any
     if isinstance(rows, slice) or len(per_grid) == 0:
         return per_grid[:, rows]
     numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-    result = spaced_rows((len(per_grid), len(numbers)), per_grid.dtype)
+    result = padded_rows((len(per_grid), len(numbers)), per_grid.dtype)
     # Of several grids, which are not in one piece, NumPy copies all rows before it takes any.
     few = _FEW * len(numbers) < per_grid.shape[1]
 

@@ -15,10 +15,10 @@ from gramless.base.memory import memory_budget
 from gramless.base.numeric import is_whole
 from gramless.base.threads import in_place, map_blocks
 from gramless.matrices.base import Rows
-from gramless.matrices.slabs import SlabMatrix
+from gramless.matrices.chunked import ChunkedMatrix
 
 
-class ComputedMatrix(SlabMatrix):
+class ComputedMatrix(ChunkedMatrix):
     """A matrix that is a function of rows, such as Fourier features.
 
     The first slabs of rows, as many as fit into a budget of memory, are computed
@@ -83,7 +83,7 @@ class ComputedMatrix(SlabMatrix):
         self._n_kept = self._rows_within(memory_budget() if budget is None else int(budget))
         self._kept: NDArray[Any] | None = None
         self._turn = threading.Lock()
-        n_slabs = -(-self._n_kept // self.slab_rows)
+        n_slabs = -(-self._n_kept // self.chunk_rows)
         self._slab_turns = [threading.Lock() for _ in range(n_slabs)]
         self._computed = [False] * n_slabs
 
@@ -102,7 +102,7 @@ class ComputedMatrix(SlabMatrix):
         """The share of the rows whose features are kept once they are computed."""
         return self._n_kept / self.shape[0] if self.shape[0] else 1.0
 
-    def slab(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
+    def chunk(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return some consecutive rows: those kept, or computed into ``scratch``."""
         pieces = self._cut(start, stop)
         if stop <= self._n_kept:
@@ -135,11 +135,11 @@ class ComputedMatrix(SlabMatrix):
 
     def _keep(self, start: int, stop: int) -> None:
         """Compute the kept slab that holds some rows, unless it is computed."""
-        k = start // self.slab_rows
+        k = start // self.chunk_rows
         with self._slab_turns[k], in_place():
             if not self._computed[k]:
-                a = k * self.slab_rows
-                b = min(a + self.slab_rows, self._n_kept)
+                a = k * self.chunk_rows
+                b = min(a + self.chunk_rows, self._n_kept)
                 self.compute(self.rows[a:b], self._memory()[a:b])
                 self._computed[k] = True
 
@@ -151,7 +151,7 @@ class ComputedMatrix(SlabMatrix):
 
     def _cut(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Cut rows where slabs start."""
-        step = self.slab_rows
+        step = self.chunk_rows
         edges = [start, *range(start - start % step + step, stop, step), stop]
         return list(pairwise(edges)) if stop > start else []
 
@@ -160,7 +160,7 @@ class ComputedMatrix(SlabMatrix):
         n_rows, row_bytes = self.shape[0], self._n_columns * self._dtype.itemsize
         if n_rows * row_bytes <= budget:
             return n_rows
-        return budget // (row_bytes * self.slab_rows) * self.slab_rows
+        return budget // (row_bytes * self.chunk_rows) * self.chunk_rows
 
 
 def _check(n_columns: Any, dtype: np.dtype[Any], budget: Any) -> None:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.matrices.base import Rows
-from gramless.matrices.slabs import SlabMatrix
+from gramless.matrices.chunked import ChunkedMatrix
 
 
-class DenseMatrix(SlabMatrix):
+class DenseMatrix(ChunkedMatrix):
     """A matrix stored number by number.
 
     Parameters
@@ -63,7 +63,7 @@ class DenseMatrix(SlabMatrix):
         """Of the array."""
         return self.array.dtype
 
-    def slab(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
+    def chunk(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return some consecutive rows, not copied."""
         return self.array[start:stop]
 

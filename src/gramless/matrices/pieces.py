@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.base.threads import row_blocks
-from gramless.base.views import frozen
 from gramless.loops import dense as loops
 from gramless.matrices.base import Vector
 
@@ -57,7 +57,7 @@ def responses(piece: NDArray[Any], w: Vector) -> Vector:
     if piece.dtype == np.float64:
         return np.asarray(piece @ w)
     found = np.empty((len(piece), *w.shape[1:]))
-    loops.responses(frozen(piece), frozen(w.reshape(-1)), found.reshape(-1))
+    loops.responses(readonly(piece), readonly(w.reshape(-1)), found.reshape(-1))
     return found
 
 
@@ -72,5 +72,7 @@ def pulled_back(piece: NDArray[Any], v: Vector) -> Vector:
     if piece.dtype == np.float64:
         return np.asarray(piece.T @ v)
     found = np.zeros((piece.shape[1], *v.shape[1:]))
-    loops.add_rows(frozen(piece), frozen(np.ascontiguousarray(v).reshape(-1)), found.reshape(-1))
+    loops.add_rows(
+        readonly(piece), readonly(np.ascontiguousarray(v).reshape(-1)), found.reshape(-1)
+    )
     return found

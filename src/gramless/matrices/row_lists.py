@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks
-from gramless.base.views import frozen
 from gramless.loops.row_lists import list_rows
 
 _PART_ROWS = 1 << 15
@@ -95,7 +95,7 @@ def list_bins(
     (array([[1, 0, 2]], dtype=uint16), array([[0, 1, 3]], dtype=uint32))
     """
     n_grids, n_rows = codes.shape
-    codes = frozen(codes)
+    codes = readonly(codes)
     parts = _cut(n_rows)
     small = np.diff(parts).max(initial=0) < 1 << 16
     rows = np.empty((n_grids, n_rows), np.uint16 if small else np.uint32)

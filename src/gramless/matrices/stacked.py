@@ -28,8 +28,8 @@ from gramless.matrices.base import (
     into,
     operand,
 )
+from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.row_lists import RowLists
-from gramless.matrices.slabs import SlabMatrix
 
 
 class WithIntercept(FeatureMatrix):
@@ -183,7 +183,7 @@ class _DenseWithIntercept(_OnePassWithIntercept, SupportsColumnGram):
         return gram
 
 
-class SideBySide(FeatureMatrix):
+class HStack(FeatureMatrix):
     """The columns of several matrices over the same rows, as one matrix.
 
     Hybrid features (Rahimi & Recht 2007, section 6): their kernel is the sum of the
@@ -220,7 +220,7 @@ class SideBySide(FeatureMatrix):
     >>> from gramless.matrices.binned import BinnedMatrix
     >>> from gramless.matrices.dense import DenseMatrix
     >>> bins = BinnedMatrix(np.array([[1, 2]], np.uint8), np.array([0, 2]))
-    >>> Z = SideBySide([bins, DenseMatrix(np.array([[3.0], [4.0]]))], scales=[1.0, 10.0])
+    >>> Z = HStack([bins, DenseMatrix(np.array([[3.0], [4.0]]))], scales=[1.0, 10.0])
     >>> Z.matvec(np.array([1.0, 2.0, 1.0]))
     array([31., 42.])
     """
@@ -229,13 +229,13 @@ class SideBySide(FeatureMatrix):
         cls,
         parts: Sequence[FeatureMatrix] = (),
         scales: Sequence[float] | FloatArray | None = None,
-    ) -> SideBySide:
+    ) -> HStack:
         """Return an instance of the subclass that has the abilities of all parts."""
-        if cls is SideBySide and parts:
-            if all(isinstance(part, SlabMatrix | _DenseSideBySide) for part in parts):
-                return object.__new__(_DenseSideBySide)
+        if cls is HStack and parts:
+            if all(isinstance(part, ChunkedMatrix | _DenseHStack) for part in parts):
+                return object.__new__(_DenseHStack)
             if all(isinstance(part, SupportsRowLists) for part in parts):
-                return object.__new__(_BinnedSideBySide)
+                return object.__new__(_BinnedHStack)
         return object.__new__(cls)
 
     def __init__(
@@ -246,16 +246,16 @@ class SideBySide(FeatureMatrix):
         given = [1.0] * len(parts) if scales is None else [float(scale) for scale in scales]
         if not parts or len(given) != len(parts):
             raise InputError(
-                f"SideBySide: needs at least one matrix, and a scale for each; got {len(parts)} "
+                f"HStack: needs at least one matrix, and a scale for each; got {len(parts)} "
                 f"matrices and {len(given)} scales."
             )
         rows = [part.shape[0] for part in parts]
         if len(set(rows)) > 1:
-            raise InputError(f"SideBySide: the matrices must have the same rows, got {rows}.")
+            raise InputError(f"HStack: the matrices must have the same rows, got {rows}.")
         self.parts: list[FeatureMatrix] = []
         self.scales: list[float] = []
         for part, scale in zip(parts, given, strict=True):
-            if isinstance(part, SideBySide):
+            if isinstance(part, HStack):
                 self.parts += part.parts
                 self.scales += [scale * own for own in part.scales]
             else:
@@ -308,13 +308,13 @@ class SideBySide(FeatureMatrix):
         """Yield the blocks of the parts, scaled."""
         for columns, part, scale in self._placed():
             for block in part.blocks():
-                matrix = block.matrix if scale == 1.0 else SideBySide([block.matrix], [scale])
+                matrix = block.matrix if scale == 1.0 else HStack([block.matrix], [scale])
                 start = columns.start
                 yield ColumnBlock(start + block.start, start + block.stop, matrix)
 
-    def take_rows(self, rows: Rows) -> SideBySide:
+    def take_rows(self, rows: Rows) -> HStack:
         """Return the matrix of some rows, columns unchanged."""
-        return SideBySide([part.take_rows(rows) for part in self.parts], self.scales)
+        return HStack([part.take_rows(rows) for part in self.parts], self.scales)
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
@@ -328,7 +328,7 @@ class SideBySide(FeatureMatrix):
             yield slice(start, stop), part, scale
 
 
-class _BinnedSideBySide(SideBySide, SupportsRowLists):
+class _BinnedHStack(HStack, SupportsRowLists):
     """Bins beside bins; their lists take the bytes of those of the parts once more."""
 
     def _list_rows(self) -> RowLists:
@@ -345,13 +345,13 @@ class _BinnedSideBySide(SideBySide, SupportsRowLists):
         )
 
 
-class _DenseSideBySide(SideBySide, SupportsColumnGram):
+class _DenseHStack(HStack, SupportsColumnGram):
     """Matrices of slabs side by side."""
 
     @cached_property
-    def _joined(self) -> SlabMatrix:
+    def _joined(self) -> ChunkedMatrix:
         """All parts as one matrix of slabs, without the scales."""
-        return _JoinedSlabs([cast(SlabMatrix, part) for part in self.parts])
+        return _JoinedChunks([cast(ChunkedMatrix, part) for part in self.parts])
 
     def column_gram(
         self,
@@ -376,10 +376,10 @@ class _DenseSideBySide(SideBySide, SupportsColumnGram):
         return np.repeat(self.scales, np.diff(self._bounds))
 
 
-class _JoinedSlabs(SlabMatrix):
+class _JoinedChunks(ChunkedMatrix):
     """Slabs of several matrices side by side, copied into one array."""
 
-    def __init__(self, parts: Sequence[SlabMatrix]) -> None:
+    def __init__(self, parts: Sequence[ChunkedMatrix]) -> None:
         self.parts = parts
         self.n_jobs = parts[0].n_jobs
         self._bounds = [0, *np.cumsum([part.shape[1] for part in parts]).tolist()]
@@ -392,12 +392,12 @@ class _JoinedSlabs(SlabMatrix):
     def dtype(self) -> np.dtype[Any]:
         return np.result_type(*(part.dtype for part in self.parts))
 
-    def slab(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
+    def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
         shape = (stop - start, self.shape[1])
         out = np.empty(shape, self.dtype) if scratch is None else scratch[: stop - start]
         for (a, b), part in zip(pairwise(self._bounds), self.parts, strict=True):
-            out[:, a:b] = part.slab(start, stop)
+            out[:, a:b] = part.chunk(start, stop)
         return out
 
-    def take_rows(self, rows: Rows) -> _JoinedSlabs:
-        return _JoinedSlabs([part.take_rows(rows) for part in self.parts])
+    def take_rows(self, rows: Rows) -> _JoinedChunks:
+        return _JoinedChunks([part.take_rows(rows) for part in self.parts])

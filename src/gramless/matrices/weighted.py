@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.arrays import contiguous_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
-from gramless.base.views import frozen, side_by_side
 from gramless.loops import weighted_gather as loops
 from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows, Vector, check_room, operand
 from gramless.matrices.codes import csr_of, taken
@@ -92,14 +92,14 @@ class WeightedBinnedMatrix(FeatureMatrix):
             lost = np.where(codes == 0, values, values.dtype.type(0))
             self.unseen_squares += np.einsum("ri,ri->i", lost, lost, dtype=float) * self.scale**2
             values, codes = values - lost, np.maximum(codes, codes.dtype.type(1))
-        self.codes, self.values = side_by_side(codes), side_by_side(values)
+        self.codes, self.values = contiguous_rows(codes), contiguous_rows(values)
         self.n_jobs = n_jobs
         # What the loops read: grids that have columns, half precision as its bits.
         used = np.flatnonzero(np.diff(self.offsets))
         kept = slice(None) if len(used) == len(codes) else used
         single = values.dtype == np.float32
-        self._codes = frozen(self.codes[kept])
-        self._values = frozen(self.values[kept] if single else self.values[kept].view(np.uint16))
+        self._codes = readonly(self.codes[kept])
+        self._values = readonly(self.values[kept] if single else self.values[kept].view(np.uint16))
         self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
         self._bounds = np.append(self.offsets[used], self.offsets[-1])
         self._starts = self._bounds[:-1].astype(np.uint64) - np.uint64(1)
@@ -120,7 +120,7 @@ class WeightedBinnedMatrix(FeatureMatrix):
         return self.codes.nbytes + self.values.nbytes + self.offsets.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        weights, n_columns = frozen(w.reshape(-1)), w.shape[1] if w.ndim == 2 else 1
+        weights, n_columns = readonly(w.reshape(-1)), w.shape[1] if w.ndim == 2 else 1
         out[...] = 0.0
 
         def gather(a: int, b: int) -> None:
@@ -163,7 +163,7 @@ class WeightedBinnedMatrix(FeatureMatrix):
         8 * n_rows**2 bytes.
         """
         by_rows = self._codes.T, self._values.T
-        codes, values = (frozen(np.ascontiguousarray(part)) for part in by_rows)
+        codes, values = (readonly(np.ascontiguousarray(part)) for part in by_rows)
         n_rows = self.shape[0]
         gram = np.zeros((n_rows, n_rows))
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))

@@ -9,7 +9,7 @@ from scipy.linalg import blas
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import RowFunction, Rows, Vector, into, operand, row_weights_of
-from gramless.matrices.slabs import SlabMatrix
+from gramless.matrices.chunked import ChunkedMatrix
 
 
 class WhitenedMatrix(SupportsOnePass):
@@ -17,7 +17,7 @@ class WhitenedMatrix(SupportsOnePass):
 
     Parameters
     ----------
-    values : SlabMatrix (n_rows, n)
+    values : ChunkedMatrix (n_rows, n)
         ``K``: kernel values of rows and landmarks.
     factor : array (n, n) of float64
         Lower triangular ``L``, C-contiguous, without zeros on its diagonal; ``L L'`` is the kernel
@@ -37,7 +37,7 @@ class WhitenedMatrix(SupportsOnePass):
     array([1., 4.])
     """
 
-    def __init__(self, values: SlabMatrix, factor: NDArray[np.float64]) -> None:
+    def __init__(self, values: ChunkedMatrix, factor: NDArray[np.float64]) -> None:
         self.values, self.factor = values, factor
         self.n_jobs = values.n_jobs
 
@@ -55,8 +55,8 @@ class WhitenedMatrix(SupportsOnePass):
     def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``, from slabs that are whitened."""
         of_rows, total = row_weights_of(self, weights), np.zeros(self.shape[1])
-        for start, stop in row_blocks(self.shape[0], self.values.slab_rows):
-            slab = np.asarray(self.values.slab(start, stop), np.float64)
+        for start, stop in row_blocks(self.shape[0], self.values.chunk_rows):
+            slab = np.asarray(self.values.chunk(start, stop), np.float64)
             whitened = self._solved(np.ascontiguousarray(slab.T), transposed=False)
             total += whitened**2 @ of_rows[start:stop]
         return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from gramless.base.sums import inner
+from gramless.base.arrays import inner
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, rmatvec

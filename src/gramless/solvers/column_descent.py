@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from gramless.base.arrays import inner
 from gramless.base.memory import memory_budget
-from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.loops import column_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram

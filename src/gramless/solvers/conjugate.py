@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.sums import inner
+from gramless.base.arrays import inner
 from gramless.loops import conjugate as loops
 from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, RowFunction, Vector

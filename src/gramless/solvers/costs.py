@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from gramless.base.memory import memory_budget
 from gramless.matrices.abilities import SupportsColumnGram, SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.slabs import SlabMatrix
-from gramless.matrices.stacked import SideBySide, WithIntercept
+from gramless.matrices.chunked import ChunkedMatrix
+from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.gram import BYTES_A_NUMBER, has_diagonal_blocks, without_ones
 from gramless.solvers.preconditioners import default_rows
@@ -132,12 +132,12 @@ def _itemsize(part: FeatureMatrix) -> int:
     """Return the bytes of a number; all but matrices of slabs and their products have doubles."""
     if isinstance(part, WhitenedMatrix):
         return _itemsize(part.values)
-    return part.dtype.itemsize if isinstance(part, SlabMatrix) else 8
+    return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8
 
 
 def _stored(part: FeatureMatrix) -> float:
     """Return the fraction of the rows that are stored, not computed anew in each pass."""
-    return part.stored if isinstance(part, SlabMatrix) else 1.0
+    return part.stored if isinstance(part, ChunkedMatrix) else 1.0
 
 
 def _reading(part: FeatureMatrix) -> float:
@@ -149,7 +149,7 @@ def _parts(matrix: FeatureMatrix) -> Iterator[FeatureMatrix]:
     """Yield the matrices that a matrix is made of, without columns of ones."""
     if isinstance(matrix, WithIntercept):
         yield from _parts(matrix.matrix)
-    elif isinstance(matrix, SideBySide):
+    elif isinstance(matrix, HStack):
         for part in matrix.parts:
             yield from _parts(part)
     else:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
-from gramless.base.sums import weighted_sums
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities, MatrixNeed
 from gramless.solvers.costs import direct_is_possible

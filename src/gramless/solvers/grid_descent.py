@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import inner, weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.base.sums import inner, weighted_sums
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists

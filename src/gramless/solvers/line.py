@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from gramless.base.sums import weighted_sums
+from gramless.base.arrays import weighted_sums
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.conjugate import Curvature, RowCurvature, SoftmaxCurvature

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import weighted_sums
 from gramless.base.memory import check_memory
-from gramless.base.sums import weighted_sums
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty

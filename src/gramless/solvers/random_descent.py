@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import inner
 from gramless.base.random import stream
-from gramless.base.sums import inner
 from gramless.base.threads import map_blocks, thread_count
 from gramless.loops import random_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.sums import inner
+from gramless.base.arrays import inner
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities

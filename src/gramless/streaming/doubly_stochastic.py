@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import solve
 
-from gramless.base.sums import inner, weighted_sums
+from gramless.base.arrays import inner, weighted_sums
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.losses import Loss

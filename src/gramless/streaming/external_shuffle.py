@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import replacing
+from gramless.base.formatting import sized
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
-from gramless.base.words import sized
 from gramless.datasets.files import faults
 from gramless.datasets.pieces import Chunk, join
 from gramless.preprocessing.rows import Rows

@@ -15,8 +15,8 @@ from gramless.base.types import AnyArray, FloatArray
 from gramless.features.fourier import Panels, half_turns
 from gramless.kernels import SpectralKernel
 from gramless.loops import trig
+from gramless.loops.fourier_products import add_responses
 from gramless.loops.normals import normals_of
-from gramless.loops.respond import add_responses
 from gramless.preprocessing.rows import Rows, check_width
 
 LANES = trig.PANEL_BYTES // 4

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.base.sums import inner
 from gramless.base.types import FloatArray
 
 

@@ -11,8 +11,8 @@ import scipy.optimize
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from gramless.base.arrays import inner
 from gramless.base.errors import InputError
-from gramless.base.sums import inner
 from gramless.solvers.objective import columns
 from gramless.tuning.checks import check_counts, check_numbers, check_shape
 

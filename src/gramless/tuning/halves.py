@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import padded_rows
 from gramless.base.threads import map_blocks, thread_count
-from gramless.base.views import spaced_rows
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.solvers.cg import ConjugateGradient
@@ -78,7 +78,7 @@ class Halves:
         self.row_weights = data.counts_of(np.arange(n_rows))
         weights = np.ones(n_rows) if self.row_weights is None else self.row_weights
         self.unit = goal.loss.typical_curvature(data.targets, weights)
-        self.codes = spaced_rows((most_grids, n_rows), np.uint16)
+        self.codes = padded_rows((most_grids, n_rows), np.uint16)
         self.offsets = np.zeros(most_grids + 1, np.int64)
         self.count = 0
         self._samples: dict[int, tuple[int, RowSample]] = {}

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import stream
-from gramless.base.sums import weighted_sums
 from gramless.base.threads import row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.slabs import SlabMatrix
-from gramless.matrices.stacked import SideBySide
+from gramless.matrices.chunked import ChunkedMatrix
+from gramless.matrices.stacked import HStack
 from gramless.matrices.weighted import WeightedBinnedMatrix
 from gramless.solvers.capabilities import require_ridge
 from gramless.solvers.cg import ConjugateGradient
@@ -179,7 +179,7 @@ def unseen_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
         return matrix.unseen_squares
     if isinstance(matrix, BinnedMatrix):
         return np.count_nonzero(matrix.codes == 0, axis=0) * matrix.scale**2
-    if isinstance(matrix, SideBySide):
+    if isinstance(matrix, HStack):
         parts = zip(matrix.scales, matrix.parts, strict=True)
         return np.sum([scale**2 * unseen_squares(part) for scale, part in parts], axis=0)
     left = 1.0 - _row_squares(matrix)
@@ -187,9 +187,9 @@ def unseen_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
 
 
 def _row_squares(matrix: FeatureMatrix) -> NDArray[np.float64]:
-    if not isinstance(matrix, SlabMatrix):
+    if not isinstance(matrix, ChunkedMatrix):
         return np.asarray(matrix.tocsr().power(2).sum(axis=1)).ravel()
-    parts = [matrix.slab(a, b) for a, b in row_blocks(matrix.shape[0], matrix.slab_rows)]
+    parts = [matrix.chunk(a, b) for a, b in row_blocks(matrix.shape[0], matrix.chunk_rows)]
     return np.concatenate([np.einsum("nd,nd->n", part, part, dtype=float) for part in parts])
 
 

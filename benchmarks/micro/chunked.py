@@ -19,9 +19,9 @@ from _timing import Case, memory_bandwidth, options, run
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.slabs import SlabMatrix
 
 QUICK = {"rows": 3000, "features": 50, "square": 100}
 
@@ -31,7 +31,7 @@ def draw_rows(chosen: argparse.Namespace) -> NDArray[np.float32]:
     return rng.standard_normal((chosen.rows, chosen.features), np.float32)
 
 
-def matrices(rows: NDArray[np.float32], n_jobs: int) -> dict[str, SlabMatrix]:
+def matrices(rows: NDArray[np.float32], n_jobs: int) -> dict[str, ChunkedMatrix]:
     computed = ComputedMatrix(
         rows, lambda part, out: np.copyto(out, part), rows.shape[1], budget=0, n_jobs=n_jobs
     )

@@ -7,7 +7,7 @@ import pytest
 
 from gramless.features.fourier import Panels
 from gramless.loops import trig
-from gramless.loops.respond import add_responses
+from gramless.loops.fourier_products import add_responses
 
 
 @pytest.mark.parametrize("n_rows", [1, 6, 13])

@@ -36,10 +36,10 @@ of them for threads."""
 _LEAST_TILE = 1 << 7
 
 
-class SlabMatrix(SupportsColumnGram):
+class ChunkedMatrix(SupportsColumnGram):
     """All products of a matrix that is known by slabs of consecutive rows.
 
-    A subclass gives ``shape``, ``dtype``, :meth:`slab` and :meth:`take_rows`.
+    A subclass gives ``shape``, ``dtype``, :meth:`chunk` and :meth:`take_rows`.
 
     Notes
     -----
@@ -50,10 +50,10 @@ class SlabMatrix(SupportsColumnGram):
 
     Examples
     --------
-    >>> class Ones(SlabMatrix):
+    >>> class Ones(ChunkedMatrix):
     ...     shape, dtype = (4, 2), np.dtype(np.float32)
     ...
-    ...     def slab(self, start, stop, scratch=None):
+    ...     def chunk(self, start, stop, scratch=None):
     ...         return np.ones((stop - start, 2), np.float32)
     ...
     ...     def take_rows(self, rows):
@@ -71,13 +71,13 @@ class SlabMatrix(SupportsColumnGram):
         """float32 or float64: of the slabs."""
 
     @abstractmethod
-    def slab(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
+    def chunk(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return some consecutive rows, to be read only.
 
         Parameters
         ----------
         start, stop : int
-            Of any rows; multiples of ``slab_rows`` cost least.
+            Of any rows; multiples of ``chunk_rows`` cost least.
         scratch : array (at least stop - start, n_columns), optional
             Of ``dtype``, C-contiguous: where to write rows that must be computed.
 
@@ -91,7 +91,7 @@ class SlabMatrix(SupportsColumnGram):
         """
 
     @abstractmethod
-    def take_rows(self, rows: Rows) -> SlabMatrix:
+    def take_rows(self, rows: Rows) -> ChunkedMatrix:
         """Return the matrix of some rows, columns unchanged."""
 
     @property
@@ -105,7 +105,7 @@ class SlabMatrix(SupportsColumnGram):
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     @property
-    def slab_rows(self) -> int:
+    def chunk_rows(self) -> int:
         """Rows a slab: a power of two from 256 to 2,048, by the number of columns alone."""
         wanted = _SLAB_NUMBERS // max(1, self.shape[1])
         return min(max(1 << wanted.bit_length() >> 1, _FEWEST_ROWS), _MOST_ROWS)
@@ -118,7 +118,7 @@ class SlabMatrix(SupportsColumnGram):
                 out[rows] = responses(piece, w)
 
         with one_blas_thread():
-            map_blocks(multiply, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+            map_blocks(multiply, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         out[...] = self._sum(lambda rows, piece: pulled_back(piece, v[rows]), v.shape[1:])
@@ -143,11 +143,11 @@ class SlabMatrix(SupportsColumnGram):
         wide = np.empty(self.shape)
 
         def fill(start: int, stop: int) -> None:
-            wide[start:stop] = self.slab(start, stop)
+            wide[start:stop] = self.chunk(start, stop)
 
         gram = np.zeros((self.shape[0], self.shape[0]))
         with one_blas_thread():
-            map_blocks(fill, row_blocks(self.shape[0], self.slab_rows), self.n_jobs)
+            map_blocks(fill, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
             _add_gram(wide.T, gram, self.n_jobs)
         _mirror(gram)
         return gram
@@ -211,9 +211,9 @@ class SlabMatrix(SupportsColumnGram):
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
-        slabs = row_blocks(self.shape[0], self.slab_rows) or [(0, 0)]
+        slabs = row_blocks(self.shape[0], self.chunk_rows) or [(0, 0)]
         with one_blas_thread():
-            parts = [sp.csr_array(self.slab(a, b), dtype=np.float64) for a, b in slabs]
+            parts = [sp.csr_array(self.chunk(a, b), dtype=np.float64) for a, b in slabs]
         return sp.vstack(parts, format="csr")
 
     def _sum(
@@ -221,7 +221,7 @@ class SlabMatrix(SupportsColumnGram):
     ) -> Vector:
         """Add up a product of every piece of rows, (n_columns, *tail)."""
         shape = (self.shape[1], *tail)
-        slabs, room = row_blocks(self.shape[0], self.slab_rows), self._scratch()
+        slabs, room = row_blocks(self.shape[0], self.chunk_rows), self._scratch()
         wanted = _TOTALS_NUMBERS // max(1, int(np.prod(shape)))
         n_totals = min(max(wanted, _FEWEST_TOTALS), _MOST_TOTALS)
 
@@ -243,11 +243,11 @@ class SlabMatrix(SupportsColumnGram):
         self, start: int, stop: int, room: _Room, tail: tuple[int, ...]
     ) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Yield the rows of a slab in pieces, for an operand (n, *tail)."""
-        for a, b, piece in pieces(self.slab(start, stop, room.array), math.prod(tail)):
+        for a, b, piece in pieces(self.chunk(start, stop, room.array), math.prod(tail)):
             yield slice(start + a, start + b), piece
 
     def _scratch(self) -> _Room:
-        return _Room(min(self.slab_rows, self.shape[0]), self.shape[1], self.dtype)
+        return _Room(min(self.chunk_rows, self.shape[0]), self.shape[1], self.dtype)
 
     def _waves(self, weights: NDArray[np.float64] | None) -> Iterator[NDArray[Any]]:
         """Yield several slabs at once, times the roots of their weights over the unit."""
@@ -257,7 +257,7 @@ class SlabMatrix(SupportsColumnGram):
         room = np.empty((min(tall, n_rows), n_columns), self.dtype)
         for start, stop in row_blocks(n_rows, tall):
             if roots is None:
-                yield self.slab(start, stop, room)
+                yield self.chunk(start, stop, room)
             else:
                 yield self._scaled(start, roots[start:stop], room[: stop - start])
 
@@ -271,10 +271,10 @@ class SlabMatrix(SupportsColumnGram):
         """Return the rows from ``start`` on, each times its factor, in ``out``."""
 
         def scale(a: int, b: int) -> None:
-            slab = self.slab(start + a, start + b, out[a:b])
+            slab = self.chunk(start + a, start + b, out[a:b])
             np.multiply(slab, factors[a:b, None], out=out[a:b])
 
-        map_blocks(scale, row_blocks(len(out), self.slab_rows), self.n_jobs)
+        map_blocks(scale, row_blocks(len(out), self.chunk_rows), self.n_jobs)
         return out
 
 

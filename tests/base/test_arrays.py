@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.base.views import flat_rows, frozen, side_by_side, spaced_rows
+from gramless.base.arrays import contiguous_rows, flat_rows, padded_rows, readonly
 
 WHOLE = np.arange(60, dtype=np.uint16).reshape(6, 10)
 BESIDE = {
@@ -33,7 +33,7 @@ APART = {
 
 @pytest.mark.parametrize("array", [*BESIDE.values(), *APART.values()], ids=[*BESIDE, *APART])
 def test_flat_rows_hold_the_same_numbers(array: NDArray[Any]) -> None:
-    flat, apart = flat_rows(side_by_side(array))
+    flat, apart = flat_rows(contiguous_rows(array))
     n, m = array.shape
     assert flat.ndim == 1
     assert flat.flags.c_contiguous
@@ -43,13 +43,13 @@ def test_flat_rows_hold_the_same_numbers(array: NDArray[Any]) -> None:
 
 @pytest.mark.parametrize("array", BESIDE.values(), ids=BESIDE)
 def test_nothing_is_copied_without_need(array: NDArray[Any]) -> None:
-    assert side_by_side(array) is array
+    assert contiguous_rows(array) is array
     assert array.size == 0 or np.shares_memory(flat_rows(array)[0], array)
 
 
 @pytest.mark.parametrize("array", APART.values(), ids=APART)
 def test_what_lies_apart_is_copied(array: NDArray[Any]) -> None:
-    assert not np.shares_memory(side_by_side(array), array)
+    assert not np.shares_memory(contiguous_rows(array), array)
 
 
 def test_flat_rows_end_with_the_last_number() -> None:
@@ -59,7 +59,7 @@ def test_flat_rows_end_with_the_last_number() -> None:
 
 def test_frozen_arrays_follow_the_given_one() -> None:
     given = np.zeros(3)
-    view = frozen(given)
+    view = readonly(given)
     given[1] = 5.0
     assert view.tolist() == [0.0, 5.0, 0.0]
     with pytest.raises(ValueError, match="read-only"):
@@ -70,12 +70,12 @@ def test_frozen_arrays_follow_the_given_one() -> None:
 @pytest.mark.parametrize("n_columns", [0, 1, 255, 256, 511, 512, 1000, 2048, 65_536])
 def test_spaced_rows_begin_on_lines_of_their_own(dtype: type, n_columns: int) -> None:
     """An odd number of lines apart; never contiguous, which would be another type to loops."""
-    room = spaced_rows((3, n_columns), dtype)
+    room = padded_rows((3, n_columns), dtype)
     assert room.shape == (3, n_columns)
     assert room.dtype == dtype
     apart = room.strides[0]
     if n_columns >= 256:
         assert apart % 128 == 64
         assert apart <= n_columns * room.itemsize + 128
-    assert side_by_side(room) is room
+    assert contiguous_rows(room) is room
     assert n_columns == 0 or not room.flags.c_contiguous

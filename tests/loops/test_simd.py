@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from gramless.loops.lanes import codes_4, deposit_4, deposit_8
+from gramless.loops.simd import codes_4, deposit_4, deposit_8
 
 
 # Not cached on disk: the cache would not notice that the lanes have changed.

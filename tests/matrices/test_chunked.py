@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
-from gramless.matrices import slabs as module
+from gramless.matrices import chunked as module
+from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.slabs import SlabMatrix
 
 SINGLE = 3e-7
 """How far float32 may be off, in units of the columns' norms."""
@@ -149,10 +149,10 @@ def test_operands_that_do_not_fit_are_refused(slabs):
 
 
 @given(n_columns=st.integers(0, 10**7))
-def test_slabs_are_cut_by_the_columns_alone(n_columns):
+def test_chunks_are_cut_by_the_columns_alone(n_columns):
     one, many = np.broadcast_to(0.0, (1, n_columns)), np.broadcast_to(0.0, (10**6, n_columns))
-    rows = DenseMatrix(one, n_jobs=1).slab_rows
-    assert rows == DenseMatrix(many, n_jobs=7).slab_rows
+    rows = DenseMatrix(one, n_jobs=1).chunk_rows
+    assert rows == DenseMatrix(many, n_jobs=7).chunk_rows
     assert 256 <= rows <= 2048
     assert 2048 % rows == 0
     assert rows in (256, 2048) or rows * n_columns <= 1 << 20 < 2 * rows * n_columns
@@ -170,7 +170,7 @@ def test_a_gram_matrix_takes_little_beside_itself():
     assert peak < 2 * gram.nbytes
 
 
-class Watched(SlabMatrix):
+class Watched(ChunkedMatrix):
     """Ones, which notes what was read by which thread."""
 
     def __init__(self, n_rows, n_columns, n_jobs):
@@ -180,7 +180,7 @@ class Watched(SlabMatrix):
     shape = property(lambda self: self._shape)
     dtype = np.dtype(np.float32)
 
-    def slab(self, start, stop, scratch=None):
+    def chunk(self, start, stop, scratch=None):
         self.read.append((start, stop, threading.get_ident()))
         assert scratch.shape[0] >= stop - start
         assert scratch.flags.c_contiguous

@@ -1,0 +1,113 @@
+"""Views of arrays for compiled loops, and sums without BLAS.
+
+Loops are compiled anew for every type of array: a read-only array is another type than a writable
+one, and part of a matrix another type than the whole. Callers therefore hand over read-only views
+of what loops only read, and flat views of matrices: one compilation then serves all.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import DTypeLike, NDArray
+
+from gramless.base.types import AnyArray, FloatArray
+
+Number = TypeVar("Number", bound=np.generic)
+
+_LINE_BYTES = 64
+_SHORT_ROW = 256
+"""Rows of fewer numbers are not worth cache lines of their own."""
+
+
+def readonly(array: NDArray[Number]) -> NDArray[Number]:
+    """Return a read-only view of an array.
+
+    Examples
+    --------
+    >>> array = np.zeros(3)
+    >>> readonly(array).flags.writeable, array.flags.writeable
+    (False, True)
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def contiguous_rows(array: NDArray[Number]) -> NDArray[Number]:
+    """Return a matrix each of whose rows is contiguous: the given one, or else a copy.
+
+    Examples
+    --------
+    >>> array = np.arange(12.0).reshape(3, 4)
+    >>> part = array[:, 1:3]
+    >>> contiguous_rows(part) is part, contiguous_rows(array[:, ::2]).strides
+    (True, (16, 8))
+    """
+    size = array.itemsize
+    between, within = array.strides
+    fits = within == size and between >= 0 and between % size == 0
+    return array if fits else np.ascontiguousarray(array)
+
+
+def padded_rows(shape: tuple[int, int], dtype: DTypeLike) -> AnyArray:
+    """Return an uninitialised matrix whose rows start on cache lines, an odd number of lines apart.
+
+    Vector loads then touch one line each, and rows that are read together do not compete for the
+    same sets of the cache. This takes up to 127 bytes more per row; a short row has one number
+    more.
+
+    Examples
+    --------
+    >>> padded_rows((2, 1000), np.uint16).strides, padded_rows((2, 3), np.uint16).strides
+    ((2112, 2), (8, 2))
+    """
+    n, m = shape
+    size = np.dtype(dtype).itemsize
+    n_lines = m * size // _LINE_BYTES + 1 | 1
+    stride = m + 1 if m < _SHORT_ROW else n_lines * _LINE_BYTES // size
+    return np.empty((n, stride), dtype)[:, :m]
+
+
+def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
+    """Return a flat read-only view of a matrix with contiguous rows, and its row stride.
+
+    ``array[i, j]`` is ``flat[i * stride + j]``.
+
+    Examples
+    --------
+    >>> flat_rows(np.arange(12).reshape(3, 4)[:, 1:3])
+    (array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 10]), 4)
+    """
+    if array.size == 0:
+        return readonly(array.reshape(-1)), 0
+    n, m = array.shape
+    stride = array.strides[0] // array.itemsize if n > 1 else m
+    flat = as_strided(array, ((n - 1) * stride + m,), (array.itemsize,), writeable=False)
+    return flat, stride
+
+
+def inner(a: FloatArray, b: FloatArray) -> float:
+    """Return the sum of all products of two arrays of one shape.
+
+    BLAS is avoided: its threads would wait, spinning, on cores that our own threads need.
+
+    Examples
+    --------
+    >>> inner(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    11.0
+    """
+    return float(np.einsum("i,i->", a.ravel(), b.ravel()))
+
+
+def weighted_sums(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Return ``weights @ values``, (1,) or (K,), for values (n,) or (n, K), without BLAS.
+
+    Examples
+    --------
+    >>> weighted_sums(np.array([0.5, 0.5]), np.array([1.0, 3.0]))
+    array([2.])
+    """
+    return np.atleast_1d(np.einsum("n,n...->...", weights, values))
