@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from gramless import RandomBinning, RandomFourier
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks
+from gramless.inspection.diagnostics import law_of_speedup
 from gramless.losses import Loss, Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.diagnostics import law_of_speedup
 from gramless.penalties import L1
 from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import (

@@ -39,11 +39,11 @@ from gramless import RandomBinning
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks
 from gramless.datasets import Dataset
+from gramless.inspection.diagnostics import law_of_speedup
 from gramless.losses import Squared, SquaredHinge
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.diagnostics import law_of_speedup
 from gramless.penalties import L1
 from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import StoredColumns

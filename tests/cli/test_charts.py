@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramless.cli.bars import Bars, bar_chart
-from gramless.cli.charts import HEIGHT, WIDTH, Chart, Series, key, line_chart
+from gramless.cli.charts import HEIGHT, WIDTH, Bars, Chart, Series, bar_chart, key, line_chart
 from gramless.cli.svg import COLOURS, DARK, LIGHT, variables
 
 SVG = "{http://www.w3.org/2000/svg}"

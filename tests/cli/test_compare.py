@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
 from gramless.cli import compare as verb
-from gramless.cli.picture import draw_comparison
+from gramless.cli.figures import draw_comparison
 from gramless.estimators.features import FEATURE_MAPS
 from gramless.inspection import comparison
+from gramless.inspection.comparison import Chosen, Comparison, Outcome
 from gramless.inspection.kernel_errors import KernelErrors
-from gramless.inspection.outcomes import Chosen, Comparison, Outcome
 
 from .conftest import N_ROWS
 
@@ -100,8 +102,13 @@ def test_what_people_are_told(write, shell):
     assert "Fourier" not in alone
 
 
-def test_every_method_by_default(write, shell, monkeypatch):
-    monkeypatch.setattr(comparison, "_GROWTH", np.inf)
+@pytest.fixture
+def one_size(monkeypatch):
+    climb = comparison.climb
+    monkeypatch.setattr(comparison, "climb", lambda *given: islice(climb(*given), 1))
+
+
+def test_every_method_by_default(write, shell, one_size):
     found = shell.json("compare", write("a.csv"))
     assert (found["by"], found["budget"]) == ("time", 2.0)
     assert [one["method"] for one in found["chosen"]] == list(FEATURE_MAPS)
@@ -124,12 +131,11 @@ def test_what_is_left_out_and_why(write, shell, monkeypatch):
     assert "too many rows" in text
 
 
-def test_the_exact_kernel_of_many_rows_must_be_asked_for(write, shell, monkeypatch):
-    monkeypatch.setattr(verb, "_EXACT_ROWS", 95)
-    monkeypatch.setattr(comparison, "_GROWTH", np.inf)
-    found = shell.json("compare", write("a.csv"))
-    assert [one["method"] for one in found["chosen"]] == [n for n in FEATURE_MAPS if n != "exact"]
-    assert "96 rows would take minutes" in found["left_out"]["exact"]
+def test_the_exact_kernel_of_many_rows_must_be_asked_for(write, shell):
+    tried, left_out = verb._methods(None, 10_001)
+    assert list(tried) == [name for name in FEATURE_MAPS if name != "exact"]
+    assert "10,001 rows would take minutes" in left_out["exact"]
+    assert verb._methods(["exact"], 10_001) == (["exact"], {})
     asked = shell.json("compare", write("a.csv"), "--methods", "exact")
     assert [one["size"] for one in asked["outcomes"]] == [96]
 

@@ -7,15 +7,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gramless import KernelClassifier, load
-from gramless.cli import contest, picture
+from gramless import load
+from gramless.cli import demo_methods, figures
+from gramless.cli.demo_methods import Contest
 
 
 def test_demo(shell, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(contest, "_COMPONENTS", 200)
-    monkeypatch.setattr(contest, "_RIDGES", (0.1,))
-    monkeypatch.setattr(contest, "KernelClassifier", partial(KernelClassifier, n_grids=64))
+    small = partial(Contest, n_grids=64, n_components=200, ridges=(0.1,))
+    monkeypatch.setattr(demo_methods, "Contest", small)
     found = shell.json("demo", "--out", tmp_path / "deep" / "demo")
     names = [method["name"] for method in found["methods"]]
     assert names[0] == "gramless, defaults"
@@ -24,25 +24,23 @@ def test_demo(shell, tmp_path, monkeypatch):
     assert all(method["n_bytes"] > 1000 for method in found["methods"])
     assert found["training_rows"] + found["test_rows"] == 1797
     assert (tmp_path / "deep" / "demo" / "demo.png").stat().st_size > 10_000
-    digits = contest.load_digits(0)
+    digits = demo_methods.load_digits(0)
     model = load(found["model"])
     accuracy = model.score(digits.X_test, digits.y_test)
     assert found["methods"][0]["error"] == pytest.approx(1 - accuracy)
 
 
 @pytest.fixture
-def few_digits(monkeypatch):
-    digits = contest.load_digits(0)
-    few = contest.Digits(*(part[:150] for part in vars(digits).values()))
-    monkeypatch.setattr(contest, "load_digits", lambda seed: few)
-    monkeypatch.setattr(contest, "METHODS", dict(list(contest.METHODS.items())[:2]))
-    monkeypatch.setattr(contest, "compile_loops", lambda *_: 1.5)
-    monkeypatch.setattr(contest, "KernelClassifier", partial(KernelClassifier, n_grids=16))
-    return few
+def few_digits():
+    return demo_methods.load_digits(0).head(150)
 
 
 @pytest.mark.slow
-def test_demo_in_words(shell, tmp_path, few_digits):
+def test_demo_in_words(shell, tmp_path, few_digits, monkeypatch):
+    monkeypatch.setattr(demo_methods, "load_digits", lambda seed: few_digits)
+    monkeypatch.setattr(Contest, "compile_loops", lambda self: 1.5)
+    small = partial(Contest, n_grids=16, n_components=200)
+    monkeypatch.setattr(demo_methods, "Contest", small)
     result = shell("demo", "--out", tmp_path)
     assert (tmp_path / "demo.png").exists()
     assert (tmp_path / "model.gramless").exists()
@@ -51,20 +49,20 @@ def test_demo_in_words(shell, tmp_path, few_digits):
 
 
 def test_the_picture_shows_mistakes_first(tmp_path, few_digits, monkeypatch):
-    entries = [enter(few_digits, 0, None) for enter in contest.METHODS.values()]
+    contest = Contest(few_digits, n_grids=16)
+    entries = [contest.binning(), contest.exact()]
     shown = []
     monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, image, **_: shown.append(image))
-    picture.draw(tmp_path / "p.png", few_digits, entries)
+    figures.draw_demo(tmp_path / "p.png", few_digits, entries)
     wrong = entries[0].model.predict(few_digits.X_test) != few_digits.y_test
     firsts = {image.tobytes() for image in shown[: wrong.sum()]}
     assert {row.tobytes() for row in few_digits.X_test[wrong]} >= firsts
     assert len(shown) == 15
 
 
-def test_the_warm_up_takes_no_longer_the_second_time(monkeypatch):
-    monkeypatch.setattr(contest, "_WARM_UP_ROWS", 100)
-    monkeypatch.setattr(contest, "KernelClassifier", partial(KernelClassifier, n_grids=16))
-    assert contest.compile_loops(contest.load_digits(0), 0, None) < 60
+def test_the_warm_up_takes_no_longer_the_second_time():
+    contest = Contest(demo_methods.load_digits(0), n_grids=16, warm_up_rows=100)
+    assert contest.compile_loops() < 60
 
 
 def test_data_sets_are_listed(shell, tmp_path):

@@ -15,7 +15,7 @@ from gramless.losses import SmoothPinball
 from .conftest import N_ROWS, QUICK
 
 pytest.importorskip("matplotlib")
-picture = pytest.importorskip("gramless.cli.picture")
+figures = pytest.importorskip("gramless.cli.figures")
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_the_reliability_picture_has_the_numbers_of_the_table():
     rng = np.random.default_rng(0)
     given = rng.dirichlet([1.0, 0.5, 0.3], 500)
     found = probability_metrics(rng.integers(3, size=500), given)
-    upper, lower = picture.draw_reliability(found).axes
+    upper, lower = figures.draw_reliability(found).axes
     diagonal, model = upper.get_lines()
     assert diagonal.get_xydata().tolist() == [[0, 0], [1, 1]]
     parts = found["reliability"]
@@ -189,14 +189,14 @@ def test_the_reliability_picture_has_the_numbers_of_the_table():
 
 def test_bars_reach_two_standard_errors_around_the_diagonal():
     given = np.tile([0.75, 0.25], (48, 1))
-    upper, _ = picture.draw_reliability(probability_metrics(np.zeros(48, int), given)).axes
+    upper, _ = figures.draw_reliability(probability_metrics(np.zeros(48, int), given)).axes
     (segment,) = upper.collections[0].get_segments()
     np.testing.assert_allclose(segment[:, 1], 0.75 + np.array([-2, 2]) * np.sqrt(0.1875 / 48))
 
 
 def test_one_tenth_of_certain_rows_can_be_drawn(tmp_path):
     found = probability_metrics(np.zeros(5, int), np.tile([1.0, 0.0], (5, 1)))
-    picture.draw_reliability(found).savefig(tmp_path / "a.png")
+    figures.draw_reliability(found).savefig(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -206,7 +206,7 @@ def test_the_picture_of_numbers(n_rows, said):
     y = rng.normal(size=n_rows)
     predicted = y + 0.1 * rng.normal(size=n_rows)
     found = regression_metrics(y, predicted)
-    (axes,) = picture.draw_predictions(y, predicted, found).axes
+    (axes,) = figures.draw_predictions(y, predicted, found).axes
     diagonal, points = axes.get_lines()
     ends = diagonal.get_xydata()
     np.testing.assert_array_equal(ends[:, 0], ends[:, 1])

@@ -17,9 +17,9 @@ from rich.console import Console
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, load, save
 from gramless.base.errors import InputError
-from gramless.cli.labelled import labelled
 from gramless.cli.progress import Interruption, Pace, Progress
 from gramless.cli.report import Report
+from gramless.cli.stream import with_labels
 from gramless.cli.told import run_in_words, run_of
 from gramless.datasets import read_table
 from gramless.streaming.sources import ArraySource
@@ -429,7 +429,7 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
         read=lambda start, stop: (np.eye(3), whole),
         chunks=lambda: iter([(np.eye(3), whole), (np.eye(2), odd)]),
     )
-    kind, reason, found = labelled(source, "auto", tmp_path)
+    kind, reason, found = with_labels(source, "auto", tmp_path)
     assert (kind, reason) == ("classification", "2 distinct whole numbers, 6 rows looked at")
     chunks = found.chunks()
     assert next(chunks)[1].tolist() == [0, 1, 1]
@@ -439,7 +439,7 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
 
 def test_each_row_is_looked_at_once(tmp_path):
     source = ArraySource(np.eye(50), np.arange(50) / 7.0, seed=0, n_held_out=5)
-    assert labelled(source, "auto", tmp_path)[1] == "50 distinct numbers, 50 rows looked at"
+    assert with_labels(source, "auto", tmp_path)[1] == "50 distinct numbers, 50 rows looked at"
 
 
 def test_one_label_a_row_is_needed(write, shell, tmp_path):
@@ -548,7 +548,7 @@ def models():
 @pytest.mark.parametrize("name", ["checking", "grow", "not judged", "partial"])
 def test_the_picture_has_the_numbers_of_the_run(name, models):
     pytest.importorskip("matplotlib")
-    from gramless.cli.run_picture import draw_run
+    from gramless.cli.figures import draw_run
 
     model = models[name]
     history = model.history_
@@ -610,10 +610,9 @@ def test_pictures_are_written(write, shell, tmp_path, monkeypatch):
         assert "pip install gramless[cli]" in shell.error(*verb, "--picture", tmp_path / "c.png")
 
 
-def test_nothing_is_drawn_twice_of_very_many_steps(monkeypatch, models):
+def test_nothing_is_drawn_twice_of_very_many_steps(models):
     pytest.importorskip("matplotlib")
-    from gramless.cli import run_picture
+    from gramless.cli.figures import draw_run
 
-    monkeypatch.setattr(run_picture, "_MOST_POINTS", 5)
-    _, blocks, _, _ = run_picture.draw_run(models["grow"]).axes
+    _, blocks, _, _ = draw_run(models["grow"], most_points=5).axes
     assert len(blocks.get_lines()[1].get_xdata()) == 5

@@ -14,8 +14,16 @@ from gramless.datasets import Table
 from gramless.estimators.features import FEATURE_MAPS, named_map
 from gramless.features.exact import ExactKernel
 from gramless.inspection import comparison
-from gramless.inspection.comparison import compare, sizes, why_left_out
-from gramless.inspection.outcomes import Chosen, Comparison, Outcome, Reached, to_reach
+from gramless.inspection.comparison import (
+    Chosen,
+    Comparison,
+    Outcome,
+    Reached,
+    compare,
+    sizes,
+    to_reach,
+    why_left_out,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(360, 2))

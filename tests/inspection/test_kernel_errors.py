@@ -16,7 +16,6 @@ from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
 from gramless.features.smooth import SmoothBinning
 from gramless.inspection.kernel_errors import (
-    doubling,
     exact_gram,
     feature_bytes,
     kernel_effective_dimension,
@@ -166,12 +165,6 @@ def test_effective_dimension_against_its_formula(alpha):
     assert found == pytest.approx(expected)
     part = [kernel_effective_dimension(template, ROWS, alpha, n_rows=60, seed=k) for k in range(8)]
     assert np.mean(part) < found
-
-
-def test_sizes_that_double():
-    assert doubling(8, 7) == []
-    assert doubling(8, 8) == [8]
-    assert doubling(8, 127) == [8, 16, 32, 64]
 
 
 WRONG_NUMBERS = [{"n_seeds": 0}, {"n_rows": 1}, {"sizes": []}, {"n_rows": 9.5}, {"n_seeds": 1.5}]

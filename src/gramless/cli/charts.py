@@ -1,4 +1,4 @@
-"""Charts of pages: lines and points on axes, drawn by matplotlib."""
+"""Charts of pages, drawn by matplotlib: lines and points on axes, and horizontal bars."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FixedFormatter,
@@ -18,12 +19,13 @@ from matplotlib.ticker import (
     MaxNLocator,
     NullLocator,
 )
-from numpy.typing import NDArray
 
 from gramless.base.formatting import power_of_ten
-from gramless.cli.svg import CHARACTER, LIGHT, drawing, pixels, svg_text, write
+from gramless.base.types import FloatArray
+from gramless.cli.svg import CHARACTER, COLOURS, LIGHT, drawing, pixels, svg_text, write
 
 WIDTH, HEIGHT = 340.0, 240.0
+_LABELS, _ROW, _HEAD, _BOLD = 210.0, 20.0, 24.0, 1.15
 _TOP, _BOTTOM, _UNNAMED, _RIGHT, _LEAST_LEFT = 26.0, 40.0, 10.0, 12.0, 30.0
 KEY_WIDTH, KEY_HEIGHT = 28.0, 12.0
 _MULTIPLES = {1.0: (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), 2.5: (1.0, 2.0, 5.0)}
@@ -36,18 +38,11 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one look, joined or not.
+    """Points of one look, joined or not; a line breaks where a number is not finite.
 
-    Parameters
-    ----------
-    x, y : sequence of float
-        A line breaks where a number is not finite.
-    look : mapping
-        Keywords of matplotlib's ``Axes.plot``; colours are those of :data:`gramless.cli.svg.LIGHT`.
-    name : str, default=""
-        For the legend, and where the pointer rests on a mark; "" keeps it out of both.
-    is_dots : bool, default=False
-        Whether points are drawn as dots of the line's width and cap, all of them one path.
+    The look has keywords of matplotlib's ``Axes.plot``, with the colours of
+    :data:`gramless.cli.svg.LIGHT`. The name stands in the legend, and where the pointer rests on a
+    mark; "" keeps it out of both. Dots have the width and the cap of the line, and are one path.
     """
 
     x: Sequence[float]
@@ -61,19 +56,9 @@ class Series:
 class Chart:
     """Series on two axes.
 
-    Parameters
-    ----------
-    title : str
-    x_label, y_label : str
-    series : sequence of Series
-    x_log, y_log : bool, default=False
-        Points at or below zero are left out of logarithmic axes.
-    x_held, y_held : sequence of float, default=()
-        Further numbers that the axes must hold.
-    x_ticks : mapping of float to str, default={}
-        Names on the x axis; by default those of round numbers.
-    y_down : bool, default=False
-        Whether y grows downwards.
+    Logarithmic axes leave out points at or below zero. Axes also hold the numbers in ``x_held`` and
+    ``y_held``. The x axis has the names in ``x_ticks``, or those of round numbers; with ``y_down``
+    y grows downwards.
     """
 
     title: str
@@ -98,17 +83,6 @@ class Chart:
 
 def line_chart(chart: Chart, width: float = WIDTH, height: float = HEIGHT) -> Markup:
     """Draw a chart without its title and legend, which stand beside it in a page.
-
-    Parameters
-    ----------
-    chart : Chart
-    width, height : float
-        In pixels.
-
-    Returns
-    -------
-    Markup
-        An ``svg`` element; the same text for the same chart.
 
     Examples
     --------
@@ -157,22 +131,9 @@ class _ShortNumbers(Formatter):
 
 
 def draw(figure: Figure, chart: Chart, box: Box) -> dict[str, list[str]]:
-    """Draw a chart into a box of a figure.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    chart : Chart
-    box : tuple of float
-        Left, top, width and height, in pixels.
-
-    Returns
-    -------
-    dict of str to list of str
-        The hints of its marks, for :func:`gramless.cli.svg.svg_text`.
-    """
+    """Draw a chart into a box of a figure, and return the hints of its marks for ``svg_text``."""
     left, top, width, height = box
-    axes: Any = figure.add_axes((0.0, 0.0, 1.0, 1.0), facecolor="none", axisbelow=True)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), facecolor="none", axisbelow=True)
     axes.spines[["top", "left", "right"]].set_visible(False)
     axes.spines["bottom"].set(color=LIGHT["base"], linewidth=1.0)
     axes.set_xmargin(0.03)
@@ -221,7 +182,7 @@ def draw(figure: Figure, chart: Chart, box: Box) -> dict[str, list[str]]:
 
 def placed(
     x: Sequence[float], y: Sequence[float], x_log: bool, y_log: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[FloatArray, FloatArray]:
     """Return points; those that the axes have no place for are not numbers."""
     across, up = np.array(x, dtype=float), np.array(y, dtype=float)
     away = ~(np.isfinite(across) & np.isfinite(up))
@@ -230,7 +191,7 @@ def placed(
     return across, up
 
 
-def _vertices(series: Series, x: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+def _vertices(series: Series, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what is drawn: of dots, a line from each point to itself."""
     if not series.is_dots:
         return x, y
@@ -238,14 +199,14 @@ def _vertices(series: Series, x: NDArray[np.float64], y: NDArray[np.float64]) ->
     return np.add.outer(x, apart).ravel(), np.add.outer(y, apart).ravel()
 
 
-def _hints(series: Series, x: NDArray[np.float64], y: NDArray[np.float64]) -> list[str]:
+def _hints(series: Series, x: FloatArray, y: FloatArray) -> list[str]:
     if not series.name or "marker" not in series.look:
         return []
     marked = series.look.get("markevery", range(len(x)))
     return [f"{series.name}: {x[k]:.4g}, {y[k]:.4g}" for k in marked if np.isfinite(x[k])]
 
 
-def _label(axes: Any, chart: Chart) -> None:
+def _label(axes: Axes, chart: Chart) -> None:
     """Choose which numbers are named, and draw a rule at those of the y axis."""
     soft = {"labelcolor": LIGHT["soft"], "color": LIGHT["base"]}
     axes.tick_params("x", length=4, width=1, pad=4, **soft)
@@ -272,7 +233,7 @@ def draw_sample(figure: Figure, series: Series, across: float, down: float) -> N
     """Draw the sample of a series that stands in a legend, its upper left corner at a pixel."""
     size = pixels(figure)
     box = np.divide((across, size[1] - down - KEY_HEIGHT, KEY_WIDTH, KEY_HEIGHT), np.tile(size, 2))
-    axes: Any = figure.add_axes(tuple(box), xlim=(0.0, KEY_WIDTH), ylim=(0.0, KEY_HEIGHT))
+    axes = figure.add_axes(tuple(box), xlim=(0.0, KEY_WIDTH), ylim=(0.0, KEY_HEIGHT))
     axes.set_axis_off()
     middle = 0.5 * KEY_WIDTH
     x = [1.0, middle, KEY_WIDTH - 1.0] if len(series.x) > 1 else [middle]
@@ -280,3 +241,65 @@ def draw_sample(figure: Figure, series: Series, across: float, down: float) -> N
         x = [middle, middle]
     look = {**series.look, "markevery": (len(x) // 2, 3)}
     axes.plot(x, [0.5 * KEY_HEIGHT] * len(x), **look)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One column of horizontal bars that start at ``base``, with texts behind them.
+
+    There is room for the numbers in ``reach`` too, so that columns can share a scale.
+    """
+
+    title: str
+    values: Sequence[float]
+    texts: Sequence[str]
+    base: float = 0.0
+    reach: Sequence[float] = ()
+    colour: str = COLOURS[0]
+
+
+def bar_chart(
+    title: str, labels: Sequence[str], columns: Sequence[Bars], width: float = 760.0
+) -> Markup:
+    """Draw horizontal bars, one row a label, columns side by side.
+
+    A third of the width, and 210 pixels at most, are for the labels.
+
+    Examples
+    --------
+    >>> "cats" in bar_chart("Pets", ["cats"], [Bars("", [2.0], ["2"])])
+    True
+    """
+    left = min(_LABELS, width / 3.0)
+    each = (width - left) / len(columns)
+    with drawing(width, _HEAD + _ROW * len(labels) + 6.0) as figure:
+        write(figure, 2.0, 14.0, title, (left - 8.0) / _BOLD, weight="bold")
+        for row, label in enumerate(labels):
+            write(figure, left - 8.0, _middle(row), label, left - 8.0, ha="right")
+        for k, column in enumerate(columns):
+            _draw_bars(figure, column, left + k * each, each)
+        return svg_text(figure, title)
+
+
+def _draw_bars(figure: Figure, column: Bars, left: float, width: float) -> None:
+    """Draw one column of bars at the pixels from left to left + width."""
+    room = width - CHARACTER * max(map(len, column.texts), default=0) - 14.0
+    held = [column.base, *column.values, *column.reach]
+    low, high = min(held), max(held)
+    n_rows, (across, down) = len(column.values), pixels(figure)
+    axes = figure.add_axes((left / across, 6.0 / down, width / across, _ROW * n_rows / down))
+    axes.set_axis_off()
+    axes.set(ylim=(n_rows - 0.5, -0.5))
+    # The bars have the room that their texts leave.
+    axes.set(xlim=(low, low + ((high - low) or 1.0) * width / room))
+    lengths = [value - column.base for value in column.values]
+    axes.barh(range(n_rows), lengths, height=0.7, left=column.base, color=column.colour)
+    for row, (value, text) in enumerate(zip(column.values, column.texts, strict=True)):
+        end = axes.transData.transform((max(value, column.base), 0.0))[0]
+        write(figure, end + 5.0, _middle(row), text, color=LIGHT["soft"])
+    axes.plot([column.base] * 2, [n_rows - 0.5, -0.5], color=LIGHT["ink"], linewidth=1)
+    write(figure, left, 14.0, column.title, color=LIGHT["soft"])
+
+
+def _middle(row: int) -> float:
+    return _HEAD + _ROW * (row + 0.5) + 4.0

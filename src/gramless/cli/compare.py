@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, Target, Task, names
-from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
+from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, number, reporting
 
 if TYPE_CHECKING:
-    from gramless.inspection.comparison import Split
+    from gramless.inspection.comparison import By, Chosen, Comparison, Outcome, Reached, Split
     from gramless.inspection.kernel_errors import KernelErrors
-    from gramless.inspection.outcomes import Chosen, Comparison, Outcome, Reached
 
 SECONDS = 2.0
 TEST_SHARE = 0.2
@@ -157,7 +157,7 @@ def compare(
         report.result(_document(head, found, kernels), *_shown(head, reason, found, kernels))
 
 
-def _budget(time: float | None, memory: str | None) -> tuple[Any, float]:
+def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
     """Return what the budget is of, and how much."""
     if memory is None:
         return "time", SECONDS if time is None else time
@@ -188,27 +188,27 @@ def _methods(chosen: list[str] | None, n_rows: int) -> tuple[Sequence[str], dict
 
 def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Split, str]:
     """Return rows to fit to and rows that judge, and why the task is what it is."""
-    from gramless.datasets import Table, read_npz
+    from gramless import datasets
     from gramless.datasets.files import detect_format, plain_path
     from gramless.datasets.limits import parse_limits
     from gramless.inspection.comparison import Split
 
     parts = (
-        read_npz(path, limits=parse_limits(limits))
+        datasets.read_npz(path, limits=parse_limits(limits))
         if detect_format(plain_path(path), None) == "npz"
         else {}
     )
     if "test" not in parts:
         return _cut(training_rows(read_data(path, limits=limits), target, None, None), path, task)
     rows = training_rows(parts["train"], target, None, None)
-    inputs = rows.X.names if isinstance(rows.X, Table) else None
+    inputs = rows.X.names if isinstance(rows.X, datasets.Table) else None
     judging = training_rows(parts["test"], target, inputs, None)
     kind, reason = decide_task(rows.y, task)
     y, y_test = labels_of(rows.y, kind), labels_of(judging.y, kind)
     return Split(rows.X, y, judging.X, y_test, kind), reason
 
 
-def _cut(rows: Any, path: Path, task: str) -> tuple[Split, str]:
+def _cut(rows: Training, path: Path, task: str) -> tuple[Split, str]:
     """Hold back the fifth of the rows that data sets without a test part hold back."""
     import numpy as np
 
@@ -231,7 +231,7 @@ def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> Kernel
     from gramless.inspection.explanation import take_rows
     from gramless.inspection.kernel_errors import kernel_effective_dimension, kernel_errors, sampled
 
-    features = chosen.model.features_
+    features: Any = chosen.model.features_
     few = sampled(len(split.y), _KERNEL_ROWS, 0)
     rows = scaled_rows(chosen.model, take_rows(split.X, few))
     dimension = kernel_effective_dimension(features, rows, chosen.alpha, n_rows=_GRAM_ROWS)
@@ -244,7 +244,7 @@ def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> Kernel
 
 
 def _draw(path: Path, found: Comparison, kernels: dict[str, KernelFacts]) -> None:
-    from gramless.cli.picture import draw_comparison
+    from gramless.cli.figures import draw_comparison
     from gramless.inspection.pictures import write_picture
 
     errors = {name: one.errors for name, one in kernels.items()}
@@ -252,8 +252,8 @@ def _draw(path: Path, found: Comparison, kernels: dict[str, KernelFacts]) -> Non
 
 
 def _document(
-    head: dict[str, Any], found: Comparison, kernels: dict[str, KernelFacts]
-) -> dict[str, Any]:
+    head: dict[str, object], found: Comparison, kernels: dict[str, KernelFacts]
+) -> dict[str, object]:
     reference = _reference(found)
     return {
         **head,
@@ -281,8 +281,8 @@ def _reference(found: Comparison) -> Outcome | None:
 
 
 def _shown(
-    head: dict[str, Any], reason: str, found: Comparison, kernels: dict[str, KernelFacts]
-) -> list[Any]:
+    head: dict[str, object], reason: str, found: Comparison, kernels: dict[str, KernelFacts]
+) -> list[Table]:
     """Return what people are shown."""
     rows, test_rows = head["rows"], head["test_rows"]
     told = {
@@ -309,13 +309,13 @@ def _beyond(found: Comparison) -> Iterator[str]:
             yield f"{one.method}, {one.size:,} {one.unit}: {error}, {one.seconds:.2f} s, {n_bytes}"
 
 
-def _choices(found: Comparison, kernels: dict[str, KernelFacts]) -> Any:
+def _choices(found: Comparison, kernels: dict[str, KernelFacts]) -> Table:
     rows = [
         [
             one.method,
             one.feature_map.check_parameters().name,
             one.scaling,
-            number(one.bandwidth),
+            number(float(one.bandwidth)),
             number(one.alpha),
             f"{kernels[one.method].dimension:.0f}",
             f"{one.seconds:.1f}",
@@ -328,7 +328,7 @@ def _choices(found: Comparison, kernels: dict[str, KernelFacts]) -> Any:
     )
 
 
-def _best(found: Comparison) -> Any:
+def _best(found: Comparison) -> Table:
     budget = f"{found.budget:g} s" if found.by == "time" else sized(int(found.budget))
     rows = [
         [
@@ -345,12 +345,12 @@ def _best(found: Comparison) -> Any:
     return listing(f"The best of each within {budget} a fit", columns, rows)
 
 
-def _reached(reference: Outcome, reached: Sequence[Reached]) -> Any:
+def _reached(reference: Outcome, reached: Sequence[Reached]) -> Table:
     rows = [
         [
             one.method,
             *_beside(one.seconds, reference.seconds, lambda value: f"{value:.2f}"),
-            *_beside(one.n_bytes, reference.n_bytes, sized),
+            *_beside(one.n_bytes, reference.n_bytes, lambda value: sized(int(value))),
         ]
         for one in reached
     ]
@@ -362,12 +362,12 @@ def _reached(reference: Outcome, reached: Sequence[Reached]) -> Any:
     return listing(title, ["method", "fit s", "of its time", "features", "of its bytes"], rows)
 
 
-def _beside(value: float | None, of: float, told: Callable[[Any], str]) -> list[str]:
+def _beside(value: float | None, of: float, in_words: Callable[[float], str]) -> list[str]:
     """Return a cost and its share of another; dashes where an error was not reached."""
-    return ["-", "-"] if value is None else [told(value), f"{value / of:.2g}"]
+    return ["-", "-"] if value is None else [in_words(value), f"{value / of:.2g}"]
 
 
-def _kernels(kernels: dict[str, KernelFacts]) -> Any:
+def _kernels(kernels: dict[str, KernelFacts]) -> Table:
     rows = [
         [
             name,

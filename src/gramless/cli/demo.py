@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from gramless.cli.report import Report, facts, listing, number, reporting
 from gramless.cli.told import bandwidth_of, features_of, relevance_of
 
 if TYPE_CHECKING:
-    from gramless.cli.contest import Entry
+    from gramless.cli.demo_methods import Digits, Entry
 
 Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where files go.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split and of every method.")]
@@ -35,15 +35,16 @@ def demo(
     with reporting(as_json, debug) as report:
         out.mkdir(parents=True, exist_ok=True)
         with report.stage("load", "loading"):
-            from gramless.cli import contest
+            from gramless.cli import demo_methods
 
-            digits = contest.load_digits(seed)
+            digits = demo_methods.load_digits(seed)
+            contest = demo_methods.Contest(digits, seed, n_jobs)
         with report.stage("compile", "compiling (once an installation)"):
-            compiling = contest.compile_loops(digits, seed, n_jobs)
+            compiling = contest.compile_loops()
         entries = []
-        for name, enter in contest.METHODS.items():
+        for name, enter in contest.methods().items():
             with report.stage(name, f"fitting {name}"):
-                entries.append(enter(digits, seed, n_jobs))
+                entries.append(enter())
         with report.stage("save", "saving"):
             from gramless import save
 
@@ -52,15 +53,15 @@ def demo(
             entries[0].n_bytes = model.stat().st_size
         picture = out / "demo.png"
         with report.stage("draw", "drawing"):
-            from gramless.cli.picture import draw
+            from gramless.cli.figures import draw_demo
 
-            draw(picture, digits, entries)
+            draw_demo(picture, digits, entries)
         _tell(report, digits, entries, compiling, model, picture)
 
 
 def _tell(
     report: Report,
-    digits: Any,
+    digits: Digits,
     entries: list[Entry],
     compiling: float,
     model: Path,

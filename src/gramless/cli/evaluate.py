@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from gramless.base.errors import InputError
 from gramless.cli.loading import load_predictor, read_for
-from gramless.cli.metrics import class_metrics, regression_metrics
 from gramless.cli.options import (
     AsJson,
     DataFile,
@@ -22,6 +22,9 @@ from gramless.cli.options import (
 )
 from gramless.cli.reading import labels_for, rows_for
 from gramless.cli.report import facts, listing, number, reporting
+
+if TYPE_CHECKING:
+    from gramless.base.types import AnyArray
 
 Picture = Annotated[
     Path | None,
@@ -63,38 +66,45 @@ def evaluate(
             y, name = labels_for(predictor, table, target)
             X = rows_for(predictor, table, name)
         with report.stage("predict", "predicting"):
+            from sklearn.base import is_classifier
+
+            from gramless.cli.metrics import class_metrics, regression_metrics
+
             predicted = predictor.predict(X)
         document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
-        if hasattr(predictor, "classes_"):
+        if is_classifier(predictor):
             found = class_metrics(predictor, X, y, predicted)
-            shown = _classification_tables(found)
+            tables = _classification_tables(found)
             if "reliability" in found:
-                shown += _probability_tables(found)
+                tables += _probability_tables(found)
         else:
             found = regression_metrics(y, predicted)
-            shown = [facts({key: number(found[key]) for key in found})]
+            tables = [facts({key: number(found[key]) for key in found})]
         if picture is not None:
             with report.stage("draw", "drawing"):
                 _draw(picture, y, predicted, found)
             document["picture"] = picture
         head = {"rows": f"{len(y):,}", "picture": picture}
-        report.result(document | found, facts(head), *shown)
+        report.result(document | found, facts(head), *tables)
 
 
-def _check_picture(picture: Path, predictor: Any) -> None:
+def _check_picture(picture: Path, predictor: object) -> None:
     """Refuse before any work what could not be drawn or written."""
+    from sklearn.base import is_classifier
+
+    from gramless.cli.metrics import has_probabilities
     from gramless.inspection.pictures import check_picture
 
     check_picture(picture)
-    if hasattr(predictor, "classes_") and not hasattr(predictor, "predict_proba"):
+    if is_classifier(predictor) and not has_probabilities(predictor):
         raise InputError(
             f"--picture {picture} draws how reliable probabilities are, and this classifier has "
             "none: fit it with --loss logistic, or leave bandwidth or alpha open."
         )
 
 
-def _draw(picture: Path, y: Any, predicted: Any, found: dict[str, Any]) -> None:
-    from gramless.cli.picture import draw_predictions, draw_reliability
+def _draw(picture: Path, y: AnyArray, predicted: AnyArray, found: dict[str, Any]) -> None:
+    from gramless.cli.figures import draw_predictions, draw_reliability
     from gramless.inspection.pictures import write_picture
 
     reliable = "reliability" in found
@@ -102,7 +112,7 @@ def _draw(picture: Path, y: Any, predicted: Any, found: dict[str, Any]) -> None:
     write_picture(figure, picture)
 
 
-def _classification_tables(found: dict[str, Any]) -> list[Any]:
+def _classification_tables(found: dict[str, Any]) -> list[Table]:
     summary = facts(
         {
             "error": f"{found['error']:.2%}",
@@ -122,7 +132,7 @@ def _classification_tables(found: dict[str, Any]) -> list[Any]:
     return tables
 
 
-def _probability_tables(found: dict[str, Any]) -> list[Any]:
+def _probability_tables(found: dict[str, Any]) -> list[Table]:
     rows = [
         [f"{part['rows']:,}", f"{part['predicted']:.3f}", f"{part['observed']:.3f}"]
         for part in found["reliability"]

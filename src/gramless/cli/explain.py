@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from gramless.base.errors import InputError
 from gramless.base.files import replacing
@@ -18,7 +19,7 @@ from gramless.cli.reading import labels_for, rows_for
 from gramless.cli.report import facts, number, reporting
 
 if TYPE_CHECKING:
-    from gramless.cli.findings import Findings
+    from gramless.cli.explanation_page import Findings
 
 Data = Annotated[
     Path,
@@ -62,14 +63,14 @@ def explain(
             y, name = labels_for(predictor, table, target)
             X = rows_for(predictor, table, name)
         with report.stage("explain", "explaining"):
-            from gramless.cli.findings import findings
+            from gramless.cli.explanation_page import findings
 
             found = findings(predictor, X, y, {"model": model, "data": data, "target": name})
         with report.stage("write", f"writing {output}"):
-            from gramless.cli.page import page
+            from gramless.cli.explanation_page import page
 
             _write(output, page(found))
-        report.result(*_told(found, output, report.seconds))
+        report.result(*_result(found, output, report.seconds))
 
 
 def _check_place(output: Path, inputs: Sequence[Path]) -> None:
@@ -81,7 +82,7 @@ def _check_place(output: Path, inputs: Sequence[Path]) -> None:
         raise InputError(f"-o {output} is a folder, the model or the data; name another file.")
 
 
-def _check_kind(path: Path, model: Any) -> None:
+def _check_kind(path: Path, model: object) -> None:
     if is_streamed(model):
         raise InputError(
             f"{path} holds a {type(model).__name__}; explain tells of a search and of the inputs "
@@ -100,8 +101,10 @@ def _write(path: Path, text: str) -> None:
         raise InputError(f"-o {path} cannot be written ({reason}); name another place.") from fault
 
 
-def _told(found: Findings, output: Path, seconds: dict[str, float]) -> tuple[dict[str, Any], Any]:
-    """Return the document and what people are shown of it."""
+def _result(
+    found: Findings, output: Path, seconds: dict[str, float]
+) -> tuple[dict[str, object], Table]:
+    """Return the document and the table that people are shown."""
     shuffled, n_bytes = found.shuffled, output.stat().st_size
     means = shuffled.increases.mean(axis=1).tolist()
     names = [found.names[j] for j in shuffled.columns]

@@ -18,7 +18,7 @@ from gramless.cli.told import run_in_words, run_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gramless.matrices.diagnostics import Diagnostics
+    from gramless.inspection.diagnostics import Diagnostics
 
 THREADS = (2, 8, 64)
 """Where the law of speed-up is told."""
@@ -107,7 +107,7 @@ def _tell_run(
         from gramless.inspection.pictures import check_picture, write_picture
 
         check_picture(picture)
-        from gramless.cli.run_picture import draw_run
+        from gramless.cli.figures import draw_run
 
         with report.stage("draw", "drawing"):
             write_picture(draw_run(model), picture)
@@ -122,7 +122,7 @@ def _listed(model: Any, attribute: str) -> list[Any] | None:
 
 def _diagnostics(model: Any) -> Diagnostics | None:
     """Return what the training rows' bins say, if the features are bins."""
-    from gramless.matrices.diagnostics import summarise
+    from gramless.inspection.diagnostics import summarise
 
     features = getattr(model, "features_", model)
     if not hasattr(features, "nu_"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from gramless.cli.loading import load_predictor, read_for
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, ModelFile, PartOption
 from gramless.cli.reading import rows_for
 from gramless.cli.report import facts, reporting
+
+if TYPE_CHECKING:
+    from gramless.base.types import AnyArray
 
 Out = Annotated[
     Path | None,
@@ -52,7 +55,7 @@ def predict(
             if probabilities:
                 columns |= _probabilities(predictor, X)
         n_rows = len(columns["prediction"])
-        document: dict[str, Any] = {"rows": n_rows, "seconds": report.seconds}
+        document: dict[str, object] = {"rows": n_rows, "seconds": report.seconds}
         if output is not None:
             with open(output, "w", encoding="utf-8", newline="") as file:
                 _write(file, columns)
@@ -64,11 +67,13 @@ def predict(
             _write(sys.stdout, columns)
 
 
-def _columns(model: Any, X: Any, scores: bool) -> dict[str, Any]:
+def _columns(model: Any, X: object, scores: bool) -> dict[str, AnyArray]:
     """Return the columns to write by name."""
+    from sklearn.base import is_classifier
+
     if not scores:
         return {"prediction": model.predict(X)}
-    if not hasattr(model, "classes_"):
+    if not is_classifier(model):
         raise InputError("--scores is for classifiers; this model is a regressor.")
     responses = model.decision_function(X)
     if responses.ndim == 1:
@@ -78,15 +83,17 @@ def _columns(model: Any, X: Any, scores: bool) -> dict[str, Any]:
     return {"prediction": model.classes_[responses.argmax(axis=1)], **by_class}
 
 
-def _probabilities(model: Any, X: Any) -> dict[str, Any]:
-    if not hasattr(model, "predict_proba"):
+def _probabilities(model: Any, X: object) -> dict[str, AnyArray]:
+    from gramless.cli.metrics import has_probabilities
+
+    if not has_probabilities(model):
         raise InputError("--probabilities needs a classifier fitted with --loss logistic.")
     found = model.predict_proba(X)
     return {f"probability_{c}": found[:, k] for k, c in enumerate(model.classes_)}
 
 
-def _write(file: IO[str], columns: dict[str, Any]) -> None:
-    lists: list[list[Any]] = []
+def _write(file: IO[str], columns: dict[str, AnyArray]) -> None:
+    lists: list[list[object]] = []
     names: list[str] = []
     for name, values in columns.items():
         several = values.ndim == 2

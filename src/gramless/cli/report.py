@@ -12,7 +12,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -27,13 +26,7 @@ _QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWa
 
 
 class Report:
-    """Where one verb puts its results.
-
-    Parameters
-    ----------
-    as_json : bool
-        One JSON document on stdout in place of tables.
-    """
+    """The output of one verb: tables on stdout, or one JSON document in their place."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -63,13 +56,13 @@ class Report:
         finally:
             self.seconds[name] = time.perf_counter() - started
 
-    def result(self, document: Mapping[str, Any], *shown: Any) -> None:
-        """Print the document as JSON, or what people are shown in its place."""
+    def result(self, document: Mapping[str, object], *tables: Table) -> None:
+        """Print the document as JSON, or the tables in its place."""
         if self.as_json:
             sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
             return
-        for item in shown:
-            self.out.print(item)
+        for table in tables:
+            self.out.print(table)
 
     def note(self, line: str) -> None:
         """Print a line on stderr."""
@@ -80,11 +73,7 @@ class Report:
 def reporting(as_json: bool, debug: bool) -> Iterator[Report]:
     """Run a verb: warnings become lines, faults one line and an exit code.
 
-    Parameters
-    ----------
-    as_json : bool
-    debug : bool
-        True shows where a fault came from.
+    ``debug`` shows where a fault came from.
     """
     report = Report(as_json)
     with warnings.catch_warnings():
@@ -124,7 +113,7 @@ def _warn(report: Report, message: Warning | str, category: type[Warning]) -> No
         report.note(f"warning: {' '.join(str(message).split())}")
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Return a value as plain data: numbers that JSON lacks become None.
 
     Examples
@@ -132,9 +121,11 @@ def plain(value: Any) -> Any:
     >>> plain({"a": (1.0, float("nan"))})
     {'a': [1.0, None]}
     """
+    import numpy as np
+
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):
+    if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, Path):
         return str(value)
@@ -145,7 +136,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def facts(rows: Mapping[str, Any]) -> Table:
+def facts(rows: Mapping[str, object]) -> Table:
     """Return names and values as a borderless table; None is left out."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
@@ -156,7 +147,7 @@ def facts(rows: Mapping[str, Any]) -> Table:
     return grid
 
 
-def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """Return a table with a title; all columns but the first are set to the right."""
     table = Table(title=title or None, title_justify="left")
     for j, column in enumerate(columns):
@@ -167,7 +158,7 @@ def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -
 
 
 def number(value: float) -> str:
-    """Return a number for people: four digits.
+    """Return a number with four digits.
 
     Examples
     --------

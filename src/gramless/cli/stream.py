@@ -13,22 +13,22 @@ import typer
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.fit import TaskOption, check_model_place, named_kernel
-from gramless.cli.labelled import labelled
 from gramless.cli.options import AsJson, Debug, Jobs, Limits, Target, auto_or_number
 from gramless.cli.progress import Interruption, Progress
+from gramless.cli.reading import decide_task, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.told import error_of, run_in_words, run_of
 
 if TYPE_CHECKING:
+    from gramless.base.types import AnyArray
+    from gramless.estimators.streamed import StreamedMachine
     from gramless.streaming.sources import RowSource
+
+_ROWS_LOOKED_AT = 8192
+"""Rows whose labels decide the task, besides those held back."""
 
 Strategy = Literal["checking", "uniform", "grow"]
 Scaling = Literal["auto", "standard", "none"]
-
-_MADE = {
-    "classification": "DoublyStochasticClassifier",
-    "regression": "DoublyStochasticRegressor",
-}
 
 DataFile = Annotated[
     Path,
@@ -194,55 +194,75 @@ def stream(
     }
     with reporting(as_json, debug) as report:
         options["kernel"] = named_kernel(kernel)
-        _check(data, model, checkpoint, picture, loss, task, options)
+        check_model_place(model, data)
+        _check_places(data, model, checkpoint, picture)
+        _check_loss(loss, task)
+        _check_options(options)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, options))
-        source, task_told = _opened(report, data, target, rows_folder, seed, task, limits)
-        estimator = _estimator(task_told.partition(" ")[0], loss, options)
+        with report.stage("shuffle", f"reading {data}") as show_line:
+            from gramless import open_stream
+            from gramless.datasets.limits import parse_limits
+
+            source = open_stream(
+                data,
+                target=target,
+                folder=rows_folder,
+                random_state=seed,
+                report=show_line,
+                limits=parse_limits(limits),
+            )
+            kind, reason, source = with_labels(source, task, data)
+        estimator = _estimator(kind, loss, options)
         _train(report, estimator, source, Interruption())
         _save(report, estimator, model, picture)
         places = {"data": data, "checkpoint": checkpoint, "picture": picture}
-        _tell(report, estimator, source, model, places, task_told)
+        _tell(report, estimator, source, model, places, kind, reason)
         if estimator.status_ == "stopped":
             raise typer.Exit(INTERRUPTED)
 
 
-def _opened(
-    report: Report,
-    data: Path,
-    target: str | None,
-    folder: Path | None,
-    seed: int,
-    task: str,
-    limits: str,
-) -> tuple[Any, str]:
-    """Return the shuffled rows, and the task with its reason."""
-    with report.stage("shuffle", f"reading {data}") as say:
-        from gramless import open_stream
-        from gramless.datasets.limits import parse_limits
+def with_labels(source: RowSource, task: str, data: Path) -> tuple[str, str, RowSource]:
+    """Decide the task by some rows, and give a source the labels that ``fit`` would have.
 
-        own = parse_limits(limits)
-        source = open_stream(
-            data, target=target, folder=folder, random_state=seed, report=say, limits=own
+    Returns the task, the reason and the source: classes that are whole numbers as integers, other
+    numbers as text.
+    """
+    import numpy as np
+
+    from gramless.streaming.sources import MappedSource
+
+    n_rows = min(_ROWS_LOOKED_AT, source.n_rows or _ROWS_LOOKED_AT)
+    seen = [source.held_out()[1], source.read(0, n_rows)[1]]
+    y = np.concatenate(seen)
+    if y.ndim > 1:
+        raise InputError(f"{data} has {y.shape[1]} labels a row; one is needed.")
+    kind, reason = decide_task(y, task)
+    reason = f"{reason}, {len(y):,} rows looked at" if task == "auto" else reason
+    if kind == "regression" or y.dtype.kind == "O":
+        return kind, reason, source
+    convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else _as_text
+    return kind, reason, MappedSource(source, convert)
+
+
+def _as_integers(y: AnyArray) -> AnyArray:
+    found = labels_of(y, "classification")
+    if found.dtype.kind != "i":
+        odd = y[y % 1 != 0][0]
+        raise InputError(
+            f"the target holds {odd:g} where others are whole numbers; if it measures something, "
+            "ask for --task regression."
         )
-        kind, reason, source = labelled(source, task, data)
-    return source, f"{kind} ({reason})"
+    return found
 
 
-def _check(
-    data: Path,
-    model: Path,
-    checkpoint: Path | None,
-    picture: Path | None,
-    loss: str | None,
-    task: str,
-    options: dict[str, Any],
-) -> None:
-    """Refuse before any row is read what would be refused after."""
-    check_model_place(model, data)
-    _check_places(data, model, checkpoint, picture)
-    _check_loss(loss, task)
-    _check_options(options)
+def _as_text(y: AnyArray) -> AnyArray:
+    """Return numbers that are no whole ones as text, also where all of a part are."""
+    import numpy as np
+
+    from gramless.preprocessing.columns import labels
+
+    return np.array([*labels(y)], dtype=object)
 
 
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
@@ -264,9 +284,7 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
 
 
 def _check_loss(loss: str | None, task: str) -> None:
-    import gramless
-
-    known = {kind: list(getattr(gramless, name)._losses) for kind, name in _MADE.items()}
+    known = {kind: list(made._losses) for kind, made in _estimators().items()}
     if loss is None or any(loss in known[kind] for kind in known if task in ("auto", kind)):
         return
     listed = "; ".join(f"{kind} has {', '.join(own)}" for kind, own in known.items())
@@ -302,28 +320,38 @@ def _going_on(path: Path, loss: str | None, options: dict[str, Any]) -> str:
     from gramless.estimators.persistence import describe
 
     name = describe(path)["class"]
-    if name not in _MADE.values():
+    kinds = {made.__name__: kind for kind, made in _estimators().items()}
+    if name not in kinds:
         raise InputError(
             f"--checkpoint {path} holds a {name}, and no run that could go on; name another file."
         )
-    kind = next(kind for kind, own in _MADE.items() if own == name)
-    earlier: Any = Checkpoint(path, 0.0).found(_estimator(kind, loss, options))
-    return f"going on from {path}, after {earlier.n_iter_:,} steps"
+    earlier = Checkpoint(path, 0.0).found(_estimator(kinds[name], loss, options))
+    steps = 0 if earlier is None else earlier.n_iter_
+    return f"going on from {path}, after {steps:,} steps"
 
 
-def _estimator(kind: str, loss: str | None, options: dict[str, Any]) -> Any:
-    import gramless
+def _estimators() -> dict[str, type[StreamedMachine]]:
+    from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor
 
+    return {
+        "classification": DoublyStochasticClassifier,
+        "regression": DoublyStochasticRegressor,
+    }
+
+
+def _estimator(kind: str, loss: str | None, options: dict[str, Any]) -> StreamedMachine:
     _check_loss(loss, kind)
-    made = getattr(gramless, _MADE[kind])
+    made = _estimators()[kind]
     return made(**options) if loss is None else made(**options, loss=loss)
 
 
-def _train(report: Report, model: Any, source: RowSource, interruption: Interruption) -> None:
+def _train(
+    report: Report, model: StreamedMachine, source: RowSource, interruption: Interruption
+) -> None:
     in_words = partial(error_of, model)
     progress = Progress(report, model.max_steps, model.time_budget, in_words, interruption)
 
-    def after(step: Any, evaluation: Any) -> bool:
+    def after(step: object, evaluation: object) -> bool:
         interruption.begun = True
         progress.after(step, evaluation, model.batch_rows_)
         return interruption.asked
@@ -332,29 +360,37 @@ def _train(report: Report, model: Any, source: RowSource, interruption: Interrup
         model.fit_stream(source, callback=after)
 
 
-def _save(report: Report, model: Any, path: Path, picture: Path | None) -> None:
+def _save(report: Report, model: StreamedMachine, path: Path, picture: Path | None) -> None:
     from gramless import save
 
     with report.stage("save", f"saving {path}"):
         save(model, path)
     if picture is not None:
         with report.stage("draw", "drawing"):
-            from gramless.cli.run_picture import draw_run
+            from gramless.cli.figures import draw_run
             from gramless.inspection.pictures import write_picture
 
             write_picture(draw_run(model), picture)
 
 
 def _tell(
-    report: Report, model: Any, source: Any, path: Path, places: dict[str, Any], task: str
+    report: Report,
+    model: StreamedMachine,
+    source: RowSource,
+    path: Path,
+    places: dict[str, Path | None],
+    task: str,
+    reason: str,
 ) -> None:
+    from sklearn.base import is_classifier
+
     held, rows = len(source.held_out()[1]), source.n_rows
-    classes = getattr(model, "classes_", None)
+    classes = model.classes_ if is_classifier(model) else None
     n_bytes = path.stat().st_size
     document = {
         "model": path,
         "bytes": n_bytes,
-        "task": task.partition(" ")[0],
+        "task": task,
         "rows": rows,
         "held_back_rows": held,
         "classes": classes,
@@ -363,7 +399,7 @@ def _tell(
         "seconds": report.seconds,
     }
     shown = {
-        "task": task,
+        "task": f"{task} ({reason})",
         "rows": f"{rows:,} to learn from, {held:,} held back",
         "classes": None if classes is None else f"{len(classes):,}",
         **run_in_words(model),
@@ -378,7 +414,7 @@ def _tell(
             report.note(line)
 
 
-def _next(model: Any, path: Path, checkpoint: Path | None) -> Iterator[str]:
+def _next(model: StreamedMachine, path: Path, checkpoint: Path | None) -> Iterator[str]:
     """Yield what could be done now."""
     name = shlex.quote(str(path))
     if model.status_ in ("stopped", "time", "max_steps"):

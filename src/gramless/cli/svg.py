@@ -114,11 +114,6 @@ def svg_text(
     css : str, default=""
         Stands inside, for pictures that stand in no page.
 
-    Returns
-    -------
-    Markup
-        The same text for the same figure.
-
     Examples
     --------
     >>> with drawing(20.0, 10.0) as figure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
@@ -16,15 +15,7 @@ def environment(*packages: str) -> Environment:
 
     What templates insert into HTML is escaped, characters that XML forbids become a mark, and a
     name that is not defined is an error: pages are well-formed XML whatever columns are called.
-
-    Parameters
-    ----------
-    *packages : str
-        Names of packages, each with a folder ``templates``.
-
-    Returns
-    -------
-    jinja2.Environment
+    Each package has a folder ``templates``.
 
     Examples
     --------
@@ -54,5 +45,5 @@ def printable(text: object) -> str:
     return _FORBIDDEN.sub("\ufffd", str(text))
 
 
-def _inserted(value: Any) -> str:
+def _inserted(value: object) -> str:
     return value if isinstance(value, Markup) else printable(value)

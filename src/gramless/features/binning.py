@@ -15,7 +15,7 @@ from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.grids import Grids, KnownBins, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, unit_scale
-from gramless.matrices.diagnostics import fullest_shares, summarise
+from gramless.matrices.occupancy import fullest_shares
 from gramless.preprocessing.rows import Rows, check_rows
 
 
@@ -132,8 +132,8 @@ class BinningMap(GridMap):
     def _describe(self, shares: FloatArray) -> None:
         """Record the share of the training rows in the fullest bin of each grid."""
         self.nu_ = shares
-        found = summarise(self.nu_, self._n_features_out)
-        self.kappa_, self.kappa_bar_ = found.kappa, found.kappa_bar
+        self.kappa_ = float(np.mean(1.0 / shares))
+        self.kappa_bar_ = self._n_features_out / len(shares)
 
 
 class DrawnGrids(GridMap, SizedMap):

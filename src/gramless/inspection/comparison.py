@@ -3,52 +3,193 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from statistics import mean, median
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gramless.base.errors import GramlessError, InputError
 from gramless.base.memory import memory_budget
+from gramless.base.types import AnyArray, FloatArray
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.features import FEATURE_MAPS, named_map
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.base import SizedMap
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
-from gramless.inspection.explanation import take_rows
+from gramless.inspection.explanation import Rows, shape_of, take_rows
 from gramless.inspection.kernel_errors import feature_bytes
-from gramless.inspection.outcomes import By, Chosen, Comparison, Outcome
+
+By = Literal["time", "memory"]
+Estimator: TypeAlias = KernelClassifier | KernelRegressor
 
 _FIRST_SIZES = {"n_grids": 8, "n_components": 32, "block_rows": 64}
 _GROWTH = 2.0
-"""What the next size costs at least, in times of the last."""
+"""The least factor by which the next size costs more."""
 _FEW_ROWS = 64
 _LEAST_SEARCH = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """Rows to fit to, and rows that judge.
+class Chosen:
+    """What the search of a method found, at a middle size.
 
     Parameters
     ----------
-    X, X_test : array, CSR matrix, data frame or Table (n_samples, n_features)
-    y, y_test : array (n_samples,)
-    task : {"classification", "regression"}
+    method : str
+    feature_map : SizedMap
+        A template, of which any size may be fitted.
+    scaling : str
+    bandwidth : float or array (n_features,)
+        In units of the scaled inputs.
+    alpha : float
+    seconds : float
+        Taken by the search and the fit at that size.
+    model : estimator
+        That fit.
     """
 
-    X: Any
-    y: NDArray[Any]
-    X_test: Any
-    y_test: NDArray[Any]
+    method: str
+    feature_map: SizedMap
+    scaling: str
+    bandwidth: float | FloatArray
+    alpha: float
+    seconds: float
+    model: Estimator
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the choices as plain data."""
+        return {
+            "method": self.method,
+            "kernel": self.feature_map.check_parameters().to_config(),
+            "scaling": self.scaling,
+            "bandwidth": np.asarray(self.bandwidth).tolist(),
+            "alpha": self.alpha,
+            "seconds": self.seconds,
+            "limits": self.model.limits_,
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The errors and costs of a method at one size.
+
+    Parameters
+    ----------
+    method : str
+    size : int
+        Grids, columns of Fourier features, landmarks, or rows of a block.
+    unit : str
+        What the size counts.
+    n_columns : int
+    n_bytes : int
+        Taken by the features of all rows of the fit, kept whole.
+    seconds : float
+        To compute the features and to solve; the median over the seeds.
+    predict_seconds : float
+        For the test rows; the median over the seeds.
+    error : float
+        Share of wrong classes, or RMSE over the targets' standard deviation; the mean over
+        the seeds.
+    """
+
+    method: str
+    size: int
+    unit: str
+    n_columns: int
+    n_bytes: int
+    seconds: float
+    predict_seconds: float
+    error: float
+
+    def cost(self, by: By) -> float:
+        """Return seconds or bytes."""
+        return self.seconds if by == "time" else float(self.n_bytes)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the numbers as plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The least seconds and bytes, each by itself, of a method's outcomes that are good enough.
+
+    Both are None where no size was.
+    """
+
+    method: str
+    seconds: float | None
+    n_bytes: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a comparison found.
+
+    Parameters
+    ----------
+    by : {"time", "memory"}
+    budget : float
+        Seconds of a fit, or bytes of its features.
+    chosen : list of Chosen
+    outcomes : list of Outcome
+        Of each method by rising size; the last may cost more than the budget.
+    left_out : dict
+        Methods that were not tried, or not to the end, and why.
+    """
+
+    by: By
+    budget: float
+    chosen: list[Chosen]
+    outcomes: list[Outcome]
+    left_out: dict[str, str]
+
+    def of(self, method: str) -> list[Outcome]:
+        """Return one method's outcomes, by rising size."""
+        return [outcome for outcome in self.outcomes if outcome.method == method]
+
+    def best(self) -> list[Outcome]:
+        """Return each method's outcome of least error within the budget, the best first."""
+        found = []
+        for chosen in self.chosen:
+            within = [o for o in self.of(chosen.method) if o.cost(self.by) <= self.budget]
+            found += [min(within, key=lambda o: o.error)] if within else []
+        return sorted(found, key=lambda outcome: outcome.error)
+
+    def to_reach(self, error: float) -> list[Reached]:
+        """Return what each method needed to predict no worse than an error."""
+        return [to_reach(self.of(one.method), one.method, error) for one in self.chosen]
+
+
+def to_reach(outcomes: Iterable[Outcome], method: str, error: float) -> Reached:
+    """Return the least seconds and the least bytes of outcomes that are no worse than an error.
+
+    Examples
+    --------
+    >>> to_reach([Outcome("binning", 8, "grids", 90, 800, 0.1, 0.1, 0.3)], "binning", 0.2)
+    Reached(method='binning', seconds=None, n_bytes=None)
+    """
+    good = [outcome for outcome in outcomes if outcome.error <= error]
+    seconds = min((outcome.seconds for outcome in good), default=None)
+    return Reached(method, seconds, min((outcome.n_bytes for outcome in good), default=None))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training and test rows with their targets, of a task ``classification`` or ``regression``."""
+
+    X: Rows
+    y: AnyArray
+    X_test: Rows
+    y_test: AnyArray
     task: str
 
-    def estimator(self, features: Any, **settings: Any) -> Any:
+    def estimator(self, features: SizedMap, **settings: Any) -> Estimator:
         """Return an unfitted estimator of the task that weighs inputs alike.
 
         Seed and threads are those of the features.
@@ -64,7 +205,7 @@ class Split:
             **settings,
         )
 
-    def error(self, predicted: NDArray[Any]) -> float:
+    def error(self, predicted: AnyArray) -> float:
         """Return the share of wrong classes, or the RMSE over the targets' standard deviation."""
         if self.task == "classification":
             return float(np.mean(predicted != self.y_test))
@@ -72,9 +213,9 @@ class Split:
 
 
 def compare(
-    X: Any,
+    X: Rows,
     y: ArrayLike,
-    X_test: Any,
+    X_test: Rows,
     y_test: ArrayLike,
     *,
     task: str,
@@ -98,7 +239,7 @@ def compare(
     ----------
     X, X_test : array, CSR matrix, data frame or Table (n_samples, n_features)
     y, y_test : array-like (n_samples,)
-        The test rows judge and decide nothing.
+        The test rows measure errors and decide nothing.
     task : {"classification", "regression"}
     methods : sequence of str
         In ``FEATURE_MAPS``; by default all.
@@ -109,7 +250,7 @@ def compare(
     search_budget : float, optional
         Seconds after which a search tries nothing more.
     n_seeds : int, default=1
-        Fits a size.
+        Fits of each size.
     random_state : int, default=0
         The first seed, and that of the search.
     n_jobs : int or None
@@ -167,21 +308,8 @@ def compare(
 
 
 def template(method: str, split: Split, seed: int, n_jobs: int | None) -> SizedMap:
-    """Return the features of a method, of any size, for the inputs of a split.
-
-    Parameters
-    ----------
-    method : str
-        In ``FEATURE_MAPS``.
-    split : Split
-    seed : int
-    n_jobs : int or None
-
-    Returns
-    -------
-    SizedMap
-    """
-    return named_map(method, np.shape(split.X), 1, None, seed, n_jobs)
+    """Return the features of a method, of any size, for the inputs of a split."""
+    return named_map(method, shape_of(split.X), 1, None, seed, n_jobs)
 
 
 def why_left_out(feature_map: SizedMap, n_rows: int) -> str | None:
@@ -200,26 +328,10 @@ def why_left_out(feature_map: SizedMap, n_rows: int) -> str | None:
 def choose(
     method: str, feature_map: SizedMap, split: Split, seconds: float | None = None
 ) -> Chosen:
-    """Find scaling, bandwidth and alpha by the search of the estimators.
+    """Find scaling, bandwidth and alpha by the search of the estimators, at a middle size.
 
-    Parameters
-    ----------
-    method : str
-        Its name.
-    feature_map : SizedMap
-        Of any size, with a seed.
-    split : Split
-    seconds : float, optional
-        The estimator's ``time_budget``.
-
-    Returns
-    -------
-    Chosen
-
-    Raises
-    ------
-    GramlessError
-        If the method cannot be used on these rows.
+    The search may take ``seconds``. A method that cannot be used on these rows raises a
+    :class:`~gramless.base.errors.GramlessError`.
     """
     started = time.perf_counter()
     middle = feature_map.sketch(feature_map.enough_to_search)
@@ -232,14 +344,7 @@ def choose(
 def climb(chosen: Chosen, split: Split, n_seeds: int, by: By, budget: float) -> Iterator[Outcome]:
     """Yield outcomes of sizes that double, for as long as the next may be within a budget.
 
-    Parameters
-    ----------
-    chosen : Chosen
-    split : Split
-    n_seeds : int
-    by : {"time", "memory"}
-    budget : float
-        At least the first size is tried.
+    At least the first size is tried.
     """
     if not ends_with_rows(chosen.feature_map):
         # Compiled loops are loaded on first use, and this size is cheap.
@@ -253,11 +358,6 @@ def climb(chosen: Chosen, split: Split, n_seeds: int, by: By, budget: float) -> 
 
 def sizes(feature_map: SizedMap, n_rows: int) -> Iterator[int]:
     """Yield a map's sizes from small to large, to its natural end if it has one.
-
-    Parameters
-    ----------
-    feature_map : SizedMap
-    n_rows : int
 
     Examples
     --------
@@ -286,20 +386,7 @@ def ends_with_rows(feature_map: SizedMap) -> bool:
 
 
 def measure(chosen: Chosen, size: int, split: Split, n_seeds: int) -> Outcome:
-    """Fit one size with settings given, once a seed, and judge it.
-
-    Parameters
-    ----------
-    chosen : Chosen
-    size : int
-    split : Split
-    n_seeds : int
-        Beginning with that of the features.
-
-    Returns
-    -------
-    Outcome
-    """
+    """Fit one size with settings given, once a seed beginning with that of the features."""
     runs = [_fit_once(chosen, size, split, k) for k in range(n_seeds)]
     return replace(
         runs[0],
@@ -309,7 +396,7 @@ def measure(chosen: Chosen, size: int, split: Split, n_seeds: int) -> Outcome:
     )
 
 
-def scaled_rows(model: Any, X: Any) -> Any:
+def scaled_rows(model: Estimator, X: Rows) -> AnyArray:
     """Return rows as the feature map of a fitted estimator takes them."""
     return model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
 
@@ -317,9 +404,11 @@ def scaled_rows(model: Any, X: Any) -> Any:
 def _fit_once(chosen: Chosen, size: int, split: Split, k: int) -> Outcome:
     features: Any = chosen.feature_map
     if not isinstance(features, ExactKernel):
-        features = features.resized(size).set_params(random_state=features.random_state + k)
-    settings = {name: getattr(chosen, name) for name in ("scaling", "bandwidth", "alpha")}
-    model = split.estimator(features, **settings)
+        features = features.resized(size)
+        features.set_params(random_state=features.random_state + k)
+    model = split.estimator(
+        features, scaling=chosen.scaling, bandwidth=chosen.bandwidth, alpha=chosen.alpha
+    )
     started = time.perf_counter()
     model.fit(split.X, split.y)
     fitted = time.perf_counter()
@@ -337,7 +426,7 @@ def _fit_once(chosen: Chosen, size: int, split: Split, k: int) -> Outcome:
     )
 
 
-def _bytes(model: Any, split: Split) -> int:
+def _bytes(model: Estimator, split: Split) -> int:
     """Return what the features of all rows take, from those of a few."""
     n_rows, few = len(split.y), min(_FEW_ROWS, len(split.y) // 2)
     spread = np.linspace(0, n_rows - 1, 2 * few).astype(np.intp)
@@ -357,7 +446,7 @@ def _check_names(task: str, methods: Sequence[str], by: str) -> None:
             raise InputError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}.")
 
 
-def _check_numbers(budget: float, search_budget: float | None, n_seeds: Any) -> None:
+def _check_numbers(budget: float, search_budget: float | None, n_seeds: object) -> None:
     if not budget > 0 or not isinstance(n_seeds, Integral) or n_seeds < 1:
         raise InputError(
             f"compare needs a budget above 0 and at least one seed, got {budget!r} and {n_seeds!r}."
@@ -375,9 +464,9 @@ def _check_split(split: Split) -> None:
             "compare: needs two rows to learn from and rows to judge; one part is empty, or nearly."
         )
     for name, rows, targets in (("y", split.X, split.y), ("y_test", split.X_test, split.y_test)):
-        if np.shape(rows)[0] != len(targets):
+        if shape_of(rows)[0] != len(targets):
             raise InputError(
-                f"compare: {name} holds {len(targets):,} targets for {np.shape(rows)[0]:,} rows."
+                f"compare: {name} holds {len(targets):,} targets for {shape_of(rows)[0]:,} rows."
             )
         if split.task == "regression" and not _all_finite(targets):
             raise InputError(f"compare: regression needs finite numbers, and {name} holds others.")
@@ -385,5 +474,5 @@ def _check_split(split: Split) -> None:
         raise InputError("compare: the test targets are all equal; judge by others.")
 
 
-def _all_finite(targets: NDArray[Any]) -> bool:
+def _all_finite(targets: AnyArray) -> bool:
     return targets.dtype.kind in "biuf" and bool(np.isfinite(targets).all())

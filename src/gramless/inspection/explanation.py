@@ -1,8 +1,8 @@
-"""What a fitted model makes of its inputs: shuffled columns, partial dependence, shared grids.
+"""What a fitted model makes of its inputs: permutation importance, partial dependence, grid use.
 
-Columns are those of the table as it was given, before any encoding. Every
-change of a table takes a column's values from other rows of the same table:
-values stay possible ones, and of the type that the model knows.
+Columns are those of the table as it was given, before any encoding. A changed table takes the
+values of a column from other rows of the same table, so that they stay possible and keep the type
+that the model knows.
 """
 
 from __future__ import annotations
@@ -10,59 +10,71 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from gramless.base.random import stream
+from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.datasets import Table
-from gramless.matrices.base import Vector
+from gramless.estimators.base import KernelMachine
+from gramless.features.binning import BinningMap
+from gramless.features.smooth import SmoothBinning
 from gramless.preprocessing.columns import is_frame, labels, named_columns
 
-Numbers = NDArray[np.float64]
-Positions = NDArray[np.intp]
-Values = NDArray[Any]
+Rows: TypeAlias = TableLike | Table
+"""A table with named columns, a data frame, an array or a CSR matrix."""
+T = TypeVar("T")
+Predictor: TypeAlias = Callable[[Any], FloatArray]
+"""From a table of the kind that was given to numbers, ``(n_rows,)`` or ``(n_rows, n_outputs)``."""
 
 _SLICES, _QUANTILES, _CATEGORIES = 10, 21, 12
 
 
-def take_rows(X: Any, rows: Positions) -> Any:
-    """Return some rows of a table of any kind.
+@runtime_checkable
+class _PandasFrame(Protocol):
+    """What is asked of a pandas data frame."""
 
-    Parameters
-    ----------
-    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
-    rows : array of int
+    iloc: Any
 
-    Returns
-    -------
-    The same kind of table.
+    def copy(self) -> Any: ...
+    def isetitem(self, loc: int, value: object) -> None: ...
+
+
+@runtime_checkable
+class _PolarsFrame(Protocol):
+    """What is asked of a polars data frame."""
+
+    def to_series(self, index: int) -> Any: ...
+    def with_columns(self, *columns: object) -> Any: ...
+
+
+def shape_of(X: Rows) -> tuple[int, int]:
+    """Return the rows and columns of a table of any kind."""
+    table: Any = X
+    n_rows, n_columns = np.shape(table)
+    return n_rows, n_columns
+
+
+def take_rows(X: T, rows: AnyArray) -> T:
+    """Return some rows of a table of any kind, in the order of their numbers.
 
     Examples
     --------
     >>> take_rows(np.eye(2), np.array([1]))
     array([[0., 1.]])
     """
-    if isinstance(X, Table):
-        return X.take_rows(rows)
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    table: Any = X
+    taken: T = table.take_rows(rows) if isinstance(X, Table) else _safe_indexing(table, rows)
+    return taken
 
 
-def column_values(X: Any, column: int) -> tuple[Values, bool]:
+def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     """Return a column as plain values, and whether these are categories.
 
-    Parameters
-    ----------
-    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
-    column : int
-
-    Returns
-    -------
-    values : ndarray (n_rows,)
-        float64 with NaN where missing, or objects of str with ``""`` where missing.
-    categorical : bool
+    Numbers are float64 with NaN where missing, categories str with ``""`` where missing.
 
     Examples
     --------
@@ -74,21 +86,25 @@ def column_values(X: Any, column: int) -> tuple[Values, bool]:
         if categorical:
             return np.array([*labels(values)], dtype=object), True
         return values.astype(np.float64), False
-    values = X[:, [column]].toarray()[:, 0] if sp.issparse(X) else np.asarray(X)[:, column]
+    matrix: Any = X
+    if sp.issparse(X):
+        values = matrix[:, [column]].toarray()[:, 0]
+    else:
+        values = np.asarray(matrix)[:, column]
     return values.astype(np.float64), False
 
 
-def _with_column_from(X: Any, column: int, rows: Positions) -> Any:
+def _with_column_from(X: Any, column: int, rows: AnyArray) -> Any:
     """Return a new table with one column's values taken from other rows."""
     if isinstance(X, Table):
         columns = {name: X.column(name) for name in X.names or ()}
         name = list(columns)[column]
         return Table(columns | {name: columns[name][rows]}, source=X.source)
-    if hasattr(X, "iloc"):
+    if isinstance(X, _PandasFrame):
         changed = X.copy()
         changed.isetitem(column, X.iloc[rows, column].array)
         return changed
-    if hasattr(X, "with_columns"):
+    if isinstance(X, _PolarsFrame):
         return X.with_columns(X.to_series(column)[rows])
     if sp.issparse(X):
         parts = [X[:, :column], X[rows][:, [column]], X[:, column + 1 :]]
@@ -100,12 +116,12 @@ def _with_column_from(X: Any, column: int, rows: Positions) -> Any:
 
 def permutation_importance(
     error: Callable[[Any], float],
-    X: Any,
+    X: Rows,
     columns: Sequence[int],
     *,
     n_repeats: int = 3,
     seed: int = 0,
-) -> Numbers:
+) -> FloatArray:
     """Return how much an error grows when one column is shuffled among the rows.
 
     Parameters
@@ -134,7 +150,8 @@ def permutation_importance(
     >>> permutation_importance(error, X, [0, 1]).mean(axis=1).round()
     array([2., 0.])
     """
-    orders = [stream(seed, "shuffled columns", k).permutation(X.shape[0]) for k in range(n_repeats)]
+    n_rows = shape_of(X)[0]
+    orders = [stream(seed, "shuffled columns", k).permutation(n_rows) for k in range(n_repeats)]
     before = error(X)
     grown = [
         [error(_with_column_from(X, column, order)) - before for order in orders]
@@ -143,9 +160,7 @@ def permutation_importance(
     return np.array(grown).reshape(len(columns), n_repeats)
 
 
-def partial_dependence(
-    response: Callable[[Any], Vector], X: Any, column: int, donors: Positions
-) -> Vector:
+def partial_dependence(response: Predictor, X: Rows, column: int, donors: AnyArray) -> FloatArray:
     """Return the mean response when every row has the same value in one column.
 
     Parameters
@@ -167,7 +182,7 @@ def partial_dependence(
     >>> partial_dependence(lambda rows: rows[:, 0] * rows[:, 1], X, 0, np.array([0, 1]))
     array([0., 2.])
     """
-    same = [np.full(X.shape[0], donor) for donor in donors]
+    same = [np.full(shape_of(X)[0], donor) for donor in donors]
     return np.array([np.mean(response(_with_column_from(X, column, r)), axis=0) for r in same])
 
 
@@ -186,12 +201,12 @@ class Dependence:
     """
 
     name: str
-    values: Values
-    shares: Numbers
-    means: Numbers
+    values: AnyArray
+    shares: FloatArray
+    means: FloatArray
 
 
-def dependence_on(response: Callable[[Any], Vector], X: Any, column: int, name: str) -> Dependence:
+def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Dependence:
     """Return the partial dependence on a column at its quantiles, or its main categories.
 
     Parameters
@@ -230,7 +245,7 @@ def dependence_on(response: Callable[[Any], Vector], X: Any, column: int, name: 
     return Dependence(name, chosen, shares, partial_dependence(response, X, column, donors))
 
 
-def _quantile_rows(values: Numbers) -> Positions:
+def _quantile_rows(values: FloatArray) -> AnyArray:
     """Return rows whose values are evenly spaced quantiles, ascending, each value once."""
     order = np.argsort(values, kind="stable")[: np.count_nonzero(~np.isnan(values))]
     if not len(order):
@@ -240,26 +255,17 @@ def _quantile_rows(values: Numbers) -> Positions:
     return order[at[first]]
 
 
-def _category_rows(values: Values) -> Positions:
+def _category_rows(values: AnyArray) -> AnyArray:
     """Return one row of each of the most frequent categories, those first."""
     ranked = sorted(Counter(values).items(), key=lambda found: (-found[1], found[0]))
     found = values.tolist()
     return np.array([found.index(category) for category, _ in ranked[:_CATEGORIES]], np.intp)
 
 
-def main_effect(values: Values, responses: Vector) -> float:
+def main_effect(values: AnyArray, responses: FloatArray) -> float:
     """Return the share of the variance of responses that one column explains by itself.
 
-    Parameters
-    ----------
-    values : ndarray (n_rows,)
-        Numbers, which are cut at their deciles, or categories.
-    responses : array (n_rows,) or (n_rows, K)
-
-    Returns
-    -------
-    float
-        From 0 to 1; what is only seen together with other columns is not counted.
+    Numbers are cut at their deciles. What shows only together with other columns is not counted.
 
     Examples
     --------
@@ -282,18 +288,11 @@ def main_effect(values: Values, responses: Vector) -> float:
     return between / total if total > 0 else 0.0
 
 
-def input_columns(model: Any) -> dict[str, Positions]:
-    """Return the name of each column of a model's table, and the inputs that it became.
+def input_columns(model: KernelMachine) -> dict[str, AnyArray]:
+    """Return, by the name of each column of the table, the positions of the inputs that it became.
 
-    Parameters
-    ----------
-    model : KernelClassifier or KernelRegressor
-
-    Returns
-    -------
-    dict of str to array of int
-        Positions in ``relevance_`` and in the rows that the scaler is given. Two
-        where numbers were missing, else one.
+    Positions are those in ``relevance_`` and in the rows that the scaler is given: two where
+    numbers were missing, else one.
 
     Examples
     --------
@@ -302,7 +301,7 @@ def input_columns(model: Any) -> dict[str, Positions]:
     >>> input_columns(KernelRegressor(random_state=0).fit(X, X[:, 0]))
     {'x1': array([0]), 'x2': array([1])}
     """
-    names = getattr(model, "feature_names_in_", None)
+    names = vars(model).get("feature_names_in_")
     if names is None:
         names = [f"x{j + 1}" for j in range(model.n_features_in_)]
     sources = model.inputs_.sources(len(names))
@@ -325,13 +324,13 @@ class GridUse:
         Whether some grid leaves out a column that another one uses.
     """
 
-    counts: NDArray[np.intp]
-    share: Numbers
+    counts: AnyArray
+    share: FloatArray
     pairs: list[tuple[int, int, float]]
     selective: bool
 
 
-def grid_use(uses: NDArray[np.bool_], weights: Numbers, most: int = 12) -> GridUse:
+def grid_use(uses: BoolArray, weights: FloatArray, most: int = 12) -> GridUse:
     """Count which columns grids use, and which they use together.
 
     Parameters
@@ -341,10 +340,6 @@ def grid_use(uses: NDArray[np.bool_], weights: Numbers, most: int = 12) -> GridU
         Not negative; all alike if they are all 0.
     most : int, default=12
         Grids of more columns say nothing about pairs.
-
-    Returns
-    -------
-    GridUse
 
     Examples
     --------
@@ -364,20 +359,11 @@ def grid_use(uses: NDArray[np.bool_], weights: Numbers, most: int = 12) -> GridU
     return GridUse(counts, weights @ uses, pairs, selective)
 
 
-def model_grid_use(model: Any, X: Any) -> GridUse:
-    """Tell which columns the grids of a fitted model use, and which together.
+def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
+    """Tell which columns of the table the grids of a fitted model use, and which together.
 
-    A grid weighs as much as its part of the prediction varies over the rows.
-
-    Parameters
-    ----------
-    model : KernelClassifier or KernelRegressor
-    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
-
-    Returns
-    -------
-    GridUse
-        Of the columns of the table, in the order of :func:`input_columns`.
+    A grid weighs as much as its part of the prediction varies over the rows. Columns are in the
+    order of :func:`input_columns`.
 
     Examples
     --------
@@ -387,13 +373,14 @@ def model_grid_use(model: Any, X: Any) -> GridUse:
     False
     """
     rows = model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
-    features, inputs = model.features_, list(input_columns(model).values())
+    features: Any = model.features_
+    inputs = list(input_columns(model).values())
     blocks = features.rows_matrix(rows).blocks()
     parts = (block.matrix.matvec(model.coef_[block.start : block.stop]) for block in blocks)
     weights = np.array([float(np.sum(part.var(axis=0))) for part in parts])
-    # Features that are no bins use the same inputs in all blocks.
-    shared = None if hasattr(features, "widths_") else features.bandwidth_
-    widths = features.widths_ if shared is None else np.tile(shared, (len(weights), 1))
+    # Features that are not bins use the same inputs in all blocks.
+    has_grids = isinstance(features, BinningMap | SmoothBinning)
+    widths = features.widths_ if has_grids else np.tile(features.bandwidth_, (len(weights), 1))
     # An input and, where both are given to the grids, its rank.
     used = np.isfinite(widths).reshape(len(weights), -1, sum(map(len, inputs)))
     columns = [used[:, :, own].any(axis=(1, 2)) for own in inputs]

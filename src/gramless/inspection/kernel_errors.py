@@ -1,4 +1,4 @@
-"""How far inner products of features are from the kernel that they stand for."""
+"""How far inner products of features are from their kernel, and how far theory lets them be."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+from scipy.special import wrightomega
 from sklearn.base import clone
 
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from, stream
 from gramless.base.threads import one_blas_thread
+from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
-from gramless.inspection.bounds import Bounds
+from gramless.features.binning import RandomBinning
+from gramless.features.fourier import RandomFourier
 from gramless.kernels import Kernel
 from gramless.matrices.base import FeatureMatrix
-from gramless.preprocessing.categories import Mask, category_mask
+from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.rows import Rows, check_rows
+
+_DISTANCES = 2.0 ** -np.arange(4.0, 11.0)
+"""In bandwidths; how a profile leaves 1 is extrapolated from its values there."""
+_SETTLED, _SHRINKS = 1e-6, 0.99
 
 
 @dataclass(frozen=True)
@@ -32,19 +39,19 @@ class KernelErrors:
     Parameters
     ----------
     size : int
-        Grids, frequencies' columns or landmarks.
+        Grids, columns of Fourier features or landmarks.
     n_columns, n_pairs : int
         Pairs of different rows, all of a sample.
     sup, mean, rms : float
         Largest, mean and root mean square of ``|z(x)'z(y) - k(x, y)|`` over the pairs.
     hoeffding_pair, hoeffding : float or None
-        What the error of one pair, and the largest of all these pairs, stays below but
-        with the probability asked for; None where draws are not independent.
+        Bounds on the error of one pair, and on the largest of all these pairs, that hold with
+        the probability asked for; None where draws are not independent.
     claim : float or None
         The same for all pairs of a region that holds the sample, by Claim 1 or 2 of RR07;
         infinite where its constants are.
     n_bytes : int
-        Of the features of all rows of the fit, kept whole.
+        Taken by the features of all rows of the fit, kept whole.
     seconds : float
         To fit, to compute these features and to multiply by them once.
     """
@@ -61,14 +68,14 @@ class KernelErrors:
     n_bytes: int
     seconds: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the numbers as plain data."""
         return asdict(self)
 
 
 def kernel_errors(
     feature_map: SizedMap,
-    X: Any,
+    X: Rows,
     sizes: Sequence[int],
     *,
     n_rows: int = 300,
@@ -84,7 +91,6 @@ def kernel_errors(
     X : array-like or sparse matrix (n_samples, n_features)
         Rows to fit to; the bandwidth is in their units.
     sizes : sequence of int
-        Such as :func:`doubling` returns.
     n_rows : int, default=300
         Rows in the sample, at most.
     n_seeds : int, default=3
@@ -135,15 +141,15 @@ def kernel_errors(
     return found
 
 
-def _settled(template: Any, fitted: Any) -> Any:
-    """Return a map that takes from one fitted to all rows what would differ from part to part."""
-    settled = template.set_params(bandwidth=fitted.bandwidth_)
-    return (
-        settled.set_params(sampling=fitted.sampling_) if hasattr(fitted, "sampling_") else settled
-    )
+def _settled(template: SizedMap, fitted: SizedMap) -> SizedMap:
+    """Return a map with the bandwidth and sampling that one fitted to all rows has found."""
+    template.set_params(bandwidth=fitted.bandwidth_)
+    if isinstance(fitted, RandomFourier):
+        template.set_params(sampling=fitted.sampling_)
+    return template
 
 
-def _check(sizes: Sequence[int], n_rows: Any, n_seeds: Any, failure: float) -> None:
+def _check(sizes: Sequence[int], n_rows: int, n_seeds: int, failure: float) -> None:
     whole = isinstance(n_rows, Integral) and isinstance(n_seeds, Integral)
     if not whole or n_seeds < 1 or n_rows < 2 or len(sizes) == 0:
         raise InputError(
@@ -155,7 +161,7 @@ def _check(sizes: Sequence[int], n_rows: Any, n_seeds: Any, failure: float) -> N
 
 
 def _run(
-    feature_map: Any, rows: Rows, chosen: NDArray[np.intp], truth: NDArray[np.float64]
+    feature_map: SizedMap, rows: Rows, chosen: AnyArray, truth: FloatArray
 ) -> tuple[float, ...]:
     """Return columns, errors, bytes and seconds of one fit."""
     started = time.perf_counter()
@@ -168,18 +174,10 @@ def _run(
     return features.shape[1], errors.max(), errors.mean(), np.mean(errors**2), n_bytes, seconds
 
 
-def exact_gram(feature_map: Any, rows: Rows) -> NDArray[np.float64]:
+def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
     """Return the kernel that a map approximates, between all pairs of a few rows.
 
-    Parameters
-    ----------
-    feature_map : SizedMap
-        Its ``bandwidth`` a number, or one an input.
-    rows : array (n_rows, n_features) or CSR
-
-    Returns
-    -------
-    array (n_rows, n_rows)
+    The ``bandwidth`` of the map must be a number, or one for each input.
 
     Examples
     --------
@@ -196,15 +194,6 @@ def exact_gram(feature_map: Any, rows: Rows) -> NDArray[np.float64]:
 def feature_bytes(matrix: FeatureMatrix) -> int:
     """Return what a feature matrix takes when all of it is kept.
 
-    Parameters
-    ----------
-    matrix : FeatureMatrix
-        Of a feature map.
-
-    Returns
-    -------
-    int
-
     Examples
     --------
     >>> from gramless import RandomBinning
@@ -214,18 +203,7 @@ def feature_bytes(matrix: FeatureMatrix) -> int:
     return matrix.nbytes
 
 
-def doubling(first: int, last: int) -> list[int]:
-    """Return sizes that double, from one to another.
-
-    Examples
-    --------
-    >>> doubling(8, 40)
-    [8, 16, 32]
-    """
-    return [first << k for k in range(max(0, last // first).bit_length())]
-
-
-def sampled(n_samples: int, most: int, seed: int) -> NDArray[np.intp]:
+def sampled(n_samples: int, most: int, seed: int) -> AnyArray:
     """Return numbers of rows, drawn without repetition, in ascending order.
 
     Examples
@@ -239,7 +217,7 @@ def sampled(n_samples: int, most: int, seed: int) -> NDArray[np.intp]:
 
 
 def kernel_effective_dimension(
-    feature_map: Any, X: Rows, alpha: float, *, n_rows: int = 1000, seed: int = 0
+    feature_map: SizedMap, X: Rows, alpha: float, *, n_rows: int = 1000, seed: int = 0
 ) -> float:
     """Return the degrees of freedom that a penalty leaves a map's exact kernel.
 
@@ -289,7 +267,7 @@ def kernel_effective_dimension(
     return float(np.sum(values / (values + alpha)))
 
 
-def _compared(feature_map: Any, rows: Any) -> tuple[NDArray[Any], NDArray[np.float64], Mask]:
+def _compared(feature_map: SizedMap, rows: Any) -> tuple[AnyArray, FloatArray, BoolArray]:
     """Return a few rows as an array, and the bandwidth and categories of its inputs.
 
     Inputs that are zero in all of some sparse rows are left out.
@@ -301,3 +279,177 @@ def _compared(feature_map: Any, rows: Any) -> tuple[NDArray[Any], NDArray[np.flo
     # One input more, of zeros, says nothing, and serves rows that have no others.
     used = np.union1d(rows.indices, [0])
     return rows[:, used].toarray(), bandwidth[used], mask[used]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the bounds of RR07 ask of a kernel and some rows.
+
+    Parameters
+    ----------
+    failure : float
+        The probability that a bound may fail.
+    n_inputs : int
+        Those that the kernel does not ignore.
+    diameter : float or None
+        Largest Euclidean distance between the rows, in bandwidths; None with categories, which
+        the claims do not cover.
+    curvature, slope : float
+        See :func:`curvature_at_zero` and :func:`slope_at_zero`.
+    """
+
+    failure: float
+    n_inputs: int
+    diameter: float | None
+    curvature: float
+    slope: float
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        rows: AnyArray,
+        bandwidth: FloatArray,
+        categorical: BoolArray,
+        failure: float,
+    ) -> Self:
+        """Measure a kernel and some rows."""
+        n_inputs = int(np.isfinite(bandwidth).sum())
+        diameter = None if categorical.any() else _diameter(rows / bandwidth)
+        return cls(failure, n_inputs, diameter, curvature_at_zero(kernel), slope_at_zero(kernel))
+
+    def at(
+        self, feature_map: SizedMap, n_pairs: int
+    ) -> tuple[float | None, float | None, float | None]:
+        """Return the bounds of a map: for one pair, for so many pairs, and by its claim."""
+        drawn = independent_draws(feature_map)
+        if drawn is None:
+            return None, None, None
+        n_draws, spread = drawn
+        pair = hoeffding_error(n_draws, self.failure, spread=spread)
+        every = hoeffding_error(n_draws, self.failure, spread=spread, n_pairs=n_pairs)
+        return pair, every, self._claim(feature_map, n_draws)
+
+    def _claim(self, feature_map: SizedMap, n_draws: int) -> float | None:
+        if self.diameter is None:
+            return None
+        if isinstance(feature_map, RandomBinning):
+            return claim_2_error(self.failure, n_draws, self.n_inputs, self.slope, self.diameter)
+        if not isinstance(feature_map, RandomFourier) or feature_map.map != "paired":
+            return None
+        sigma = float(np.sqrt(self.n_inputs * self.curvature))
+        return claim_1_error(self.failure, n_draws, self.n_inputs, sigma, self.diameter)
+
+
+def independent_draws(feature_map: SizedMap) -> tuple[int, float] | None:
+    """Return how many independent draws a map is the mean of, and the spread of one.
+
+    A grid has values 0 or 1, a frequency values from -1 to 1, or from -2 to 2 in the shifted map.
+    None where draws depend on one another or on rows.
+
+    Examples
+    --------
+    >>> independent_draws(RandomBinning(n_grids=64))
+    (64, 1.0)
+    """
+    if isinstance(feature_map, RandomBinning):
+        return feature_map.n_grids, 1.0
+    if isinstance(feature_map, RandomFourier) and feature_map.sampling == "iid":
+        paired = feature_map.map == "paired"
+        return (feature_map.n_components // 2, 2.0) if paired else (feature_map.n_components, 4.0)
+    return None
+
+
+def hoeffding_error(
+    n_draws: int, failure: float, *, spread: float = 2.0, n_pairs: int = 1
+) -> float:
+    """Return a bound on the errors of some pairs that fails with a given probability.
+
+    Hoeffding's inequality for a mean of ``n_draws`` independent numbers in an interval of
+    length ``spread``, ``2 exp(-2 D eps^2 / spread^2)``, summed over the pairs and solved for
+    eps; with ``spread=2``, RR07's ``2 exp(-D eps^2 / 2)``.
+
+    Examples
+    --------
+    >>> error = hoeffding_error(1000, 0.05)
+    >>> round(float(2 * np.exp(-1000 * error**2 / 2)), 6)
+    0.05
+    """
+    return float(spread * np.sqrt(np.log(2.0 * n_pairs / failure) / (2.0 * n_draws)))
+
+
+def claim_1_error(
+    failure: float, n_draws: int, n_inputs: int, sigma: float, diameter: float
+) -> float:
+    """Return the error that some pair in a region exceeds with a given probability.
+
+    RR07's Claim 1, ``2^8 (sigma diam / eps)^2 exp(-D eps^2 / (4 (d + 2)))`` as printed, solved for
+    eps: D frequencies, d inputs, ``sigma`` the root of the mean of ``w'w`` over the frequencies.
+    """
+    if not np.isfinite(sigma):
+        return np.inf
+    rate = n_draws / (4.0 * (n_inputs + 2.0))
+    # With x = eps^2: x exp(rate x) = 2^8 (sigma diam)^2 / failure, and omega(ln y) exp(...) = y.
+    with np.errstate(divide="ignore"):
+        log = np.log(rate * 2.0**8 / failure) + 2.0 * np.log(sigma * diameter)
+    return float(np.sqrt(wrightomega(log).real / rate))
+
+
+def claim_2_error(
+    failure: float, n_grids: int, n_inputs: int, slope: float, diameter: float
+) -> float:
+    """Return the error that some pair in a region exceeds with a given probability.
+
+    RR07's Claim 2, ``36 d P a diam exp(-(P eps^2 / 8 + ln(eps / L)) / (d + 1))`` as printed, solved
+    for eps: P grids, d inputs, ``a = E[1/delta] = L``, the slope at which the kernel leaves 1. Its
+    proof sums over cells of the region where it has pairs of cells: it promises too much.
+    """
+    if not np.isfinite(slope):
+        return np.inf
+    with np.errstate(divide="ignore"):
+        cells = np.log(36.0 * n_inputs * n_grids / failure) + np.log(slope * diameter)
+    # With x = eps^2: x exp(P x / 4) = (slope * exp((d + 1) * cells))^2.
+    log = np.log(n_grids / 4.0) + 2.0 * ((n_inputs + 1.0) * cells + np.log(slope))
+    return float(np.sqrt(wrightomega(log).real * 4.0 / n_grids))
+
+
+def curvature_at_zero(kernel: Kernel) -> float:
+    """Return ``E w^2``, what one input adds to Claim 1's ``sigma_p^2`` at bandwidth 1.
+
+    ``-k''(0)`` (RR07, section 3), as the limit of ``2 (1 - k(h)) / h^2``; infinite for a kernel
+    with a kink at 0.
+
+    Examples
+    --------
+    >>> from gramless.kernels import Gaussian, Laplacian
+    >>> round(curvature_at_zero(Gaussian()), 6), curvature_at_zero(Laplacian())
+    (1.0, inf)
+    """
+    return _limit(2.0 * (1.0 - kernel.profile(_DISTANCES)) / _DISTANCES**2)
+
+
+def slope_at_zero(kernel: Kernel) -> float:
+    """Return ``-k'(0)``, which is ``E[1/delta]`` and the Lipschitz constant in Claim 2.
+
+    For convex, decreasing kernels; infinite for one that falls straight down at 0.
+
+    Examples
+    --------
+    >>> from gramless.kernels import ExponentialPower, Laplacian
+    >>> round(slope_at_zero(Laplacian()), 4), slope_at_zero(ExponentialPower(0.5))
+    (1.0, inf)
+    """
+    return _limit((1.0 - kernel.profile(_DISTANCES)) / _DISTANCES)
+
+
+def _limit(values: FloatArray) -> float:
+    """Return the limit of a sequence by Aitken's extrapolation, or infinity."""
+    before, last = np.diff(values)[-2:]
+    if before == 0.0 or abs(last) <= _SETTLED * abs(values[-1]):
+        return float(values[-1])
+    ratio = last / before
+    return float(values[-1] + last * ratio / (1.0 - ratio)) if ratio < _SHRINKS else np.inf
+
+
+def _diameter(points: FloatArray) -> float:
+    return float(pdist(points).max()) if len(points) > 1 else 0.0

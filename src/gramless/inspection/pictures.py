@@ -1,26 +1,30 @@
 """Pictures of feature matrices, and picture files of any kind.
 
-matplotlib is the extra ``plots``: it is imported when something is drawn.
+matplotlib comes with the extra ``cli``: it is imported when something is drawn.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.random import stream
+from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.binned import BinnedMatrix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ROWS, GRIDS = 200, 10
 """Rows and grids of RB16's Figure 2."""
 
-Exact = Callable[[NDArray[np.intp]], NDArray[np.float64]]
+Exact = Callable[[AnyArray], FloatArray]
 
 _INK, _WARM, _LINE = "#1b6ca8", "#d1495b", "0.75"
 _LEAST_WIDTH = 1 / 60
@@ -38,7 +42,7 @@ def draw_matrix(
     exact: Exact | None = None,
     n_rows: int = ROWS,
     n_grids: int = GRIDS,
-) -> Any:
+) -> Figure:
     """Draw the non-zeros of a feature matrix, as RB16's Figure 2, and the kernel it implies.
 
     Rows stand in an order that puts those next to each other that share many
@@ -105,20 +109,8 @@ def draw_matrix(
     return figure
 
 
-def sampled_rows(n_samples: int, most: int) -> NDArray[np.intp]:
-    """Return row numbers in ascending order, the same on every call.
-
-    Parameters
-    ----------
-    n_samples : int
-        Rows there are.
-    most : int
-        Rows wanted at most.
-
-    Returns
-    -------
-    array (min(n_samples, most),) of int
-        Drawn evenly and without repetition.
+def sampled_rows(n_samples: int, most: int) -> AnyArray:
+    """Return at most so many row numbers, drawn evenly, ascending, the same on every call.
 
     Examples
     --------
@@ -131,13 +123,7 @@ def sampled_rows(n_samples: int, most: int) -> NDArray[np.intp]:
 
 
 def require_matplotlib() -> None:
-    """Refuse to draw without matplotlib.
-
-    Raises
-    ------
-    MissingDependencyError
-        With what to install.
-    """
+    """Refuse to draw without matplotlib, with what to install."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as fault:
@@ -149,17 +135,7 @@ def require_matplotlib() -> None:
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Refuse before, not after, the work a picture that could not be written.
 
-    Parameters
-    ----------
-    path : str or path-like
-
-    Raises
-    ------
-    InputError
-        If the ending is none of .png, .svg and .pdf, there is no such folder, or
-        the path is a folder.
-    MissingDependencyError
-        If matplotlib is not installed.
+    The ending must be one of .png, .svg and .pdf, the folder must exist, and so must matplotlib.
     """
     place = Path(path)
     if place.suffix.lower() not in _WITHOUT_DATE:
@@ -171,7 +147,7 @@ def check_picture(path: str | os.PathLike[str]) -> None:
     require_matplotlib()
 
 
-def write_picture(figure: Any, path: str | os.PathLike[str]) -> None:
+def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure in the format of the ending, the same bytes on every run.
 
     Parameters
@@ -179,13 +155,6 @@ def write_picture(figure: Any, path: str | os.PathLike[str]) -> None:
     figure : matplotlib.figure.Figure
     path : str or path-like
         Checked as in :func:`check_picture`.
-
-    Raises
-    ------
-    InputError, MissingDependencyError
-        As :func:`check_picture`.
-    OSError
-        If the file cannot be written.
     """
     check_picture(path)
     from matplotlib import rc_context
@@ -195,13 +164,13 @@ def write_picture(figure: Any, path: str | os.PathLike[str]) -> None:
         figure.savefig(path, dpi=150, metadata=_WITHOUT_DATE[Path(path).suffix.lower()])
 
 
-def _shares_met(matrix: BinnedMatrix) -> NDArray[np.float64]:
+def _shares_met(matrix: BinnedMatrix) -> FloatArray:
     """Return the share of grids in which two rows meet: Z Z' at scale 1/sqrt(R)."""
     codes, offsets = np.ascontiguousarray(matrix.codes), matrix.offsets
     return BinnedMatrix(codes, offsets, has_unseen=matrix.has_unseen).row_gram()
 
 
-def _alike_together(met: NDArray[np.float64]) -> NDArray[np.intp]:
+def _alike_together(met: FloatArray) -> AnyArray:
     """Return the rows in an order in which neighbours meet in many grids.
 
     The leaves of a tree of mean distances ``1 - met``, turned so that the sum of
@@ -219,14 +188,14 @@ def _alike_together(met: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.asarray(leaves_list(tree), np.intp)
 
 
-def _bin_ranks(codes: NDArray[Any]) -> NDArray[np.intp]:
+def _bin_ranks(codes: AnyArray) -> AnyArray:
     """Return the column of each row (n,) in one grid: bins by the mean place of their rows."""
     _, bins, counts = np.unique(codes, return_inverse=True, return_counts=True)
     places = np.bincount(bins, weights=np.arange(len(codes))) / counts
     return np.argsort(np.argsort(places, kind="stable"), kind="stable")[bins]
 
 
-def _draw_pattern(axes: Any, codes: NDArray[Any], n_samples: int) -> None:
+def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
     """Draw one mark a row and grid of ``codes`` (grids, rows), each grid one unit wide."""
     shown, n_rows = codes.shape
     labels = []
@@ -250,7 +219,7 @@ def _draw_pattern(axes: Any, codes: NDArray[Any], n_samples: int) -> None:
     axes.set_xlabel("occupied bins of each grid; share of the rows in the fullest, in red")
 
 
-def _draw_marks(axes: Any, left: Any, rows: NDArray[np.intp], width: float, colour: str) -> None:
+def _draw_marks(axes: Axes, left: FloatArray, rows: AnyArray, width: float, colour: str) -> None:
     """Draw a rectangle of one row's height at each place, wide enough to be seen."""
     from matplotlib.collections import PolyCollection
 
@@ -260,7 +229,7 @@ def _draw_marks(axes: Any, left: Any, rows: NDArray[np.intp], width: float, colo
     axes.add_collection(PolyCollection(places, facecolors=colour, linewidths=0))
 
 
-def _draw_kernels(figure: Any, panels: Any, kernels: dict[str, NDArray[np.float64]]) -> None:
+def _draw_kernels(figure: Figure, panels: Sequence[Axes], kernels: dict[str, FloatArray]) -> None:
     """Draw square matrices of one scale, from 0 to 1."""
     for axes, (title, values) in zip(panels, kernels.items(), strict=True):
         shown = axes.imshow(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.types import FloatArray
 from gramless.losses import Loss
-from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.occupancy import fullest_shares
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,6 @@ class Diagnostics:
     def speedup(self, threads: float) -> float:
         """Return how much faster parallel coordinate descent is: :func:`law_of_speedup`.
 
-        Parameters
-        ----------
-        threads : float
-            tau, at least 1.
-
-        Returns
-        -------
-        float
-            1 for one thread; rises with ``threads``, below ``speedup_limit``.
-
-        Raises
-        ------
-        InputError
-            If ``threads`` is below 1.
-
         Examples
         --------
         >>> found = Diagnostics(n_grids=10, n_columns=910, nu=0.1, kappa=10.0)
@@ -78,7 +63,7 @@ class Diagnostics:
 
     @property
     def speedup_limit(self) -> float:
-        """``(D - 1) / (R - 1)``, which :meth:`speedup` nears with ever more threads.
+        """``(D - 1) / (R - 1)``, which :meth:`speedup` approaches as threads are added.
 
         RB16 gives it as ``kappa_bar``, for large D and R (equation 30). Infinite
         for one grid, whose bins share no row; 1 where every grid has one bin, and
@@ -88,7 +73,7 @@ class Diagnostics:
             return 1.0
         return (self.n_columns - 1) / (self.n_grids - 1) if self.n_grids > 1 else np.inf
 
-    def error_estimate(self, loss: Loss, weights: Vector) -> float:
+    def error_estimate(self, loss: Loss, weights: FloatArray) -> float:
         """Return ``beta |w|^2 / (kappa R)``, an estimate of Theorem 1's bound.
 
         Theorem 1 of RB16: ``E F(w_R) - F(w*) <= beta |w*|^2 / (kappa R')`` with
@@ -97,11 +82,11 @@ class Diagnostics:
         random grids, and ``w*`` any reference solution over the infinitely many
         bins of all grids, such as the one that no finite R reaches.
 
-        This is an estimate, no bound. ``w*`` is not known, and the norm of the
-        fitted weights stands in for its own; R stands in for ``R'``. It speaks
-        of the mean over draws of the grids, of the objective, and of training
-        rows: neither of this one draw, nor of new rows. A small bandwidth raises
-        kappa and overfits. Free rows such as an intercept do not count.
+        This is an estimate and not a bound: ``w*`` is not known, and the norm of the
+        fitted weights stands in for its own, R for ``R'``. It is about the mean over
+        draws of the grids and about the objective on training rows, neither about this
+        one draw nor about new rows. A small bandwidth raises kappa and overfits. Free
+        rows such as an intercept do not count.
 
         Parameters
         ----------
@@ -119,10 +104,6 @@ class Diagnostics:
         ------
         InputError
             If ``weights`` has not one row a column.
-
-        Notes
-        -----
-        D K multiplications.
 
         Examples
         --------
@@ -143,30 +124,11 @@ class Diagnostics:
 def law_of_speedup(threads: float, n_nonzeros: int, n_columns: int) -> float:
     """Return how much faster parallel coordinate descent is (RB16, equation 29).
 
-    ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads, each of which
-    updates one column at a time, drawn uniformly from all D. It compares
-    guarantees: coordinate steps that the theory asks of one thread, over
-    rounds of steps that it asks of tau. Costs of memory and threads are not
-    in it, and solvers that do not descend by coordinates do not follow it.
-
-    Parameters
-    ----------
-    threads : float
-        tau, at least 1: threads, or steps at once.
-    n_nonzeros : int
-        R, the most non-zeros of a row: the grids of random bins.
-    n_columns : int
-        D, at least R; features without zeros have as many.
-
-    Returns
-    -------
-    float
-        1 for one thread, and for any number where all columns share all rows.
-
-    Raises
-    ------
-    InputError
-        If ``threads`` is below 1.
+    ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads, each of which updates one column at
+    a time, drawn uniformly from all D; rows have at most R non-zeros, which is the number of grids
+    of random bins. It compares guarantees: coordinate steps that the theory asks of one thread,
+    over rounds of steps that it asks of tau. Costs of memory and threads are not in it, and
+    solvers that do not descend by coordinates do not follow it.
 
     Examples
     --------
@@ -211,74 +173,10 @@ def diagnose(matrix: BinnedMatrix) -> Diagnostics:
     return summarise(fullest_shares(matrix), matrix.shape[1])
 
 
-def fullest_shares(matrix: BinnedMatrix) -> NDArray[np.float64]:
-    """Return the share of the rows in the fullest bin of each grid (RB16, Definition 1).
+def summarise(shares: FloatArray, n_columns: int) -> Diagnostics:
+    """Return the diagnostics of grids by the shares of their fullest bins.
 
-    ``nu_r = max over bins b of grid r of (rows in b) / n_rows``.
-
-    Parameters
-    ----------
-    matrix : BinnedMatrix (n_rows, D)
-        Of any scale; rows in bins never seen count in ``n_rows`` alone.
-
-    Returns
-    -------
-    array (n_grids,)
-        0 in a grid that has no bins or knows none of the rows.
-
-    Raises
-    ------
-    InputError
-        If there are no rows.
-
-    Notes
-    -----
-    One pass over the codes: n_rows * n_grids additions; 8 bytes a column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> codes = np.array([[1, 2, 1, 1], [0, 1, 0, 2]], np.uint8)
-    >>> fullest_shares(BinnedMatrix(codes, np.array([0, 2, 4])))
-    array([0.75, 0.25])
-    """
-    if matrix.shape[0] == 0:
-        raise InputError("BinnedMatrix: shares of the rows need at least one row.")
-    # At scale 1 the sums are counts: whole numbers, without rounding.
-    ones = BinnedMatrix(
-        matrix.codes,
-        matrix.offsets,
-        scale=1.0,
-        has_unseen=matrix.has_unseen,
-        n_jobs=matrix.n_jobs,
-    )
-    counts = ones.rmatvec(np.ones(matrix.shape[0]))
-    fullest = np.zeros(matrix.n_grids)
-    # A grid without bins has no fullest one, and reduceat would take its neighbour's.
-    occupied = np.diff(matrix.offsets) > 0
-    if occupied.any():
-        fullest[occupied] = np.maximum.reduceat(counts, matrix.offsets[:-1][occupied])
-    return fullest / matrix.shape[0]
-
-
-def summarise(shares: NDArray[np.float64], n_columns: int) -> Diagnostics:
-    """Return the diagnostics of grids whose fullest bins are known.
-
-    Parameters
-    ----------
-    shares : array (n_grids,)
-        As :func:`fullest_shares` returns and :class:`RandomBinning` keeps as ``nu_``.
-    n_columns : int
-        D, the bins of all grids.
-
-    Returns
-    -------
-    Diagnostics
-
-    Raises
-    ------
-    InputError
-        If there are no grids, or a share is not above 0 and at most 1.
+    :class:`RandomBinning` keeps the shares as ``nu_``; ``n_columns`` counts the bins of all grids.
 
     Examples
     --------

@@ -2,66 +2,35 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError
-from gramless.kernels import Laplacian
-from gramless.losses import Logistic, Multinomial, SmoothPinball, Squared
-from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.diagnostics import (
+from gramless.inspection.diagnostics import (
     Diagnostics,
     diagnose,
-    fullest_shares,
     law_of_speedup,
     summarise,
 )
+from gramless.kernels import Laplacian
+from gramless.losses import Logistic, Multinomial, SmoothPinball, Squared
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.occupancy import fullest_shares
 
 
-@pytest.fixture
-def binned(matrix):
-    if not isinstance(matrix, BinnedMatrix):
-        pytest.skip("only grids have bins")
-    return matrix
-
-
-def shares_by_hand(dense, n_bins):
-    """Definition 1 written out on the dense matrix, grid by grid."""
-    edges = np.concatenate([[0], np.cumsum(n_bins)])
-    return np.array(
-        [
-            max(((dense[:, b] != 0).sum() / len(dense) for b in range(*edge)), default=0.0)
-            for edge in pairwise(edges)
-        ]
-    )
-
-
-def test_shares_are_those_of_the_dense_matrix(binned, dense):
-    if len(dense) == 0:
-        with pytest.raises(InputError, match="at least one row"):
-            fullest_shares(binned)
-        return
-    expected = shares_by_hand(dense, np.diff(binned.offsets))
-    np.testing.assert_array_equal(fullest_shares(binned), expected)
-
-
-def test_numbers_are_those_of_the_dense_matrix(binned, dense):
-    n_bins = np.diff(binned.offsets)
-    if not (len(dense) and len(n_bins) and n_bins.all()):
-        with pytest.raises(InputError):
-            diagnose(binned)
-        return
-    shares, found = shares_by_hand(dense, n_bins), diagnose(binned)
-    assert (found.n_grids, found.n_columns) == (len(n_bins), dense.shape[1])
+def test_numbers_are_means_over_the_grids():
+    codes = np.array([[1, 2, 1, 1], [0, 1, 0, 2], [3, 1, 2, 1]], np.uint8)
+    found = diagnose(BinnedMatrix(codes, np.array([0, 2, 4, 7])))
+    shares = [0.75, 0.25, 0.5]
+    assert (found.n_grids, found.n_columns) == (3, 7)
     assert found.nu == pytest.approx(np.mean(shares), rel=1e-14)
     assert found.kappa == pytest.approx(np.mean([1 / share for share in shares]), rel=1e-14)
-    assert found.kappa_bar == dense.shape[1] / len(n_bins)
-    assert found.kappa >= (1 - 1e-14) / found.nu
-    if not binned.has_unseen:
-        assert found.kappa <= found.kappa_bar * (1 + 1e-14)
+    assert found.kappa_bar == 7 / 3
+    with pytest.raises(InputError, match="at least one row"):
+        diagnose(BinnedMatrix(codes[:, :0], np.array([0, 2, 4, 7])))
+    with pytest.raises(InputError, match="a bin that holds rows"):
+        diagnose(BinnedMatrix(np.zeros((1, 4), np.uint8), np.array([0, 2])))
 
 
 def test_the_feature_map_tells_the_same():
@@ -73,6 +42,7 @@ def test_the_feature_map_tells_the_same():
     assert found.nu == pytest.approx(binning.nu_.mean(), rel=1e-12)
     assert found.kappa == pytest.approx(binning.kappa_, rel=1e-12)
     assert found.kappa_bar == pytest.approx(binning.kappa_bar_, rel=1e-12)
+    assert 1.0 / found.nu <= found.kappa <= found.kappa_bar
     assert summarise(binning.nu_, matrix.shape[1]).kappa == pytest.approx(found.kappa, rel=1e-12)
 
 
@@ -174,9 +144,3 @@ def test_theorem_1_holds_and_its_estimate_is_of_the_right_size():
     c = np.ceil(2 * kappa * (0.5 * np.mean(y**2) - best) / square)
     assert 0 < np.mean(gaps) <= square / (kappa * (64 - c))
     assert np.mean(estimates) == pytest.approx(square / (kappa * 64), rel=0.2)
-
-
-def test_one_pass_serves_any_scale():
-    codes = np.array([[1, 2, 1, 1]], np.uint8)
-    small = BinnedMatrix(codes, np.array([0, 2]), scale=1e-200)
-    assert fullest_shares(small) == [0.75]

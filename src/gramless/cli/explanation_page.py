@@ -1,27 +1,59 @@
-"""The page that explains a model: one file of HTML, with everything in it."""
+"""What ``gramless explain`` tells of a model, and the page that tells it: one file of HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 import gramless
+from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.bars import WIDE, Bars, bar_chart
-from gramless.cli.charts import Chart, Series, key, line_chart
-from gramless.cli.findings import Findings, Stage
+from gramless.base.types import AnyArray, FloatArray
+from gramless.cli.charts import Bars, Chart, Series, bar_chart, key, line_chart
+from gramless.cli.metrics import (
+    class_metrics,
+    comparable_labels,
+    has_probabilities,
+    regression_metrics,
+)
 from gramless.cli.report import number
 from gramless.cli.svg import COLOURS, LIGHT, variables
 from gramless.cli.templating import environment
 from gramless.cli.told import bandwidth_of, features_of
-from gramless.inspection.explanation import Dependence
+from gramless.estimators.classifier import KernelClassifier
+from gramless.estimators.regressor import KernelRegressor
+from gramless.inspection.explanation import (
+    Dependence,
+    GridUse,
+    Predictor,
+    Rows,
+    column_values,
+    dependence_on,
+    input_columns,
+    main_effect,
+    model_grid_use,
+    permutation_importance,
+    take_rows,
+)
+from gramless.inspection.pictures import sampled_rows
 
+Model: TypeAlias = KernelClassifier | KernelRegressor
+Trial: TypeAlias = Mapping[str, Any]
+"""A line of the record of a search."""
+Stage: TypeAlias = tuple[str, Sequence[Trial]]
+"""A stage of a search: its name and its trials."""
+
+_MOST_INPUTS, _MOST_DRAWN, _MOST_OUTPUTS = 30, 6, 5
+_ROWS, _LEAST_ROWS, _NUMBERS = 2000, 250, 200_000
+"""Rows whose columns are shuffled; of wide tables fewer, for so many numbers."""
+_DRAWN_ROWS = 500
 _BEST, _PAIRS, _MOST_TICKS = 5, 12, 14
 _TOO_FAR_APART = 4.0
-"""Between the least and the largest score: a chart needs a logarithmic axis."""
+"""A chart whose scores differ by a larger factor gets a logarithmic axis."""
 _METRICS = {
     "rmse": "RMSE",
     "rmse_std": "RMSE in standard deviations of the target",
@@ -34,21 +66,156 @@ _METRICS = {
     "brier": "Brier score",
 }
 _GIVEN = "as given"
-_NARROW = 372.0
+_WIDE, _NARROW = 760.0, 372.0
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """How much the error grows when columns are shuffled, the most important column first.
+
+    ``error`` is that of the ``n_rows`` rows before; ``increases`` has a row a column and a column a
+    shuffle.
+    """
+
+    error_name: str
+    error: float
+    n_rows: int
+    columns: AnyArray
+    increases: FloatArray
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the page tells.
+
+    ``places`` has the files of the ``model`` and the ``data`` and the name of the ``target``, if it
+    has one; ``metrics`` is what ``gramless evaluate`` tells, and ``rows``. ``relevance`` is the
+    largest of the inputs that a column became. ``response`` says what ``dependence`` has the means
+    of, ``outputs`` has their names: that of a single one may be empty. ``scatter`` has true and
+    predicted numbers of some rows.
+    """
+
+    model: Model
+    places: dict[str, Any]
+    stages: Sequence[Stage]
+    metrics: dict[str, Any]
+    names: Sequence[str]
+    relevance: FloatArray
+    use: GridUse
+    shuffled: Shuffled
+    response: str
+    outputs: Sequence[str]
+    dependence: Sequence[Dependence]
+    scatter: Sequence[tuple[float, float]]
+
+
+def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
+    """Look at a model with rows and their labels."""
+    predicted, inputs = model.predict(X), input_columns(model)
+    metrics, names = _metrics(model, X, y, predicted), list(inputs)
+    n_rows = min(_ROWS, max(_LEAST_ROWS, _NUMBERS // len(model.relevance_)))
+    rows, few = sampled_rows(len(y), n_rows), sampled_rows(len(y), _DRAWN_ROWS)
+    some, drawn = take_rows(X, rows), take_rows(X, few)
+    use = model_grid_use(model, some)
+    relevance = np.array([model.relevance_[own].max() for own in inputs.values()])
+    what, outputs, response = _response(model, predicted)
+    columns = _promising(some, response, relevance * use.share)
+    shuffled = _shuffle(model, some, y[rows], columns)
+    top = [int(j) for j in shuffled.columns[:_MOST_DRAWN]]
+    dependence = [dependence_on(response, drawn, j, names[j]) for j in top]
+    scatter = list(zip(y[few], predicted[few], strict=True))
+    return Findings(
+        model,
+        places,
+        _stages(model),
+        metrics,
+        names,
+        relevance,
+        use,
+        shuffled,
+        what,
+        outputs,
+        [one for one in dependence if len(one.values) > 1],
+        [] if isinstance(model, KernelClassifier) else scatter,
+    )
+
+
+def _stages(model: Model) -> list[Stage]:
+    """Return the stages of a model's search, in order."""
+    unit = model.features_.size_unit
+    is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
+    stages: dict[str, list[Trial]] = {}
+    for trial in model.search_:
+        # Files of older versions do not name the stage.
+        searched = trial.get("stage", "search") == "search"
+        what = "least squares" if searched or is_ridge else f"{model.loss_.name} loss"
+        name = f"{trial['n_rows']:,} rows, {trial['size']} {unit}, {what}"
+        stages.setdefault(name, []).append(trial)
+    return list(stages.items())
+
+
+def _metrics(model: Model, X: Rows, y: AnyArray, predicted: AnyArray) -> dict[str, Any]:
+    if predicted.ndim > 1:
+        raise InputError(
+            f"This model predicts {predicted.shape[1]} numbers a row; explain takes models of one."
+        )
+    if not isinstance(model, KernelClassifier):
+        return {"rows": len(y), **regression_metrics(y, predicted)}
+    found = class_metrics(model, X, y, predicted)
+    _, counts = np.unique(y, return_counts=True)
+    return {"rows": len(y), **found, "guess_error": float(1.0 - counts.max() / len(y))}
+
+
+def _response(model: Model, predicted: AnyArray) -> tuple[str, list[str], Predictor]:
+    """Return what predictions are, the names of the outputs shown, and what gives them."""
+    if not isinstance(model, KernelClassifier):
+        return "prediction", [""], lambda X: model.predict(X)[:, None]
+    classes, likely = model.classes_, has_probabilities(model)
+    if len(classes) == 2 and likely:
+        return f"probability of {classes[1]}", [""], lambda X: model.predict_proba(X)[:, 1:]
+    if len(classes) == 2:
+        what = f"response (above 0 for {classes[1]}, below for {classes[0]})"
+        return what, [""], lambda X: model.decision_function(X)[:, None]
+    counts = np.bincount(np.searchsorted(classes, predicted), minlength=len(classes))
+    shown = np.sort(np.argsort(-counts, kind="stable")[:_MOST_OUTPUTS])
+    names = [str(label) for label in classes[shown]]
+    if likely:
+        return "probability of a class", names, lambda X: model.predict_proba(X)[:, shown]
+    return "response of a class", names, lambda X: model.decision_function(X)[:, shown]
+
+
+def _promising(X: Rows, response: Predictor, weights: FloatArray) -> list[int]:
+    """Return the columns to be shuffled: all, or those of most weight or by what they explain."""
+    if len(weights) <= _MOST_INPUTS:
+        return list(range(len(weights)))
+    if np.ptp(weights) == 0:
+        responses = response(X)
+        columns = [column_values(X, j)[0] for j in range(len(weights))]
+        weights = np.array([main_effect(values, responses) for values in columns])
+    return [int(j) for j in np.argsort(-weights, kind="stable")[:_MOST_INPUTS]]
+
+
+def _shuffle(model: Model, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
+    if isinstance(model, KernelClassifier):
+        name = "share of wrong classes"
+        truth, classes = comparable_labels(y, model.classes_)
+
+        def error(rows: Rows) -> float:
+            found = classes[np.searchsorted(model.classes_, model.predict(rows))]
+            return float(np.mean(found != truth))
+    else:
+        name = "RMSE"
+
+        def error(rows: Rows) -> float:
+            return regression_metrics(y, model.predict(rows))["rmse"]
+
+    increases = permutation_importance(error, X, columns)
+    order = np.argsort(-increases.mean(axis=1), kind="stable")
+    return Shuffled(name, error(X), len(y), np.array(columns)[order], increases[order])
 
 
 def page(found: Findings) -> str:
-    """Return a page of HTML that is also well-formed XML.
-
-    Parameters
-    ----------
-    found : Findings
-
-    Returns
-    -------
-    str
-        The same text for the same findings.
-    """
+    """Return a page of HTML that is also well-formed XML, the same for the same findings."""
     templates = environment("gramless.cli")
     templates.filters["number"] = number
     templates.globals.update(
@@ -59,7 +226,7 @@ def page(found: Findings) -> str:
         **vars(found) | _searched(found) | _inputs(found) | _error_and_size(found),
         version=gramless.__version__,
         kind=type(model).__name__,
-        is_classifier=hasattr(model, "classes_"),
+        is_classifier=isinstance(model, KernelClassifier),
         choices=_choices(found),
         dependences=_dependences(found),
     )
@@ -84,11 +251,11 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
     ]
 
 
-def _searched(found: Findings) -> dict[str, Any]:
+def _searched(found: Findings) -> dict[str, object]:
     """Return the trials of the search, and the learning curve."""
-    model, growth = found.model, getattr(found.model, "growth_", None) or []
+    model, growth = found.model, vars(found.model).get("growth_") or []
     return {
-        "stages": [_trials(*stage, model.settings_) for stage in found.stages],
+        "stages": [_trials(*stage, model) for stage in found.stages],
         "best_trials": _best_trials(found.stages[-1][1]) if found.stages else [],
         "growth": growth,
         "growth_rows": [
@@ -99,7 +266,7 @@ def _searched(found: Findings) -> dict[str, Any]:
     }
 
 
-def _best_trials(trials: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+def _best_trials(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
     return [
         (
             trial["scaling"],
@@ -111,7 +278,7 @@ def _best_trials(trials: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-def _trials(name: str, trials: Sequence[dict[str, Any]], settings: Any) -> Chart:
+def _trials(name: str, trials: Sequence[Trial], model: Model) -> Chart:
     """Chart a stage of the search: scores by bandwidth, or by alpha where that alone changes."""
     several = len({trial["bandwidth"] for trial in trials}) > 1
     key_of = "bandwidth" if several else "alpha"
@@ -124,6 +291,7 @@ def _trials(name: str, trials: Sequence[dict[str, Any]], settings: Any) -> Chart
         best = {at: min(score for place, score in points if place == at) for at, _ in points}
         series.append(_dots(points, colour))
         series.append(_joined(group, sorted(best.items()), colour))
+    settings = model.settings_
     relevance = "equal" if settings.relevance is None else "learned"
     chosen = (settings.scaling, settings.bandwidth, relevance)
     scores = [
@@ -170,9 +338,10 @@ def _dots(points: Sequence[tuple[float, float]], colour: str) -> Series:
     return Series(x, y, look, is_dots=True)
 
 
-def _learning_curve(model: Any, growth: Sequence[dict[str, Any]], stages: Sequence[Stage]) -> Chart:
+def _learning_curve(model: Model, growth: Sequence[Trial], stages: Sequence[Stage]) -> Chart:
     """Chart growth; else the best trial of the search; else the final solve."""
-    best = min(stages[-1][1], key=lambda trial: trial["score"]) if stages else {"curve": []}
+    searched = stages[-1][1] if stages else [{"curve": [], "score": 0.0}]
+    best = min(searched, key=lambda trial: trial["score"])
     if growth:
         along, what = "grids", "error on held-back rows"
         points = [(float(stage["n_grids"]), stage["score"]) for stage in growth]
@@ -187,7 +356,7 @@ def _learning_curve(model: Any, growth: Sequence[dict[str, Any]], stages: Sequen
     return Chart("", along, what, [_joined("", points)], y_log=wide)
 
 
-def _inputs(found: Findings) -> dict[str, Any]:
+def _inputs(found: Findings) -> dict[str, object]:
     """Return the bars of the inputs that were shuffled, and of pairs that share grids."""
     shuffled, use = found.shuffled, found.use
     mean, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
@@ -212,7 +381,7 @@ def _inputs(found: Findings) -> dict[str, Any]:
     }
 
 
-def _dependences(found: Findings) -> list[dict[str, Any]]:
+def _dependences(found: Findings) -> list[dict[str, object]]:
     """Return charts of the inputs that are numbers, and bars of those that are categories."""
     means = [float(value) for one in found.dependence for value in one.means.ravel()]
     return [
@@ -223,7 +392,7 @@ def _dependences(found: Findings) -> list[dict[str, Any]]:
     ]
 
 
-def _category_bars(one: Dependence, outputs: Sequence[str]) -> dict[str, Any]:
+def _category_bars(one: Dependence, outputs: Sequence[str]) -> dict[str, object]:
     middle = np.average(one.means, axis=0, weights=one.shares)
     reach = one.means.ravel().tolist()
     columns = [
@@ -236,7 +405,7 @@ def _category_bars(one: Dependence, outputs: Sequence[str]) -> dict[str, Any]:
         "name": one.name,
         "labels": [value or "(missing)" for value in one.values],
         "bars": columns,
-        "width": _NARROW if len(outputs) == 1 else WIDE,
+        "width": _NARROW if len(outputs) == 1 else _WIDE,
     }
 
 
@@ -251,7 +420,7 @@ def _dependence_chart(one: Dependence, outputs: Sequence[str], low: float, high:
     return Chart(one.name, "", "", series, x_held=(0.0, 1.0), y_held=(low, high), x_ticks=ticks)
 
 
-def _error_and_size(found: Findings) -> dict[str, Any]:
+def _error_and_size(found: Findings) -> dict[str, object]:
     model, metrics = found.model, found.metrics
     sizes = {
         "features": features_of(model),

@@ -1,0 +1,145 @@
+"""The methods that the demonstration compares, each on the same rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn import datasets
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from gramless import KernelClassifier
+from gramless.base.types import AnyArray, FloatArray
+
+_INK = 16.0
+_GAMMA_FACTORS = (0.25, 0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Handwritten digits, 8 x 8 pixels in [0, 1], in training and test rows."""
+
+    X_train: FloatArray
+    y_train: AnyArray
+    X_test: FloatArray
+    y_test: AnyArray
+
+    def head(self, n_rows: int) -> Digits:
+        """Return the first rows of each part."""
+        return Digits(*(part[:n_rows] for part in vars(self).values()))
+
+
+@dataclass
+class Entry:
+    """One method with its test error, its costs and its fitted model.
+
+    The seconds of a fit include the choice of options; ``n_bytes`` is the size of the file, or of
+    the arrays that prediction needs.
+    """
+
+    name: str
+    chosen: str
+    error: float
+    fit_seconds: float
+    predict_seconds: float
+    n_bytes: int
+    model: Any
+
+    def as_dict(self) -> dict[str, object]:
+        """Return everything but the model."""
+        return {key: value for key, value in vars(self).items() if key != "model"}
+
+
+def load_digits(seed: int) -> Digits:
+    """Split scikit-learn's digits, four fifths for training.
+
+    Examples
+    --------
+    >>> len(load_digits(0).y_test)
+    360
+    """
+    X, y = datasets.load_digits(return_X_y=True)
+    parts = train_test_split(X / _INK, y, test_size=0.2, stratify=y, random_state=seed)
+    return Digits(parts[0], parts[2], parts[1], parts[3])
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The rows that all methods get, and the options of each.
+
+    ``n_grids`` is an option of this package; random Fourier features have ``n_components`` and try
+    the ``ridges``. Loops are compiled with ``warm_up_rows``.
+    """
+
+    digits: Digits
+    seed: int = 0
+    n_jobs: int | None = None
+    n_grids: int | Literal["auto"] = "auto"
+    n_components: int = 2000
+    ridges: tuple[float, ...] = (0.01, 0.1, 1.0)
+    warm_up_rows: int = 200
+
+    def methods(self) -> dict[str, Callable[[], Entry]]:
+        """Return what enters each method, by name."""
+        return {
+            "gramless": self.binning,
+            "the exact kernel machine": self.exact,
+            "random Fourier features": self.fourier,
+        }
+
+    def compile_loops(self) -> float:
+        """Run on a few rows and return how much longer that takes the first time."""
+        few = replace(self, digits=self.digits.head(self.warm_up_rows))
+        first, second = (few.binning().fit_seconds for _ in range(2))
+        return max(0.0, first - second)
+
+    def binning(self) -> Entry:
+        """Enter this package with its defaults."""
+        model = KernelClassifier(n_grids=self.n_grids, random_state=self.seed, n_jobs=self.n_jobs)
+        return self._run("gramless, defaults", "see below", model)
+
+    def exact(self) -> Entry:
+        """Enter the exact kernel machine; it has no seed and one thread."""
+        entry = self._run("SVC, Gaussian kernel", "C 10, gamma 'scale'", SVC(C=10.0))
+        machine = entry.model
+        parts = (machine.support_vectors_, machine.dual_coef_, machine.intercept_)
+        entry.n_bytes = sum(part.nbytes for part in parts)
+        return entry
+
+    def fourier(self) -> Entry:
+        """Enter random Fourier features, gamma and ridge chosen on held-back rows."""
+        started = time.perf_counter()
+        X, y = self.digits.X_train, self.digits.y_train
+        scale = 1.0 / (X.shape[1] * X.var())
+        split = train_test_split(X, y, test_size=0.25, stratify=y, random_state=self.seed)
+        options = [(factor * scale, ridge) for factor in _GAMMA_FACTORS for ridge in self.ridges]
+        scores = [self._rff(*o).fit(split[0], split[2]).score(split[1], split[3]) for o in options]
+        gamma, ridge = options[int(np.argmax(scores))]
+        searching = time.perf_counter() - started
+        chosen = f"gamma {gamma:.3g}, alpha {ridge:g}, the best of {len(options)}"
+        name = f"RBFSampler({self.n_components}), ridge"
+        entry = self._run(name, chosen, self._rff(gamma, ridge))
+        sampler, linear = entry.model[0], entry.model[1]
+        parts = (sampler.random_weights_, sampler.random_offset_, linear.coef_)
+        entry.n_bytes = sum(part.nbytes for part in parts)
+        entry.fit_seconds += searching
+        return entry
+
+    def _rff(self, gamma: float, ridge: float) -> Any:
+        sampler = RBFSampler(gamma=gamma, n_components=self.n_components, random_state=self.seed)
+        return make_pipeline(sampler, RidgeClassifier(alpha=ridge))
+
+    def _run(self, name: str, chosen: str, model: Any) -> Entry:
+        started = time.perf_counter()
+        model.fit(self.digits.X_train, self.digits.y_train)
+        fitted = time.perf_counter()
+        wrong = model.predict(self.digits.X_test) != self.digits.y_test
+        done = time.perf_counter()
+        return Entry(name, chosen, float(wrong.mean()), fitted - started, done - fitted, 0, model)

@@ -1,0 +1,335 @@
+"""Figures of the verbs: the demonstration, predictions, approximations, and runs of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+from gramless.base.types import AnyArray, BoolArray
+from gramless.cli.told import run_of
+from gramless.estimators.classifier import KernelClassifier
+from gramless.estimators.doubly_stochastic import (
+    DoublyStochasticClassifier,
+    DoublyStochasticRegressor,
+)
+from gramless.inspection.pictures import sampled_rows
+
+if TYPE_CHECKING:
+    from gramless.cli.demo_methods import Digits, Entry
+    from gramless.inspection.comparison import Comparison, Outcome
+    from gramless.inspection.kernel_errors import KernelErrors
+
+Style: TypeAlias = dict[str, Any]
+"""Keywords of a matplotlib method."""
+
+_ROWS, _COLUMNS = 3, 5
+_OWN, _RIVAL, _WRONG = "#1b6ca8", "#b8b8b8", "#b3261e"
+_POINTS = 5000
+_COLOURS = {
+    "binning": _OWN,
+    "smooth": "#5fa8d3",
+    "fourier": "#d1495b",
+    "nystrom": "#e9a13b",
+    "blocks": "#6a994e",
+    "exact": "#222222",
+}
+_ERROR_LINES: dict[str, Style] = {
+    "largest of the pairs": {"ls": "-", "marker": "o", "ms": 3.5},
+    "mean": {"ls": "-", "lw": 0.8},
+    "Hoeffding's bound on the largest": {"ls": "--", "lw": 1.0},
+    "Claim 1 or 2": {"ls": ":", "lw": 1.4},
+}
+_VOID, _HIGHEST = 1.0, 10.0
+"""A bound above the one says nothing of a kernel between 0 and 1; above the other none is drawn."""
+_HELD, _BATCH = "#222222", "#e9a13b"
+# Smaller and above: where steps of both kinds are as long as each other, both are seen.
+_NEW: Style = {"color": "#d1495b", "ms": 2.5, "mew": 0, "zorder": 3, "rasterized": True}
+_OLD: Style = {"color": "#1b6ca8", "ms": 4.0, "mew": 0, "zorder": 2, "rasterized": True}
+_SO_FAR: Style = {"color": "0.75", "lw": 1.0, "zorder": 1, "label": "blocks so far"}
+_WIDE = 5.0
+"""Numbers that differ by a larger factor get a logarithmic axis."""
+
+
+def draw_demo(path: Path, digits: Digits, entries: Sequence[Entry]) -> None:
+    """Draw the hardest digits of the first method, and errors and times of all."""
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    parts: Any = figure.subfigures(1, 2, width_ratios=[1.1, 1.0])
+    _draw_digits(parts[0], digits, entries[0].model)
+    _draw_bars(parts[1], entries)
+    figure.savefig(path, dpi=150)
+
+
+def _draw_digits(figure: SubFigure, digits: Digits, model: KernelClassifier) -> None:
+    responses = np.sort(model.decision_function(digits.X_test), axis=1)
+    predicted = model.predict(digits.X_test)
+    wrong = predicted != digits.y_test
+    # Mistakes first, then the narrowest margins between the two best classes.
+    hardest = np.lexsort((responses[:, -1] - responses[:, -2], ~wrong))
+    figure.suptitle(f"{wrong.sum()} mistakes in {len(wrong)} digits, then the least certain")
+    for axes, row in zip(figure.subplots(_ROWS, _COLUMNS).flat, hardest, strict=False):
+        axes.imshow(digits.X_test[row].reshape(8, 8), cmap="gray_r")
+        axes.set_axis_off()
+        if wrong[row]:
+            axes.set_title(
+                f"{digits.y_test[row]}, taken for {predicted[row]}", color=_WRONG, size=9
+            )
+        else:
+            axes.set_title(f"{digits.y_test[row]}", size=9)
+
+
+def _draw_bars(figure: SubFigure, entries: Sequence[Entry]) -> None:
+    names = [entry.name for entry in entries]
+    colours = [_OWN] + [_RIVAL] * (len(entries) - 1)
+    values = {
+        "Test error, %": [100 * entry.error for entry in entries],
+        "Seconds to fit, choices included": [entry.fit_seconds for entry in entries],
+        "Seconds to predict": [entry.predict_seconds for entry in entries],
+    }
+    for axes, (title, lengths) in zip(figure.subplots(3, 1), values.items(), strict=True):
+        bars = axes.barh(names, lengths, color=colours)
+        axes.bar_label(bars, fmt="%.3g", padding=3, size=9)
+        axes.invert_yaxis()
+        axes.margins(x=0.12)
+        axes.set_title(title, loc="left", size=10)
+        axes.tick_params(axis="y", length=0, labelsize=9)
+        axes.xaxis.set_visible(False)
+        axes.spines[:].set_visible(False)
+
+
+def draw_reliability(found: Mapping[str, Any]) -> Figure:
+    """Draw how often a classifier was right, against how sure it was.
+
+    Above, a point a tenth of confidence; grey bars reach two standard errors to both sides of the
+    diagonal, where honest probabilities would lie in some 95 % of samples of that size. Below,
+    the rows in each tenth.
+    """
+    figure = Figure(figsize=(5.2, 6.2), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.0, 1.0])
+    names = ("low", "high", "rows", "predicted", "observed")
+    low, high, rows, said, right = (
+        np.array([part[name] for part in found["reliability"]]) for name in names
+    )
+    spread = 2.0 * np.sqrt(said * (1.0 - said) / rows)
+    upper.plot([0, 1], [0, 1], color="0.4", lw=0.9, ls="--", label="as sure as right")
+    honest: Style = {"fmt": "none", "ecolor": "0.82", "elinewidth": 7, "zorder": 0}
+    upper.errorbar(said, said, spread, label="two standard errors", **honest)
+    upper.plot(said, right, "o-", color=_OWN, ms=5, lw=1.2, label="this model")
+    least = np.floor(10.0 * min(low.min(), right.min(), (said - spread).min())) / 10.0
+    upper.set(ylabel="share that was right", ylim=(max(0.0, least) - 0.01, 1.01))
+    upper.set_title(f"log loss {found['log_loss']:.4g}, Brier score {found['brier']:.4g}", size=11)
+    # Below both: points and bars may lie anywhere in the upper panel.
+    figure.legend(frameon=False, loc="outside lower center", ncols=3, fontsize=9)
+    bars = lower.bar(low, rows, high - low, align="edge", color=_OWN, edgecolor="white")
+    lower.bar_label(bars, [f"{n:,}" for n in rows], padding=2, size=7)
+    lower.margins(y=0.2)
+    lower.set(xlabel="probability of the predicted class", ylabel="rows")
+    lower.set_xlim(low.min() - 0.01, 1.01)
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw_predictions(y: AnyArray, predicted: AnyArray, found: Mapping[str, float]) -> Figure:
+    """Draw predicted numbers against true ones; on the diagonal predictions are right.
+
+    Of more than 5,000 rows so many are drawn, evenly, the same ones each time. ``found`` holds the
+    metrics of all rows.
+    """
+    figure = Figure(figsize=(5.2, 5.2), layout="constrained")
+    axes = figure.subplots()
+    rows = sampled_rows(len(y), _POINTS)
+    both = np.concatenate([y, predicted])
+    ends = [both.min(), both.max()]
+    axes.plot(ends, ends, color="0.4", lw=0.9, ls="--", zorder=3)
+    axes.plot(y[rows], predicted[rows], "o", color=_OWN, ms=3, alpha=0.4, mew=0)
+    of_all = "" if len(rows) == len(y) else f"of {len(y):,} "
+    axes.set(xlabel=f"true, {len(rows):,} {of_all}rows", ylabel="predicted", aspect="equal")
+    axes.set_title(f"RMSE {found['rmse']:.4g}, R2 {found['r2']:.4g}", size=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw_comparison(found: Comparison, kernels: Mapping[str, Sequence[KernelErrors]]) -> Figure:
+    """Draw errors of approximations against size, seconds and bytes, as RB16's Figure 5.
+
+    The fourth panel has the errors of the kernel itself, with the bounds of RR07; methods without
+    any are left out.
+    """
+    figure = Figure(figsize=(11.0, 8.0), layout="constrained")
+    panels = figure.subplots(2, 2).flat
+    quantities: dict[str, tuple[str, Callable[[Outcome], float]]] = {
+        "size": ("grids, columns, landmarks or rows a block", lambda one: one.size),
+        "time": ("seconds to fit", lambda one: one.seconds),
+        "memory": ("bytes of features", lambda one: one.n_bytes),
+    }
+    for axes, (name, (label, quantity)) in zip(panels, quantities.items(), strict=False):
+        for one in found.chosen:
+            outcomes = found.of(one.method)
+            x, y = list(map(quantity, outcomes)), [outcome.error for outcome in outcomes]
+            axes.plot(x, y, "o-", color=_COLOURS[one.method], ms=4, lw=1.3)
+        if name == found.by:
+            axes.axvline(found.budget, color="0.6", lw=0.9, ls="--", zorder=0)
+        axes.set(xscale="log", xlabel=label, ylabel="error on held-back rows")
+        axes.grid(color="0.92", which="both", lw=0.6)
+        if any(outcome.error > 0.0 for outcome in found.outcomes):
+            _log_errors(axes, (1.0, 2.0, 5.0))
+    if any(kernels.values()):
+        _draw_kernel_errors(panels[3], kernels)
+    else:
+        panels[3].set_axis_off()
+    names = [one.method for one in found.chosen]
+    marks = [Line2D([], [], color=_COLOURS[name], marker="o", ms=4, label=name) for name in names]
+    figure.legend(handles=marks, loc="outside upper center", ncols=len(marks), frameon=False)
+    return figure
+
+
+def _log_errors(axes: Axes, labelled: Sequence[float]) -> None:
+    """Give errors a logarithmic axis, with some multiples of powers of ten as people write them."""
+    axes.set(yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=labelled))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _draw_kernel_errors(axes: Axes, kernels: Mapping[str, Sequence[KernelErrors]]) -> None:
+    for method, errors in kernels.items():
+        sizes = [one.size for one in errors]
+        lines = [(one.sup, one.mean, one.hoeffding, one.claim) for one in errors]
+        for k, style in enumerate(_ERROR_LINES.values()):
+            values = [line[k] for line in lines]
+            shown = [np.nan if value is None or value > _HIGHEST else value for value in values]
+            axes.plot(sizes, shown, color=_COLOURS[method], **style)
+    axes.axhline(_VOID, color="0.6", lw=0.9, zorder=0)
+    axes.set(xscale="log", xlabel="grids, columns, landmarks or rows a block")
+    axes.set(ylabel="inner products of features less the kernel")
+    axes.grid(color="0.92", which="both", lw=0.6)
+    _log_errors(axes, (1.0,))
+    kinds = [Line2D([], [], color="0.35", label=n, **style) for n, style in _ERROR_LINES.items()]
+    axes.legend(handles=kinds, frameon=False, fontsize=8, loc="lower left")
+
+
+def draw_run(
+    model: DoublyStochasticClassifier | DoublyStochasticRegressor, most_points: int = 20_000
+) -> Figure:
+    """Draw how a run went: losses and errors by time, blocks and lengths of steps.
+
+    Where no rows were held back, the panel of errors says so. Of more than ``most_points`` steps
+    so many are drawn, evenly.
+    """
+    has_classes = isinstance(model, DoublyStochasticClassifier)
+    figure = Figure(figsize=(11.0, 7.4), layout="constrained")
+    panels = figure.subplots(2, 2, sharex="col", height_ratios=[1.3, 1.0])
+    run, history = run_of(model), model.history_
+    times, unit = _times(history)
+    judged = {name: np.asarray(values) for name, values in model.evaluations_.items()}
+    at = times[judged["iteration"] - 1] if judged else np.zeros(0)
+    _draw_losses(panels[0, 0], times, history["objective"], at, judged.get("loss"))
+    _draw_errors(panels[1, 0], at, judged.get("error"), has_classes)
+    _log_where_wide(panels[1, 0], "x", times)
+    panels[1, 0].set_xlabel(unit)
+    is_new = np.diff(history["n_blocks"], prepend=0) > 0
+    _draw_blocks(panels[0, 1], history, is_new, model.block_size_, most_points)
+    _draw_steps(panels[1, 1], history, is_new, most_points)
+    panels[1, 1].set_xlabel("step")
+    for axes in panels.flat:
+        axes.grid(color="0.92", lw=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    title = f"{run['strategy']}, {run['kernel']} kernel, {run['loss']} loss"
+    figure.suptitle(f"{title}: {run['steps']:,} steps of {run['batch_rows']:,} rows", size=12)
+    return figure
+
+
+def _times(history: dict[str, AnyArray]) -> tuple[AnyArray, str]:
+    """Return when each step ended, and in which unit; partial fits know no seconds."""
+    seconds = np.asarray(history["seconds"])
+    if seconds.min() > 0:
+        return seconds, "seconds"
+    return np.arange(1.0, len(seconds) + 1.0), "step"
+
+
+def _draw_losses(
+    axes: Axes, times: AnyArray, objective: AnyArray, at: AnyArray, held: AnyArray | None
+) -> None:
+    axes.plot(
+        times,
+        objective,
+        color=_BATCH,
+        lw=0.8,
+        alpha=0.8,
+        label="objective on each batch: loss and penalty",
+    )
+    values = [objective]
+    if held is not None:
+        axes.plot(at, held, "o-", color=_HELD, ms=3, lw=1.3, label="loss on held-back rows")
+        best = int(np.argmin(held))
+        ring: Style = {"mfc": "none", "mec": _HELD, "ms": 9, "ls": "none", "marker": "o"}
+        axes.plot(at[best], held[best], label=f"the least: {held[best]:.4g}", **ring)
+        values.append(held)
+    _log_where_wide(axes, "y", np.concatenate(values))
+    axes.set(ylabel="loss")
+    axes.set_title("Objective and loss", loc="left", size=10)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _draw_errors(axes: Axes, at: AnyArray, error: AnyArray | None, has_classes: bool) -> None:
+    name = "Share of wrong classes" if has_classes else "Root mean squared error"
+    axes.set_title(f"{name} on held-back rows", loc="left", size=10)
+    if error is None:
+        middle: Style = {"ha": "center", "va": "center", "transform": axes.transAxes}
+        axes.text(0.5, 0.5, "nothing was judged", color="0.5", **middle)
+        return
+    shown = 100.0 * error if has_classes else error
+    axes.plot(at, shown, "o-", color=_HELD, ms=3, lw=1.3)
+    _log_where_wide(axes, "y", shown)
+    axes.set(ylabel="%" if has_classes else "standard deviations of the target")
+
+
+def _draw_blocks(
+    axes: Axes, history: dict[str, AnyArray], is_new: BoolArray, block_size: int, most: int
+) -> None:
+    axes.step(np.arange(1, len(is_new) + 1), history["n_blocks"], where="post", **_SO_FAR)
+    n_new = int(is_new.sum())
+    _draw_kinds(axes, history["block"] + 1, is_new, most)
+    axes.set(ylabel="number of the block that changed", ylim=(0, None))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    n_frequencies = f"{n_new * block_size:,} frequencies"
+    axes.set_title(f"Blocks: {n_new:,} in the end, {n_frequencies}", loc="left", size=10)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", markerscale=2)
+
+
+def _draw_steps(axes: Axes, history: dict[str, AnyArray], is_new: BoolArray, most: int) -> None:
+    _draw_kinds(axes, history["step"], is_new, most)
+    axes.set(ylabel="length of the step, eta")
+    if not _log_where_wide(axes, "y", history["step"]):
+        axes.set_ylim(0.0, 1.08 * history["step"].max())
+    axes.set_title("Lengths of the steps", loc="left", size=10)
+
+
+def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> None:
+    """Draw a value a step, in two colours; of very many steps some, evenly."""
+    steps = np.arange(1, len(is_new) + 1)
+    for chosen, name, style in ((is_new, "a new block", _NEW), (~is_new, "an old block", _OLD)):
+        points = np.flatnonzero(chosen)
+        few = points[:: max(1, -(-len(points) // most))]
+        axes.plot(steps[few], values[few], "o", label=f"{name}: {len(points):,} steps", **style)
+
+
+def _log_where_wide(axes: Axes, which: str, values: AnyArray) -> bool:
+    """Give positive numbers of wide range a logarithmic axis, labelled as people write them."""
+    finite = values[np.isfinite(values)]
+    if not len(finite) or not 0.0 < _WIDE * finite.min() < finite.max():
+        return False
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
+    return True
