@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 TEST_SHARE = 0.2
 _KERNEL_ROWS, _JUDGED_ROWS, _KERNEL_SEEDS = 5000, 300, 3
-"""Of the errors of the kernel: rows of the fit, rows whose pairs are judged."""
+"""Errors of the kernel: rows of the fit, rows whose pairs are compared, and seeds."""
 _GRAM_ROWS = 1000
 _KERNEL_BYTES, _KERNEL_SHARE = 1 << 26, 0.25
 """Sizes are tried whose features take no more, and that no larger part of the rows limits."""
@@ -120,7 +120,7 @@ def compare(
             check_picture(picture)
         with report.stage("read", f"reading {data}"):
             split, reason = _split(data, target, task, limits)
-        with report.stage("compare", "comparing") as say:
+        with report.stage("compare", "comparing") as show_line:
             from gramless.inspection import comparison
 
             tried, left_out = _methods(chosen, len(split.y))
@@ -136,7 +136,7 @@ def compare(
                 search_budget=_SEARCH_SECONDS,
                 random_state=seed,
                 n_jobs=n_jobs,
-                report=say,
+                report=show_line,
             )
             found.left_out.update(left_out)
         with report.stage("kernel", "comparing with the kernel"):
@@ -154,7 +154,7 @@ def compare(
             "picture": picture,
             "seconds": report.seconds,
         }
-        report.result(_document(head, found, kernels), *_shown(head, reason, found, kernels))
+        report.result(_document(head, found, kernels), *_tables(head, reason, found, kernels))
 
 
 def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
@@ -187,7 +187,7 @@ def _methods(chosen: list[str] | None, n_rows: int) -> tuple[Sequence[str], dict
 
 
 def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Split, str]:
-    """Return rows to fit to and rows that judge, and why the task is what it is."""
+    """Return training and test rows, and why the task is what it is."""
     from gramless import datasets
     from gramless.datasets.files import detect_format, plain_path
     from gramless.datasets.limits import parse_limits
@@ -202,10 +202,10 @@ def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Spli
         return _cut(training_rows(read_data(path, limits=limits), target, None, None), path, task)
     rows = training_rows(parts["train"], target, None, None)
     inputs = rows.X.names if isinstance(rows.X, datasets.Table) else None
-    judging = training_rows(parts["test"], target, inputs, None)
+    test_rows = training_rows(parts["test"], target, inputs, None)
     kind, reason = decide_task(rows.y, task)
-    y, y_test = labels_of(rows.y, kind), labels_of(judging.y, kind)
-    return Split(rows.X, y, judging.X, y_test, kind), reason
+    y, y_test = labels_of(rows.y, kind), labels_of(test_rows.y, kind)
+    return Split(rows.X, y, test_rows.X, y_test, kind), reason
 
 
 def _cut(rows: Training, path: Path, task: str) -> tuple[Split, str]:
@@ -280,12 +280,12 @@ def _reference(found: Comparison) -> Outcome | None:
     return min(found.of(_REFERENCE), key=lambda outcome: outcome.error, default=None)
 
 
-def _shown(
+def _tables(
     head: dict[str, object], reason: str, found: Comparison, kernels: dict[str, KernelFacts]
 ) -> list[Table]:
-    """Return what people are shown."""
+    """Return the tables that people read."""
     rows, test_rows = head["rows"], head["test_rows"]
-    told = {
+    head_lines = {
         "task": f"{head['task']} ({reason})",
         "rows": f"{rows:,} to learn from, {test_rows:,} to judge",
         "picture": head["picture"],
@@ -293,11 +293,11 @@ def _shown(
         "beyond the budget": "; ".join(_beyond(found)) or None,
         "searches cut short": ", ".join(c.method for c in found.chosen if c.model.limits_) or None,
     }
-    shown = [facts(told), _choices(found, kernels), _best(found)]
+    tables = [facts(head_lines), _choices(found, kernels), _best(found)]
     reference = _reference(found)
     if reference is not None:
-        shown.append(_reached(reference, found.to_reach(reference.error)))
-    return [*shown, _kernels(kernels)]
+        tables.append(_reached(reference, found.to_reach(reference.error)))
+    return [*tables, _kernels(kernels)]
 
 
 def _beyond(found: Comparison) -> Iterator[str]:
@@ -349,8 +349,8 @@ def _reached(reference: Outcome, reached: Sequence[Reached]) -> Table:
     rows = [
         [
             one.method,
-            *_beside(one.seconds, reference.seconds, lambda value: f"{value:.2f}"),
-            *_beside(one.n_bytes, reference.n_bytes, lambda value: sized(int(value))),
+            *_cost_and_share(one.seconds, reference.seconds, lambda value: f"{value:.2f}"),
+            *_cost_and_share(one.n_bytes, reference.n_bytes, lambda value: sized(int(value))),
         ]
         for one in reached
     ]
@@ -362,8 +362,8 @@ def _reached(reference: Outcome, reached: Sequence[Reached]) -> Table:
     return listing(title, ["method", "fit s", "of its time", "features", "of its bytes"], rows)
 
 
-def _beside(value: float | None, of: float, in_words: Callable[[float], str]) -> list[str]:
-    """Return a cost and its share of another; dashes where an error was not reached."""
+def _cost_and_share(value: float | None, of: float, in_words: Callable[[float], str]) -> list[str]:
+    """Return a cost and its share of another; dashes where the error was not reached."""
     return ["-", "-"] if value is None else [in_words(value), f"{value / of:.2g}"]
 
 

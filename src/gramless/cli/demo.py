@@ -56,10 +56,10 @@ def demo(
             from gramless.cli.figures import draw_demo
 
             draw_demo(picture, digits, entries)
-        _tell(report, digits, entries, compiling, model, picture)
+        _report_result(report, digits, entries, compiling, model, picture)
 
 
-def _tell(
+def _report_result(
     report: Report,
     digits: Digits,
     entries: list[Entry],

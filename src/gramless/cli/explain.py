@@ -104,7 +104,7 @@ def _write(path: Path, text: str) -> None:
 def _result(
     found: Findings, output: Path, seconds: dict[str, float]
 ) -> tuple[dict[str, object], Table]:
-    """Return the document and the table that people are shown."""
+    """Return the document, and the table that people read."""
     shuffled, n_bytes = found.shuffled, output.stat().st_size
     means = shuffled.increases.mean(axis=1).tolist()
     names = [found.names[j] for j in shuffled.columns]
@@ -121,10 +121,10 @@ def _result(
         "seconds": seconds,
     }
     top = [f"{name} (+{number(mean)})" for name, mean in zip(names, means, strict=True) if mean > 0]
-    shown = {
+    lines = {
         "rows": f"{found.metrics['rows']:,}",
         shuffled.error_name: number(found.metrics["rmse" if "rmse" in found.metrics else "error"]),
         "inputs that matter most": ", ".join(top[:5]) or None,
         "page": f"{output} ({sized(n_bytes)})",
     }
-    return document, facts(shown)
+    return document, facts(lines)

@@ -217,7 +217,7 @@ def stream(
         _train(report, estimator, source, Interruption())
         _save(report, estimator, model, picture)
         places = {"data": data, "checkpoint": checkpoint, "picture": picture}
-        _tell(report, estimator, source, model, places, kind, reason)
+        _report_result(report, estimator, source, model, places, kind, reason)
         if estimator.status_ == "stopped":
             raise typer.Exit(INTERRUPTED)
 
@@ -373,7 +373,7 @@ def _save(report: Report, model: StreamedMachine, path: Path, picture: Path | No
             write_picture(draw_run(model), picture)
 
 
-def _tell(
+def _report_result(
     report: Report,
     model: StreamedMachine,
     source: RowSource,
@@ -398,7 +398,7 @@ def _tell(
         **places,
         "seconds": report.seconds,
     }
-    shown = {
+    lines = {
         "task": f"{task} ({reason})",
         "rows": f"{rows:,} to learn from, {held:,} held back",
         "classes": None if classes is None else f"{len(classes):,}",
@@ -408,7 +408,7 @@ def _tell(
         "picture": places["picture"],
         "model": f"{path} ({sized(n_bytes)})",
     }
-    report.result(document, facts(shown))
+    report.result(document, facts(lines))
     if not report.as_json:
         for line in _next(model, path, places["checkpoint"]):
             report.note(line)

@@ -283,8 +283,7 @@ def compare(
     >>> [outcome.size for outcome in found.outcomes]
     [8, 16, 32, 64]
     """
-    _check_names(task, methods, by)
-    _check_numbers(budget, search_budget, n_seeds)
+    _check_options(task, methods, by, budget, search_budget, n_seeds)
     split = Split(X, np.asarray(y), X_test, np.asarray(y_test), task)
     _check_split(split)
     chosen: list[Chosen] = []
@@ -435,7 +434,14 @@ def _bytes(model: Estimator, split: Split) -> int:
     return two + (two - one) * (n_rows - 2 * few) // few
 
 
-def _check_names(task: str, methods: Sequence[str], by: str) -> None:
+def _check_options(
+    task: str,
+    methods: Sequence[str],
+    by: str,
+    budget: float,
+    search_budget: float | None,
+    n_seeds: int,
+) -> None:
     if isinstance(methods, str) or not methods or not set(methods) <= set(FEATURE_MAPS):
         raise InputError(f"methods must be some of {', '.join(FEATURE_MAPS)}; got {methods!r}.")
     for name, value, known in (
@@ -444,9 +450,6 @@ def _check_names(task: str, methods: Sequence[str], by: str) -> None:
     ):
         if value not in known:
             raise InputError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}.")
-
-
-def _check_numbers(budget: float, search_budget: float | None, n_seeds: object) -> None:
     if not budget > 0 or not isinstance(n_seeds, Integral) or n_seeds < 1:
         raise InputError(
             f"compare needs a budget above 0 and at least one seed, got {budget!r} and {n_seeds!r}."
