@@ -19,7 +19,7 @@ import gramless
 from gramless.base.files import replacing
 from gramless.cli.main import app
 from gramless.datasets import friedman1
-from gramless.estimators.features import FEATURE_MAPS
+from gramless.features.registry import FEATURE_MAPS
 
 GIVEN = {"bandwidth": 2.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
 LEAST = "nystrom"

@@ -9,7 +9,7 @@ import pytest
 
 from gramless.cli import compare as verb
 from gramless.cli.figures import draw_comparison
-from gramless.estimators.features import FEATURE_MAPS
+from gramless.features.registry import FEATURE_MAPS
 from gramless.inspection import comparison
 from gramless.inspection.comparison import Chosen, Comparison, Outcome
 from gramless.inspection.kernel_errors import KernelErrors

@@ -9,12 +9,13 @@ from sklearn.base import clone
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, SmoothBinning, load, save
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.estimators.features import FEATURE_MAPS, named_map
+from gramless.estimators.features import named_map
 from gramless.features.base import SizedMap
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
 from gramless.features.hybrid import Hybrid
 from gramless.features.nystrom import Nystrom
+from gramless.features.registry import FEATURE_MAPS, map_class
 from gramless.kernels import Laplacian, Windowed
 from gramless.solvers.direct import Cholesky
 
@@ -58,7 +59,7 @@ def test_a_classifier_finds_a_smooth_boundary(name: str):
 
 def test_by_name_with_everything_given(name: str):
     model = KernelRegressor(name, **SETTINGS, random_state=0).fit(X[:120], Y[:120])
-    assert type(model.features_).__name__ == FEATURE_MAPS[name].rpartition(".")[2]
+    assert type(model.features_) is map_class(name)
     assert np.std(model.predict(NEW) - TRUTH) < 0.7 * np.std(TRUTH)
 
 

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from gramless import KernelClassifier, KernelRegressor, RandomBinning
 from gramless.base.errors import InputError
 from gramless.datasets import Table
-from gramless.estimators.features import FEATURE_MAPS, named_map
+from gramless.estimators.features import named_map
 from gramless.features.exact import ExactKernel
+from gramless.features.registry import FEATURE_MAPS
 from gramless.inspection import comparison
 from gramless.inspection.comparison import (
     Chosen,

@@ -176,7 +176,7 @@ def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
 
 def _methods(chosen: list[str] | None, n_rows: int) -> tuple[Sequence[str], dict[str, str]]:
     """Return what to try, and what is left out because it would take minutes."""
-    from gramless.estimators.features import FEATURE_MAPS
+    from gramless.features.registry import FEATURE_MAPS
 
     if chosen is not None:
         return chosen, {}

@@ -184,7 +184,8 @@ def _estimator(
     task: str, approximation: str, kernel: str | None, size: int | None, options: dict[str, Any]
 ) -> Any:
     from gramless import KernelClassifier, KernelRegressor
-    from gramless.estimators.features import LEAST_GRIDS, map_class
+    from gramless.estimators.features import LEAST_GRIDS
+    from gramless.features.registry import map_class
 
     features: Any = approximation
     if kernel is not None or size is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,18 +9,9 @@ from sklearn.base import clone
 
 from gramless.base.errors import InputError
 from gramless.features.base import SizedMap
+from gramless.features.registry import map_class
 from gramless.kernels import Windowed
 from gramless.tuning.amounts import most_drawn
-
-FEATURE_MAPS = {
-    "binning": "gramless.features.binning.RandomBinning",
-    "smooth": "gramless.features.smooth.SmoothBinning",
-    "fourier": "gramless.features.fourier.RandomFourier",
-    "nystrom": "gramless.features.nystrom.Nystrom",
-    "blocks": "gramless.features.blocks.IndependentBlocks",
-    "exact": "gramless.features.exact.ExactKernel",
-}
-"""Feature maps by name; each loads on first use."""
 
 LEAST_GRIDS, MOST_GRIDS = 512, 2048
 _NONZEROS = 1 << 24
@@ -30,29 +20,6 @@ _COLUMNS = (512, 4096)
 _GRAM_WORK = 1e12
 """A map to columns has as many as this allows: rows times columns squared."""
 _ROUND = 64
-
-
-def map_class(name: str) -> type[Any]:
-    """Return the class of a feature map by its name.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown.
-
-    Examples
-    --------
-    >>> map_class("nystrom").__name__
-    'Nystrom'
-    """
-    if name not in FEATURE_MAPS:
-        raise InputError(
-            f"unknown features {name!r}; use one of {', '.join(map(repr, FEATURE_MAPS))} or a "
-            f"feature map such as RandomBinning(n_grids=1024)."
-        )
-    home, _, kind = FEATURE_MAPS[name].rpartition(".")
-    found: type[Any] = getattr(import_module(home), kind)
-    return found
 
 
 def named_map(

@@ -16,11 +16,12 @@ from gramless.base.errors import GramlessError, InputError
 from gramless.base.memory import memory_budget
 from gramless.base.types import AnyArray, FloatArray
 from gramless.estimators.classifier import KernelClassifier
-from gramless.estimators.features import FEATURE_MAPS, named_map
+from gramless.estimators.features import named_map
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.base import SizedMap
 from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
+from gramless.features.registry import FEATURE_MAPS
 from gramless.inspection.explanation import Rows, shape_of, take_rows
 from gramless.inspection.kernel_errors import feature_bytes
 
