@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.reporting import ProgressCallback, Reporter
 from gramless.base.threads import row_blocks, thread_count
-from gramless.base.types import TableLike
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import (
@@ -27,18 +28,19 @@ from gramless.estimators.parameters import (
     is_auto,
     scalings_of,
 )
+from gramless.estimators.targets import TargetEncoder
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, RandomBinning
 from gramless.kernels import bandwidth_vector
-from gramless.losses import Loss
+from gramless.losses import LOSSES, Loss, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem, Solution, Solver, columns
-from gramless.tuning.alpha import Goal, mean_loss
+from gramless.tuning.alpha import Goal
 from gramless.tuning.amounts import LEAST_TO_GROW, can_grow
 from gramless.tuning.conformal import Conformal
-from gramless.tuning.data import Data, Score
+from gramless.tuning.data import Data
 from gramless.tuning.judging import Fit, Judged
 from gramless.tuning.plan import Plan
 from gramless.tuning.planning import Planner
@@ -52,59 +54,39 @@ _SOLVE_SHARE = 0.95
 """Of a time budget, after which the final solve stops."""
 _LEAST_WEIGHT = 2.0**-900
 """Of the largest: what is smaller counts as zero, and its inverse squared is finite."""
-_CLOSER = 0.5
-"""Of the tolerance, for a solve that starts from a fit to most of the rows, which may meet the
-tolerance itself: the others must count."""
+_WARM_TOL = 0.5
+"""Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
 
 
+@dataclass(eq=False, repr=False)
 class KernelMachine(BaseEstimator, ABC):
-    """Common base of :class:`KernelRegressor` and :class:`KernelClassifier`."""
+    """Common base of :class:`KernelRegressor` and :class:`KernelClassifier`.
 
-    errors_: Conformal | None
+    The parameters are fields of a dataclass, which writes the constructors of both.
+    """
 
-    _free_intercept: ClassVar[bool]
     _losses: ClassVar[dict[str, Loss]]
+    _target_kinds: ClassVar[tuple[TargetKind, ...]]
 
-    def __init__(
-        self,
-        features: str | SizedMap = "binning",
-        *,
-        loss: str | Loss = "squared",
-        bandwidth: float | Any | str = "auto",
-        alpha: float | str = "auto",
-        scaling: str = "auto",
-        categorical_features: Any = "auto",
-        relevance: str = "auto",
-        grids: str = "auto",
-        n_grids: int | str = "auto",
-        l1_ratio: float = 0.0,
-        calibrate: bool | str = "auto",
-        time_budget: float | None = None,
-        solver: str | Solver = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 100,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.features = features
-        self.loss = loss
-        self.bandwidth = bandwidth
-        self.alpha = alpha
-        self.scaling = scaling
-        self.categorical_features = categorical_features
-        self.relevance = relevance
-        self.grids = grids
-        self.n_grids = n_grids
-        self.l1_ratio = l1_ratio
-        self.calibrate = calibrate
-        self.time_budget = time_budget
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    features: str | SizedMap = "binning"
+    _: KW_ONLY
+    loss: str | Loss = "squared"
+    bandwidth: float | ArrayLike | str = "auto"
+    alpha: float | str = "auto"
+    scaling: str = "auto"
+    categorical_features: str | ArrayLike = "auto"
+    relevance: str = "auto"
+    grids: str = "auto"
+    n_grids: int | str = "auto"
+    l1_ratio: float = 0.0
+    calibrate: bool | str = "auto"
+    time_budget: float | None = None
+    solver: str | Solver = "auto"
+    tol: float = 1e-2
+    max_iter: int = 100
+    random_state: RandomState = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(
         self,
@@ -154,12 +136,13 @@ class KernelMachine(BaseEstimator, ABC):
             rows, targets = rows[kept], targets[kept]
             weight = weight[kept] / weight.max()
         weight = self._weigh(targets, weight)
+        encoder = self._target_encoder(targets, weight)
         data = Data(
             rows,
-            self._encode_targets(targets, weight),
+            encoder.encode(targets),
             weight,
-            self._score,
-            self._free_intercept,
+            encoder.score,
+            encoder.fits_intercept,
             self.inputs_.categorical,
         )
         self.loss_ = self._loss_of(data.n_outputs)
@@ -168,8 +151,9 @@ class KernelMachine(BaseEstimator, ABC):
         feature_map = self._feature_map(data, seed)
         report = Reporter(type(self).__name__, callback, bool(self.verbose))
         search = self._search(data, feature_map, seed, report, deadline)
-        plan = self._plan(search)
-        self._final_fit(data, plan, report, deadline)
+        goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
+        plan = self._plan(Planner(search, goal))
+        self._final_fit(data, goal, plan, encoder, report, deadline)
         return self
 
     def _deadline(self) -> Deadline:
@@ -188,11 +172,11 @@ class KernelMachine(BaseEstimator, ABC):
         loss: Loss,
         matrix: FeatureMatrix | None = None,
         n_outputs: int = 1,
-        closer: float = 1.0,
+        tighten: float = 1.0,
     ) -> tuple[Solver, str]:
         """Check what a solve needs; return the solver for a matrix, and the reason."""
         thread_count(self.n_jobs)
-        tol, max_iter = closer * check_number(self, "tol"), check_count(self, "max_iter")
+        tol, max_iter = tighten * check_number(self, "tol"), check_count(self, "max_iter")
         return choose_solver(
             self.solver,
             tol=tol,
@@ -206,20 +190,26 @@ class KernelMachine(BaseEstimator, ABC):
 
     def _named_loss(self) -> Loss:
         """Return the loss by its name, or as it is given."""
-        if isinstance(self.loss, str) and self.loss in self._losses:
-            return self._losses[self.loss]
-        if not isinstance(self.loss, str) and type(self.loss) in map(type, self._losses.values()):
-            return self.loss
+        loss, registered = self.loss, [kind for kind in LOSSES.values() if self._suits(kind)]
+        if isinstance(loss, Loss) and self._suits(loss):
+            return loss
+        named = {kind.name: kind() for kind in registered} | self._losses
+        if isinstance(loss, str) and loss in named:
+            return named[loss]
         raise InputError(
-            f"{type(self).__name__}: loss must be one of {', '.join(map(repr, self._losses))}; "
+            f"{type(self).__name__}: loss must be one of {', '.join(map(repr, named))}; "
             f"got {self.loss!r}."
         )
+
+    def _suits(self, loss: Loss | type[Loss]) -> bool:
+        """Tell whether a loss is one for the targets of this estimator, and for its solvers."""
+        return loss.smooth and not set(self._target_kinds).isdisjoint(loss.targets)
 
     def _loss_of(self, n_outputs: int) -> Loss:
         """Return the loss of so many outputs."""
         return self._named_loss()
 
-    def _weigh(self, y: NDArray, weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
         """Return the weights of the rows, with those that the targets ask for."""
         return weight
 
@@ -246,24 +236,18 @@ class KernelMachine(BaseEstimator, ABC):
         )
         return Search(data, feature_map, choices, seed, self.n_jobs, report, deadline)
 
-    def _plan(self, search: Search) -> Plan:
+    def _plan(self, planner: Planner) -> Plan:
         """Return what to fit: as given, searched, grown, or by rule when rows are few."""
-        planner = Planner(search, self._goal())
         plan = {
             "random": planner.random,
             "grown": planner.grown,
             "auto": planner.best,
             "single": planner.single,
-        }[self._kind_of_grids(search)]()
-        asked = planner.searches
+        }[self._kind_of_grids(planner.search)]()
+        calibrate = planner.searches
         if not is_auto(self.calibrate):
-            asked = check_switch(self, "calibrate", others=" or 'auto'")
-        return planner.judged(plan) if asked else plan
-
-    def _goal(self) -> Goal:
-        """Return what is minimised, and how held-back rows judge it."""
-        score = self._score if self.loss_.name == "squared" else self._score_of(self.loss_)
-        return Goal(self.loss_, float(self.l1_ratio), score)
+            calibrate = check_switch(self, "calibrate", others=" or 'auto'")
+        return planner.judged(plan) if calibrate else plan
 
     def _kind_of_grids(self, search: Search) -> str:
         """Return "random", "grown", or "auto" for what is best, an average of both included."""
@@ -290,7 +274,16 @@ class KernelMachine(BaseEstimator, ABC):
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
         return "auto" if free and left and can_grow(search.data) else "random"
 
-    def _final_fit(self, data: Data, plan: Plan, report: Reporter, deadline: Deadline) -> None:
+    def _final_fit(
+        self,
+        data: Data,
+        goal: Goal,
+        plan: Plan,
+        encoder: TargetEncoder,
+        report: Reporter,
+        deadline: Deadline,
+    ) -> None:
+        """Solve for all rows, and learn from held-back ones how far predictions are off."""
         self.settings_, self.search_, self.limits_ = plan.settings, plan.trials, plan.limits
         self.growth_, self.relevance_ = plan.growth, plan.relevance
         self.alpha_, self.bandwidth_ = plan.alpha, plan.bandwidth
@@ -298,7 +291,7 @@ class KernelMachine(BaseEstimator, ABC):
         fits = plan.judged.fits if plan.judged is not None else ()
         fits = fits or (Fit(*plan.recipe.fit(data.rows, self.n_jobs), slice(None), None),)
         alphas = (plan.alpha,) if plan.blend is None else plan.blend.alphas
-        goal, solutions = self._goal(), []
+        solutions = []
         for fit, alpha in zip(fits, alphas, strict=True):
             problem = goal.problem(data, data.matrix(fit.features), alpha, fit.order)
             solutions.append(self._solved(problem, fit.weights, deadline))
@@ -308,10 +301,10 @@ class KernelMachine(BaseEstimator, ABC):
         if solution.status == "stopped":
             self.limits_ = [*plan.limits, "time: the final solve was cut short"]
         weights = self._without_zeros(solution.weights, self.features_)
-        self.coef_, self.intercept_ = self._in_units(weights)
+        self.coef_, self.intercept_ = encoder.decode_weights(weights)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
-        self._learn_errors(data, problem, plan.judged)
+        self._learn_errors(data, problem, plan.judged, encoder)
         n_rows, n_columns = data.rows.shape[0], len(solution.weights)
         report(
             "final fit",
@@ -326,8 +319,8 @@ class KernelMachine(BaseEstimator, ABC):
     def _solved(self, problem: Problem, start: Vector | None, deadline: Deadline) -> Solution:
         """Solve with the solver that suits the problem's matrix."""
         n_outputs = columns(problem.targets).shape[1]
-        closer = 1.0 if start is None else _CLOSER
-        solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, closer)
+        tighten = 1.0 if start is None else _WARM_TOL
+        solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
         return solver.solve(problem, start, callback=deadline.watch(_SOLVE_SHARE))
 
     def _without_zeros(self, weights: Vector, feature_map: FeatureMap) -> Vector:
@@ -343,13 +336,13 @@ class KernelMachine(BaseEstimator, ABC):
         feature_map.keep_bins(used)
         return weights[np.append(used, np.ones(len(weights) - n_columns, bool))]
 
-    def _responses(self, X: Any) -> Vector:
+    def _responses(self, X: TableLike) -> FloatArray:
         """Return ``Z w + intercept`` for new rows, a block at a time."""
         check_is_fitted(self, "coef_")
         parts = [Z.matvec(self.coef_) for Z in self._feature_blocks(X)]
         return np.concatenate(parts) + self.intercept_
 
-    def _feature_blocks(self, X: Any) -> Iterator[FeatureMatrix]:
+    def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
         """Yield the features of new rows, a block at a time."""
         rows = self.inputs_.transform(self, X)
         features, most = self.features_, _PREDICT_ROWS
@@ -378,40 +371,29 @@ class KernelMachine(BaseEstimator, ABC):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _score_of(self, loss: Loss) -> Score:
-        """Return how alpha is judged for a loss: by its mean on held-back rows."""
-        return mean_loss(loss)
-
     @abstractmethod
     def _target_options(self) -> dict[str, Any]:
         """Return how ``validate_data`` treats the targets."""
 
     @abstractmethod
-    def _check_targets(self, y: NDArray) -> NDArray:
+    def _check_targets(self, y: AnyArray) -> AnyArray:
         """Return the targets in the shape that the estimator works with."""
 
     @abstractmethod
-    def _encode_targets(self, y: NDArray, weight: NDArray[np.float64] | None) -> Vector:
-        """Return the numbers to fit, (n,) or (n, K); learn what undoes it."""
+    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
+        """Return what turns such targets into numbers."""
 
-    @abstractmethod
-    def _in_units(self, weights: Vector) -> tuple[Vector, Any]:
-        """Return (coef, intercept) in units of the targets as given."""
-
-    def _held_back_errors(self, asked: str) -> Conformal:
+    def _held_back_errors(self, method: str) -> Conformal:
         check_is_fitted(self, "coef_")
         if self.errors_ is None:
             raise InputError(
-                f"{type(self).__name__}: {asked} needs rows held back from a fit; fit again with "
+                f"{type(self).__name__}: {method} needs rows held back from a fit; fit again with "
                 f"calibrate=True."
             )
         return self.errors_
 
     @abstractmethod
-    def _learn_errors(self, data: Data, problem: Problem, judged: Judged | None) -> None:
+    def _learn_errors(
+        self, data: Data, problem: Problem, judged: Judged | None, encoder: TargetEncoder
+    ) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""
-
-    @staticmethod
-    @abstractmethod
-    def _score(z: Vector, y: Vector, weight: NDArray[np.float64] | None) -> float:
-        """Judge predictions of held-back rows; smaller is better."""

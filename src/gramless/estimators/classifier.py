@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState
+from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.estimators.base import KernelMachine
-from gramless.features.base import SizedMap
+from gramless.estimators.targets import (
+    ClassEncoder,
+    TargetEncoder,
+    log_probabilities,
+    most_likely,
+)
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.matrices.base import Vector
-from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.objective import Problem
 from gramless.tuning.calibration import Calibration
 from gramless.tuning.conformal import Conformal, set_scores, sets
-from gramless.tuning.data import Data, Score, indicators
+from gramless.tuning.data import Data
 from gramless.tuning.judging import Judged
 from gramless.tuning.planning import ENOUGH_TO_SEARCH
 
@@ -42,6 +44,7 @@ def _has_probabilities(model: Any) -> bool:
     )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification on random features, with no knobs to turn.
 
@@ -168,61 +171,16 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     True
     """
 
-    # A row of no known bin should be undecided, not of the larger class: ijcnn1's test error
-    # falls from 1.4 to 1.1 %. Every grid's bins sum to a constant, so one can still be fitted.
-    _free_intercept = False
+    _target_kinds = ("labels",)
     _losses: ClassVar[dict[str, Loss]] = {
         "squared": Squared(),
         "squared_hinge": SquaredHinge(),
         "logistic": Logistic(),
     }
 
-    def __init__(
-        self,
-        features: str | SizedMap = "binning",
-        *,
-        loss: str | Loss = "squared",
-        class_weight: dict[Any, float] | str | None = None,
-        bandwidth: float | Any | str = "auto",
-        alpha: float | str = "auto",
-        scaling: str = "auto",
-        categorical_features: Any = "auto",
-        relevance: str = "auto",
-        grids: str = "auto",
-        n_grids: int | str = "auto",
-        l1_ratio: float = 0.0,
-        calibrate: bool | str = "auto",
-        time_budget: float | None = None,
-        solver: str | Solver = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 100,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            features,
-            loss=loss,
-            bandwidth=bandwidth,
-            alpha=alpha,
-            scaling=scaling,
-            categorical_features=categorical_features,
-            relevance=relevance,
-            grids=grids,
-            n_grids=n_grids,
-            l1_ratio=l1_ratio,
-            calibrate=calibrate,
-            time_budget=time_budget,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    class_weight: Mapping[Any, float] | str | None = None
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw responses.
 
         Parameters
@@ -236,7 +194,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         return self._responses(X)
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: TableLike) -> AnyArray:
         """Return the most likely class of each row.
 
         Parameters
@@ -247,13 +205,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         array (n_samples,)
         """
-        responses = self.decision_function(X)
-        if responses.ndim == 1:
-            return self.classes_[(responses > 0).astype(np.intp)]
-        return self.classes_[responses.argmax(axis=1)]
+        return ClassEncoder(self.classes_).decode(self.decision_function(X))
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: TableLike) -> FloatArray:
         """Return the probability of each class.
 
         Learned on held-back rows (see ``calibrate``), or those of the logistic loss.
@@ -269,7 +224,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return np.exp(self.predict_log_proba(X))
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
 
         Parameters
@@ -283,11 +238,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         responses = self.decision_function(X)
         if self.calibration_ is not None:
             return self.calibration_.log_probabilities(responses)
-        if responses.ndim == 1:
-            return np.column_stack([log_expit(-responses), log_expit(responses)])
-        return log_softmax(responses, axis=1)
+        return log_probabilities(responses)
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+    def predict_set(self, X: TableLike, coverage: float = 0.9) -> BoolArray:
         """Return sets of classes that hold the true one, so often as ``coverage`` says.
 
         Split-conformal (Sadinle, Lei & Wasserman 2019): all classes that are as probable
@@ -322,7 +275,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         threshold = self._held_back_errors("predict_set").quantile(coverage)
         return sets(self.predict_log_proba(X), float(threshold))
 
-    def _learn_errors(self, data: Data, problem: Problem, judged: Judged | None) -> None:
+    def _learn_errors(
+        self, data: Data, problem: Problem, judged: Judged | None, encoder: TargetEncoder
+    ) -> None:
         self.errors_ = self.calibration_ = None
         untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH
         if judged is None and untried and self.loss_.name not in ("logistic", "multinomial"):
@@ -331,18 +286,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if judged is not None:
             targets, weight = data.targets[judged.rows], data.counts_of(judged.rows)
             self.calibration_ = Calibration.fit(judged.responses, targets, weight)
-            true = targets > 0 if targets.ndim == 1 else targets.argmax(axis=1)
             found = self.calibration_.log_probabilities(judged.responses)
-            self.errors_ = Conformal.fit(set_scores(found, true.astype(np.intp)), weight)
+            self.errors_ = Conformal.fit(set_scores(found, most_likely(targets)), weight)
 
     def _loss_of(self, n_outputs: int) -> Loss:
         loss = self._named_loss()
         return Multinomial() if n_outputs > 1 and loss.name == "logistic" else loss
 
-    def _score_of(self, loss: Loss) -> Score:
-        return self._score if loss.name == "squared_hinge" else super()._score_of(loss)
-
-    def _weigh(self, y: NDArray, weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
         if self.class_weight is None:
             return weight
         own = self._class_weights(y, weight)
@@ -353,7 +304,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             )
         return own / own.max() if weight is None else weight * own / own.max()
 
-    def _class_weights(self, y: NDArray, weight: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def _class_weights(self, y: AnyArray, weight: FloatArray | None) -> FloatArray:
         """Return each row's class weight; "balanced" counts rows by their sample weights."""
         if self.class_weight != "balanced":
             return compute_sample_weight(self.class_weight, y)
@@ -364,31 +315,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _target_options(self) -> dict[str, Any]:
         return {"multi_output": False}
 
-    def _check_targets(self, y: NDArray) -> NDArray:
-        check_classification_targets(y)
-        return column_or_1d(y)
+    def _check_targets(self, y: AnyArray) -> AnyArray:
+        return ClassEncoder.check(y)
 
-    def _encode_targets(self, y: NDArray, weight: NDArray[np.float64] | None) -> Vector:
-        self.classes_, number = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(
-                f"KernelClassifier needs at least two classes, got only one class: "
-                f"{self.classes_[0]!r}."
-            )
-        if len(self.classes_) == 2:
-            return np.where(number == 1, 1.0, -1.0)
-        return indicators(number, len(self.classes_))
-
-    def _in_units(self, weights: Vector) -> tuple[Vector, Any]:
-        nothing = np.zeros(weights.shape[1:])
-        return weights, nothing if weights.ndim == 2 else 0.0
-
-    @staticmethod
-    def _score(z: Vector, y: Vector, weight: NDArray[np.float64] | None) -> float:
-        if z.ndim == 1:
-            wrong = (z > 0) != (y > 0)
-            shortfall = np.maximum(0.0, 1.0 - y * z) ** 2
-        else:
-            wrong = y[np.arange(len(y)), z.argmax(axis=1)] < 0
-            shortfall = (np.maximum(0.0, 1.0 - y * z) ** 2).sum(axis=1)
-        return float(np.average(wrong + 0.1 * shortfall, weights=weight))
+    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> ClassEncoder:
+        encoder = ClassEncoder.fit(y, type(self).__name__)
+        self.classes_ = encoder.classes
+        return encoder

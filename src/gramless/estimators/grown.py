@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, seed_from
-from gramless.estimators.classifier import KernelClassifier
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.parameters import check_count
-from gramless.estimators.regressor import KernelRegressor
+from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
 from gramless.losses import Squared
@@ -88,7 +88,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> GrownBinning:
+    def fit(self, X: TableLike, y: ArrayLike) -> Self:
         """Grow grids and learn their bins.
 
         Parameters
@@ -108,11 +108,11 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.fit_matrix(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:
+    def fit_transform(self, X: TableLike, y: ArrayLike | None = None) -> sp.csr_array:
         """Fit to the rows and return their features."""
         return self.fit_matrix(X, y).tocsr()
 
-    def fit_matrix(self, X: Any, y: Any) -> BinnedMatrix:
+    def fit_matrix(self, X: TableLike, y: ArrayLike | None) -> BinnedMatrix:
         """Fit to the rows and return their compact feature matrix.
 
         Returns
@@ -120,7 +120,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         BinnedMatrix (n_samples, D)
         """
         n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
-        rows, y = validated(
+        rows, given = validated(
             self,
             X,
             y,
@@ -135,10 +135,9 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             float(n_grids) * bytes_of_grid(len(rows), 2 * rows.shape[1]),
             "lower n_grids",
         )
-        machine = self._machine(y)
-        targets = machine._encode_targets(machine._check_targets(y), None)
-        data = Data(rows, targets, None, machine._score, machine._free_intercept)
-        goal = Goal(Squared(), 0.0, machine._score)
+        encoder, targets = self._encoded(given)
+        data = Data(rows, targets, None, encoder.score, encoder.fits_intercept)
+        goal = Goal(Squared(), 0.0, encoder.score)
         self.scaler_ = Scaler.fit("both", rows)
         groups = matched_rows(data, self.n_jobs)
         split = kept_together(held_back_splits(len(rows), seed)[0], groups)
@@ -147,7 +146,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.features_ = GivenBinning(n_jobs=self.n_jobs)
         return self.features_.learn_bins(self.scaler_.rows(rows, self.n_jobs), grown.grids)
 
-    def feature_matrix(self, X: Any) -> BinnedMatrix:
+    def feature_matrix(self, X: TableLike) -> BinnedMatrix:
         """Return the compact feature matrix of rows.
 
         Parameters
@@ -163,7 +162,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         rows = check_rows(self, X, reset=False)
         return self.features_.rows_matrix(self.scaler_.rows(rows, self.n_jobs))
 
-    def transform(self, X: Any) -> sp.csr_array:
+    def transform(self, X: TableLike) -> sp.csr_array:
         """Return the features of rows as SciPy CSR, one entry a grid and row at most.
 
         Parameters
@@ -176,15 +175,20 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         return self.feature_matrix(X).tocsr()
 
-    def _machine(self, y: NDArray[Any]) -> KernelRegressor | KernelClassifier:
-        """Return the estimator that knows such targets."""
+    def _encoded(self, y: AnyArray) -> tuple[TargetEncoder, FloatArray]:
+        """Return what turns such targets into numbers, and the numbers."""
+        owner = type(self).__name__
         if self.target not in ("auto", "number", "class"):
             raise InputError(
-                f"GrownBinning: target must be 'auto', 'number' or 'class', got {self.target!r}."
+                f"{owner}: target must be 'auto', 'number' or 'class', got {self.target!r}."
             )
         kind = type_of_target(y, input_name="y") if self.target == "auto" else self.target
-        numbers = kind == "number" or kind.startswith("continuous")
-        return KernelRegressor() if numbers else KernelClassifier()
+        if kind == "number" or kind.startswith("continuous"):
+            numbers = NumberEncoder.check(y, owner)
+            return (encoder := NumberEncoder.fit(numbers)), encoder.encode(numbers)
+        labels = ClassEncoder.check(y)
+        classes = ClassEncoder.fit(labels, owner)
+        return classes, classes.encode(labels)
 
     @property
     def _n_features_out(self) -> int:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, seed_from
+from gramless.base.random import seed_from
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
-from gramless.features.base import SizedMap
+from gramless.estimators.targets import NumberEncoder, TargetEncoder
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
-from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.stacked import WithIntercept
-from gramless.preprocessing.rows import check_integers
 from gramless.solvers.objective import Problem, Solver
 from gramless.tuning.conformal import Conformal, interval_scores
 from gramless.tuning.data import Data
@@ -25,12 +24,11 @@ from gramless.tuning.judging import Judged
 from gramless.tuning.posterior import Posterior, unseen_squares
 from gramless.tuning.search import Search
 
-_LARGEST_TARGET = np.finfo(np.float64).max / 16
-"""Predictions may lie beyond all targets."""
 _MOST_DRAWS = 100_000
 """Standard deviations are off by 0.2 % of themselves then."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelRegressor(RegressorMixin, KernelMachine):
     """Kernel ridge regression on random features, with no knobs to turn.
 
@@ -164,65 +162,24 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     True
     """
 
-    _free_intercept = True
+    _target_kinds = ("numbers", "counts")
     _losses: ClassVar[dict[str, Loss]] = {
         "squared": Squared(),
         "huber": Huber(0.5),
         "median": SmoothPinball(0.5),
     }
 
-    def __init__(
-        self,
-        features: str | SizedMap = "binning",
-        *,
-        loss: str | Loss = "squared",
-        bandwidth: float | Any | str = "auto",
-        alpha: float | str = "auto",
-        scaling: str = "auto",
-        categorical_features: Any = "auto",
-        relevance: str = "auto",
-        grids: str = "auto",
-        n_grids: int | str = "auto",
-        l1_ratio: float = 0.0,
-        calibrate: bool | str = "auto",
-        n_posterior: int = 0,
-        time_budget: float | None = None,
-        solver: str | Solver = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 100,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            features,
-            loss=loss,
-            bandwidth=bandwidth,
-            alpha=alpha,
-            scaling=scaling,
-            categorical_features=categorical_features,
-            relevance=relevance,
-            grids=grids,
-            n_grids=n_grids,
-            l1_ratio=l1_ratio,
-            calibrate=calibrate,
-            time_budget=time_budget,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.n_posterior = n_posterior
+    n_posterior: int = 0
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> NDArray[np.float64]: ...
+    def predict(self, X: TableLike, return_std: Literal[False] = False) -> FloatArray: ...
 
     @overload
-    def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray, NDArray]: ...
+    def predict(self, X: TableLike, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(
+        self, X: TableLike, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return predictions, with their standard deviations if asked for.
 
         Parameters
@@ -259,10 +216,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         >>> bool(std[0] < model.posterior_.noise < std[1])
         True
         """
-        predicted = self._responses(X)
+        predicted = self._means(X)
         return (predicted, self._deviations(X)) if return_std else predicted
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[NDArray, NDArray]:
+    def predict_interval(
+        self, X: TableLike, coverage: float = 0.9
+    ) -> tuple[FloatArray, FloatArray]:
         """Return bounds between which targets of new rows lie, so often as ``coverage`` says.
 
         Split-conformal (Lei et al. 2018): as wide as errors of rows held back from a
@@ -295,25 +254,34 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         >>> bool((1 < upper - lower).all() and (upper - lower < 4).all())
         True
         """
-        predicted = self._responses(X)
+        predicted = self._means(X)
         margin = self._held_back_errors("predict_interval").quantile(coverage)
         return predicted - margin, predicted + margin
 
-    def _learn_errors(self, data: Data, problem: Problem, judged: Judged | None) -> None:
+    def _means(self, X: TableLike) -> FloatArray:
+        """Return raw predictions through the inverse link of the loss."""
+        raw = self._responses(X)
+        return self.loss_.inverse_link(raw)
+
+    def _learn_errors(
+        self, data: Data, problem: Problem, judged: Judged | None, encoder: TargetEncoder
+    ) -> None:
+        assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
         if judged is not None:
-            scores = interval_scores(judged.responses, data.targets[judged.rows]) * self._spread
+            predicted = self.loss_.inverse_link(judged.responses)
+            scores = interval_scores(predicted, data.targets[judged.rows]) * encoder.spread
             self.errors_ = Conformal.fit(scores, data.counts_of(judged.rows))
-        self.posterior_ = self._posterior(data, problem) if self.n_posterior else None
+        self.posterior_ = self._posterior(data, problem, encoder) if self.n_posterior else None
 
-    def _posterior(self, data: Data, problem: Problem) -> Posterior:
+    def _posterior(self, data: Data, problem: Problem, encoder: NumberEncoder) -> Posterior:
         """Draw the weights, with the noise in units of the targets as given."""
         problem = replace(problem, loss=Squared(), penalty=data.penalty(self.alpha_))
         seed = seed_from(self.random_state)
         found = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
-        return replace(found, noise=found.noise * self._spread)
+        return replace(found, noise=found.noise * encoder.spread)
 
-    def _deviations(self, X: Any) -> Vector:
+    def _deviations(self, X: TableLike) -> FloatArray:
         """Return the standard deviations of the function at new rows, a block at a time."""
         if self.posterior_ is None:
             raise InputError(
@@ -329,9 +297,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         loss: Loss,
         matrix: FeatureMatrix | None = None,
         n_outputs: int = 1,
-        closer: float = 1.0,
+        tighten: float = 1.0,
     ) -> tuple[Solver, str]:
-        chosen = super()._solver(loss, matrix, n_outputs, closer)
+        chosen = super()._solver(loss, matrix, n_outputs, tighten)
         gaussian = loss.name == "squared" and self.l1_ratio == 0
         if check_count(self, "n_posterior", low=0, high=_MOST_DRAWS) and not gaussian:
             raise InputError(
@@ -348,35 +316,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _target_options(self) -> dict[str, Any]:
         return {"multi_output": True, "y_numeric": True}
 
-    def _check_targets(self, y: NDArray) -> NDArray:
-        check_integers(y, "y")
-        with np.errstate(over="ignore"):
-            y = np.asarray(y, np.float64)
-        if (largest := np.abs(y).max()) > _LARGEST_TARGET:
-            raise InputError(
-                f"KernelRegressor: targets reach {largest:.3g}, and predictions beyond the largest "
-                f"number of double precision would be infinite; divide them by 1e10."
-            )
-        return y
+    def _check_targets(self, y: AnyArray) -> FloatArray:
+        return NumberEncoder.check(y, type(self).__name__)
 
-    def _encode_targets(self, y: NDArray, weight: NDArray[np.float64] | None) -> Vector:
-        # A power of two divides without rounding, and keeps the squares of huge targets finite.
-        largest = np.abs(y).max(axis=0)
-        size = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
-        middle = np.average(y / size, axis=0, weights=weight)
-        centred = y / size - middle
-        deviation = np.sqrt(np.average(centred**2, axis=0, weights=weight))
-        deviation = np.where(deviation > 0, deviation, 1.0)
-        self._middle, self._spread = middle * size, deviation * size
-        return centred / deviation
-
-    def _in_units(self, weights: Vector) -> tuple[Vector, Any]:
-        intercept = weights[-1] * self._spread + self._middle
-        return weights[:-1] * self._spread, intercept if weights.ndim == 2 else float(intercept)
-
-    @staticmethod
-    def _score(z: Vector, y: Vector, weight: NDArray[np.float64] | None) -> float:
-        return float(np.mean(np.average((z - y) ** 2, axis=0, weights=weight)))
+    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
+        return NumberEncoder.fit(y, weight, self._named_loss())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.memory import check_memory
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2, ElasticNet, Penalty
@@ -18,42 +17,6 @@ from gramless.solvers.objective import Problem, check_weights
 
 Score = Callable[[Vector, Vector, NDArray[np.float64] | None], float]
 """``score(predictions, targets, sample_weight)``: smaller is better."""
-
-
-_TARGET_BYTES = 24.0
-"""A row and class: the targets, and what is taken of them to fit and to judge."""
-
-
-def indicators(number: NDArray[np.intp], n_classes: int) -> Vector:
-    """Return 1 in the column of each row's class, -1 in the others.
-
-    Parameters
-    ----------
-    number : array (n_rows,)
-        Of each row's class.
-    n_classes : int
-
-    Returns
-    -------
-    array (n_rows, n_classes)
-
-    Raises
-    ------
-    InputError
-        If so many classes and rows would not fit into memory.
-
-    Examples
-    --------
-    >>> indicators(np.array([0, 2]), 3)
-    array([[ 1., -1., -1.],
-           [-1., -1.,  1.]])
-    """
-    check_memory(
-        f"{n_classes:,} classes of {len(number):,} rows",
-        _TARGET_BYTES * len(number) * n_classes,
-        "merge classes, or fit fewer rows",
-    )
-    return np.where(number[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
 @dataclass(frozen=True)

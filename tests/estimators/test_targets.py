@@ -1,0 +1,123 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from gramless import KernelRegressor
+from gramless.base.errors import InputError
+from gramless.estimators.targets import (
+    ClassEncoder,
+    NumberEncoder,
+    log_probabilities,
+    most_likely,
+)
+from gramless.losses import LOSSES, Loss, Squared
+
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """Half the deviance of counts, but for terms in ``y`` alone; the link is the logarithm."""
+
+    name = "poisson_for_tests"
+    targets = ("counts",)
+
+    def value(self, z, y):
+        return np.exp(z) - y * z
+
+    def gradient(self, z, y):
+        return np.exp(z) - y
+
+    def curvature(self, z, y):
+        return np.exp(z)
+
+    def link(self, mean):
+        return np.log(mean)
+
+    def inverse_link(self, z):
+        return np.exp(z)
+
+
+@pytest.mark.parametrize("shape", [(200,), (200, 3)])
+@pytest.mark.parametrize("scale", [1e-250, 1.0, 1e200])
+def test_numbers_have_mean_zero_and_deviation_one_and_come_back(shape, scale):
+    y = scale * (3.0 + RNG.normal(size=shape))
+    weight = RNG.uniform(size=200)
+    encoder = NumberEncoder.fit(y, weight)
+    codes = encoder.encode(y)
+    np.testing.assert_allclose(np.average(codes, axis=0, weights=weight), 0.0, atol=1e-13)
+    np.testing.assert_allclose(np.average(codes**2, axis=0, weights=weight), 1.0)
+    np.testing.assert_allclose(encoder.decode(codes), y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Poisson()])
+def test_decoded_weights_predict_decoded_raw_predictions(loss):
+    y = RNG.poisson(3.0, size=(50, 2)).astype(float)
+    encoder = NumberEncoder.fit(y, None, loss)
+    Z, weights = RNG.normal(size=(50, 4)), RNG.normal(size=(5, 2))
+    coef, intercept = encoder.decode_weights(weights)
+    raw = Z @ weights[:-1] + weights[-1]
+    np.testing.assert_allclose(loss.inverse_link(Z @ coef + intercept), encoder.decode(raw))
+
+
+def test_constant_targets_keep_a_spread():
+    encoder = NumberEncoder.fit(np.full(5, 7.0))
+    assert encoder.spread > 0
+    np.testing.assert_array_equal(encoder.encode(np.full(5, 7.0)), 0.0)
+
+
+def test_counts_are_encoded_with_their_best_constant_at_zero():
+    y, loss = np.array([0.0, 1.0, 5.0]), Poisson()
+    codes = NumberEncoder.fit(y, None, loss).encode(y)
+    assert loss.initial_constant(codes, np.ones(3)) == pytest.approx(0.0)
+    with pytest.raises(InputError, match="not negative"):
+        NumberEncoder.fit(-y, None, loss)
+
+
+@pytest.mark.parametrize("labels", [[3, 1, 3], ["b", "a", "c"], [True, False]])
+def test_labels_come_back(labels):
+    encoder = ClassEncoder.fit(labels, "KernelClassifier")
+    codes = encoder.encode(labels)
+    assert set(np.unique(codes)) == {-1.0, 1.0}
+    assert codes.shape[1:] == (() if encoder.n_outputs == 1 else (encoder.n_outputs,))
+    np.testing.assert_array_equal(encoder.decode(codes), labels)
+    np.testing.assert_array_equal(encoder.decode(codes.reshape(len(labels), -1)), labels)
+
+
+def test_unknown_labels_and_single_classes_are_refused():
+    with pytest.raises(InputError, match="'c' was not among"):
+        ClassEncoder.fit(["a", "b"], "me").encode(["a", "c"])
+    with pytest.raises(InputError, match="me needs at least two classes"):
+        ClassEncoder.fit(["a", "a"], "me")
+
+
+def test_errors_dominate_the_score_of_classes():
+    codes = np.array([[1.0, -1.0, -1.0], [-1.0, 1.0, -1.0]])
+    right, wrong = (
+        ClassEncoder.score(0.1 * codes, codes, None),
+        ClassEncoder.score(np.roll(0.1 * codes, 1, axis=1), codes, None),
+    )
+    assert right < wrong - 0.9
+    assert ClassEncoder.score(codes, codes, None) == 0.0
+
+
+@pytest.mark.parametrize("raw", [RNG.normal(size=9), RNG.normal(size=(9, 1))])
+def test_probabilities_of_two_classes(raw):
+    logs = log_probabilities(raw)
+    np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0)
+    np.testing.assert_array_equal(logs.argmax(axis=1), most_likely(raw))
+
+
+def test_a_registered_loss_for_counts_is_fitted_through_its_link(monkeypatch):
+    monkeypatch.setitem(LOSSES, Poisson.name, Poisson)
+    X = RNG.uniform(-1, 1, size=(1500, 2))
+    mean = np.exp(2.0 * X[:, 0] + 3.0)
+    y = RNG.poisson(mean)
+    model = KernelRegressor(loss=Poisson.name, random_state=0, n_grids=64, grids="random")
+    predicted = model.fit(X[:1000], y[:1000]).predict(X[1000:])
+    assert (predicted > 0).all()
+    error = np.average((np.log(predicted) - np.log(mean[1000:])) ** 2)
+    assert error < 0.02 * np.var(np.log(mean))
+    lower, upper = model.predict_interval(X[1000:], coverage=0.8)
+    assert 0.7 < np.mean((lower <= y[1000:]) & (y[1000:] <= upper)) < 0.9
