@@ -66,7 +66,7 @@ def check(number: int, seed: int) -> str:
             if place == 8:
                 return kill_save(folder, rng)
             if place == 9:
-                return kill_spool(folder, rng, kept=turn % 2 == 0)
+                return kill_shuffle(folder, rng, kept=turn % 2 == 0)
             k = 2 * turn + place - 10
             return change_source(KINDS[k % 8], CHANGES[k % 5], folder, rng)
         finally:
@@ -347,7 +347,7 @@ def kill_save(folder: Path, rng: np.random.Generator) -> str:
 # Shuffled rows.
 
 
-def kill_spool(folder: Path, rng: np.random.Generator, kept: bool) -> str:
+def kill_shuffle(folder: Path, rng: np.random.Generator, kept: bool) -> str:
     X = np.arange(300_000.0, dtype=np.float32).reshape(-1, 6)
     np.savez(folder / "rows.npz", X=X, y=X[:, 0])
     options = {"chunk_rows": 500, "folder": folder / "kept" if kept else None}

@@ -14,7 +14,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor
-from gramless.estimators import stream_parameters
+from gramless.estimators.stream_parameters import StreamDefaults
 from gramless.kernels import Gaussian, Laplacian, Matern
 from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Uniform
@@ -99,9 +99,16 @@ def test_with_and_without_a_constant_and_averages(fit_intercept: bool, average: 
     assert classifier(**options).fit(X, THREE).score(X, THREE) > 0.85
 
 
-def test_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_parameters, "_MOST_NEWTON_COLUMNS", 64)
-    few, many = regressor(block_size=32, max_steps=5), regressor(block_size=33, max_steps=5)
+class NewtonForSmallBlocks(DoublyStochasticRegressor):
+    """Takes Newton steps for blocks of at most 32 frequencies."""
+
+    _defaults = StreamDefaults(max_newton_columns=64)
+
+
+def test_updates() -> None:
+    options = regressor(max_steps=5).get_params()
+    few = NewtonForSmallBlocks(**options | {"block_size": 32})
+    many = NewtonForSmallBlocks(**options | {"block_size": 33})
     for model, name in ((few, "newton"), (many, "gradient")):
         same_run(model.fit(X, y), clone(model).set_params(update=name).fit(X, y))
     one, other = (regressor(update=name, max_steps=8) for name in ("newton", "gradient"))

@@ -296,11 +296,10 @@ def _check_loss(loss: str | None, task: str) -> None:
 def _check_options(options: dict[str, Any]) -> None:
     """Refuse before the rows are read what the estimator would refuse after."""
     from gramless import DoublyStochasticRegressor
-    from gramless.estimators.stream_parameters import check_parameters
     from gramless.kernels import as_spectral_kernel, bandwidth_vector
 
     model = DoublyStochasticRegressor(**options)
-    check_parameters(model, model._losses)
+    model._check_parameters()
     if not isinstance(model.bandwidth, str):
         bandwidth_vector(model.bandwidth, 1)
     if model.device != "cpu":

@@ -1,22 +1,26 @@
-"""Runs that can be killed at any moment and go on: a checkpoint is a model file."""
+"""Runs that can be killed at any moment and resumed: a checkpoint is a model file."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from gramless.base.errors import InputError
 from gramless.streaming.fingerprints import FingerprintedSource
 from gramless.streaming.sources import RowSource
 
+Machine = TypeVar("Machine", bound=BaseEstimator)
+
 _FREE = frozenset(
     ("n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds")
 )
-"""Parameters that may change between the parts of a run: none of them changes a step."""
+"""Parameters that may change between the parts of a run, because none of them changes a step."""
 
 
 @dataclass
@@ -36,13 +40,10 @@ class Checkpoint:
     _written: float = field(default_factory=time.perf_counter)
     _rows: FingerprintedSource | None = None
 
-    def found(self, model: Any) -> Any | None:
-        """Return the model in the file, or None if there is none.
+    def found(self, model: Machine) -> Machine | None:
+        """Return the model in the file, or None if there is no file.
 
-        Raises
-        ------
-        InputError
-            If the file belongs to a run of another class or with other parameters.
+        A file of another class or of a run with other parameters is refused.
         """
         from gramless.estimators.model_state import pack
         from gramless.estimators.persistence import load
@@ -50,44 +51,34 @@ class Checkpoint:
         if not self.path.exists():
             return None
         earlier = load(self.path)
-        if type(earlier) is not type(model) or not hasattr(earlier, "run_"):
-            raise self._other("is no checkpoint of this class")
+        if type(earlier) is not type(model) or "run_" not in vars(earlier):
+            raise self._refused("is no checkpoint of this class")
         (mine, own), (its, others) = (pack(one, fitted=False) for one in (model, earlier))
         for name in sorted(mine["params"].keys() - _FREE):
             same = mine["params"][name] == its["params"][name]
             for tensor in (one for one in own if one.split(".")[0] == name):
                 same = same and np.array_equal(own[tensor], others[tensor])
             if not same:
-                raise self._other(f"is of a run with another {name}")
+                raise self._refused(f"is of a run with another {name}")
         return earlier
 
-    def follow(self, source: RowSource, earlier: Any | None) -> FingerprintedSource:
-        """Return a source for the run to read, whose rows are noted in the file.
+    def follow(self, source: RowSource, run: Mapping[str, Any] | None) -> FingerprintedSource:
+        """Return a source for the run to read, whose rows the checkpoint records.
 
-        Parameters
-        ----------
-        source : RowSource
-        earlier : model or None
-            From ``found``: the run goes on.
-
-        Raises
-        ------
-        InputError
-            If the earlier part of the run had other rows.
+        ``run`` is the ``run_`` of an earlier part, whose rows must have been the same.
         """
         self._rows = FingerprintedSource(source)
-        if earlier is not None:
-            difference = self._rows.difference(earlier.run_["rows"])
-            if difference is not None:
-                raise self._other(f"is of a run over other rows: {difference}")
+        difference = None if run is None else self._rows.difference(run["rows"])
+        if difference is not None:
+            raise self._refused(f"is of a run over other rows: {difference}")
         return self._rows
 
     def due(self) -> bool:
         """Tell whether it is time to write again."""
         return time.perf_counter() - self._written >= self.seconds
 
-    def write(self, model: Any, run: dict[str, Any]) -> None:
-        """Put a model and the state of its run in the place of the file, whole or not at all."""
+    def write(self, model: BaseEstimator, run: Mapping[str, Any]) -> None:
+        """Replace the file by a model and the state of its run, as a whole or not at all."""
         assert self._rows is not None
         from gramless.estimators.persistence import save
 
@@ -97,7 +88,7 @@ class Checkpoint:
         save(kept, self.path)
         self._written = time.perf_counter()
 
-    def _other(self, what: str) -> InputError:
+    def _refused(self, what: str) -> InputError:
         return InputError(
             f"checkpoint {str(self.path)!r} {what}; name another file, or remove it to start anew."
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
@@ -14,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
-from gramless.estimators.stream_parameters import given_loss
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.streamed import StreamedMachine
 from gramless.kernels import KernelLike
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
@@ -23,8 +24,8 @@ from gramless.streaming.strategies import Strategy
 from gramless.streaming.summary_statistics import Summary
 
 
-def _is_logistic(model: Any) -> bool:
-    """Tell whether there are probabilities; say why not otherwise."""
+def _is_logistic(model: DoublyStochasticClassifier) -> bool:
+    """Tell whether there are probabilities, and raise otherwise, as scikit-learn wants."""
     if model.loss == "logistic":
         return True
     raise AttributeError(f"predict_proba needs loss='logistic'; this model has {model.loss!r}.")
@@ -35,26 +36,26 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     Each step takes a batch of rows and a block of random Fourier features. Frequencies are drawn
     again from their numbers when they are needed, so that memory holds nothing but weights,
-    however many rows there are: for tables beyond memory and for endless streams. On tables that
-    fit into memory :class:`KernelRegressor` is faster and more accurate.
+    however many rows there are. This suits tables larger than memory and endless streams. On tables
+    that fit into memory :class:`KernelRegressor` is faster and more accurate.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        One that has a law of frequencies.
+        One with a spectral density, from which frequencies are drawn.
     loss : {"squared", "huber"}, default="squared"
     strategy : {"checking", "uniform", "grow"} or Strategy, default="checking"
         Which block a step changes. ``"grow"``: a new one each time (DSG). ``"uniform"``: a new
         one and a random old one by turns (UDSG; ``Uniform(new, old)`` sets how many of each).
-        ``"checking"``: an old one where a bound allows a longer step with it (CDSG).
+        ``"checking"``: an old one if a bound allows a longer step with it (CDSG).
     bandwidth : "auto", "median", float or array (n_inputs,), default="auto"
         In units of the scaled inputs. ``"auto"`` tries multiples of the median distance with the
         exact kernel on a sample of at most 2,000 rows.
     alpha : float or "auto", default="auto"
-        Of the penalty ``alpha / 2 |f|^2``; 0.1 / rows where they are counted, else 1e-7.
+        Of the penalty ``alpha / 2 |f|^2``; 0.1 / rows if they are counted, else 1e-7.
     update : {"auto", "newton", "gradient"}, default="auto"
         What a step does to its block. ``"newton"`` divides the gradient by the covariance of the
-        block's features over the batch: far fewer steps to the same error, each dearer by
+        block's features over the batch: far fewer steps to the same error, each costlier by
         ``(2 block_size)^2`` operations a row; it needs the intercept. ``"gradient"`` is the
         papers' step, and the only one whose limit is the minimum of the penalised loss.
         ``"auto"`` is ``"newton"`` for blocks of at most 1,024 frequencies.
@@ -62,60 +63,60 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         Steps ``theta / (t + delay)``: ``theta alpha = 1.5``, and a delay by which the first step
         is as long as the kernel's largest eigenvalue allows.
     block_size : int, default=256
-        Frequencies a block.
+        Frequencies per block.
     batch_size : int, default=4096
-        Rows a step.
+        Rows per step.
     max_steps : int, default=500
     fit_intercept : bool, default=True
-        A constant without penalty; steps are then taken along features less their mean over the
-        batch, and may be several times longer. False is the papers' function, with their steps.
+        An unpenalised constant; steps are then taken along features centred over the batch, and
+        may be several times longer. False is the papers' function, with their steps.
     average : bool, default=True
         Predict with the average over the steps, later ones weighing more.
     scaling : {"auto", "standard", "none"}, default="auto"
         Divide inputs by their standard deviations; ``"auto"`` tries both, unless ``bandwidth``
         is given, where it is ``"standard"``. Principal components are never divided.
     n_components : int, default=None
-        Principal components of the rows to work on, from a first pass.
+        Number of principal components to work on, from a first pass.
     patience : int or None, default=10
-        Rows that are held back judge the function every ten steps or 5 %, and the best function
-        is kept. The run ends when so many judgements have not lowered the least loss by ``tol``.
-        None holds nothing back and takes all steps.
+        The function is evaluated on held-out rows every ten steps or 5 %, and the best is kept.
+        The run ends when so many evaluations have not lowered the least loss by ``tol``.
+        None holds nothing out and takes all steps.
     tol : float, default=1e-2
         Relative.
     time_budget : float, default=None
         Seconds after which no step begins.
     cache_bytes : int, default=2**29
-        Frequencies that are kept, not drawn again each step. Changes no result.
+        Cache for frequencies, which are otherwise drawn again each step. Changes no result.
     checkpoint : str, default=None
-        A file that the run is written to. Where it exists already, ``fit`` goes on from there,
-        to the same bits as a run that was never interrupted. Rows and targets have checksums
-        there: ``fit`` refuses to go on over others.
+        A file that the run is written to. If it exists already, ``fit`` resumes from there, to
+        the same bits as a run that was never interrupted. It has checksums of rows and targets:
+        ``fit`` refuses to resume with others.
     checkpoint_seconds : float, default=60
         Between two writings.
     device : str, default="cpu"
-        Else a device of PyTorch: ``"cuda"``.
+        Or a device of PyTorch, such as ``"cuda"``.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
     verbose : int, default=0
-        1 prints every judgement.
+        1 prints every evaluation.
 
     Attributes
     ----------
     weights_ : array (n_columns, n_outputs) of float32
-        Of cosine and sine of each frequency, block by block.
+        Weights of the cosine and sine of each frequency, block by block.
     constant_ : array (n_outputs,)
     preparation_ : Preparation
-        Components, center and units of the inputs; ``reason_`` says why.
+        Components, center and units of the inputs; ``reason_`` explains the choice.
     kernel_, block_size_, seed_
-        What frequencies are drawn from.
+        These determine the frequencies.
     alpha_, schedule_, loss_, variance_
-        What steps are made of.
+        These determine the steps.
     history_ : dict of arrays
-        One entry a step: ``block``, ``n_blocks``, ``step``, ``loss`` and ``objective`` of the
+        One entry per step: ``block``, ``n_blocks``, ``step``, ``loss`` and ``objective`` of the
         batch, ``gradient_norm``, ``seconds``.
     evaluations_ : dict of arrays
-        One entry a judgement: ``iteration``, ``n_blocks``, ``loss``, ``error``.
+        One entry per evaluation: ``iteration``, ``n_blocks``, ``loss``, ``error``.
     n_iter_ : int
     status_ : str
         ``"patience"``, ``"max_steps"``, ``"time"``, ``"stopped"`` by the callback, ``"ended"``
@@ -127,7 +128,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     -----
     Step t costs rows of the batch times frequencies so far, each some
     ``0.6 + 0.02 n_inputs + 0.06 n_outputs`` ns on one core; weights take ``8 block_size n_outputs``
-    bytes a block, twice that in training.
+    bytes per block, twice that in training.
 
     Examples
     --------
@@ -140,7 +141,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     _losses: ClassVar[dict[str, Loss]] = {"squared": Squared(), "huber": Huber()}
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: TableLike) -> FloatArray:
         """Return predictions.
 
         Parameters
@@ -158,10 +159,10 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     def _n_outputs(self) -> int:
         return len(self.target_mean_)
 
-    def _target_options(self) -> dict[str, Any]:
+    def _target_options(self) -> Mapping[str, bool]:
         return {"multi_output": True, "y_numeric": True}
 
-    def _check_targets(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _check_targets(self, y: AnyArray) -> AnyArray:
         return np.asarray(y, dtype=np.float64)
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
@@ -176,14 +177,15 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         deviations = np.sqrt(summary.target_variance)
         self.target_scale_ = np.where(deviations > 0, deviations, 1.0)
         self.one_output_ = summary.sample_targets.ndim == 1
-        self.loss_ = given_loss(self, self._losses)
+        self.loss_ = self._given_loss()
 
-    def _encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        encoded: NDArray[np.float64] = (columns - self.target_mean_) / self.target_scale_
+    def _encode(self, y: ArrayLike) -> FloatArray:
+        targets = np.asarray(y, dtype=np.float64)
+        columns = targets.reshape(len(targets), -1)
+        encoded: FloatArray = (columns - self.target_mean_) / self.target_scale_
         return encoded
 
-    def _error(self, responses: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+    def _error(self, responses: FloatArray, targets: FloatArray) -> float:
         return float(np.sqrt(np.mean((responses - targets) ** 2)))
 
 
@@ -285,7 +287,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
             verbose=verbose,
         )
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw responses.
 
         Parameters
@@ -300,7 +302,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         responses = self._responses(X)
         return responses[:, 0] if len(self.classes_) == 2 else responses
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: TableLike) -> AnyArray:
         """Return the most likely class of each row.
 
         Parameters
@@ -315,7 +317,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         return self.classes_[decided]
 
     @available_if(_is_logistic)
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: TableLike) -> FloatArray:
         """Return the probability of each class, of the logistic loss.
 
         Parameters
@@ -329,7 +331,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         return np.exp(self.predict_log_proba(X))
 
     @available_if(_is_logistic)
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
 
         Parameters
@@ -349,10 +351,10 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _target_options(self) -> dict[str, Any]:
+    def _target_options(self) -> Mapping[str, bool]:
         return {}
 
-    def _check_targets(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _check_targets(self, y: AnyArray) -> AnyArray:
         check_classification_targets(y)
         return column_or_1d(y, warn=True)
 
@@ -369,11 +371,11 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
                 f"but the data contains only one class: {found.tolist()}."
             )
         self.classes_ = found
-        self.loss_ = given_loss(self, self._losses)
+        self.loss_ = self._given_loss()
         if isinstance(self.loss_, Logistic) and len(found) > 2:
             self.loss_ = Multinomial()
 
-    def _encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
+    def _encode(self, y: ArrayLike) -> FloatArray:
         labels = np.asarray(y)
         codes = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
         unknown = self.classes_[codes] != labels
@@ -386,12 +388,12 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
             return np.where(codes == 1, 1.0, -1.0)[:, None]
         return np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
 
-    def _error(self, responses: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+    def _error(self, responses: FloatArray, targets: FloatArray) -> float:
         return float(np.mean(_decide(responses) != _decide(targets)))
 
 
-def _decide(responses: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the number of the class with the largest response."""
+def _decide(responses: FloatArray) -> IntArray:
+    """Return the index of the class with the largest response."""
     if responses.shape[1] == 1:
         return (responses[:, 0] > 0).astype(np.intp)
     return responses.argmax(axis=1)

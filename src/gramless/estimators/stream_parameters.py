@@ -1,18 +1,24 @@
-"""Parameters of the doubly stochastic estimators as objects, with messages that name them."""
+"""Parameters of the doubly stochastic estimators, and what they mean for a stream."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.random import RandomState
 from gramless.base.threads import thread_count
 from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
-from gramless.kernels import as_spectral_kernel
+from gramless.kernels import KernelLike, SpectralKernel, as_spectral_kernel
 from gramless.losses import Loss
+from gramless.streaming.bandwidth_selection import Preparation
 from gramless.streaming.doubly_stochastic import FreeIntercept, NewtonStep, NoIntercept, Update
 from gramless.streaming.sources import rows_to_judge
 from gramless.streaming.step_sizes import InverseTime, first_step, loss_curvature
@@ -22,195 +28,239 @@ from gramless.streaming.training_loop import Limits
 STRATEGIES: dict[str, Strategy] = {"checking": Checking(), "uniform": Uniform(), "grow": Grow()}
 """CDSG, UDSG and DSG."""
 
-_THETA_ALPHA = 1.5
-"""DSG16's Theorem 3 wants it between 1 and 2."""
-_ALPHA_ROWS = 0.1
-"""alpha times rows, by default."""
-_LEAST_ALPHA = 1e-100
 MOST_SHRINKING = 1e6
-"""Of weights in a step, to which 1 - step alpha is the factor: numbers overflow far beyond."""
-_UNKNOWN_ROWS = 1_000_000
-_FEWEST_TO_HOLD_OUT = 200
-_MOST_NEWTON_COLUMNS = 2048
-_LEAST_RIDGE = 1e-6
-"""Rounding of sums of single-precision features is below it."""
+"""Largest first step times alpha: numbers overflow far beyond."""
+_LEAST_ALPHA = 1e-100
 
 
-def check_parameters(owner: Any, losses: Mapping[str, Loss]) -> None:
-    """Refuse what can be seen to be wrong before any row is read.
+@dataclass(frozen=True)
+class StreamDefaults:
+    """What streamed estimators do where a parameter leaves it open.
 
     Parameters
     ----------
-    owner : estimator
-    losses : mapping of str to Loss
-        Those that it knows.
-
-    Raises
-    ------
-    InputError, KernelError
-        Naming the parameter.
+    theta_alpha : float
+        Of the schedule; DSG16's Theorem 3 requires a value between 1 and 2.
+    alpha_rows : float
+        alpha times the number of rows.
+    unknown_rows : int
+        Number of rows to assume if it is unknown.
+    min_rows_to_hold_out : int
+        Tables of fewer rows hold out none.
+    max_newton_columns : int
+        Blocks of more features take gradient steps.
+    min_ridge : float
+        Of Newton steps: above the rounding errors of sums in single precision.
+    sample_rows, curvature_rows, variance_rows : int
+        Size of the sample that decides the kernel's scale, and of the parts of it that decide the
+        first step and the variance of blocks.
+    predict_rows : int
+        Rows per block of predictions.
     """
-    as_spectral_kernel(owner.kernel)
-    given_loss(owner, losses)
-    given_strategy(owner)
-    given_scalings(owner)
-    given_alpha(owner, None)
-    given_patience(owner)
-    if not isinstance(owner.schedule, InverseTime) and not is_auto(owner.schedule):
-        raise _unknown(owner, "schedule", ("auto",), " or an InverseTime")
-    for name in ("block_size", "batch_size", "max_steps"):
-        check_count(owner, name)
-    check_count(owner, "cache_bytes", low=0)
-    if owner.n_components is not None:
-        check_count(owner, "n_components")
-    for name in ("fit_intercept", "average"):
-        check_switch(owner, name)
-    _check_update(owner)
-    check_number(owner, "tol", high=1.0)
-    check_number(owner, "checkpoint_seconds")
-    if owner.time_budget is not None:
-        check_number(owner, "time_budget")
-    thread_count(owner.n_jobs)
-    _check_places(owner)
+
+    theta_alpha: float = 1.5
+    alpha_rows: float = 0.1
+    unknown_rows: int = 1_000_000
+    min_rows_to_hold_out: int = 200
+    max_newton_columns: int = 2048
+    min_ridge: float = 1e-6
+    sample_rows: int = 2000
+    curvature_rows: int = 1000
+    variance_rows: int = 400
+    predict_rows: int = 4096
 
 
-def _check_update(owner: Any) -> None:
-    if owner.update not in ("auto", "newton", "gradient"):
-        raise _unknown(owner, "update", ("auto", "newton", "gradient"))
-    if owner.update == "newton" and not owner.fit_intercept:
-        raise InputError(
-            f"{type(owner).__name__}: update='newton' needs fit_intercept=True; or use "
-            f"update='gradient'."
-        )
+class StreamParameters(BaseEstimator):
+    """The parameters of the doubly stochastic estimators, with messages that name them."""
 
+    _losses: ClassVar[dict[str, Loss]]
+    _defaults: ClassVar[StreamDefaults] = StreamDefaults()
 
-def _check_places(owner: Any) -> None:
-    if not isinstance(owner.device, str):
-        raise InputError(
-            f"{type(owner).__name__}: device must be 'cpu' or text that names a device of PyTorch; "
-            f"got {owner.device!r}."
-        )
-    if owner.checkpoint is None:
-        return
-    if not isinstance(owner.checkpoint, str | os.PathLike):
-        raise InputError(
-            f"{type(owner).__name__}: checkpoint must name a file; got {owner.checkpoint!r}."
-        )
-    if not Path(owner.checkpoint).absolute().parent.is_dir():
-        raise InputError(
-            f"{type(owner).__name__}: checkpoint {str(owner.checkpoint)!r} is in a folder that "
-            f"does not exist; make it, or name another file."
-        )
+    kernel_: SpectralKernel
+    loss_: Loss
+    alpha_: float
+    schedule_: InverseTime
+    preparation_: Preparation
+    seed_: int
+    block_size_: int
+    batch_rows_: int
+    variance_: float
 
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        loss: str | Loss = "squared",
+        strategy: str | Strategy = "checking",
+        bandwidth: float | ArrayLike | str = "auto",
+        alpha: float | str = "auto",
+        update: str = "auto",
+        schedule: str | InverseTime = "auto",
+        block_size: int = 256,
+        batch_size: int = 4096,
+        max_steps: int = 500,
+        fit_intercept: bool = True,
+        average: bool = True,
+        scaling: str = "auto",
+        n_components: int | None = None,
+        patience: int | None = 10,
+        tol: float = 1e-2,
+        time_budget: float | None = None,
+        cache_bytes: int = 1 << 29,
+        checkpoint: str | None = None,
+        checkpoint_seconds: float = 60.0,
+        device: str = "cpu",
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.loss = loss
+        self.strategy = strategy
+        self.bandwidth = bandwidth
+        self.alpha = alpha
+        self.update = update
+        self.schedule = schedule
+        self.block_size = block_size
+        self.batch_size = batch_size
+        self.max_steps = max_steps
+        self.fit_intercept = fit_intercept
+        self.average = average
+        self.scaling = scaling
+        self.n_components = n_components
+        self.patience = patience
+        self.tol = tol
+        self.time_budget = time_budget
+        self.cache_bytes = cache_bytes
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.device = device
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
-def given_patience(owner: Any) -> int | None:
-    """Return the evaluations without progress that end a run, None for no end."""
-    return None if owner.patience is None else check_count(owner, "patience")
-
-
-def given_limits(owner: Any, deadline: Deadline) -> Limits:
-    """Return when a run ends."""
-    tol = check_number(owner, "tol", high=1.0)
-    return Limits(check_count(owner, "max_steps"), given_patience(owner), tol, deadline)
-
-
-def rows_to_hold_out(owner: Any, n_rows: int) -> int:
-    """Return how many rows of a table judge the run: none where that is not wanted, or few."""
-    if given_patience(owner) is None or n_rows < _FEWEST_TO_HOLD_OUT:
-        return 0
-    return rows_to_judge(n_rows)
-
-
-def given_strategy(owner: Any) -> Strategy:
-    """Return the strategy by its name, or as it is given.
-
-    Raises
-    ------
-    InputError
-        If there is none such.
-    """
-    given = owner.strategy
-    if isinstance(given, str) and given in STRATEGIES:
-        return STRATEGIES[given]
-    if isinstance(given, (Checking, Grow, Uniform)):
-        return given
-    raise _unknown(owner, "strategy", STRATEGIES, " or such an object")
-
-
-def given_loss(owner: Any, losses: Mapping[str, Loss]) -> Loss:
-    """Return the loss by its name.
-
-    Raises
-    ------
-    InputError
-        If there is none such.
-    """
-    if isinstance(owner.loss, str) and owner.loss in losses:
-        return losses[owner.loss]
-    raise _unknown(owner, "loss", losses)
-
-
-def given_scalings(owner: Any) -> tuple[str, ...]:
-    """Return the scalings to choose from.
-
-    Raises
-    ------
-    InputError
-        If there is none such.
-    """
-    if owner.scaling in ("standard", "none"):
-        return (owner.scaling,)
-    if not is_auto(owner.scaling):
-        raise _unknown(owner, "scaling", ("auto", "standard", "none"))
-    return ("none",) if owner.n_components is not None else ("standard", "none")
-
-
-def given_alpha(owner: Any, n_rows: int | None) -> float:
-    """Return the penalty, by the rows where it is left open."""
-    if is_auto(owner.alpha):
-        return _ALPHA_ROWS / (n_rows or _UNKNOWN_ROWS)
-    return check_number(owner, "alpha", low=_LEAST_ALPHA)
-
-
-def given_update(owner: Any, n_outputs: int) -> Update:
-    """Return what steps do to their block; the owner knows its loss and schedule."""
-    if not owner.fit_intercept:
-        return NoIntercept()
-    curvature = loss_curvature(owner.loss_, n_outputs)
-    few = 2 * owner.block_size_ <= _MOST_NEWTON_COLUMNS
-    if owner.update == "newton" or (owner.update == "auto" and few):
-        ridge = max(1.0 / owner.batch_rows_, _LEAST_RIDGE)
-        return NewtonStep(curvature, owner.schedule_.step(1), ridge)
-    return FreeIntercept(1.0 / curvature)
-
-
-def given_schedule(owner: Any, curvature: float, n_outputs: int) -> InverseTime:
-    """Return the steps as given, or as long as the first may be, and falling in the end.
-
-    Parameters
-    ----------
-    owner : estimator
-        Knows its loss, alpha, size of blocks and rows of a batch.
-    curvature : float
-        The kernel's largest eigenvalue over the rows.
-    n_outputs : int
-    """
-    if isinstance(owner.schedule, InverseTime):
-        first = owner.schedule.step(1) * owner.alpha_
-        if first > MOST_SHRINKING:
+    def _check_parameters(self) -> None:
+        """Refuse what can be seen to be wrong before any row is read."""
+        as_spectral_kernel(self.kernel)
+        self._given_loss()
+        self._given_strategy()
+        self._given_scalings()
+        self._given_alpha(None)
+        self._given_patience()
+        if not isinstance(self.schedule, InverseTime) and not is_auto(self.schedule):
+            raise self._unknown("schedule", self.schedule, ("auto",), " or an InverseTime")
+        for name in ("block_size", "batch_size", "max_steps"):
+            check_count(self, name)
+        check_count(self, "cache_bytes", low=0)
+        if self.n_components is not None:
+            check_count(self, "n_components")
+        for name in ("fit_intercept", "average"):
+            check_switch(self, name)
+        if self.update not in ("auto", "newton", "gradient"):
+            raise self._unknown("update", self.update, ("auto", "newton", "gradient"))
+        if self.update == "newton" and not self.fit_intercept:
             raise InputError(
-                f"{type(owner).__name__}: the first step of schedule={owner.schedule!r} times "
-                f"alpha is {first:g}, where 2 is long; give a longer delay."
+                f"{type(self).__name__}: update='newton' needs fit_intercept=True; or use "
+                f"update='gradient'."
             )
-        return owner.schedule
-    sizes = (owner.block_size_, owner.batch_rows_)
-    first = first_step(owner.loss_, n_outputs, curvature, *sizes)
-    theta = _THETA_ALPHA / owner.alpha_
-    return InverseTime(theta, max(0.0, theta / first - 1.0))
+        check_number(self, "tol", high=1.0)
+        check_number(self, "checkpoint_seconds")
+        if self.time_budget is not None:
+            check_number(self, "time_budget")
+        thread_count(self.n_jobs)
+        self._check_places()
 
+    def _check_places(self) -> None:
+        """Refuse devices that are no text, and checkpoints that are no files of a folder."""
+        name = type(self).__name__
+        if not isinstance(self.device, str):
+            raise InputError(
+                f"{name}: device must be 'cpu' or text that names a device of PyTorch; "
+                f"got {self.device!r}."
+            )
+        if self.checkpoint is None:
+            return
+        if not isinstance(self.checkpoint, str | os.PathLike):
+            raise InputError(f"{name}: checkpoint must name a file; got {self.checkpoint!r}.")
+        if not Path(self.checkpoint).absolute().parent.is_dir():
+            raise InputError(
+                f"{name}: checkpoint {str(self.checkpoint)!r} is in a folder that does not exist; "
+                f"make it, or name another file."
+            )
 
-def _unknown(owner: Any, name: str, known: Any, others: str = "") -> InputError:
-    return InputError(
-        f"{type(owner).__name__}: {name} must be one of {', '.join(map(repr, known))}{others}; "
-        f"got {getattr(owner, name)!r}."
-    )
+    def _given_patience(self) -> int | None:
+        return None if self.patience is None else check_count(self, "patience")
+
+    def _given_limits(self, deadline: Deadline) -> Limits:
+        tol = check_number(self, "tol", high=1.0)
+        return Limits(check_count(self, "max_steps"), self._given_patience(), tol, deadline)
+
+    def _rows_to_hold_out(self, n_rows: int) -> int:
+        """Return how many rows of a table to hold out: none without patience, or of few rows."""
+        if self._given_patience() is None or n_rows < self._defaults.min_rows_to_hold_out:
+            return 0
+        return rows_to_judge(n_rows)
+
+    def _given_strategy(self) -> Strategy:
+        given = self.strategy
+        if isinstance(given, str) and given in STRATEGIES:
+            return STRATEGIES[given]
+        if isinstance(given, (Checking, Grow, Uniform)):
+            return given
+        raise self._unknown("strategy", given, STRATEGIES, " or such an object")
+
+    def _given_loss(self) -> Loss:
+        if isinstance(self.loss, str) and self.loss in self._losses:
+            return self._losses[self.loss]
+        raise self._unknown("loss", self.loss, self._losses)
+
+    def _given_scalings(self) -> tuple[str, ...]:
+        """Return the scalings to choose from."""
+        if self.scaling in ("standard", "none"):
+            return (self.scaling,)
+        if not is_auto(self.scaling):
+            raise self._unknown("scaling", self.scaling, ("auto", "standard", "none"))
+        return ("none",) if self.n_components is not None else ("standard", "none")
+
+    def _given_alpha(self, n_rows: int | None) -> float:
+        """Return the penalty, by default from the number of rows, None if that is unknown."""
+        if is_auto(self.alpha):
+            return self._defaults.alpha_rows / (n_rows or self._defaults.unknown_rows)
+        return check_number(self, "alpha", low=_LEAST_ALPHA)
+
+    def _given_update(self, n_outputs: int) -> Update:
+        """Return the rule by which steps change their block, once the schedule is known."""
+        if not self.fit_intercept:
+            return NoIntercept()
+        curvature = loss_curvature(self.loss_, n_outputs)
+        few = 2 * self.block_size_ <= self._defaults.max_newton_columns
+        if self.update == "newton" or (self.update == "auto" and few):
+            ridge = max(1.0 / self.batch_rows_, self._defaults.min_ridge)
+            return NewtonStep(curvature, self.schedule_.step(1), ridge)
+        return FreeIntercept(1.0 / curvature)
+
+    def _given_schedule(self, curvature: float, n_outputs: int) -> InverseTime:
+        """Return the given schedule, or one whose first step is as long as is stable.
+
+        ``curvature`` is the kernel's largest eigenvalue over the rows.
+        """
+        if isinstance(self.schedule, InverseTime):
+            first = self.schedule.step(1) * self.alpha_
+            if first > MOST_SHRINKING:
+                raise InputError(
+                    f"{type(self).__name__}: the first step of schedule={self.schedule!r} times "
+                    f"alpha is {first:g}, where 2 is long; give a longer delay."
+                )
+            return self.schedule
+        sizes = (self.block_size_, self.batch_rows_)
+        first = first_step(self.loss_, n_outputs, curvature, *sizes)
+        theta = self._defaults.theta_alpha / self.alpha_
+        return InverseTime(theta, max(0.0, theta / first - 1.0))
+
+    def _unknown(
+        self, name: str, value: object, known: Iterable[str], others: str = ""
+    ) -> InputError:
+        return InputError(
+            f"{type(self).__name__}: {name} must be one of {', '.join(map(repr, known))}{others}; "
+            f"got {value!r}."
+        )

@@ -1,50 +1,39 @@
-"""What the doubly stochastic regressor and classifier share: rows to a run, and its result."""
+"""What the doubly stochastic regressor and classifier share: from rows to a run and its result."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, seed_from
+from gramless.base.memory import check_memory
+from gramless.base.random import seed_from
+from gramless.base.reporting import Reporter
 from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.checkpoints import Checkpoint
 from gramless.estimators.parameters import check_count, check_switch
-from gramless.estimators.stream_parameters import (
-    check_parameters,
-    given_alpha,
-    given_limits,
-    given_scalings,
-    given_schedule,
-    rows_to_hold_out,
-)
-from gramless.estimators.stream_run import (
-    check_source,
-    first_function,
-    first_pass,
-    given_block_size,
-    mixed_rows,
-    products_of,
-    projection_of,
-    tell_diverged,
-)
-from gramless.kernels import KernelLike, as_spectral_kernel
-from gramless.losses import Loss
+from gramless.estimators.stream_parameters import StreamParameters
+from gramless.kernels import as_spectral_kernel
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
 from gramless.streaming.bandwidth_selection import prepare
-from gramless.streaming.doubly_stochastic import Step
-from gramless.streaming.feature_blocks import BlockProducts
-from gramless.streaming.sources import ArraySource, RowSource
-from gramless.streaming.step_sizes import InverseTime, block_variance, largest_curvature
-from gramless.streaming.strategies import Strategy
+from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
+from gramless.streaming.epochs import permutation
+from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
+from gramless.streaming.feature_expansion import FeatureExpansion
+from gramless.streaming.principal_components import Projection
+from gramless.streaming.sources import ArraySource, RowSource, names_of
+from gramless.streaming.step_sizes import block_variance, largest_curvature
 from gramless.streaming.summary_statistics import Summary, summarise
 from gramless.streaming.training_loop import (
     EncodedSource,
@@ -55,74 +44,24 @@ from gramless.streaming.training_loop import (
     rows_of,
 )
 
-Callback = Callable[[Step, Evaluation | None], Any]
+Callback = Callable[[Step, Evaluation | None], object]
+"""Called after each step, with an evaluation if there was one; a true result ends the run."""
 
-_SAMPLE_ROWS = 2000
-_CURVATURE_ROWS, _VARIANCE_ROWS = 1000, 400
 _RUN = frozenset(("_training", "_run", "run_"))
-"""Where a run is kept: in the model itself, in a copy of it, in one from a checkpoint."""
-_PREDICT_ROWS = 4096
+"""Where the state of a run is kept: in the model itself, a copy of it, one from a checkpoint."""
+_FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0
+"""Per frequency and input, per frequency and row of a batch, per number of the sample."""
 
 
-class StreamedMachine(BaseEstimator, ABC):
+class StreamedMachine(StreamParameters, ABC):
     """Common base of the doubly stochastic estimators; see those for the parameters."""
 
-    _losses: ClassVar[dict[str, Loss]]
+    weights_: NDArray[np.float32]
+    constant_: FloatArray
+    history_: dict[str, AnyArray]
+    evaluations_: dict[str, AnyArray]
 
-    def __init__(
-        self,
-        kernel: KernelLike = "gaussian",
-        *,
-        loss: str | Loss = "squared",
-        strategy: str | Strategy = "checking",
-        bandwidth: float | ArrayLike | str = "auto",
-        alpha: float | str = "auto",
-        update: str = "auto",
-        schedule: str | InverseTime = "auto",
-        block_size: int = 256,
-        batch_size: int = 4096,
-        max_steps: int = 500,
-        fit_intercept: bool = True,
-        average: bool = True,
-        scaling: str = "auto",
-        n_components: int | None = None,
-        patience: int | None = 10,
-        tol: float = 1e-2,
-        time_budget: float | None = None,
-        cache_bytes: int = 1 << 29,
-        checkpoint: str | None = None,
-        checkpoint_seconds: float = 60.0,
-        device: str = "cpu",
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.strategy = strategy
-        self.bandwidth = bandwidth
-        self.alpha = alpha
-        self.update = update
-        self.schedule = schedule
-        self.block_size = block_size
-        self.batch_size = batch_size
-        self.max_steps = max_steps
-        self.fit_intercept = fit_intercept
-        self.average = average
-        self.scaling = scaling
-        self.n_components = n_components
-        self.patience = patience
-        self.tol = tol
-        self.time_budget = time_budget
-        self.cache_bytes = cache_bytes
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any, callback: Callback | None = None) -> Any:
+    def fit(self, X: TableLike, y: ArrayLike, callback: Callback | None = None) -> Self:
         """Fit to rows in memory or in a memory-mapped file.
 
         Parameters
@@ -130,8 +69,8 @@ class StreamedMachine(BaseEstimator, ABC):
         X : array-like, memmap or sparse matrix (n_samples, n_features)
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
         callback : callable, optional
-            Called as ``callback(step, evaluation)`` after each step, the second None where
-            nothing was judged; True ends the run.
+            Called as ``callback(step, evaluation)`` after each step; the evaluation is None if
+            there was none. True ends the run.
 
         Returns
         -------
@@ -144,7 +83,7 @@ class StreamedMachine(BaseEstimator, ABC):
         """
         rows, targets = self._checked(X, y, reset=True)
         earlier, seed = self._earlier()
-        n_held_out = rows_to_hold_out(self, len(targets))
+        n_held_out = self._rows_to_hold_out(len(targets))
         source = ArraySource(rows, targets, seed=seed, n_held_out=n_held_out)
         return self._fit_source(source, seed, earlier, None, callback)
 
@@ -154,16 +93,16 @@ class StreamedMachine(BaseEstimator, ABC):
         *,
         classes: ArrayLike | None = None,
         callback: Callback | None = None,
-    ) -> Any:
+    ) -> Self:
         """Fit to a stream of rows, which may be larger than memory.
 
         Parameters
         ----------
         source : RowSource
             Such as :class:`~gramless.streaming.sources.IteratorSource` or what
-            :func:`~gramless.open_stream` returns. The rows that it holds out judge the run.
+            :func:`~gramless.open_stream` returns. Its held-out rows evaluate the run.
         classes : array-like, optional
-            All labels of a classifier, where a look at the first rows may miss some.
+            All labels of a classifier, if the first rows may miss some.
         callback : callable, optional
             As in :meth:`fit`.
 
@@ -176,123 +115,193 @@ class StreamedMachine(BaseEstimator, ABC):
         ValueError
             As :meth:`fit`, naming rows of the stream.
         """
-        check_source(self, source)
+        if not isinstance(source, RowSource):
+            raise InputError(
+                f"{type(self).__name__}: fit_stream takes a source of rows, got "
+                f"{type(source).__name__}; make one by open_stream, IteratorSource or "
+                f"ArraySource, or give arrays to fit."
+            )
         self.__dict__.pop("feature_names_in_", None)
-        names = getattr(source, "names", None)
+        names = names_of(source)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_features_in_ = int(source.n_features)
         earlier, seed = self._earlier()
         return self._fit_source(source, seed, earlier, classes, callback)
 
-    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Any:
+    def partial_fit(self, X: TableLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Take a step with each batch of some rows.
 
         The rows of the first call decide the kernel's scale and the length of steps: give some
-        hundreds of them, and no fewer a call later on.
+        hundreds of them, and no fewer in later calls.
 
         Parameters
         ----------
         X : array-like or sparse matrix (n_samples, n_features)
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
         classes : array-like, optional
-            All labels, at the first call of a classifier whose first rows do not have them all.
+            All labels, in the first call of a classifier whose first rows do not have them all.
 
         Returns
         -------
         The estimator itself.
         """
-        begun = hasattr(self, "weights_")
+        begun = "weights_" in vars(self)
         if begun and not _RUN & vars(self).keys():
             raise InputError(
                 f"{type(self).__name__}: this model is from a file without the state of its run; "
                 f"fit anew, with checkpoint= for a file that has it."
             )
-        check_parameters(self, self._losses)
+        self._check_parameters()
         rows, targets = self._checked(X, y, reset=not begun)
         source = ArraySource(rows, targets, seed=0, shuffle=False)
         most = check_count(self, "batch_size")
         if not begun:
-            self._forget()  # Also a fit that was interrupted.
+            self._forget()  # An interrupted fit may have left its run.
             batch = min(most, source.n_rows)
             self._begin(source.chunks(), None, batch, seed_from(self.random_state), classes)
-        training = self._training_now()
+        training = self._present_training()
         encoded = EncodedSource(source, self.preparation_.project, self._encode)
         for a, b in row_blocks(source.n_rows, most):
             training.take(*encoded.read(a, b))
-        self._settle(training, "partial")
+        self._store(training, "partial")
         return self
 
     def _fit_source(
         self,
         source: RowSource,
         seed: int,
-        earlier: Any,
+        earlier: Self | None,
         classes: ArrayLike | None,
         callback: Callback | None,
-    ) -> Any:
+    ) -> Self:
         deadline = Deadline(self.time_budget)
+        report = Reporter(type(self).__name__, verbose=bool(self.verbose))
         self._forget()
-        checkpoint = self._checkpoint() if self.checkpoint is not None else None
-        rows = source if checkpoint is None else checkpoint.follow(source, earlier)
+        checkpoint = self._checkpoint()
+        rows = source
+        if checkpoint is not None:
+            rows = checkpoint.follow(source, None if earlier is None else vars(earlier)["run_"])
         if earlier is None:
             batch = min(check_count(self, "batch_size"), rows.n_rows or 2**63)
-            self._begin(first_pass(self, rows), rows.n_rows, batch, seed, classes)
+            self._begin(self._first_pass(rows), rows.n_rows, batch, seed, classes)
         else:
-            for name in [name for name in vars(earlier) if name.endswith("_")]:
-                setattr(self, name, getattr(earlier, name))
-        training = self._training_now()
-        limits = given_limits(self, deadline)
+            fitted = {name: value for name, value in vars(earlier).items() if name.endswith("_")}
+            self.__dict__.update(fitted)
+        training = self._present_training()
 
         def after(step: Step, evaluation: Evaluation | None) -> bool:
-            self._tell(step, evaluation)
+            if evaluation is not None:
+                report(
+                    "training",
+                    f"step {step.iteration}, {step.n_blocks} blocks: batch {step.loss:.4f}, "
+                    f"held back {evaluation.loss:.4f}, error {evaluation.error:.4f}",
+                    iteration=step.iteration,
+                    batch_loss=step.loss,
+                    loss=evaluation.loss,
+                    error=evaluation.error,
+                )
             if checkpoint is not None and checkpoint.due():
-                self._settle(training, "running")
+                self._store(training, "running")
                 checkpoint.write(self, training.state())
             return bool(callback is not None and callback(step, evaluation))
 
         encoded = EncodedSource(rows, self.preparation_.project, self._encode)
-        self._settle(training, training.run(encoded, limits, after))
+        self._store(training, training.run(encoded, self._given_limits(deadline), after))
         if checkpoint is not None and not training.diverged:
             checkpoint.write(self, training.state())
         return self
 
+    def _first_pass(self, source: RowSource) -> Iterable[tuple[Rows, AnyArray]]:
+        """Return the rows that decide the kernel's scale: all if their number is known."""
+        if source.n_rows is not None:
+            return source.chunks()
+        held = source.held_out()
+        if not len(held[1]):
+            raise InputError(
+                f"{type(self).__name__}: a stream of unknown length needs rows held out, which "
+                f"decide the kernel's scale; make it IteratorSource(batches, n_held_out=2000)."
+            )
+        return [held]
+
     def _begin(
         self,
-        chunks: Iterable[tuple[Rows, NDArray[Any]]],
+        chunks: Iterable[tuple[Rows, AnyArray]],
         n_rows: int | None,
         batch_rows: int,
         seed: int,
         classes: ArrayLike | None,
     ) -> None:
         """Learn all that steps need from one pass over rows."""
+        defaults = self._defaults
         self.kernel_ = as_spectral_kernel(self.kernel)
         self.seed_, self.batch_rows_ = seed, batch_rows
+        components = self.n_components is not None
         summary = summarise(
-            chunks, seed=seed, sample_rows=_SAMPLE_ROWS, covariance=self.n_components is not None
+            chunks, seed=seed, sample_rows=defaults.sample_rows, covariance=components
         )
         self._learn_targets(summary, classes)
-        projection = projection_of(self, summary)
-        self.block_size_ = given_block_size(self, summary, projection)
+        projection = self._projection(summary) if components else None
+        self.block_size_ = self._checked_block_size(summary, projection)
         self.preparation_, self.reason_ = prepare(
-            *(summary, self._encode(summary.sample_targets), projection, self.bandwidth),
-            *(given_scalings(self), self.kernel_, seed),
+            summary,
+            self._encode(summary.sample_targets),
+            projection,
+            self.bandwidth,
+            scalings=self._given_scalings(),
+            kernel=self.kernel_,
+            seed=seed,
         )
-        self.alpha_ = given_alpha(self, n_rows)
-        sample = mixed_rows(self, summary, _CURVATURE_ROWS)
-        few = sample[:_VARIANCE_ROWS]
+        self.alpha_ = self._given_alpha(n_rows)
+        # The sample is in the order of the stream, which may be sorted.
+        order = permutation(seed, "rows of curvature", 0, summary.sample.shape[0])
+        sample = self.preparation_.unit_rows(summary.sample[order[: defaults.curvature_rows]])
+        few = sample[: defaults.variance_rows]
         self.variance_ = 0.0
         if len(few) > 1:
             self.variance_ = block_variance(self.kernel_, few, self.block_size_, seed)
         curvature = largest_curvature(self.kernel_, sample, centered=self.fit_intercept)
-        self.schedule_ = given_schedule(self, curvature, self._n_outputs)
+        self.schedule_ = self._given_schedule(curvature, self._n_outputs)
 
-    def _training_now(self) -> Training:
-        """Return the run as it stands: new, or as far as it came."""
+    def _projection(self, summary: Summary) -> Projection:
+        if summary.n_rows == 1:
+            raise InputError(
+                f"{type(self).__name__}: n_components needs rows that differ, got n_samples = 1; "
+                f"give more rows, or n_components=None."
+            )
+        return Projection.principal(summary, check_count(self, "n_components"))
+
+    def _checked_block_size(self, summary: Summary, projection: Projection | None) -> int:
+        """Return the size of blocks; refuse blocks, batches and samples beyond the memory."""
+        block_size, n_sample = check_count(self, "block_size"), summary.sample.shape[0]
+        n_inputs = len(summary.mean) if projection is None else projection.components.shape[1]
+        frequency_bytes = _FREQUENCY_BYTES * n_inputs + _FEATURE_BYTES * self.batch_rows_
+        check_memory(
+            f"{type(self).__name__}: block_size={block_size:,}, batches of {self.batch_rows_:,} "
+            f"rows and a sample of {n_sample:,}, of {n_inputs:,} inputs,",
+            float(block_size) * frequency_bytes + _SAMPLE_BYTES * n_sample * n_inputs,
+            "lower block_size or batch_size, or take fewer inputs",
+        )
+        return block_size
+
+    def _present_training(self) -> Training:
+        """Return the run: a new one, or as far as it has come."""
         training: Training | None = vars(self).get("_training")
         if training is not None:
             return training
-        machine = first_function(self, self._n_outputs)
+        products, n_outputs = self._new_products(), self._n_outputs
+        groups = products.blocks.group_blocks
+        machine = DoublyStochastic(
+            products,
+            FeatureExpansion(2 * self.block_size_, groups, n_outputs),
+            loss=self.loss_,
+            alpha=self.alpha_,
+            schedule=self.schedule_,
+            strategy=self._given_strategy(),
+            update=self._given_update(n_outputs),
+            seed=self.seed_,
+            variance=self.variance_,
+        )
         averaged = check_switch(self, "average")
         training = Training(machine, self.batch_rows_, averaged, self._error)
         state = self.__dict__.pop("_run", self.__dict__.pop("run_", None))
@@ -303,15 +312,39 @@ class StreamedMachine(BaseEstimator, ABC):
         self._training = training
         return training
 
-    def _settle(self, training: Training, status: str) -> None:
+    def _new_products(self) -> BlockProducts:
+        preparation = self.preparation_
+        n_inputs = len(preparation.units)
+        blocks = FrequencyBlocks(self.kernel_, self.seed_, self.block_size_, n_inputs)
+        budget = check_count(self, "cache_bytes", low=0)
+        center, inverse = preparation.center, preparation.inverse
+        if self.device == "cpu":
+            return CpuProducts(blocks, center, inverse, budget, self.n_jobs)
+        from gramless.streaming.torch_products import TorchProducts
+
+        return TorchProducts(blocks, center, inverse, budget, self.device)
+
+    def _store(self, training: Training, status: str) -> None:
         """Take over what a run has found so far."""
         if training.diverged:
-            tell_diverged(self, training)
+            self._report_divergence(training)
         found = training.result()
         self.weights_, self.constant_ = found.weights, found.constant
         self.n_iter_, self.status_ = training.machine.iteration, status
         self.history_ = columns_of(training.history)
         self.evaluations_ = columns_of(training.evaluations)
+
+    def _report_divergence(self, training: Training) -> None:
+        """Warn of divergence; raise if no function was better than none."""
+        message = (
+            f"{type(self).__name__}: steps became unstable and were given up after "
+            f"{training.machine.iteration}. Shorten them by schedule=InverseTime(theta, delay) "
+            f"with a longer delay (this was {self.schedule_}), or take more rows at a time."
+        )
+        losses = [e["loss"] for e in training.evaluations if training.best is not None]
+        if not min(losses, default=np.inf) < training.history[0]["loss"]:
+            raise InputError(message)
+        warnings.warn(f"{message} The best function until then is kept.", ConvergenceWarning, 5)
 
     def _forget(self) -> None:
         for name in (*_RUN, "_products", "weights_"):
@@ -324,49 +357,46 @@ class StreamedMachine(BaseEstimator, ABC):
         training: Training | None = state.pop("_training", None)
         return state if training is None else {**state, "_run": training.state()}
 
-    def _responses(self, X: Any) -> NDArray[np.float64]:
+    def _responses(self, X: TableLike) -> FloatArray:
         """Return the function at new rows, (n, n_outputs)."""
         check_is_fitted(self, "weights_")
         rows = check_rows(self, X, reset=False)
-        products = self._predicting()
+        products = self._present_products()
         size = 2 * self.block_size_
         weights = in_groups(self.weights_, size * products.blocks.group_blocks)
         parts = []
-        for a, b in row_blocks(rows.shape[0], _PREDICT_ROWS):
+        for a, b in row_blocks(rows.shape[0], self._defaults.predict_rows):
             prepared = products.prepare(self.preparation_.project(rows[a:b]))
             parts.append(products.responses(prepared, weights, len(self.weights_) // size))
         return np.concatenate(parts) + self.constant_
 
-    def _predicting(self) -> BlockProducts:
+    def _present_products(self) -> BlockProducts:
         """Return the products of the run, or new ones in a model from a file."""
         training: Training | None = vars(self).get("_training")
         if training is not None:
             return training.machine.products
         if "_products" not in vars(self):
-            self._products = products_of(self)
+            self._products = self._new_products()
         return self._products
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Rows, NDArray[Any]]:
-        X, y = validated(self, X, y, reset=reset, **ROW_OPTIONS, **self._target_options())
-        return normalise_rows(X), self._check_targets(y)
+    def _checked(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Rows, AnyArray]:
+        options = ROW_OPTIONS | dict(self._target_options())
+        rows, targets = validated(self, X, y, reset=reset, **options)
+        return normalise_rows(rows), self._check_targets(targets)
 
-    def _earlier(self) -> tuple[Any, int]:
+    def _earlier(self) -> tuple[Self | None, int]:
         """Return the model of an earlier part of this run, if there is one, and the seed."""
-        check_parameters(self, self._losses)
-        earlier = None if self.checkpoint is None else self._checkpoint().found(self)
+        self._check_parameters()
+        checkpoint = self._checkpoint()
+        earlier = None if checkpoint is None else checkpoint.found(self)
         return earlier, seed_from(self.random_state) if earlier is None else earlier.seed_
 
-    def _checkpoint(self) -> Checkpoint:
-        return Checkpoint(Path(self.checkpoint), float(self.checkpoint_seconds))  # type: ignore[arg-type]
+    def _checkpoint(self) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        return Checkpoint(Path(self.checkpoint), float(self.checkpoint_seconds))
 
-    def _tell(self, step: Step, evaluation: Evaluation | None) -> None:
-        if self.verbose and evaluation is not None:
-            print(
-                f"[{type(self).__name__}] step {step.iteration}, {step.n_blocks} blocks: batch "
-                f"{step.loss:.4f}, held back {evaluation.loss:.4f}, error {evaluation.error:.4f}"
-            )
-
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = "multi_output" in self._target_options()
@@ -375,24 +405,24 @@ class StreamedMachine(BaseEstimator, ABC):
     @property
     @abstractmethod
     def _n_outputs(self) -> int:
-        """How many functions are learned."""
+        """Number of functions to learn."""
 
     @abstractmethod
-    def _target_options(self) -> dict[str, Any]:
-        """Return how ``validate_data`` treats the targets."""
+    def _target_options(self) -> Mapping[str, bool]:
+        """Return the options of ``validate_data`` for the targets."""
 
     @abstractmethod
-    def _check_targets(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the targets in the shape that a source keeps."""
+    def _check_targets(self, y: AnyArray) -> AnyArray:
+        """Return the targets in the shape in which a source keeps them."""
 
     @abstractmethod
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
         """Learn what :meth:`_encode` needs, and the loss as ``loss_``."""
 
     @abstractmethod
-    def _encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
+    def _encode(self, y: ArrayLike) -> FloatArray:
         """Return the numbers to fit, (n, n_outputs)."""
 
     @abstractmethod
-    def _error(self, responses: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
-        """Judge responses to held-back rows; smaller is better."""
+    def _error(self, responses: FloatArray, targets: FloatArray) -> float:
+        """Return the error of responses on held-out rows; smaller is better."""

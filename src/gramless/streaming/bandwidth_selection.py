@@ -26,41 +26,22 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class BandwidthTrial:
-    """What ``bandwidth="auto"`` tries.
+    """What ``bandwidth="auto"`` tries."""
 
-    Parameters
-    ----------
-    factors : tuple of float
-        Candidate bandwidths, in units of the median distance.
-    alphas : tuple of float
-        Penalties of kernel ridge regression; each candidate counts with its best. Smaller ones
-        would favour wide kernels, whose fine structure takes gradient steps too long to learn.
-    min_rows : int
-        Smaller samples take the median distance.
-    """
-
-    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)  # times the median distance
+    # Penalties of kernel ridge regression, of which the best counts. Smaller ones would favour
+    # wide kernels, whose fine structure takes gradient steps too long to learn.
     alphas: tuple[float, ...] = tuple(10.0**-k for k in range(1, 6))
-    min_rows: int = 40
+    min_rows: int = 40  # smaller samples take the median distance
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """Conversion of rows to inputs of the kernel at bandwidth 1: projected, centred, scaled.
+    """Conversion of rows to inputs of the kernel at bandwidth 1: projected, centred, scaled."""
 
-    Parameters
-    ----------
-    projection : Projection or None
-        Projection to principal components.
-    center : array (n_inputs,)
-        0 if rows are sparse.
-    units : array (n_inputs,)
-        Bandwidths in units of the inputs (or components); infinity drops an input.
-    """
-
-    projection: Projection | None
-    center: FloatArray
-    units: FloatArray
+    projection: Projection | None  # to principal components
+    center: FloatArray  # (n_inputs,), zeros if rows are sparse
+    units: FloatArray  # (n_inputs,): bandwidths in units of the inputs; infinity drops one
 
     @property
     def inverse(self) -> FloatArray:
@@ -93,24 +74,10 @@ def prepare(
 ) -> tuple[Preparation, str]:
     """Return the preparation of rows, and the reason for it in words.
 
-    Parameters
-    ----------
-    summary : Summary
-    targets : array (n_sample, n_outputs)
-        Targets of the summary's sample.
-    projection : Projection or None
-    bandwidth : "auto", "median", float or array (n_inputs,)
-        In units of the scaled inputs, or of the components, which are never scaled. ``"auto"``
-        tries multiples of the median distance with each scaling.
-    scalings : list of {"standard", "none"}
-        Candidates; without a trial the first is taken.
-    kernel : SpectralKernel
-    seed : int
-    trial : BandwidthTrial, optional
-
-    Notes
-    -----
-    A trial takes two to three seconds: exact ridge regressions of half the sample.
+    ``targets`` are those of the summary's sample. The bandwidth is in units of the scaled inputs,
+    or of the components, which are never scaled. ``"auto"`` tries multiples of the median distance
+    with each scaling ("standard" or "none"); otherwise the first scaling is taken. A trial takes
+    two to three seconds: exact ridge regressions of half the sample.
     """
     trial = trial or BandwidthTrial()
     sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))

@@ -27,16 +27,9 @@ def is_sparse(X: object) -> TypeGuard[Any]:
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """Upper limits on the blocks in which a stream is processed.
+    """Upper limits on the blocks in which a stream is processed."""
 
-    Parameters
-    ----------
-    dense_bytes : int
-        Size of a dense block as float64.
-    dense_rows, sparse_rows : int
-    """
-
-    dense_bytes: int = 1 << 25
+    dense_bytes: int = 1 << 25  # as float64
     dense_rows: int = 1 << 16
     sparse_rows: int = 1 << 14
 
@@ -46,15 +39,8 @@ def check_chunk(
 ) -> Chunk:
     """Return the rows and targets of a chunk as arrays or CSR of one length.
 
-    Parameters
-    ----------
-    chunk : pair of array-like or sparse matrix (n, n_features), array-like (n,) or (n, n_outputs)
-    number : int
-        Position of the chunk in the stream, from 0, for error messages.
-    n_features : int or None, default=None
-        Required number of columns.
-    like : pair of arrays or None, default=None
-        An earlier chunk; both must be dense or both sparse, with the same kind of targets.
+    ``number`` is its position in the stream, from 0, for error messages; ``like`` an earlier chunk,
+    whose form it must have: dense or sparse, and the kind of targets.
 
     Examples
     --------

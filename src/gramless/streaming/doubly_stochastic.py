@@ -21,25 +21,11 @@ from gramless.streaming.strategies import Choice, Situation, Strategy
 
 @dataclass(frozen=True)
 class Step:
-    """What one step did.
+    """What one step did: iteration (from 1), changed block, blocks afterwards and step size.
 
-    Attributes
-    ----------
-    iteration : int
-        From 1.
-    block : int
-        The block that changed.
-    n_blocks : int
-        Number of blocks after the step.
-    step : float
-        Step size eta.
-    loss : float
-        Mean over the batch before the step, summed over the outputs.
-    objective : float
-        The loss plus ``alpha / 2`` times the squared norm of the weights as ordinary features
-        would have them, ``n_blocks |alpha|^2``.
-    gradient_norm : float
-        Norm of the batch's mean derivative of the loss.
+    ``loss`` is the mean over the batch before the step, summed over the outputs. ``objective`` adds
+    ``alpha / 2`` times the squared norm of the weights as ordinary features would have them,
+    ``n_blocks |alpha|^2``. ``gradient_norm`` is that of the mean derivative of the loss.
     """
 
     iteration: int
@@ -60,40 +46,44 @@ class Change:
     offset: FloatArray
 
 
+@dataclass(frozen=True)
+class EvaluatedBatch:
+    """A batch of rows, the derivatives of the loss there, and the step chosen for them."""
+
+    products: BlockProducts
+    rows: PreparedRows
+    slopes: FloatArray  # (n, n_outputs)
+    choice: Choice
+    share: float  # the step of the schedule relative to its first
+
+    def gradient(self) -> FloatArray:
+        """Return the mean of slopes times features of the block."""
+        found = self.products.gradient(self.rows, self.choice.block, self.slopes)
+        return found / len(self.slopes)
+
+    def centred_gradient(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of slopes times centred features, and the means of the features."""
+        n = len(self.slopes)
+        both = np.column_stack([self.slopes - self.slopes.mean(axis=0), np.ones(n)])
+        found = self.products.gradient(self.rows, self.choice.block, both) / n
+        return found[:, :-1], found[:, -1]
+
+
 class Update(Protocol):
     """A rule for the change of a block and of the constant."""
 
-    def step(
-        self,
-        products: BlockProducts,
-        rows: PreparedRows,
-        slopes: FloatArray,
-        choice: Choice,
-        share: float,
-    ) -> Change:
-        """Return the change.
-
-        ``slopes`` (n, n_outputs) are the derivatives of the loss, ``share`` is the step of the
-        schedule relative to its first.
-        """
+    def step(self, batch: EvaluatedBatch) -> Change:
+        """Return the change."""
 
 
 @dataclass(frozen=True)
 class NoIntercept:
     """The papers' function: blocks of features alone."""
 
-    def step(
-        self,
-        products: BlockProducts,
-        rows: PreparedRows,
-        slopes: FloatArray,
-        choice: Choice,
-        share: float,
-    ) -> Change:
+    def step(self, batch: EvaluatedBatch) -> Change:
         """Step along the mean of derivative times features."""
-        nothing = np.zeros(slopes.shape[1])
-        gradient = products.gradient(rows, choice.block, slopes) / len(slopes)
-        return Change(-choice.step * gradient, nothing, nothing)
+        nothing = np.zeros(batch.slopes.shape[1])
+        return Change(-batch.choice.step * batch.gradient(), nothing, nothing)
 
 
 @dataclass(frozen=True)
@@ -103,28 +93,17 @@ class FreeIntercept:
     The function ``f(x) + b`` is written as ``sum_k (phi_k(x) - m_k)' alpha_k + c``: another
     basis for the same functions and penalty, whatever the m_k. All features of a smooth kernel
     are nearly constant over wide regions, which makes the mean the direction in which steps become
-    unstable first; without it they may be many times longer.
-
-    Parameters
-    ----------
-    length : float
-        First step size of the constant.
+    unstable first; without it they may be many times longer. ``length`` is the first step size of
+    the constant.
     """
 
     length: float
 
-    def step(
-        self,
-        products: BlockProducts,
-        rows: PreparedRows,
-        slopes: FloatArray,
-        choice: Choice,
-        share: float,
-    ) -> Change:
+    def step(self, batch: EvaluatedBatch) -> Change:
         """Step along centred features; the offset removes their means."""
-        gradient, means = _centred_gradient(products, rows, choice.block, slopes)
-        weights = -choice.step * gradient
-        intercept = -share * self.length * slopes.mean(axis=0)
+        gradient, means = batch.centred_gradient()
+        weights = -batch.choice.step * gradient
+        intercept = -batch.share * self.length * batch.slopes.mean(axis=0)
         return Change(weights, intercept, -weighted_sums(means, weights))
 
 
@@ -135,55 +114,27 @@ class NewtonStep:
     The gradient is divided by the covariance of the block's features over the batch, so that
     directions in which rows differ little are learned as fast as others. (The code of Dai et al.
     2014 does so too, without saying so.) The limit of such steps is no longer the minimum of the
-    penalised loss; held-out rows must end the run.
-
-    Parameters
-    ----------
-    curvature : float
-        Of the loss.
-    first : float
-        First step of the schedule: a step of that length is a full damped one.
-    ridge : float
-        Added to the covariance, whose trace is at most 1.
-    damping : float, default=0.3
-
-    Notes
-    -----
-    ``(2 F)^2`` operations per row of the batch and ``(2 F)^3 / 3`` once.
+    penalised loss; held-out rows must end the run. Costs ``(2 F)^2`` operations per row of the
+    batch and ``(2 F)^3 / 3`` once.
     """
 
-    curvature: float
-    first: float
-    ridge: float
+    curvature: float  # of the loss
+    first: float  # step of the schedule: a step of that length is a full damped one
+    ridge: float  # added to the covariance, whose trace is at most 1
     damping: float = 0.3
 
-    def step(
-        self,
-        products: BlockProducts,
-        rows: PreparedRows,
-        slopes: FloatArray,
-        choice: Choice,
-        share: float,
-    ) -> Change:
+    def step(self, batch: EvaluatedBatch) -> Change:
         """Take a damped Newton step along centred features."""
-        gradient, means = _centred_gradient(products, rows, choice.block, slopes)
-        covariance = products.moments(rows, choice.block) / len(slopes) - np.outer(means, means)
+        (gradient, means), choice = batch.centred_gradient(), batch.choice
+        moments = batch.products.moments(batch.rows, choice.block)
+        covariance = moments / len(batch.slopes) - np.outer(means, means)
         covariance[np.diag_indices(len(means))] += self.ridge
         with one_blas_thread():
             direction = solve(covariance, gradient, assume_a="pos", overwrite_a=True)
         length = self.damping * choice.step / (self.first * self.curvature)
         weights: FloatArray = -length * direction
-        intercept = -share / self.curvature * slopes.mean(axis=0)
+        intercept = -batch.share / self.curvature * batch.slopes.mean(axis=0)
         return Change(weights, intercept, -weighted_sums(means, weights))
-
-
-def _centred_gradient(
-    products: BlockProducts, rows: PreparedRows, block: int, slopes: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of slopes times centred features, and the means of the features."""
-    both = np.column_stack([slopes - slopes.mean(axis=0), np.ones(len(slopes))])
-    found = products.gradient(rows, block, both) / len(slopes)
-    return found[:, :-1], found[:, -1]
 
 
 @dataclass
@@ -195,23 +146,6 @@ class DoublyStochastic:
     step times the batch's mean of derivative times features. The limit minimises the mean loss
     plus ``alpha / 2`` times the squared norm in the kernel's space.
 
-    Parameters
-    ----------
-    products : BlockProducts
-    expansion : FeatureExpansion
-        Changed by each step.
-    loss : Loss
-    alpha : float
-    schedule : InverseTime
-    strategy : Strategy
-    update : Update
-    seed : int
-        Of the strategy's draws.
-    variance : float, default=0.0
-        sigma^2 of a block of features, for ``Checking``.
-
-    Notes
-    -----
     A step costs the batch's rows times all frequencies so far, memory O(blocks x columns x
     outputs), however many rows have been seen.
     """
@@ -223,8 +157,8 @@ class DoublyStochastic:
     schedule: InverseTime
     strategy: Strategy
     update: Update
-    seed: int
-    variance: float = 0.0
+    seed: int  # of the strategy's draws
+    variance: float = 0.0  # sigma^2 of a block of features, for Checking
     iteration: int = 0
 
     def step(self, X: Rows, targets: FloatArray) -> Step:
@@ -244,7 +178,8 @@ class DoublyStochastic:
             )
         )
         share = self.schedule.step(iteration) / self.schedule.step(1)
-        change = self.update.step(self.products, rows, slopes, choice, share)
+        batch = EvaluatedBatch(self.products, rows, slopes, choice, share)
+        change = self.update.step(batch)
         self.iteration = iteration
         self._apply(choice, change, -choice.step * mean)
         f.average()

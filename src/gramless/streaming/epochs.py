@@ -17,14 +17,7 @@ T = TypeVar("T")
 
 
 class EpochCache(Generic[T]):
-    """Compute a value for each epoch and keep those of the last two.
-
-    Examples
-    --------
-    >>> squares = EpochCache(lambda epoch: epoch**2)
-    >>> squares(3), squares(4)
-    (9, 16)
-    """
+    """Compute a value for each epoch and keep those of the last two."""
 
     def __init__(self, compute: Callable[[int], T]) -> None:
         self._compute = compute
@@ -40,13 +33,7 @@ class EpochCache(Generic[T]):
 
 
 def permutation(seed: int, purpose: str, block: int, n: int) -> NDArray[np.intp]:
-    """Return a random permutation of ``range(n)``, a function of ``(seed, purpose, block)``.
-
-    Examples
-    --------
-    >>> sorted(permutation(0, "example", 7, 4).tolist())
-    [0, 1, 2, 3]
-    """
+    """Return a random permutation of ``range(n)``, a function of ``(seed, purpose, block)``."""
     return stream(seed, purpose, block).permutation(n)
 
 

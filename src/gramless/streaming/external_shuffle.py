@@ -36,35 +36,20 @@ MANIFEST = "spool.json"
 VERSION = 1
 ROW_TYPE, TARGET_TYPE = np.dtype("<f4"), np.dtype("<f8")
 
+_CHUNK_BYTES = 1 << 25
+
 Float32Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class ShuffleSizes:
-    """Sizes of an external shuffle.
+    """Sizes of an external shuffle."""
 
-    Parameters
-    ----------
-    shard_rows : int
-        Average number of rows of a shard. One shard is in memory at a time.
-    unknown_shards : int
-        Number of shards if the number of rows is not known in advance.
-    dense_columns : int
-        Sparse rows of more columns are refused, because shards hold dense rows.
-    share_of_free : float
-        Share of the free disk space that the shards may take by default.
-    blocks : BlockSizes
-        Of the blocks in which the stream is processed.
-    chunk_bytes : int
-        Upper limit on the chunks of a single pass over the shards.
-    """
-
-    shard_rows: int = 65_536
-    unknown_shards: int = 256
-    dense_columns: int = 20_000
-    share_of_free: float = 0.9
-    blocks: BlockSizes = field(default_factory=BlockSizes)
-    chunk_bytes: int = 1 << 25
+    shard_rows: int = 65_536  # per shard, on average; one shard is in memory at a time
+    unknown_shards: int = 256  # if the number of rows is not known in advance
+    dense_columns: int = 20_000  # wider sparse rows are refused, because shards are dense
+    share_of_free: float = 0.9  # of the free disk space, by default
+    blocks: BlockSizes = field(default_factory=BlockSizes)  # in which the stream is processed
 
     def __post_init__(self) -> None:
         if self.shard_rows < 1:
@@ -87,12 +72,16 @@ def external_shuffle(
     Each row goes to one of several shards at random, so that every shard is a random sample of all
     rows. What is written depends on the seed and the rows alone, not on the chunks.
 
+    Writes ``4 n_features + 8`` bytes per row once. Holds the current chunk, three blocks of 32 MB,
+    and the held-out rows.
+
     Parameters
     ----------
     chunks : iterable of (X, y)
         Read once. X dense or CSR (n, n_features), y numbers (n,) or (n, n_outputs).
     folder : Path
-        Created if it does not exist. The remains of an interrupted shuffle are removed.
+        Created if it does not exist; one that holds a finished shuffle is refused. The remains of
+        an interrupted shuffle are removed.
     seed : int
         Seed of the shards' contents and of the order of every epoch.
     n_held_out : int, default=0
@@ -104,20 +93,6 @@ def external_shuffle(
     disk_bytes : int or None, default=None
         Disk space that the shards may take together: by default nine tenths of what is free.
     sizes : ShuffleSizes, optional
-
-    Raises
-    ------
-    InputError
-        If the folder holds a finished shuffle, there are no rows to train on, rows are not finite
-        numbers in the range of float32, or they need more than ``disk_bytes``: at the first row if
-        ``n_rows`` tells.
-    DataFileError
-        If the folder cannot be written.
-
-    Notes
-    -----
-    Writes ``4 n_features + 8`` bytes per row once. Holds the current chunk, three blocks of 32 MB,
-    and the held-out rows.
 
     Examples
     --------
@@ -142,11 +117,11 @@ def external_shuffle(
     if n_rows is not None:
         n_shards = max(1, -(-n_rows // sizes.shard_rows))
     most = int(sizes.share_of_free * free) if disk_bytes is None else disk_bytes
-    writer = _ShardWriter(folder, seed, n_shards, n_held_out, _DiskSpace(folder, n_rows or 0, most))
+    writer = _ShardWriter(folder, seed, n_shards, n_held_out, n_rows or 0, most)
     for X, y in fixed_blocks(chunks, dense=True, sizes=sizes.blocks):
         writer.add(*_as_stored(X, y, writer.n_rows, sizes.dense_columns))
     writer.finish(sizes.shard_rows, origin)
-    return ShardSource.open(folder, sizes.chunk_bytes)
+    return ShardSource.open(folder)
 
 
 @dataclass
@@ -188,32 +163,20 @@ class Shard:
                 raise _damaged(path, f"it has {size:,} bytes, not {self.n_rows * width:,}")
 
 
-@dataclass(frozen=True)
-class _DiskSpace:
-    """The bytes that shards may take, and the number of rows expected so far."""
-
-    folder: Path
-    n_rows: int
-    most: int
-
-    def check(self, n_rows: int, row_bytes: int) -> None:
-        """Refuse rows for which there is no space."""
-        n_rows = max(n_rows, self.n_rows)
-        if n_rows * row_bytes > self.most:
-            raise InputError(
-                f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
-                f"on the disk, but may take {sized(self.most)} in {str(self.folder)!r}: name a "
-                "folder on a larger disk by folder=, free some room, or allow more by disk_bytes=."
-            )
-
-
 class _ShardWriter:
-    """Deals rows to shards at random."""
+    """Deals rows to shards at random, within a limit of bytes on the disk."""
 
     def __init__(
-        self, folder: Path, seed: int, n_shards: int, n_held_out: int, space: _DiskSpace
+        self,
+        folder: Path,
+        seed: int,
+        n_shards: int,
+        n_held_out: int,
+        expected_rows: int,
+        disk_bytes: int,
     ) -> None:
-        self._folder, self._seed, self._space = folder, seed, space
+        self._folder, self._seed = folder, seed
+        self._expected_rows, self._disk_bytes = expected_rows, disk_bytes
         self._shards = [Shard(f"pile-{k:05}") for k in range(n_shards)]
         self._held = Reservoir(n_held_out, seed, "held out of piles") if n_held_out else None
         self._n_features = 0
@@ -224,12 +187,22 @@ class _ShardWriter:
         self._n_features, self._outputs = X.shape[1], list(y.shape[1:])
         numbers = np.arange(self.n_rows, self.n_rows + len(y))
         self.n_rows += len(y)
-        self._space.check(self.n_rows, X[:1].nbytes + y[:1].nbytes)
+        self._check_space(X[:1].nbytes + y[:1].nbytes)
         if self._held is not None:
             taken, dropped = self._held.add(X, y, numbers)
             self._deal(*dropped)
             X, y, numbers = X[~taken], y[~taken], numbers[~taken]
         self._deal(X, y, numbers)
+
+    def _check_space(self, row_bytes: int) -> None:
+        n_rows = max(self.n_rows, self._expected_rows)
+        if n_rows * row_bytes > self._disk_bytes:
+            raise InputError(
+                f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
+                f"on the disk, but may take {sized(self._disk_bytes)} in {str(self._folder)!r}: "
+                "name a folder on a larger disk by folder=, free some room, or allow more by "
+                "disk_bytes=."
+            )
 
     def _deal(self, X: Float32Array, y: FloatArray, numbers: IntArray) -> None:
         draws = row_draws(self._seed, "piles", numbers)
@@ -317,7 +290,8 @@ class ShardSource:
 
     Every epoch visits the shards in an order of its own and permutes the rows within each: each
     row occurs once, at a place that depends on the seed and the epoch alone. Shards smaller than
-    ``shard_rows`` are read together.
+    ``shard_rows`` are read together. Holds one shard, two for a moment. Checksums are verified
+    whenever a shard is read.
 
     Attributes
     ----------
@@ -332,16 +306,10 @@ class ShardSource:
         Of the rows, their targets and their order: of the checksums of the shards and the seed.
     names : tuple of str or None
         Names of the columns, if the owner sets them.
-
-    Notes
-    -----
-    Holds one shard, two for a moment. Checksums are verified whenever a shard is read.
     """
 
-    def __init__(
-        self, folder: Path, manifest: Mapping[str, Any], chunk_bytes: int = 1 << 25
-    ) -> None:
-        self.folder, self._chunk_bytes = folder, chunk_bytes
+    def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:
+        self.folder = folder
         self.seed, self.n_features = int(manifest["seed"]), int(manifest["n_features"])
         self.origin = manifest.get("origin")
         content = json.dumps(manifest, sort_keys=True).encode()
@@ -359,14 +327,8 @@ class ShardSource:
         self._reader = GroupReader(lambda epoch: self._sizes[self._orders(epoch)], self._shuffled)
 
     @classmethod
-    def open(cls, folder: Path, chunk_bytes: int = 1 << 25) -> Self:
-        """Open a folder that ``external_shuffle`` has written.
-
-        Raises
-        ------
-        DataFileError
-            If the folder holds no finished shuffle, or files are missing or of another length.
-        """
+    def open(cls, folder: Path) -> Self:
+        """Open a folder that ``external_shuffle`` has written; damaged ones are refused."""
         folder = Path(folder)
         path = folder / MANIFEST
         with faults(path):
@@ -375,7 +337,7 @@ class ShardSource:
             manifest = json.loads(content)
             if manifest["version"] != VERSION:
                 raise ValueError(f"version {manifest['version']}")
-            source = cls(folder, manifest, chunk_bytes)
+            source = cls(folder, manifest)
         except (KeyError, TypeError, ValueError, OverflowError) as fault:
             raise _damaged(path, str(fault)) from fault
         held = [source._held] if source._held.n_rows else []
@@ -384,20 +346,14 @@ class ShardSource:
         return source
 
     def read(self, start: int, stop: int) -> Chunk:
-        """Return rows of the endless order; position ``p`` is in epoch ``p // n_rows``.
-
-        Raises
-        ------
-        DataFileError
-            If a shard is damaged.
-        """
+        """Return rows of the endless order; position ``p`` is in epoch ``p // n_rows``."""
         parts = epoch_parts(start, stop, self.n_rows)
         chunks = [chunk for part in parts for chunk in self._reader.read(*part)]
         return join(chunks) if chunks else self._no_rows()
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield every training row once, shard by shard, at most 32 MB at a time."""
-        n_rows = max(1, self._chunk_bytes // (self.n_features * ROW_TYPE.itemsize))
+        n_rows = max(1, _CHUNK_BYTES // (self.n_features * ROW_TYPE.itemsize))
         for shard in chain(*self._groups):
             X, y = self._load(shard)
             for start, stop in row_blocks(len(y), n_rows):

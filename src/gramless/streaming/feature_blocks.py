@@ -35,16 +35,8 @@ Tile: TypeAlias = tuple[int, int, UnitRows]
 class FrequencyBlocks:
     """An endless sequence of blocks of a kernel's frequencies, a function of the seed alone.
 
-    Parameters
-    ----------
-    kernel : SpectralKernel
-    seed : int
-    size : int
-        Frequencies per block: F in DSG16.
-    n_inputs : int
-    group_frequencies, group_numbers : int
-        Blocks are stored and multiplied in groups of at most so many frequencies and so many
-        numbers, but at least one block.
+    Blocks are stored and multiplied in groups of at most ``group_frequencies`` frequencies and
+    ``group_numbers`` numbers, but at least one block.
 
     Examples
     --------
@@ -58,7 +50,7 @@ class FrequencyBlocks:
 
     kernel: SpectralKernel
     seed: int
-    size: int
+    size: int  # frequencies per block: F in DSG16
     n_inputs: int
     group_frequencies: int = 2048
     group_numbers: int = 1 << 22
@@ -66,8 +58,6 @@ class FrequencyBlocks:
     def draw(self, block: int) -> FloatArray:
         """Return the frequencies (size, n_inputs) of a block, at bandwidth 1.
 
-        Notes
-        -----
         Some 6 ns per number and what the kernel takes; any block costs the same. The normals have
         the same bits on every machine, and so have frequencies of the Gaussian; other laws are as
         reproducible as SciPy's functions are.
@@ -164,24 +154,14 @@ class BlockProducts(Protocol):
 
 @dataclass(frozen=True)
 class TileSizes:
-    """Sizes of what :class:`CpuProducts` computes at once.
+    """Sizes of what :class:`CpuProducts` computes at once."""
 
-    Parameters
-    ----------
-    rows, frequencies : int
-        Of a tile of features, which stays in the cache of a core.
-    moment_tiles, moment_tasks : int
-        Tiles per task when moments are computed, and tasks whose results are held at once.
-    span_groups, span_numbers : int
-        Upper limits on the groups of blocks drawn in advance, and on their numbers.
-    """
-
-    rows: int = 96
+    rows: int = 96  # of a tile of features, which stays in the cache of a core
     frequencies: int = 512
-    moment_tiles: int = 8
-    moment_tasks: int = 8
-    span_groups: int = 16
-    span_numbers: int = 1 << 25
+    moment_tiles: int = 8  # per task, when moments are computed
+    moment_tasks: int = 8  # whose results are held at once
+    span_groups: int = 16  # groups of blocks drawn in advance, at most
+    span_numbers: int = 1 << 25  # numbers in these groups, at most
 
 
 class CpuProducts:
@@ -191,23 +171,10 @@ class CpuProducts:
     frequencies, side by side, times ``1/sqrt(size)``: their inner product estimates the kernel,
     and is 1 for equal rows (DSG16's z with its two constants reconciled).
 
-    Parameters
-    ----------
-    blocks : FrequencyBlocks
-    center : array (n_inputs,)
-        Subtracted from rows; zeros if rows are sparse.
-    inverse : array (n_inputs,)
-        1 / bandwidth.
-    budget : int
-        Bytes of cached frequencies.
-    n_jobs : int or None, default=None
-        Threads. Results do not depend on it.
-    sizes : TileSizes, optional
-
-    Notes
-    -----
-    A row and a frequency cost about ``2 n_inputs + 4 n_outputs`` operations and a sine and
-    cosine: some ``0.4 + 0.018 n_inputs + 0.06 n_outputs`` ns on one core.
+    ``center`` is subtracted from rows (zeros if they are sparse), ``inverse`` is 1 / bandwidth, and
+    ``budget`` limits the bytes of cached frequencies. Results do not depend on ``n_jobs``. A row
+    and a frequency cost about ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine: some
+    ``0.4 + 0.018 n_inputs + 0.06 n_outputs`` ns on one core.
     """
 
     def __init__(

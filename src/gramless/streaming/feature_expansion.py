@@ -18,7 +18,8 @@ class FeatureExpansion:
 
     The weights of block k are ``scale`` times what is stored, so that shrinking all blocks is one
     multiplication. The average of a block over the steps is updated when the block changes; what
-    it misses since then is added when the average is asked for.
+    it misses since then is added when the average is asked for. Two arrays of
+    ``4 block_columns n_outputs`` bytes per block.
 
     Parameters
     ----------
@@ -34,20 +35,6 @@ class FeatureExpansion:
         section 4); 0 weighs all steps alike.
     scale_limits : tuple of float, default=(1e-6, 1e6)
         Outside these limits ``scale`` is multiplied into the stored weights.
-
-    Attributes
-    ----------
-    n_blocks : int
-    sums : array (n_blocks, n_outputs)
-        Minus step times mean gradient, summed over the steps that changed a block and shrunk with
-        it: beta_k in DSG16's (9).
-    squared_norm : float
-        Of all weights of blocks.
-
-    Notes
-    -----
-    Two arrays of ``4 block_columns n_outputs`` bytes per block. Shrinking costs nothing, a change
-    O(block_columns n_outputs).
 
     Examples
     --------
@@ -82,7 +69,7 @@ class FeatureExpansion:
 
     @property
     def sums(self) -> FloatArray:
-        """Beta of each block, (n_blocks, n_outputs)."""
+        """Minus step times mean gradient, summed over the steps of each block: beta in (9)."""
         return self.scale * self._sums[: self.n_blocks]
 
     @property

@@ -19,13 +19,7 @@ from gramless.streaming.summary_statistics import Summary
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A projection of rows to a few linear combinations of their inputs.
-
-    Parameters
-    ----------
-    mean : ndarray (n_features,)
-        Subtracted first.
-    components : ndarray (n_features, n_components)
+    """A projection of rows to a few linear combinations of their centred inputs.
 
     Examples
     --------
@@ -34,22 +28,15 @@ class Projection:
            [-2.]], dtype=float32)
     """
 
-    mean: FloatArray
-    components: FloatArray
+    mean: FloatArray  # (n_features,)
+    components: FloatArray  # (n_features, n_components)
 
     @classmethod
-    def principal(cls, summary: Summary, n_components: int, whiten: bool = False) -> Self:
+    def principal(cls, summary: Summary, n_components: int) -> Self:
         """Return the projection to the directions in which rows vary most.
 
         As scikit-learn's PCA, but the entry of largest magnitude of each direction is positive, and
-        directions without any variance are left out. Whitening scales each component to a sample
-        variance (divided by ``n_rows - 1``) of 1. Costs ``O(n_features^3)`` once.
-
-        Raises
-        ------
-        InputError
-            If ``n_components`` is not from 1 to the number of inputs, the summary has no
-            covariance, or all rows are equal.
+        directions without any variance are left out. Costs ``O(n_features^3)`` once.
 
         Examples
         --------
@@ -75,8 +62,6 @@ class Projection:
         components = vectors[:, chosen]
         largest = np.argmax(np.abs(components), axis=0)
         components = components * np.sign(components[largest, np.arange(len(chosen))])
-        if whiten:
-            components /= np.sqrt(values[chosen] * (summary.n_rows / (summary.n_rows - 1)))
         return cls(summary.mean, np.ascontiguousarray(components))
 
     def apply(

@@ -45,20 +45,18 @@ class RowSource(Protocol):
 
 @runtime_checkable
 class NamedSource(Protocol):
-    """A source that knows the names of its columns."""
+    """A source that knows the names of its columns, None if they have none."""
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns, None if they have none."""
+        """Return the names."""
 
 
 @runtime_checkable
 class CountedBatches(Protocol):
-    """Batches that know their number of rows in all."""
+    """Batches that know their number of rows in all, or None."""
 
-    @property
-    def n_rows(self) -> int | None:
-        """Return the number of rows, None while unknown."""
+    n_rows: int | None
 
 
 def names_of(source: object) -> tuple[str, ...] | None:
@@ -79,13 +77,7 @@ def rows_to_judge(n_rows: int, share: float = 0.1, most: int = 4096) -> int:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The rows of a source with converted targets.
-
-    Parameters
-    ----------
-    source : RowSource
-    convert : callable
-        Maps the targets of the source, a few rows at a time, to the targets to return.
+    """The rows of a source, with targets converted by a function of some rows' targets.
 
     Examples
     --------
@@ -130,28 +122,15 @@ class MappedSource:
 
 @dataclass(frozen=True)
 class ReadingSizes:
-    """How ``ArraySource`` cuts tables that are too large to be permuted row by row.
+    """How :class:`ArraySource` reads tables."""
 
-    Parameters
-    ----------
-    permuted_rows, permuted_bytes : int
-        Tables up to both limits are permuted row by row, larger ones are read in runs.
-    run_rows, run_bytes, least_run_rows : int
-        A run has ``run_rows`` neighbouring rows; fewer, but at least ``least_run_rows``, if these
-        take more than ``run_bytes``.
-    group_runs : int
-        Number of runs that are shuffled together.
-    chunk_rows, chunk_bytes : int
-        Upper limits on the chunks of a single pass.
-    """
-
-    permuted_rows: int = 4_000_000
+    permuted_rows: int = 4_000_000  # up to both limits, rows are permuted one by one
     permuted_bytes: int = 1 << 30
-    run_rows: int = 256
-    run_bytes: int = 1 << 20
-    least_run_rows: int = 16
-    group_runs: int = 128
-    chunk_rows: int = 1 << 16
+    run_rows: int = 256  # larger tables are read in runs of neighbouring rows,
+    run_bytes: int = 1 << 20  # shorter ones if these would take more bytes,
+    least_run_rows: int = 16  # but of at least so many rows
+    group_runs: int = 128  # runs that are shuffled together
+    chunk_rows: int = 1 << 16  # of a chunk of a single pass, at most
     chunk_bytes: int = 1 << 25
 
 
@@ -176,10 +155,6 @@ class ArraySource:
     shuffle : bool, default=True
         False reads every epoch in the given order.
     sizes : ReadingSizes, optional
-
-    Attributes
-    ----------
-    n_features, n_rows : int
 
     Raises
     ------
@@ -390,13 +365,7 @@ class IteratorSource:
         """Return the next rows; fewer where an iterator ends.
 
         ``start`` may not be before the last ``stop``; rows between the two are read and dropped.
-
-        Raises
-        ------
-        StreamEnded
-            If an iterator has no rows left.
-        InputError
-            If ``start`` is before the last ``stop``.
+        Raises ``StreamEnded`` if an iterator has no rows left.
         """
         if not self._position <= start <= stop:
             raise InputError(
@@ -421,10 +390,7 @@ class IteratorSource:
     def chunks(self) -> Iterator[Chunk]:
         """Yield the rows of one epoch as they come, without those held out.
 
-        Raises
-        ------
-        InputError
-            If the rows come from an iterator, which can be read only once.
+        An iterator cannot be read twice, and is refused.
         """
         if self._once:
             raise InputError(

@@ -15,32 +15,16 @@ from gramless.base.types import FloatArray
 
 @dataclass(frozen=True)
 class Situation:
-    """What a strategy knows when it chooses a step.
+    """What a strategy knows when it chooses a step."""
 
-    Parameters
-    ----------
-    iteration : int
-        t, from 1.
-    step : float
-        gamma_t, the step size of a new block.
-    gradient : array (n_outputs,)
-        Mean derivative of the loss over the batch.
-    sums : array (n_blocks, n_outputs)
-        beta of each old block: minus its steps times their mean gradients, shrunk with it.
-    loss_bound : float
-        M, the norm of the longest derivative of a row.
-    variance : float
-        sigma^2 of a block of features.
-    batch_rows : int
-    seed : int
-    """
-
-    iteration: int
-    step: float
-    gradient: FloatArray
+    iteration: int  # t, from 1
+    step: float  # gamma_t, the step size of a new block
+    gradient: FloatArray  # (n_outputs,): mean derivative of the loss over the batch
+    # (n_blocks, n_outputs): beta of each old block, minus its steps times their mean gradients,
+    # shrunk with it
     sums: FloatArray
-    loss_bound: float
-    variance: float
+    loss_bound: float  # M, the norm of the longest derivative of a row
+    variance: float  # sigma^2 of a block of features
     batch_rows: int
     seed: int
 

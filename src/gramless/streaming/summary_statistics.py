@@ -20,33 +20,20 @@ _LEAST_SQUARES, _ROUNDING = 1e-300, 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What one pass over a stream of rows finds.
+    """What one pass over a stream of rows finds; (co)variances are divided by ``n_rows``.
 
-    Attributes
-    ----------
-    n_rows : int
-    mean, variance : ndarray (n_features,)
-        The variance is divided by ``n_rows``.
-    covariance : ndarray (n_features, n_features) or None
-        Divided by ``n_rows``.
-    sample : ndarray (n, n_features) of float64, or CSR
-        A uniform sample of the rows in the order of the stream.
-    sample_targets : ndarray (n,) or (n, n_outputs)
-    classes : ndarray or None
-        Sorted labels. None if targets have several outputs or are measurements: numbers that are
-        not whole, or more than ``max_classes`` different values.
-    target_mean, target_variance : ndarray (1,) or (n_outputs,), or None
-        None for text.
+    ``classes`` are sorted labels, or None if targets have several outputs or are measurements:
+    numbers that are not whole, or have more than ``max_classes`` different values.
     """
 
     n_rows: int
     mean: FloatArray
     variance: FloatArray
     covariance: FloatArray | None
-    sample: Rows
+    sample: Rows  # uniform, in the order of the stream, float64
     sample_targets: AnyArray
     classes: AnyArray | None
-    target_mean: FloatArray | None
+    target_mean: FloatArray | None  # (n_outputs,), None for text
     target_variance: FloatArray | None
 
 
@@ -67,26 +54,9 @@ def summarise(
     (1983), *Algorithms for computing the sample variance*. The result depends on the seed and the
     rows alone, to the last bit: not on chunks or threads.
 
-    Parameters
-    ----------
-    chunks : iterable of (X, y)
-        X dense or CSR (n, n_features), y (n,) or (n, n_outputs), numbers or labels.
-    seed : int
-        Seed of the sample.
-    sample_rows : int, default=2000
-    covariance : bool, default=False
-    n_jobs : int or None, default=None
-        Threads for the covariance; None means every processor.
-    max_classes : int, default=10000
-        Whole numbers with more distinct values are measurements, not labels.
-    blocks : BlockSizes, optional
-    panel_columns : int, default=256
-        Columns of the covariance that one task computes.
-
-    Notes
-    -----
-    About 2 ns per number, and ``n_features / 10`` ns more for the covariance on one core. Holds the
-    current chunk, 96 MB, the sample, and ``16 n_features^2`` bytes with covariance.
+    About 2 ns per number, and ``n_features / 10`` ns more for the covariance on one core, of which
+    a task computes ``panel_columns``. Holds the current chunk, 96 MB, the sample, and
+    ``16 n_features^2`` bytes with covariance.
 
     Examples
     --------

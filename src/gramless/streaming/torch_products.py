@@ -29,30 +29,10 @@ class TorchProducts:
     Results are those of :class:`~gramless.streaming.feature_blocks.CpuProducts` to the rounding of
     float32; torch decides the order of sums, so that the bits depend on the device.
 
-    Parameters
-    ----------
-    blocks : FrequencyBlocks
-        Drawn on the processor.
-    center : array (n_inputs,)
-        Subtracted from rows; zeros if rows are sparse.
-    inverse : array (n_inputs,)
-        1 / bandwidth.
-    budget : int
-        Bytes of frequencies cached on the device; other groups are drawn and sent each time.
-    device : str, default="cpu"
-        As torch names it, such as ``"cuda"`` or ``"cuda:1"``.
-    tile_rows, tile_frequencies : int
-        Size of a tile.
+    Frequencies are drawn on the processor; those cached on the device take at most ``budget``
+    bytes, the others are drawn and sent each time. ``device`` is named as in torch, such as
+    ``"cuda"`` or ``"cuda:1"``.
 
-    Raises
-    ------
-    MissingDependencyError
-        If torch is not installed.
-    InputError
-        If torch cannot use the device.
-
-    Notes
-    -----
     A row and a frequency cost ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine, in
     float32: TF32 and other reduced precisions are switched off. Besides the budget and the rows
     the device holds two groups of blocks and some 70 MB of features.

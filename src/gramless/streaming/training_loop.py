@@ -55,14 +55,8 @@ class EncodedSource:
 class Evaluation:
     """The quality of the averaged function on held-out rows.
 
-    Attributes
-    ----------
-    iteration : int
-    n_blocks : int
-    loss : float
-        Mean, summed over the outputs.
-    error : float
-        Share of wrong classes, or root mean squared error in units of the target's deviation.
+    ``loss`` is the mean, summed over the outputs; ``error`` the share of wrong classes, or the root
+    mean squared error in units of the target's deviation.
     """
 
     iteration: int
@@ -73,27 +67,14 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a run ends, and how often it is evaluated.
-
-    Parameters
-    ----------
-    max_steps : int
-    patience : int or None
-        Number of evaluations within which the least loss must fall; None never stops early.
-    tol : float
-        Relative decrease that counts.
-    deadline : Deadline
-    min_interval, interval_growth : int, float
-        Steps between two evaluations: ``interval_growth`` times those taken, at least
-        ``min_interval``.
-    """
+    """When a run ends, and how often it is evaluated."""
 
     max_steps: int
-    patience: int | None
-    tol: float
+    patience: int | None  # evaluations within which the least loss must fall; None: any number
+    tol: float  # relative decrease that counts
     deadline: Deadline
-    min_interval: int = 10
-    interval_growth: float = 0.05
+    min_interval: int = 10  # steps between two evaluations, at least
+    interval_growth: float = 0.05  # and at least this share of those taken
 
 
 @dataclass(frozen=True)
@@ -107,32 +88,16 @@ class LearnedFunction:
 
 @dataclass
 class Training:
-    """A run of doubly stochastic steps.
-
-    Parameters
-    ----------
-    machine : DoublyStochastic
-    batch_rows : int
-    averaged : bool
-        Whether the result is the average over the steps, or the last function.
-    error : callable
-        ``error(responses, targets)``, the smaller the better.
-    history, evaluations : list of dict
-        Steps and evaluations so far.
-    best : LearnedFunction or None
-        Of the evaluations so far.
-    seconds : float
-        Spent so far, including earlier parts of the run.
-    """
+    """A run of doubly stochastic steps, and what it has found so far."""
 
     machine: DoublyStochastic
     batch_rows: int
-    averaged: bool
-    error: Callable[[FloatArray, FloatArray], float]
+    averaged: bool  # whether the result is the average over the steps, or the last function
+    error: Callable[[FloatArray, FloatArray], float]  # of responses and targets
     history: list[dict[str, float]] = field(default_factory=list)
     evaluations: list[dict[str, float]] = field(default_factory=list)
     best: LearnedFunction | None = None
-    seconds: float = 0.0
+    seconds: float = 0.0  # including earlier parts of the run
 
     def run(
         self,
@@ -268,24 +233,12 @@ def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[
 
 
 def columns_of(rows: Sequence[dict[str, float]]) -> dict[str, AnyArray]:
-    """Convert one record per step to one array per quantity.
-
-    Examples
-    --------
-    >>> columns_of([{"loss": 2.0}, {"loss": 1.0}])
-    {'loss': array([2., 1.])}
-    """
+    """Convert one record per step to one array per quantity."""
     return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
 def rows_of(columns: Mapping[str, AnyArray]) -> list[dict[str, float]]:
-    """Invert :func:`columns_of`.
-
-    Examples
-    --------
-    >>> rows_of({"loss": np.array([2.0, 1.0])})
-    [{'loss': 2.0}, {'loss': 1.0}]
-    """
+    """Invert :func:`columns_of`."""
     names = list(columns)
     table = zip(*(columns[name].tolist() for name in names), strict=True)
     return [dict(zip(names, row, strict=True)) for row in table]
