@@ -252,23 +252,7 @@ class RandomBinning(BinningMap, DrawnGrids):
 
 
 class GivenBinning(BinningMap):
-    """The features of :class:`RandomBinning`, for grids that are given.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        Threads; None means every processor. Results do not depend on it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramless.features.grids import Grids
-    >>> from gramless.kernels import Laplacian
-    >>> grids = Grids.draw(Laplacian(), np.array([1.0, np.inf]), 4, seed=0)
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> GivenBinning().fit_grids(X, grids).shape[0]
-    50
-    """
+    """The features of :class:`RandomBinning`, for grids that are given to :meth:`fit_grids`."""
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
@@ -278,15 +262,6 @@ class GivenBinning(BinningMap):
         """Join the grids of two maps that were fitted to the same rows into one map.
 
         Their bins are shared, not copied; features have the value ``1/sqrt(n_grids)`` of all.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from gramless import RandomBinning
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> maps = [RandomBinning(n_grids=n, random_state=n).fit(X) for n in (3, 5)]
-        >>> len(GivenBinning.beside(*maps).n_bins_)
-        8
         """
         both = cls(n_jobs=first.n_jobs)
         both._know(KnownBins.joined([first._known, second._known]))

@@ -47,7 +47,7 @@ class IndependentBlocks(DenseMap):
     machine in each block, with its own rows alone (Stein 2014, *Limitations on Low Rank
     Approximations for Covariance Matrices of Spatial Data*; RB16's comparison, section 5.2).
     The blocks are the leaves of a tree: rows nearer to one of two centres than to the other go one
-    way, where "nearer" is set so that both halves are of equal size. New rows go down the tree and
+    way, with a threshold that makes both halves equally large. New rows go down the tree and
     are predicted by the block where they arrive.
 
     Parameters
@@ -65,8 +65,8 @@ class IndependentBlocks(DenseMap):
     partition : {"random", "kmeans"}, default="random"
         The two centres of a node: random rows, or the means of 2-means clusters (Lloyd's steps on
         at most 2,000 rows; categories of means are those of the row that they began with). Means
-        serve as well where random rows leave less than a quarter on one side, as sparse rows do
-        that have no input in common with either.
+        are also used where random rows leave less than a quarter on one side, as happens for
+        sparse rows that share no input with either.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
@@ -74,13 +74,14 @@ class IndependentBlocks(DenseMap):
     Attributes
     ----------
     centres_ : array (n_nodes, 2, n_features) of float64
-        Of the tree, a complete one: node k has the children ``2 k + 1`` and ``2 k + 2``.
+        The centres of a complete binary tree: node k has the children ``2 k + 1`` and
+        ``2 k + 2``.
     thresholds_ : array (n_nodes,)
-        Rows go left where ``|x - second|^2 - |x - first|^2``, in units of the bandwidth, is
-        at most this, less what does not depend on x.
+        Rows go left where ``|x - first|^2 - |x - second|^2``, in units of the bandwidth and without
+        the terms that do not depend on x, is at most this.
     landmarks_ : array (n, n_features) of float64
         The rows of all blocks, block by block, without those that others of the block represent to
-        1e-12: equal rows are there once.
+        1e-12: of equal rows only one is kept.
     offsets_ : array (n_blocks + 1,) of int
         Where each block's landmarks, and columns, begin.
     factors_ : array (n_numbers,) of float64
@@ -278,14 +279,6 @@ class Tree:
         """Choose centres and thresholds such that the leaves are of equal size.
 
         Returns the tree and the rows of each leaf.
-
-        Examples
-        --------
-        >>> metric = Metric(np.ones(1), np.zeros(1, bool))
-        >>> X = np.array([[0.0], [7.0], [1.0], [8.0]])
-        >>> tree, leaves = Tree.grow(X, 1, metric, "kmeans", seed=0)
-        >>> sorted(leaf.tolist() for leaf in leaves)
-        [[0, 2], [1, 3]]
         """
         n_nodes = 2**depth - 1
         tree = cls(np.zeros((n_nodes, 2, X.shape[1])), np.full(n_nodes, np.inf), metric)

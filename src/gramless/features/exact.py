@@ -40,22 +40,22 @@ class ExactKernel(LandmarkMap):
     max_rows : int, default=20_000
         More are refused. 20,000 take 7 GB and some minutes.
     random_state : int, RandomState or None, default=None
-        Of the pairs of rows whose distances make the median.
+        Seed of the pairs of rows whose distances give the median.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 
     Attributes
     ----------
     landmarks_ : array (n, n_features) of float64
-        The training rows, each the one that those before represent worst, without those
-        that the others represent to 1e-12: equal rows are there once. For a precomputed kernel the
-        numbers (n,) of the columns.
+        The training rows, each the one that those before represent worst, without those that the
+        others represent to 1e-12: of equal rows only one is kept. For a precomputed kernel, the
+        column numbers (n,).
     indices_ : array (n,) of int
         Which rows they are.
     factor_ : array (n, n) of float64
         Lower triangular ``C`` with ``C C'`` their kernel matrix.
     whitening_ : array (n, n)
-        The inverse of ``factor_.T``, written down anew each time it is asked for.
+        The inverse of ``factor_.T``, computed anew on each access.
     n_double_ : int
         n: everything is computed in float64.
     bandwidth_ : array (n_features,)

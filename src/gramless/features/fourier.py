@@ -63,15 +63,6 @@ def draw_frequencies(
     are the first of more. Raises ``InputError`` if no Sobol sequence has enough dimensions. Takes
     some 10 ns a number and what the kernel takes; orthogonal ones ``4 min(n_inputs, 1024)``
     operations a number more.
-
-    Examples
-    --------
-    >>> from gramless.kernels import Gaussian
-    >>> few = draw_frequencies(Gaussian(), "orthogonal", 0, 3, 5)
-    >>> bool(abs(few[0] @ few[1]) < 1e-12)
-    True
-    >>> bool((draw_frequencies(Gaussian(), "orthogonal", 0, 300, 5)[:3] == few).all())
-    True
     """
     draw = {"iid": _independent, "orthogonal": _orthogonal, "qmc": _low_discrepancy}[sampling]
     normals, uniforms = draw(seed, n_frequencies, n_inputs, kernel.n_uniforms(n_inputs))
@@ -132,13 +123,7 @@ class Panels:
 
     @classmethod
     def of(cls, frequencies: FloatArray, dtype: DTypeLike) -> Panels:
-        """Cut up frequencies (n, n_inputs), converted to half turns, for rows of some precision.
-
-        Examples
-        --------
-        >>> Panels.of(np.ones((100, 3)), np.float32).panels.shape
-        (7, 3, 16)
-        """
+        """Cut up frequencies (n, n_inputs), converted to half turns, for rows of some precision."""
         n, n_inputs = frequencies.shape
         lanes = trig.PANEL_BYTES // np.dtype(dtype).itemsize
         whole = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
@@ -233,12 +218,6 @@ class HadamardBlocks:
 
         The block size p is the next power of two above n_inputs, at least 16. Takes 21 bytes a
         frequency, and p of them at least.
-
-        Examples
-        --------
-        >>> from gramless.kernels import Gaussian
-        >>> HadamardBlocks.draw(Gaussian(), 0, n_frequencies=100, n_inputs=20).signs.shape
-        (4, 32)
         """
         width = max(hadamard.LANES, 1 << (n_inputs - 1).bit_length())
         shape, n_blocks = (max(1, _BLOCK // width), width), -(-n_frequencies // width)
@@ -397,8 +376,8 @@ class RandomFourier(DenseMap):
     Attributes
     ----------
     frequencies_ : array (n_frequencies, n_features)
-        In radians a unit of the input, 0 for inputs ignored and categories; written down anew
-        each time it is asked for.
+        In radians a unit of the input, 0 for inputs ignored and categories; computed anew on
+        each access.
     phases_ : array (n_frequencies,) or None
         Of the shifted map.
     bandwidth_ : array (n_features,)
@@ -544,33 +523,12 @@ class RandomFourier(DenseMap):
         return float(self.size) * (_COMPONENT_BYTES + (0 if structured else 8 * n_inputs))
 
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
-        """Return the gradient of predictions ``Z w`` at validated rows.
+        """Return the gradient of predictions ``Z w`` at dense, validated rows.
 
-        A quarter of a turn further, features are their own derivatives: ``d cos(a) / da =
-        cos(a + pi/2)``, the same for the sine.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features)
-        weights : array (n_features_out,) or (n_features_out, K)
-
-        Returns
-        -------
-        array (n_rows, n_features) or (n_rows, n_features, K)
-            0 for inputs ignored and categories.
-
-        Notes
-        -----
-        As much as the features, and ``n_rows * n_frequencies * n_features * K`` operations.
-
-        Examples
-        --------
-        >>> X = np.array([[0.0], [1.0]])
-        >>> waves = RandomFourier(bandwidth=1.0, n_components=2, random_state=0).fit(X)
-        >>> w = float(waves.frequencies_[0, 0])
-        >>> found = waves.gradients(X, np.array([0.0, 1.0]))[:, 0]  # of the sine
-        >>> bool(np.allclose(found, w * np.cos(w * (X[:, 0] - waves.center_))))
-        True
+        A quarter of a turn further, features are their own derivatives: ``d cos(a) / da = cos(a +
+        pi/2)``, the same for the sine. Weights (n_features_out,) or (n_features_out, K) give
+        (n_rows, n_features) or (n_rows, n_features, K), 0 for ignored and categorical inputs. Takes
+        what the features take and ``n_rows * n_frequencies * n_features * K`` operations.
         """
         features = np.empty((X.shape[0], self._n_features_out))
         outputs = weights.reshape(len(weights), -1)

@@ -419,15 +419,7 @@ class KnownBins:
 
 
 def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
-    """Estimate the bytes that a grid takes while its bins are learned.
-
-    Counts its codes, its widths, shifts and hashes, and its tables of bins.
-
-    Examples
-    --------
-    >>> bytes_of_grid(1_000_000, 10)
-    2024560
-    """
+    """Estimate the bytes that a grid takes while its bins are learned: codes, grid and tables."""
     return _CODE_BYTES * n_rows + _INPUT_BYTES * n_inputs + _TABLE_BYTES
 
 

@@ -134,14 +134,6 @@ class RadialValues:
     Rows are therefore measured from the landmarks' mean (sparse ones from 0), and rows so near a
     landmark that more than about six digits would be lost by their differences: squared distances
     have a relative error of at most 1e-10. Infinite bandwidths ignore an input.
-
-    Examples
-    --------
-    >>> from gramless.kernels import Matern
-    >>> values = RadialValues(Matern(nu=0.5), np.array([[0.0, 0.0]]), np.array([5.0, 5.0]))
-    >>> values(np.array([[3.0, 4.0], [0.0, 0.0]])).round(4)
-    array([[0.3679],
-           [1.    ]])
     """
 
     def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:
@@ -199,13 +191,6 @@ class Whitening:
 
     Forward substitution in panels of 128 columns: matrix products except for the inverses of the
     diagonal blocks, n**2 operations a row.
-
-    Examples
-    --------
-    >>> k = np.array([[1.0, 0.5]])
-    >>> Whitening(np.array([[1.0, 0.0], [0.5, 0.5]]), np.float64)(k)
-    >>> k
-    array([[1., 0.]])
     """
 
     def __init__(self, factor: FloatArray, dtype: DTypeLike) -> None:
@@ -230,15 +215,6 @@ class MixedWhitening:
     Where a kernel is smooth, its values differ only after many digits. Single precision loses these
     before the first ``n_double`` columns are subtracted, and hardly needs them afterwards. Takes
     n**2 operations a row, ``(2 n - n_double) n_double`` of them in float64.
-
-    Examples
-    --------
-    >>> whitening = MixedWhitening(np.array([[1.0, 0.0], [0.5, 0.5]]), 1)
-    >>> out = np.empty((1, 2), np.float32)
-    >>> whitening.begin(out, np.array([[1.0, 0.5]]))
-    >>> whitening.finish(out)
-    >>> out
-    array([[1., 0.]], dtype=float32)
     """
 
     def __init__(self, factor: FloatArray, n_double: int) -> None:
@@ -280,12 +256,6 @@ def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[
     and Stability of Numerical Algorithms*, section 10.3). ``gram`` must be C-contiguous and is
     overwritten. Returns the lower triangular factor (rank, rank) and the numbers (rank,) of the
     rows kept. Raises ``InputError`` if no diagonal entry is above 0.
-
-    Examples
-    --------
-    >>> factor, kept = pivoted_cholesky(np.array([[1.0, 1.0], [1.0, 1.0]]), 1e-9)
-    >>> factor, kept
-    (array([[1.]]), array([0]))
     """
     largest = float(gram.diagonal().max(initial=0.0))
     if not largest > 0.0:

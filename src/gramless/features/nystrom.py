@@ -58,16 +58,7 @@ class Landmarks:
 def choose_landmarks(
     kind: LandmarkKind, X: Rows, source: RowKernel, n: int, seed: int, n_jobs: int | None
 ) -> Landmarks:
-    """Choose n landmarks for rows; all rows where there are no more.
-
-    Examples
-    --------
-    >>> from gramless.kernels import Gaussian
-    >>> X = np.repeat([[0.0], [9.0]], 50, axis=0)
-    >>> source = InputKernel(Gaussian(), np.ones(1), np.zeros(1, bool))
-    >>> sorted(choose_landmarks("kmeans", X, source, 2, 0, None).points.tolist())
-    [[0.0], [9.0]]
-    """
+    """Choose n landmarks for rows; all rows where there are no more."""
     if kind == "uniform" or n >= X.shape[0]:
         index = stream(seed, "landmarks").permutation(X.shape[0])[:n]
         return Landmarks(source.landmarks(X, index), index)
@@ -135,13 +126,6 @@ def cluster_means(
     Lloyd's steps of k-means, whose centres bound the error of Nyström features (Zhang, Tsang & Kwok
     2008, *Improved Nyström Low-Rank Approximation and Error Analysis*), in units of the bandwidth.
     A centre to which no row is nearest stays. Takes ``3 n_samples n n_features`` operations.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0], [1.0], [8.0], [10.0]])
-    >>> cluster_means(X, np.array([[0.0], [8.0]]), np.ones(1), None)
-    array([[0.5],
-           [9. ]])
     """
     n_rows, n = X.shape[0], len(centres)
     labels = np.empty(n_rows, np.intp)
@@ -394,14 +378,14 @@ class Nystrom(LandmarkMap):
     Attributes
     ----------
     landmarks_ : array (n, n_features) of float64
-        Those kept, each the one that those before represent worst. For a precomputed kernel the
-        numbers (n,) of the columns.
+        Those kept, each the one that those before represent worst. For a precomputed kernel, the
+        column numbers (n,).
     indices_ : array (n,) of int or None
         The rows that they are; None for means.
     factor_ : array (n, n) of float64
         Lower triangular ``C`` with ``C C'`` the kernel matrix of the landmarks.
     whitening_ : array (n, n)
-        ``W``, the inverse of ``factor_.T``, written down anew each time it is asked for: the
+        ``W``, the inverse of ``factor_.T``, computed anew on each access: the
         features are ``k(X, landmarks_) W``.
     n_double_ : int
         How many of the first features are computed in float64 where float32 is asked for: the

@@ -207,14 +207,7 @@ class TableEncoder:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> TableEncoder:
-        """Build an encoder from what :meth:`to_config` returned; ``InputError`` for other data.
-
-        Examples
-        --------
-        >>> config = {"dtype": "float32", "columns": [{"name": "age", "fill": 4.0}]}
-        >>> TableEncoder.from_config(config).output_names
-        ('age',)
-        """
+        """Build an encoder from what :meth:`to_config` returned; ``InputError`` for other data."""
         encoder = cls()
         try:
             encoder.columns = tuple(_checked(ColumnCode(**c)) for c in config["columns"])

@@ -161,14 +161,7 @@ class Scaler:
         return replace(self, unit=_as_finite(unit, self.unit))
 
     def unscaled(self, bandwidth: float | FloatArray) -> FloatArray:
-        """Convert a bandwidth of scaled inputs to units of the rows, keeping finite ones finite.
-
-        Examples
-        --------
-        >>> nothing = np.empty((2, 0))
-        >>> Scaler("none", np.array([3.0, np.inf]), 1.0, nothing, nothing).unscaled(2.0)
-        array([ 6., inf])
-        """
+        """Convert a bandwidth of scaled inputs to units of the rows, keeping finite ones finite."""
         with np.errstate(over="ignore"):
             own = bandwidth * self.unit
         return _as_finite(own, np.maximum(self.unit, bandwidth))
