@@ -254,28 +254,13 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
 def _searched(found: Findings) -> dict[str, object]:
     """Return the trials of the search, and the learning curve."""
     model, growth = found.model, vars(found.model).get("growth_") or []
+    last = found.stages[-1][1] if found.stages else []
     return {
         "stages": [_trials(*stage, model) for stage in found.stages],
-        "best_trials": _best_trials(found.stages[-1][1]) if found.stages else [],
+        "best_trials": sorted(last, key=lambda trial: trial["score"])[:_BEST],
         "growth": growth,
-        "growth_rows": [
-            (f"{s['n_grids']:,}", number(s["score"]), number(s["alpha"]), f"{s['seconds']:.1f}")
-            for s in growth
-        ],
         "curve": _learning_curve(model, growth, found.stages),
     }
-
-
-def _best_trials(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
-    return [
-        (
-            trial["scaling"],
-            "as given" if trial["bandwidth"] is None else number(trial["bandwidth"]),
-            *(number(trial["alpha"]), trial["relevance"], number(trial["score"])),
-            *(f"{trial['n_rows']:,}", trial["size"], f"{trial['seconds']:.2f}"),
-        )
-        for trial in sorted(trials, key=lambda trial: trial["score"])[:_BEST]
-    ]
 
 
 def _trials(name: str, trials: Sequence[Trial], model: Model) -> Chart:
@@ -431,14 +416,6 @@ def _error_and_size(found: Findings) -> dict[str, object]:
     shown = [(name, number(metrics[key])) for key, name in _METRICS.items() if key in metrics]
     return {
         "errors": [("rows", f"{metrics['rows']:,}"), *shown],
-        "classes": [
-            (
-                one["class"],
-                f"{one['rows']:,}",
-                *(f"{one[k]:.3f}" for k in ("precision", "recall", "f1")),
-            )
-            for one in metrics.get("classes", ())
-        ],
         "scatter": _scatter(found.scatter),
         "sizes": [(name, value) for name, value in sizes.items() if value],
     }
