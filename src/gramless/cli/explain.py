@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,16 @@ from gramless.base.errors import InputError
 from gramless.base.files import replacing
 from gramless.base.formatting import sized
 from gramless.cli.loading import is_streamed, load_predictor, read_for
-from gramless.cli.options import AsJson, Debug, Jobs, Limits, ModelFile, PartOption, Target
+from gramless.cli.options import (
+    AsJson,
+    Debug,
+    Jobs,
+    Limits,
+    ModelFile,
+    PartOption,
+    Target,
+    check_output,
+)
 from gramless.cli.reading import labels_for, rows_for
 from gramless.cli.report import facts, number, reporting
 
@@ -55,7 +63,7 @@ def explain(
     nothing is fetched. Labels are found as in evaluate.
     """
     with reporting(as_json, debug) as report:
-        _check_place(output, (model, data))
+        check_output("-o", output, {"the model": model, "the data": data})
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
             _check_kind(model, predictor)
@@ -71,15 +79,6 @@ def explain(
 
             _write(output, page(found))
         report.result(*_result(found, output, report.seconds))
-
-
-def _check_place(output: Path, inputs: Sequence[Path]) -> None:
-    """Refuse before, not after, the work a page that could not be written."""
-    if not output.resolve().parent.is_dir():
-        raise InputError(f"-o {output}: there is no folder {output.resolve().parent}; make it.")
-    same = output.exists() and any(p.exists() and output.samefile(p) for p in inputs)
-    if output.is_dir() or same:
-        raise InputError(f"-o {output} is a folder, the model or the data; name another file.")
 
 
 def _check_kind(path: Path, model: object) -> None:

@@ -19,6 +19,7 @@ from gramless.cli.options import (
     Target,
     Task,
     auto_or_number,
+    check_output,
     names,
 )
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
@@ -151,7 +152,7 @@ def fit(
     }
     chosen, text = names(features, "--features"), names(categorical, "--categorical") or []
     with reporting(as_json, debug) as report:
-        check_model_place(model, data)
+        check_output("--model", model, {"the data": data})
         with report.stage("read", f"reading {data}"):
             table = read_data(data, categorical=text, limits=limits)
             rows = training_rows(table, target, chosen, weight)
@@ -170,14 +171,6 @@ def fit(
 
             save(estimator, model)
         _tell(report, estimator, model, rows, f"{kind} ({reason})")
-
-
-def check_model_place(model: Path, data: Path) -> None:
-    """Refuse before, not after, a long fit what could not be saved."""
-    if not model.resolve().parent.is_dir():
-        raise InputError(f"--model {model}: there is no folder {model.resolve().parent}; make it.")
-    if model.is_dir() or (model.exists() and data.exists() and model.samefile(data)):
-        raise InputError(f"--model {model} is a folder or the data; name another file.")
 
 
 def _estimator(

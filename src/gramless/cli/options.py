@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from gramless.base.errors import InputError
 
 Task = Literal["auto", "classification", "regression"]
 Part = Literal["auto", "train", "test"]
@@ -82,3 +85,18 @@ def auto_or_number(text: str, option: str) -> str | float:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"{option} needs a number or auto, got {text!r}.") from None
+
+
+def check_output(option: str, path: Path, others: Mapping[str, Path]) -> None:
+    """Refuse before, not after, the work a file that could not be written.
+
+    Others are the files that it must not replace, by what they are.
+    """
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {folder}; make it.")
+    same = path.exists() and any(o.exists() and path.samefile(o) for o in others.values())
+    if path.is_dir() or same or path.resolve() in [other.resolve() for other in others.values()]:
+        *first, last = ("a folder", *others)
+        names = f"{', '.join(first)} or {last}"
+        raise InputError(f"{option} {path} is {names}; name another file.")

@@ -12,8 +12,8 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.fit import TaskOption, check_model_place, named_kernel
-from gramless.cli.options import AsJson, Debug, Jobs, Limits, Target, auto_or_number
+from gramless.cli.fit import TaskOption, named_kernel
+from gramless.cli.options import AsJson, Debug, Jobs, Limits, Target, auto_or_number, check_output
 from gramless.cli.progress import Interruption, Progress
 from gramless.cli.reading import decide_task, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
@@ -194,8 +194,13 @@ def stream(
     }
     with reporting(as_json, debug) as report:
         options["kernel"] = named_kernel(kernel)
-        check_model_place(model, data)
-        _check_places(data, model, checkpoint, picture)
+        check_output("--model", model, {"the data": data})
+        if picture is not None:
+            from gramless.inspection.pictures import check_picture
+
+            check_picture(picture)
+        if checkpoint is not None:
+            check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
         _check_loss(loss, task)
         _check_options(options)
         if checkpoint is not None and checkpoint.exists():
@@ -263,24 +268,6 @@ def _as_text(y: AnyArray) -> AnyArray:
     from gramless.preprocessing.columns import labels
 
     return np.array([*labels(y)], dtype=object)
-
-
-def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
-    """Refuse before, not after, a long run what could not be written."""
-    if picture is not None:
-        from gramless.inspection.pictures import check_picture
-
-        check_picture(picture)
-    if checkpoint is None:
-        return
-    folder = checkpoint.resolve().parent
-    if not folder.is_dir():
-        raise InputError(f"--checkpoint {checkpoint}: there is no folder {folder}; make it.")
-    others = (data.resolve(), model.resolve())
-    if checkpoint.is_dir() or checkpoint.resolve() in others:
-        raise InputError(
-            f"--checkpoint {checkpoint} is a folder, the data or the model; name another file."
-        )
 
 
 def _check_loss(loss: str | None, task: str) -> None:
