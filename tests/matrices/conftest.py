@@ -57,7 +57,7 @@ def stored(dtype, n_rows, n_columns, order="C") -> Sample:
 
 
 def computed(dtype, n_rows, n_columns, budget=None) -> Sample:
-    """Compute squares of inputs; the slabs are of 2,048 rows."""
+    """Compute squares of inputs; the chunks are of 2,048 rows."""
     rows = np.random.default_rng(n_rows).normal(size=(n_rows, n_columns)).astype(dtype)
     return Sample(
         lambda n_jobs: ComputedMatrix(
@@ -118,7 +118,7 @@ ALL_MATRICES: dict[str, Sample] = {
     "beside_bins": beside(
         binned(np.uint8, [5, 3], 80, unseen=True), binned(np.uint16, [300], 80), scales=[3.0, 1.0]
     ),
-    "beside_slabs": beside(
+    "beside_dense": beside(
         stored(np.float32, 5000, 3), computed(np.float64, 5000, 2, budget=0), scales=[1.0, 0.3]
     ),
     "beside_nested": beside(
@@ -129,7 +129,7 @@ ALL_MATRICES: dict[str, Sample] = {
     "beside_nothing": beside(stored(np.float64, 20, 0), binned(np.uint8, [], 20)),
 }
 
-SLAB_MATRICES = {
+DENSE_MATRICES = {
     name: sample
     for name, sample in ALL_MATRICES.items()
     if isinstance(sample.make(1), SupportsColumnGram)
@@ -159,13 +159,13 @@ def dense(sample: Sample) -> NDArray[np.float64]:
     return sample.dense
 
 
-@pytest.fixture(params=SLAB_MATRICES.values(), ids=SLAB_MATRICES.keys(), scope="module")
-def slab_sample(request: pytest.FixtureRequest) -> Sample:
+@pytest.fixture(params=DENSE_MATRICES.values(), ids=DENSE_MATRICES.keys(), scope="module")
+def dense_sample(request: pytest.FixtureRequest) -> Sample:
     """Return a matrix that has the products of matrices without zeros."""
     return request.param
 
 
 @pytest.fixture(params=["alone", "with_intercept"], scope="module")
-def slabs(slab_sample: Sample, request: pytest.FixtureRequest) -> Sample:
+def chunked(dense_sample: Sample, request: pytest.FixtureRequest) -> Sample:
     """Return such a matrix, alone or with a column of ones."""
-    return slab_sample if request.param == "alone" else stacked_on(slab_sample)
+    return dense_sample if request.param == "alone" else stacked_on(dense_sample)

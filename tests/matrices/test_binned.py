@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gramless.base.errors import InputError
-from gramless.matrices import binned
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import TaskSizes
 
 CODES = np.array([[1, 2, 1, 3], [1, 1, 2, 1]], np.uint8)
 OFFSETS = np.array([0, 3, 5])
@@ -143,25 +143,24 @@ def test_nbytes_counts_a_code_a_non_zero():
 # Sums over many grids, along a tree that any number of threads may share.
 
 
-def many_grids(n_grids: int, n_rows: int, unseen: bool) -> BinnedMatrix:
+def many_grids(n_grids: int, n_rows: int, unseen: bool, **sizes: int) -> BinnedMatrix:
     rng = np.random.default_rng(n_grids)
     codes = rng.integers(0 if unseen else 1, 8, (n_grids, n_rows)).astype(np.uint16)
-    return BinnedMatrix(codes, 7 * np.arange(n_grids + 1), scale=0.3, has_unseen=unseen)
+    offsets, tasks = 7 * np.arange(n_grids + 1), TaskSizes(**sizes)
+    return BinnedMatrix(codes, offsets, scale=0.3, has_unseen=unseen, tasks=tasks)
 
 
 @pytest.mark.parametrize("n_grids", [1, 7, 8, 9, 63, 64, 65, 100, 129, 1000])
 @pytest.mark.parametrize("unseen", [False, True])
 @pytest.mark.parametrize("tail", [(), (1,), (5,)])
-def test_shared_grids_have_the_sums_of_shared_rows(n_grids, unseen, tail, monkeypatch):
+def test_shared_grids_have_the_sums_of_shared_rows(n_grids, unseen, tail):
     """To the last bit, for any number of threads; and those of a dense matrix."""
-    monkeypatch.setattr(binned, "_LEAF_GRIDS", 16)
-    monkeypatch.setattr(binned, "_TASK_NONZEROS", 50)
-    Z = many_grids(n_grids, 37, unseen)
+    Z = many_grids(n_grids, 37, unseen, leaf_grids=16, nonzeros=50)
     w = np.random.default_rng(1).normal(size=(Z.shape[1], *tail))
     Z.n_jobs = 1
     expected = Z.matvec(w)
     np.testing.assert_allclose(expected, Z.toarray() @ w, rtol=1e-11, atol=1e-12)
-    monkeypatch.setattr(binned, "_SHARED_BYTES", 0)
+    Z = many_grids(n_grids, 37, unseen, leaf_grids=16, nonzeros=50, shared_bytes=0)
     for n_jobs in (2, 3, 4, 16):
         Z.n_jobs = n_jobs
         np.testing.assert_array_equal(Z.matvec(w), expected)
@@ -171,9 +170,8 @@ def test_shared_grids_have_the_sums_of_shared_rows(n_grids, unseen, tail, monkey
 
 @pytest.mark.parametrize("n_grids", [1, 16, 17, 40, 1000, 1984])
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 8, 100])
-def test_shares_cover_all_grids(n_grids, n_jobs, monkeypatch):
-    monkeypatch.setattr(binned, "_LEAF_GRIDS", 16)
-    Z = many_grids(n_grids, 3, False)
+def test_shares_cover_all_grids(n_grids, n_jobs):
+    Z = many_grids(n_grids, 3, False, leaf_grids=16)
     Z.n_jobs = n_jobs
     shares = Z._shares(1 << 30, 8)
     assert [first for first, _ in shares] == [0, *(last for _, last in shares[:-1])]

@@ -1,4 +1,4 @@
-"""Matrices of slabs: Gram matrices of columns, products in one pass, how rows are cut."""
+"""Chunked matrices: Gram matrices of columns, products in one pass, how rows are cut."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def assert_gram(gram, dense, weights):
 
 
 @pytest.mark.parametrize("kind", ["none", "positive", "signed", "zero", "huge", "tiny"])
-def test_column_gram(slabs, kind):
-    weights = row_weights(len(slabs.dense), kind)
-    assert_gram(slabs.make(2).column_gram(weights), slabs.dense, weights)
+def test_column_gram(chunked, kind):
+    weights = row_weights(len(chunked.dense), kind)
+    assert_gram(chunked.make(2).column_gram(weights), chunked.dense, weights)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -55,8 +55,8 @@ def test_equal_weights_are_a_factor(dtype):
 
 
 @pytest.mark.parametrize("kind", ["none", "signed"])
-def test_column_gram_of_some_columns(slabs, kind):
-    matrix, dense = slabs.make(2), slabs.dense
+def test_column_gram_of_some_columns(chunked, kind):
+    matrix, dense = chunked.make(2), chunked.dense
     n = dense.shape[1]
     weights = row_weights(len(dense), kind)
     shuffled = np.random.default_rng(0).permutation(n)[: n // 2 + 1]
@@ -64,9 +64,9 @@ def test_column_gram_of_some_columns(slabs, kind):
         assert_gram(matrix.column_gram(weights, columns), dense[:, columns], weights)
 
 
-def test_column_gram_is_written_where_asked(slabs):
-    matrix, n = slabs.make(2), slabs.dense.shape[1]
-    weights = row_weights(len(slabs.dense), "signed")
+def test_column_gram_is_written_where_asked(chunked):
+    matrix, n = chunked.make(2), chunked.dense.shape[1]
+    weights = row_weights(len(chunked.dense), "signed")
     room = np.full((n + 2, n + 1), np.nan)
     out = room[1:-1, 1:]
     assert matrix.column_gram(weights, out=out) is out
@@ -95,8 +95,8 @@ def test_single_precision_does_not_lose_more_over_many_rows():
 
 
 @pytest.mark.parametrize("tail", [(), (1,), (3,), (0,)])
-def test_normal_product(slabs, tail):
-    matrix, dense = slabs.make(2), slabs.dense
+def test_normal_product(chunked, tail):
+    matrix, dense = chunked.make(2), chunked.dense
     w = draw((dense.shape[1], *tail))
     before = w.copy()
     for weights in (row_weights(len(dense), "signed"), draw((len(dense), *tail), 1)):
@@ -111,8 +111,8 @@ def test_normal_product(slabs, tail):
     np.testing.assert_array_equal(w, before)
 
 
-def test_pull_back_of_any_function_of_the_responses(slabs):
-    matrix, dense = slabs.make(2), slabs.dense
+def test_pull_back_of_any_function_of_the_responses(chunked):
+    matrix, dense = chunked.make(2), chunked.dense
     w, targets = draw((dense.shape[1], 2)), draw((len(dense), 2), 1)
     found = matrix.pull_back(w, lambda rows, responses: np.tanh(responses - targets[rows]))
     expected = dense.T @ np.tanh(dense @ w - targets)
@@ -120,9 +120,9 @@ def test_pull_back_of_any_function_of_the_responses(slabs):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11 * size)
 
 
-def test_threads_change_no_bit(slabs):
-    one, *others = (slabs.make(n_jobs) for n_jobs in (1, 2, 5))
-    n_rows, n_columns = slabs.dense.shape
+def test_threads_change_no_bit(chunked):
+    one, *others = (chunked.make(n_jobs) for n_jobs in (1, 2, 5))
+    n_rows, n_columns = chunked.dense.shape
     weights, w = row_weights(n_rows, "signed"), draw((n_columns, 2))
     for other in others:
         for asked in (None, weights):
@@ -131,9 +131,9 @@ def test_threads_change_no_bit(slabs):
         assert found.tobytes() == one.normal_product(w, weights).tobytes()
 
 
-def test_operands_that_do_not_fit_are_refused(slabs):
-    matrix = slabs.make(1)
-    n_rows, n_columns = slabs.dense.shape
+def test_operands_that_do_not_fit_are_refused(chunked):
+    matrix = chunked.make(1)
+    n_rows, n_columns = chunked.dense.shape
     w = np.ones(n_columns)
     for bad in (np.ones(n_rows + 1), np.ones((n_rows, 2))):
         with pytest.raises(InputError, match="weights"):

@@ -13,13 +13,13 @@ from gramless.base.errors import InputError
 from gramless.matrices import computed as module
 from gramless.matrices.computed import ComputedMatrix
 
-SLAB = 2048
+CHUNK = 2048
 
 
 class Squares:
     """A function of rows that counts the rows that it computes."""
 
-    def __init__(self, n_rows=3 * SLAB + 100, n_inputs=2):
+    def __init__(self, n_rows=3 * CHUNK + 100, n_inputs=2):
         self.rows = np.random.default_rng(0).normal(size=(n_rows, n_inputs)).astype(np.float32)
         self.blocks = []
 
@@ -33,27 +33,27 @@ class Squares:
     def expected(self):
         return np.square(self.rows).astype(np.float64)
 
-    def matrix(self, kept_slabs, n_jobs=1):
+    def matrix(self, kept_chunks, n_jobs=1):
         row_bytes = 4 * self.rows.shape[1]
-        budget = kept_slabs if kept_slabs is None else kept_slabs * SLAB * row_bytes
+        budget = kept_chunks if kept_chunks is None else kept_chunks * CHUNK * row_bytes
         return ComputedMatrix(self.rows, self, self.rows.shape[1], budget=budget, n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 @pytest.mark.parametrize(
-    ("kept_slabs", "stored", "again"), [(0, 0, 6244), (1, 1, 4196), (2, 2, 2148), (None, 3, 0)]
+    ("kept_chunks", "stored", "again"), [(0, 0, 6244), (1, 1, 4196), (2, 2, 2148), (None, 3, 0)]
 )
-def test_what_fits_is_computed_once_and_the_rest_in_every_pass(kept_slabs, stored, again, n_jobs):
+def test_what_fits_is_computed_once_and_the_rest_in_every_pass(kept_chunks, stored, again, n_jobs):
     squares = Squares()
-    matrix = squares.matrix(kept_slabs, n_jobs)
-    share = 1.0 if kept_slabs is None else stored * SLAB / len(squares.rows)
+    matrix = squares.matrix(kept_chunks, n_jobs)
+    share = 1.0 if kept_chunks is None else stored * CHUNK / len(squares.rows)
     assert matrix.stored == share
     w = np.array([1.0, -2.0])
     for computed in (len(squares.rows), again, again):
         squares.blocks.clear()
         np.testing.assert_allclose(matrix.matvec(w), squares.expected @ w, rtol=1e-14)
         assert sum(squares.blocks) == computed
-        assert max(squares.blocks, default=0) <= SLAB
+        assert max(squares.blocks, default=0) <= CHUNK
 
 
 def test_nothing_is_computed_before_it_is_asked_for():
@@ -65,28 +65,28 @@ def test_nothing_is_computed_before_it_is_asked_for():
     assert not squares.blocks
 
 
-@pytest.mark.parametrize("kept_slabs", [0, 1, None])
-def test_a_product_in_one_pass_computes_rows_once(kept_slabs):
+@pytest.mark.parametrize("kept_chunks", [0, 1, None])
+def test_a_product_in_one_pass_computes_rows_once(kept_chunks):
     squares = Squares()
-    squares.matrix(kept_slabs).normal_product(np.ones(2), np.ones(len(squares.rows)))
+    squares.matrix(kept_chunks).normal_product(np.ones(2), np.ones(len(squares.rows)))
     assert sum(squares.blocks) == len(squares.rows)
 
 
-@pytest.mark.parametrize("kept_slabs", [0, 1, 2, None])
-def test_the_budget_changes_no_bit(kept_slabs):
+@pytest.mark.parametrize("kept_chunks", [0, 1, 2, None])
+def test_the_budget_changes_no_bit(kept_chunks):
     squares = Squares()
     v = np.random.default_rng(1).normal(size=len(squares.rows))
-    kept, other = squares.matrix(None), squares.matrix(kept_slabs, 3)
+    kept, other = squares.matrix(None), squares.matrix(kept_chunks, 3)
     assert other.rmatvec(v).tobytes() == kept.rmatvec(v).tobytes()
     assert other.column_gram().tobytes() == kept.column_gram().tobytes()
 
 
 def test_the_budget_is_that_of_free_memory_by_default(monkeypatch):
     squares = Squares()
-    monkeypatch.setattr(module, "memory_budget", lambda: 2 * SLAB * 8 + 17)
+    monkeypatch.setattr(module, "memory_budget", lambda: 2 * CHUNK * 8 + 17)
     matrix = squares.matrix(None)
-    assert matrix.stored == 2 * SLAB / len(squares.rows)
-    assert matrix.take_rows(slice(SLAB)).stored == 1.0
+    assert matrix.stored == 2 * CHUNK / len(squares.rows)
+    assert matrix.take_rows(slice(CHUNK)).stored == 1.0
 
 
 def test_a_budget_is_handed_on_to_some_rows():
@@ -97,10 +97,10 @@ def test_a_budget_is_handed_on_to_some_rows():
 def test_any_rows_can_be_asked_for():
     squares = Squares()
     matrix = squares.matrix(2)
-    for start, stop in [(0, 5), (SLAB - 3, SLAB + 3), (100, 6000), (6200, 6244), (7, 7)]:
-        slab = matrix.chunk(start, stop)
-        assert slab.dtype == np.float32
-        np.testing.assert_array_equal(slab, np.square(squares.rows[start:stop]))
+    for start, stop in [(0, 5), (CHUNK - 3, CHUNK + 3), (100, 6000), (6200, 6244), (7, 7)]:
+        chunk = matrix.chunk(start, stop)
+        assert chunk.dtype == np.float32
+        np.testing.assert_array_equal(chunk, np.square(squares.rows[start:stop]))
 
 
 def test_threads_that_race_compute_what_is_kept_once():
@@ -114,7 +114,7 @@ def test_threads_that_race_compute_what_is_kept_once():
     matrix.compute = slow
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: matrix.chunk(0, len(squares.rows)).copy(), range(16)))
-    assert sorted(squares.blocks) == [100, SLAB, SLAB, SLAB]
+    assert sorted(squares.blocks) == [100, CHUNK, CHUNK, CHUNK]
     for rows in found:
         np.testing.assert_array_equal(rows, np.square(squares.rows))
 

@@ -58,16 +58,14 @@ def test_rows_of_each_bin(
     for row, size in zip(codes, sizes, strict=True):
         row[:] = data.draw(hnp.arrays(dtype, n_rows, elements=st.integers(0, size)))
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_lists, "_PART_ROWS", part_rows)
-        lists = list_bins(codes, offsets, 0.5, n_jobs)
+    lists = list_bins(codes, offsets, 0.5, n_jobs, part_rows)
     assert lists.values.tolist() == [0.5] * len(sizes)
     assert_lists(lists, codes, offsets)
 
 
 @given(st.integers(0, 1 << 24))
 def test_parts_are_of_equal_size_and_large(n_rows: int) -> None:
-    parts = row_lists._cut(n_rows)
+    parts = row_lists._cut(n_rows, 1 << 15, 16)
     sizes = np.diff(parts)
     assert parts.dtype == np.int64
     assert len(sizes) in (1, 2, 4, 8, 16)
@@ -89,10 +87,9 @@ def test_more_rows_than_one_part(n_rows: int, n_parts: int) -> None:
 @pytest.mark.parametrize(
     ("n_rows", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)]
 )
-def test_long_parts(n_rows: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_lists, "_MOST_PARTS", 1)
+def test_long_parts(n_rows: int, dtype: type) -> None:
     codes = np.random.default_rng(0).integers(0, 3, (2, n_rows)).astype(np.uint8)
-    lists = list_bins(codes, np.array([0, 2, 4]), 1.0, 1)
+    lists = list_bins(codes, np.array([0, 2, 4]), 1.0, 1, most_parts=1)
     assert len(lists.parts) == 2
     assert lists.rows.dtype == dtype
     assert_lists(lists, codes, np.array([0, 2, 4]))
@@ -101,25 +98,23 @@ def test_long_parts(n_rows: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -
     assert rows_of(ones, 2, 4) == list(range(n_rows))
 
 
-def test_threads_and_memory_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_lists, "_PART_ROWS", 100)
+def test_threads_and_memory_do_not_matter() -> None:
     codes = np.random.default_rng(1).integers(1, 9, (5, 500)).astype(np.uint16)
     offsets = 8 * np.arange(6)
-    expected = list_bins(codes, offsets, 1.0, 1)
+    expected = list_bins(codes, offsets, 1.0, 1, part_rows=100)
     by_columns = np.asfortranarray(codes)
     for each in (codes, by_columns):
         each.flags.writeable = False
         for n_jobs in (1, 2, 3):
-            lists = list_bins(each, offsets, 1.0, n_jobs)
+            lists = list_bins(each, offsets, 1.0, n_jobs, part_rows=100)
             np.testing.assert_array_equal(lists.rows, expected.rows)
             np.testing.assert_array_equal(lists.bounds, expected.bounds)
 
 
 @pytest.mark.parametrize("part_rows", [4, 1000])
-def test_a_last_group_of_ones(part_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_lists, "_PART_ROWS", part_rows)
+def test_a_last_group_of_ones(part_rows: int) -> None:
     codes = np.random.default_rng(2).integers(0, 4, (3, 45)).astype(np.uint8)
-    own = list_bins(codes, 3 * np.arange(4), 0.25, 1)
+    own = list_bins(codes, 3 * np.arange(4), 0.25, 1, part_rows)
     lists = own.with_ones()
     assert lists.offsets.tolist() == [0, 3, 6, 9, 10]
     assert lists.values.tolist() == [0.25, 0.25, 0.25, 1.0]

@@ -11,6 +11,7 @@ import pytest
 from gramless.base.errors import InputError
 from gramless.matrices.abilities import SupportsColumnGram, SupportsOnePass, SupportsRowLists
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import TaskSizes
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.row_lists import RowLists
@@ -20,8 +21,8 @@ CODES = np.array([[1, 2, 1, 3], [2, 1, 1, 2]], np.uint8)
 ROWS = np.arange(8.0).reshape(4, 2)
 
 
-def bins(scale=1.0) -> BinnedMatrix:
-    return BinnedMatrix(CODES, np.array([0, 3, 5]), scale=scale)
+def bins(scale=1.0, **options) -> BinnedMatrix:
+    return BinnedMatrix(CODES, np.array([0, 3, 5]), scale=scale, **options)
 
 
 def test_what_is_side_by_side_in_a_part_stands_by_itself():
@@ -61,9 +62,9 @@ def dense_of(lists: RowLists, n_rows: int) -> np.ndarray:
     return dense
 
 
-def test_row_lists_are_joined(monkeypatch):
-    monkeypatch.setattr("gramless.matrices.row_lists._PART_ROWS", 2)
-    matrix = HStack([bins(), bins(4.0)], [1.0, -0.5])
+def test_row_lists_are_joined():
+    tasks = TaskSizes(part_rows=2)
+    matrix = HStack([bins(tasks=tasks), bins(4.0, tasks=tasks)], [1.0, -0.5])
     assert matrix.row_lists is matrix.row_lists
     assert len(matrix.row_lists.parts) == 3
     np.testing.assert_array_equal(dense_of(matrix.row_lists, 4), matrix.tocsr().toarray())
@@ -78,7 +79,7 @@ def test_there_are_row_lists_only_where_all_parts_have_some():
 
 
 @pytest.mark.parametrize("wrap", [HStack, lambda parts: WithIntercept(HStack(parts))])
-def test_products_of_slabs_are_there_only_where_all_parts_are_of_slabs(wrap):
+def test_dense_products_need_dense_parts(wrap):
     dense = DenseMatrix(ROWS)
     for parts, expected in [([dense, dense], True), ([dense, bins()], False), ([bins()], False)]:
         assert isinstance(wrap(parts), SupportsColumnGram) == expected

@@ -25,6 +25,7 @@ from gramless.losses import Huber, Logistic, Loss, Multinomial, SmoothPinball, S
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.block_diagonal import BlockDiagonalMatrix
+from gramless.matrices.codes import TaskSizes
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
@@ -84,13 +85,15 @@ class Case:
         return float((distance / np.abs(self.gradient(np.zeros_like(w))).max(axis=0)).max())
 
 
-def binned(n_rows: int = N_ROWS, *, unseen: bool = False, seed: int = 0) -> BinnedMatrix:
+def binned(
+    n_rows: int = N_ROWS, *, unseen: bool = False, seed: int = 0, **sizes: int
+) -> BinnedMatrix:
     """Draw a matrix whose bins are of very different sizes."""
     rng = np.random.default_rng(seed)
     codes = (1 + N_BINS * rng.random((N_GRIDS, n_rows)) ** 2).astype(np.uint8)
     if unseen:
         codes[rng.random(codes.shape) < 0.2] = 0
-    return BinnedMatrix(codes, np.arange(N_GRIDS + 1) * N_BINS)
+    return BinnedMatrix(codes, np.arange(N_GRIDS + 1) * N_BINS, tasks=TaskSizes(**sizes))
 
 
 def targets_of(loss: Loss, scores: Array) -> Array:
@@ -358,10 +361,10 @@ def test_more_rows_than_one_part(n_rows: int, loss: str) -> None:
 
 
 @every_loss
-def test_many_parts(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_parts(loss: str) -> None:
     expected = precise(tol=1e-6).solve(case_of(loss, "net", intercept=True).problem)
-    monkeypatch.setattr("gramless.matrices.row_lists._PART_ROWS", 5)
-    case = make_case(LOSSES[loss], PENALTIES["net"], intercept=True)
+    matrix = binned(part_rows=5)
+    case = make_case(LOSSES[loss], PENALTIES["net"], intercept=True, matrix=matrix)
     assert len(case.problem.matrix.row_lists.parts) == 17  # type: ignore[attr-defined]
     found = precise(tol=1e-6).solve(case.problem)
     least = expected.history[-1]["objective"]

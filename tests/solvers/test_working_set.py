@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 
 from gramless.base import threads
 from gramless.base.random import stream
-from gramless.matrices import row_lists
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import TaskSizes
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
@@ -43,7 +43,6 @@ alike = pytest.mark.parametrize("alike", [True, False])
 @pytest.fixture(autouse=True)
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let few rows make several parts, worth three threads on any machine."""
-    monkeypatch.setattr(row_lists, "_PART_ROWS", 20)
     monkeypatch.setattr(working_set, "_WORTH_THREADS", 0)
     monkeypatch.setattr(threads, "available_cpus", lambda: 4)
 
@@ -81,7 +80,7 @@ class Case:
 def make_case(penalty: Penalty, chosen: list[int], *, alike: bool) -> Case:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (4, N_ROWS)).astype(np.uint8)
-    binned = BinnedMatrix(codes, 5 * np.arange(5))
+    binned = BinnedMatrix(codes, 5 * np.arange(5), tasks=TaskSizes(part_rows=20))
     dense = np.column_stack([binned.toarray(), np.ones(N_ROWS)])
     curvatures = np.full(N_ROWS, 1 / N_ROWS) if alike else rng.gamma(1.0, size=N_ROWS) / N_ROWS
     model = Model(rng.normal(size=N_ROWS) / N_ROWS, curvatures, penalty, N_COLUMNS - 1)

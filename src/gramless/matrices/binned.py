@@ -1,37 +1,28 @@
-"""Random binning features: one non-zero a grid and row, stored as a small integer."""
+"""Random binning features: one non-zero per grid and row, stored as a small integer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.arrays import contiguous_rows, flat_rows, readonly
-from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.matrices.abilities import SupportsRowLists
-from gramless.matrices.base import ColumnBlock, Rows, Vector, check_room, operand
-from gramless.matrices.codes import csr_of, taken
+from gramless.matrices.base import Rows, Vector, check_room, operand
+from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 from gramless.matrices.row_lists import RowLists, list_bins
 
-_TASK_NONZEROS = 1 << 18
 _FEW_BINS = 1024
-"""Of a grid: rows that follow each other often share one."""
-_TASK_ROWS = 1 << 17
-_TOGETHER = 32
-"""Rows that threads take as one, so that their codes begin with a cache line."""
-_LEAF_GRIDS = 128
-"""Grids whose weights are added up one after the other; more are halves, added."""
-_SHARED_BYTES = 1 << 21
-"""Of weights, that all threads may read."""
+"""In grids of so few bins, rows that follow each other often share a bin."""
 
 
-class BinnedMatrix(SupportsRowLists):
+class BinnedMatrix(CodedMatrix, SupportsRowLists):
     """The sparse binary matrix of random binning (RB16, section 3.1), without its values.
 
     Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of
@@ -40,8 +31,8 @@ class BinnedMatrix(SupportsRowLists):
     Parameters
     ----------
     codes : array (n_grids, n_rows) of uint8, uint16 or uint32
-        Bin numbers from 1; 0 for a bin never seen. Copied where those of a grid are not
-        side by side.
+        Bin numbers from 1; 0 for a bin never seen. Copied unless those of each grid are
+        contiguous.
     offsets : array (n_grids + 1,) of int
         Where each grid's columns start; ``offsets[-1]`` is the number of columns.
     scale : float, default=1/sqrt(n_grids)
@@ -49,13 +40,16 @@ class BinnedMatrix(SupportsRowLists):
     has_unseen : bool, optional
         Whether some code is 0; found by a pass over the codes when not given.
     n_jobs : int or None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means every processor. Results do not depend on it.
+    tasks : TaskSizes
+        How work is cut into tasks.
 
     Notes
     -----
-    1, 2 or 4 bytes a non-zero (SciPy's CSR: 12). ``matvec`` reads every code
-    once and is parallel over rows, ``rmatvec`` over grids: no two threads
-    write to the same place, and sums always run in the same order.
+    1, 2 or 4 bytes per non-zero (SciPy's CSR: 12). A product takes n_rows * n_grids additions per
+    column of the operand. ``matvec`` reads every code once and is parallel over rows, or over
+    grids where ``w`` outgrows the caches; ``rmatvec`` is parallel over grids. No two threads write
+    to the same place, and sums always run in the same order.
 
     Examples
     --------
@@ -78,36 +72,18 @@ class BinnedMatrix(SupportsRowLists):
         scale: float | None = None,
         has_unseen: bool | None = None,
         n_jobs: int | None = None,
+        tasks: TaskSizes = TaskSizes(),  # noqa: B008
     ) -> None:
-        if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
-            raise InputError(
-                f"BinnedMatrix: codes must be a 2-D array of uint8, uint16 or uint32, "
-                f"got {codes.ndim}-D {codes.dtype}."
-            )
+        self.offsets = np.asarray(offsets, np.int64)
+        self._check_codes(codes)
         self.codes = contiguous_rows(codes)
         self._flat, self._row_stride = flat_rows(self.codes)
-        self.offsets = np.asarray(offsets, np.int64)
-        if self.offsets.shape != (len(codes) + 1,):
-            raise InputError(
-                f"BinnedMatrix: {len(codes)} grids need {len(codes) + 1} offsets, "
-                f"got shape {self.offsets.shape}."
-            )
         self.scale = float(scale) if scale is not None else unit_scale(len(codes))
         self.has_unseen = bool(has_unseen if has_unseen is not None else not codes.all())
-        self.n_jobs = n_jobs
+        self.n_jobs, self.tasks = n_jobs, tasks
         # With bins never seen, each grid's weights are preceded by one that stays zero.
         before = np.arange(len(codes)) if self.has_unseen else -1
         self._starts = (self.offsets[:-1] + before).astype(np.uint64)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self.codes.shape[1], int(self.offsets[-1])
-
-    @property
-    def n_grids(self) -> int:
-        """Number of grids: non-zeros a row."""
-        return self.codes.shape[0]
 
     @property
     def nbytes(self) -> int:
@@ -115,7 +91,7 @@ class BinnedMatrix(SupportsRowLists):
         return self.codes.nbytes + self.offsets.nbytes + self._starts.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
-        # Where ``w`` outgrows the caches, threads take grids, which needs another result each.
+        # Threads that take grids need a result each.
         n_columns = w.shape[1] if w.ndim == 2 else 1
         add_up, n_bytes = self._adder(w)
         shares = self._shares(n_bytes, out.nbytes)
@@ -145,39 +121,25 @@ class BinnedMatrix(SupportsRowLists):
             flat[bounds[a] : bounds[b]] = 0.0
             self._scatter(values, a, b, flat)
 
-        self._over_grids(scatter, values)
+        self._by_grids(scatter, values)
         if self.has_unseen:
             for r, (a, b) in enumerate(pairwise(self.offsets)):
                 out[a:b] = sums[a + r + 1 : b + r + 1]
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``: :meth:`rmatvec` where few columns are touched.
-
-        Parameters
-        ----------
-        v : array (n_rows,) or (n_rows, K)
-        out : array (n_columns,) or (n_columns, K) of float64, C-contiguous
-
-        Raises
-        ------
-        InputError
-            If ``out`` is anything else.
-        """
+        """Add ``Z.T @ v`` to ``out``: cheaper than ``rmatvec`` where few columns are touched."""
         v = operand(self, v, self.shape[0], "v")
         check_room(self, out, (self.shape[1], *v.shape[1:]))
         if self.has_unseen:
             out += self.rmatvec(v)
             return
         values, flat = v * self.scale, out.reshape(-1)
-        self._over_grids(lambda a, b: self._scatter(values, a, b, flat), values)
+        self._by_grids(lambda a, b: self._scatter(values, a, b, flat), values)
 
-    def row_gram(self) -> NDArray[np.float64]:
+    def row_gram(self) -> FloatArray:
         """Return ``Z @ Z.T``: how many bins two rows share, times ``scale**2``.
 
-        Notes
-        -----
-        n_rows**2 / 2 * n_grids comparisons of small integers, some 8 a ns and core;
-        8 * n_rows**2 bytes.
+        This takes n_rows**2 / 2 * n_grids comparisons of small integers, some 8 a ns and core.
         """
         codes, n_rows = readonly(np.ascontiguousarray(self.codes.T)), self.shape[0]
         gram = np.zeros((n_rows, n_rows))
@@ -186,7 +148,7 @@ class BinnedMatrix(SupportsRowLists):
         gram *= self.scale**2
         return gram
 
-    def _scatter(self, values: Vector, a: int, b: int, sums: NDArray[np.float64]) -> None:
+    def _scatter(self, values: Vector, a: int, b: int, sums: FloatArray) -> None:
         """Add each row's values to the flat ``sums`` of its bins in grids ``a:b``."""
         codes, starts = self._flat[a * self._row_stride :], self._starts[a:b]
         if values.ndim == 1:
@@ -197,59 +159,54 @@ class BinnedMatrix(SupportsRowLists):
             flat, n_columns = values.reshape(-1), values.shape[1]
             loops.scatter_add_rows(codes, self._row_stride, starts, flat, n_columns, sums)
 
-    def _over_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
+    def _by_grids(self, work: Callable[[int, int], None], values: Vector) -> None:
         n_columns = values.shape[1] if values.ndim == 2 else 1
-        map_blocks(work, row_blocks(self.n_grids, self._task_grids(n_columns)), self.n_jobs)
+        self._over_grids(work, self.n_grids, n_columns, per_pass=8 if n_columns == 1 else 4)
 
-    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the weighted bin counts, scaled.
 
-        Within a grid the columns are disjoint, so this is the exact diagonal
-        and each grid's diagonal block at once.
+        Columns of one grid share no row, so this is the exact diagonal and each grid's diagonal
+        block at once.
         """
         ones = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
         return self.rmatvec(ones) * self.scale
 
     def _list_rows(self) -> RowLists:
-        return list_bins(self.codes, self.offsets, self.scale, self.n_jobs)
+        parts = self.tasks.part_rows, self.tasks.most_parts
+        return list_bins(self.codes, self.offsets, self.scale, self.n_jobs, *parts)
 
-    def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield one block a grid."""
-        for r in range(self.n_grids):
-            start, stop = int(self.offsets[r]), int(self.offsets[r + 1])
-            grid = BinnedMatrix(
-                self.codes[r : r + 1],
-                np.array([0, stop - start]),
-                scale=self.scale,
-                has_unseen=self.has_unseen,
-                n_jobs=self.n_jobs,
-            )
-            yield ColumnBlock(start, stop, grid)
+    def _grid(self, r: int, offsets: IntArray) -> BinnedMatrix:
+        return self._like(self.codes[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> BinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
+        return self._like(taken(self.codes, rows, self.n_jobs), self.offsets)
+
+    def _like(self, codes: AnyArray, offsets: IntArray) -> BinnedMatrix:
+        """Return the matrix of some rows or grids of this one."""
         return BinnedMatrix(
-            taken(self.codes, rows, self.n_jobs),
-            self.offsets,
+            codes,
+            offsets,
             scale=self.scale,
             has_unseen=self.has_unseen,
             n_jobs=self.n_jobs,
+            tasks=self.tasks,
         )
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR: 12 bytes a non-zero (16 beyond 2^31)."""
         seen = self.codes.T != 0
-        values = np.full(np.count_nonzero(seen), self.scale)
-        return csr_of(self.codes, self.offsets, seen, values)
+        return self._csr(seen, np.full(np.count_nonzero(seen), self.scale))
 
     def _adder(self, w: Vector) -> tuple[Callable[[int, int, int, Vector], None], int]:
         """Return what adds up the weights of some grids, and the bytes of all."""
         codes, stride, starts, weights = self._gatherable(w)
-        weights = readonly(weights.reshape(-1))
+        weights, leaf_grids = readonly(weights.reshape(-1)), self.tasks.leaf_grids
 
         def add_up(first: int, last: int, a: int, part: Vector) -> None:
             """Write the sums for the rows from ``a`` on; always in the same order."""
-            if last - first > _LEAF_GRIDS:
+            if last - first > leaf_grids:
                 middle, others = _middle(first, last), np.empty_like(part)
                 add_up(first, middle, a, part)
                 add_up(middle, last, a, others)
@@ -265,18 +222,17 @@ class BinnedMatrix(SupportsRowLists):
         return add_up, weights.nbytes
 
     def _shares(self, n_bytes: int, n_more: int) -> list[tuple[int, int]]:
-        """Cut the grids into a power of two of runs that threads take.
+        """Cut the grids into a power of two of runs, one per thread.
 
-        Given the bytes of the weights, and those of the sums that each run needs.
-
-        Runs are branches of the tree along which all grids are added up: wherever it is
-        cut, sums are the same. Threads that share the rows instead read all weights each.
+        ``n_bytes`` are those of the weights, ``n_more`` those of the sums that each run needs.
+        Runs are branches of the tree along which all grids are added: wherever it is cut, sums
+        are the same. Where threads share out the rows instead, each reads all weights.
         """
         shares = [(0, self.n_grids)]
-        if n_bytes < _SHARED_BYTES or self.shape[0] > _TASK_ROWS:
+        if n_bytes < self.tasks.shared_bytes or self.shape[0] > self.tasks.rows:
             return shares
         while len(shares) < thread_count(self.n_jobs) and 2 * len(shares) * n_more <= n_bytes:
-            if min(last - first for first, last in shares) <= _LEAF_GRIDS:
+            if min(last - first for first, last in shares) <= self.tasks.leaf_grids:
                 break
             middles = [_middle(*share) for share in shares]
             shares = [
@@ -286,32 +242,11 @@ class BinnedMatrix(SupportsRowLists):
             ]
         return shares
 
-    def _task_rows(self, n_columns: int, n_shares: int) -> int:
-        """Rows a thread takes at once: as many as leave no thread idle.
+    def _gatherable(self, w: Vector) -> tuple[AnyArray, int, NDArray[np.uint64], Vector]:
+        """Return codes, starts and weights for the loops, such that every code has a weight.
 
-        Each pass over a few grids reads all their weights again, so long runs
-        of rows pay; beyond ``_TASK_ROWS`` their results leave the cache.
-        """
-        n_rows = self.shape[0]
-        if n_rows * self.n_grids * n_columns < _TASK_NONZEROS:
-            return max(1, n_rows)
-        threads = -(-thread_count(self.n_jobs) // n_shares)
-        rounds = -(-n_rows // (threads * _TASK_ROWS))
-        return -(-n_rows // (threads * rounds * _TOGETHER)) * _TOGETHER
-
-    def _task_grids(self, n_columns: int) -> int:
-        """Grids a thread takes at once: all that a loop takes in a pass, or more."""
-        work, a_pass = (
-            _TASK_NONZEROS // max(1, self.shape[0] * n_columns),
-            8 if n_columns == 1 else 4,
-        )
-        return max(a_pass, work - work % a_pass)
-
-    def _gatherable(self, w: Vector) -> tuple[NDArray[Any], int, NDArray[np.uint64], Vector]:
-        """Return codes, starts and weights for the loops, where every code has a weight.
-
-        For a few rows only the weights that they need are copied, row i of a
-        grid at slot i: the sums are the same, in the same order.
+        For a few rows, only the weights that they need are copied, that of row i in slot i of its
+        grid: sums are the same, in the same order.
         """
         if not self.has_unseen or self.codes.size > self.shape[1]:
             return self._flat, self._row_stride, self._starts, self._with_unseen(w)
@@ -319,7 +254,7 @@ class BinnedMatrix(SupportsRowLists):
         columns = self.codes + (self.offsets[:-1, None] - 1)
         needed = np.zeros((self.n_grids, n_rows, *w.shape[1:]))
         needed[self.codes != 0] = w[columns[self.codes != 0]]
-        # All grids share the codes. Of 16 bits if that is enough: the loop is there from training.
+        # All grids share the codes, of 16 bits if possible: training has compiled that loop.
         codes = np.arange(n_rows, dtype=np.uint16 if n_rows <= 1 << 16 else np.uint32)
         starts = np.arange(self.n_grids, dtype=np.uint64) * np.uint64(n_rows)
         return readonly(codes), 0, starts, needed
@@ -340,5 +275,5 @@ def unit_scale(n_grids: int) -> float:
 
 
 def _middle(first: int, last: int) -> int:
-    """Return where a run of grids is cut in two: at eights, of which loops take halves or all."""
+    """Return where a run of grids is cut in two: at a multiple of 8, as loops take 4 or 8 grids."""
     return first + -(-(last - first) // 16) * 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,11 +11,12 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.types import AnyArray as Array
+from gramless.base.types import FloatArray
 from gramless.matrices.abilities import SupportsDiagonalBlocks
 from gramless.matrices.base import ColumnBlock, Rows, Vector, row_weights_of
 
 RowNumbers = NDArray[np.intp]
-Array = NDArray[Any]
 
 
 class BlockDiagonalMatrix(SupportsDiagonalBlocks):
@@ -25,11 +25,11 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     Parameters
     ----------
     parts : sequence of (array (m,) of int, array (m, c) of float64 or float32)
-        The rows of each block, from 0, no row twice, and their numbers. A row of no block is
-        zero. Columns belong to the blocks one after the other. Not copied.
+        The rows of each block, counted from 0, and their numbers, which are not copied. No row
+        occurs twice; a row of no block is zero. The columns of the blocks follow each other.
     n_rows : int
     n_jobs : int or None
-        Threads over blocks; None means every processor. Results do not depend on it.
+        Number of threads over blocks; None means every processor. Results do not depend on it.
 
     Raises
     ------
@@ -38,8 +38,8 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
 
     Notes
     -----
-    8 or 4 bytes a number stored, and 16 a row. Products cost as many multiplications as there are
-    numbers, by BLAS in one thread a block; float32 is widened first, a block at a time.
+    8 or 4 bytes per number, and 16 per row. Products take one multiplication per number, by BLAS
+    in one thread per block; float32 is widened first, a block at a time.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         edges = np.concatenate([[0], np.cumsum(widths, dtype=np.int64)]).tolist()
         self._columns = [slice(a, b) for a, b in pairwise(edges)]
         self._shape = int(n_rows), int(edges[-1])
-        self._block, self._place = self._whereabouts()
+        self._block, self._place = self._places()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,7 +94,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
 
         self._map(multiply)
 
-    def row_gram(self) -> NDArray[np.float64]:
+    def row_gram(self) -> FloatArray:
         """Return ``Z @ Z.T``: zero between blocks; 8 bytes a number of it."""
         result = np.zeros((self.shape[0], self.shape[0]))
 
@@ -104,7 +104,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         self._map(multiply)
         return result
 
-    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
         of_rows = row_weights_of(self, weights)
         result = np.empty(self.shape[1])
@@ -144,8 +144,8 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
             result = sp.csr_array(order @ stacked)
         return result
 
-    def _whereabouts(self) -> tuple[RowNumbers, RowNumbers]:
-        """Return the block of each row, one more than the last for none, and its place there."""
+    def _places(self) -> tuple[RowNumbers, RowNumbers]:
+        """Return the block of each row, or the number of blocks, and its place there."""
         n_rows, n_blocks = self.shape[0], len(self.parts)
         block, place = np.full(n_rows, n_blocks), np.zeros(n_rows, np.intp)
         n_placed = 0

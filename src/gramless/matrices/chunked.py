@@ -1,4 +1,4 @@
-"""Matrices without zeros, read slab by slab: consecutive rows, stored or computed."""
+"""Matrices without zeros, read in chunks of consecutive rows that are stored or computed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import AnyArray, FloatArray
+from gramless.loops import dense as loops
 from gramless.matrices.abilities import Columns, SupportsColumnGram
 from gramless.matrices.base import (
     RowFunction,
@@ -23,9 +25,8 @@ from gramless.matrices.base import (
     operand,
     row_weights_of,
 )
-from gramless.matrices.pieces import pieces, pulled_back, responses
 
-_SLAB_NUMBERS = 1 << 20
+_CHUNK_NUMBERS = 1 << 20
 _FEWEST_ROWS, _MOST_ROWS = 1 << 8, 1 << 11
 _TOTALS_NUMBERS = 1 << 22
 _FEWEST_TOTALS, _MOST_TOTALS = 8, 64
@@ -34,19 +35,22 @@ _TILES = ((1 << 9, 1 << 11), (1 << 8, 1 << 9))
 """Widths of tiles of a Gram matrix, and from how many columns on: wide enough for BLAS, and enough
 of them for threads."""
 _LEAST_TILE = 1 << 7
+_CACHED_NUMBERS = 1 << 18
+_SMALL_PRODUCT, _FEW_OUTPUTS = 1_000_000, 15
+"""OpenBLAS packs the factors of larger products, which does not pay with so few outputs."""
 
 
 class ChunkedMatrix(SupportsColumnGram):
-    """All products of a matrix that is known by slabs of consecutive rows.
+    """A matrix known by chunks of consecutive rows, from which all products follow.
 
     A subclass gives ``shape``, ``dtype``, :meth:`chunk` and :meth:`take_rows`.
 
     Notes
     -----
-    Threads take slabs. How the rows are cut depends on the shape alone, and sums
-    over slabs are added in their order: results are the same to the last bit for
-    any ``n_jobs``. Sums are float64: float32 rows are widened in registers for one
-    output, at most 2 MB at a time for several, not at all in :meth:`column_gram`.
+    Threads take chunks. How the rows are cut depends on the shape alone, and sums over chunks are
+    added in their order: results are the same to the last bit for any ``n_jobs``. Sums are
+    float64: float32 rows are widened in registers for one output, at most 2 MB at a time for
+    several, and not at all in :meth:`column_gram`.
 
     Examples
     --------
@@ -68,26 +72,22 @@ class ChunkedMatrix(SupportsColumnGram):
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """float32 or float64: of the slabs."""
+        """The type of the chunks: float32 or float64."""
 
     @abstractmethod
-    def chunk(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return some consecutive rows, to be read only.
+    def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
+        """Return consecutive rows, which nobody writes to; pool threads call this.
 
         Parameters
         ----------
         start, stop : int
-            Of any rows; multiples of ``chunk_rows`` cost least.
+            Any rows; multiples of ``chunk_rows`` cost least.
         scratch : array (at least stop - start, n_columns), optional
-            Of ``dtype``, C-contiguous: where to write rows that must be computed.
+            C-contiguous and of ``dtype``: where rows that must be computed may be written.
 
         Returns
         -------
         array (stop - start, n_columns)
-
-        Notes
-        -----
-        Products call it from pool threads, with BLAS in one thread.
         """
 
     @abstractmethod
@@ -106,8 +106,8 @@ class ChunkedMatrix(SupportsColumnGram):
 
     @property
     def chunk_rows(self) -> int:
-        """Rows a slab: a power of two from 256 to 2,048, by the number of columns alone."""
-        wanted = _SLAB_NUMBERS // max(1, self.shape[1])
+        """Rows per chunk: a power of two from 256 to 2,048 that depends on n_columns alone."""
+        wanted = _CHUNK_NUMBERS // max(1, self.shape[1])
         return min(max(1 << wanted.bit_length() >> 1, _FEWEST_ROWS), _MOST_ROWS)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
@@ -115,31 +115,25 @@ class ChunkedMatrix(SupportsColumnGram):
 
         def multiply(start: int, stop: int) -> None:
             for rows, piece in self._pieces(start, stop, room, w.shape[1:]):
-                out[rows] = responses(piece, w)
+                out[rows] = _matvec_of(piece, w)
 
         with one_blas_thread():
             map_blocks(multiply, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        out[...] = self._sum(lambda rows, piece: pulled_back(piece, v[rows]), v.shape[1:])
+        out[...] = self._sum(lambda rows, piece: _rmatvec_of(piece, v[rows]), v.shape[1:])
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ function(rows, Z @ w)``; each slab is read or computed once."""
+        """Return ``Z.T @ function(rows, Z @ w)``; each chunk is read or computed once."""
         w = operand(self, w, self.shape[1], "w")
 
-        def there_and_back(rows: slice, piece: NDArray[Any]) -> Vector:
-            return pulled_back(piece, function(rows, responses(piece, w)))
+        def there_and_back(rows: slice, piece: AnyArray) -> Vector:
+            return _rmatvec_of(piece, function(rows, _matvec_of(piece, w)))
 
         return into(self, out, self._sum(there_and_back, w.shape[1:]))
 
-    def row_gram(self) -> NDArray[np.float64]:
-        """Return ``Z @ Z.T``.
-
-        Notes
-        -----
-        n_rows**2 * n_columns / 2 multiplications; 8 bytes a number of the matrix and
-        of the result.
-        """
+    def row_gram(self) -> FloatArray:
+        """Return ``Z @ Z.T`` by n_rows**2 * n_columns / 2 multiplications."""
         wide = np.empty(self.shape)
 
         def fill(start: int, stop: int) -> None:
@@ -152,44 +146,28 @@ class ChunkedMatrix(SupportsColumnGram):
         _mirror(gram)
         return gram
 
-    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
         of_rows = row_weights_of(self, weights)
 
-        def squares(rows: slice, piece: NDArray[Any]) -> Vector:
+        def squares(rows: slice, piece: AnyArray) -> Vector:
             return np.square(piece, dtype=np.float64).T @ of_rows[rows]
 
         return self._sum(squares, ())
 
     def column_gram(
         self,
-        weights: NDArray[np.float64] | None = None,
+        weights: FloatArray | None = None,
         columns: Columns | None = None,
-        out: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]:
+        out: FloatArray | None = None,
+    ) -> FloatArray:
         """Return ``Z.T @ diag(weights) @ Z``, of all columns or some.
 
-        Parameters
-        ----------
-        weights : array (n_rows,), optional
-            Of any sign; all 1 by default. Where signs differ it takes two passes.
-        columns : array of int or slice, optional
-            In any order; all by default.
-        out : array (m, m) of float64, optional
-            Written over and returned; it need not be contiguous.
-
-        Returns
-        -------
-        array (m, m) of float64
-            Exactly symmetric.
-
-        Notes
-        -----
-        n_rows * m**2 / 2 multiplications. Slabs of float32 are multiplied in float32,
-        at most 2,048 rows at a time, and added up in float64: entries are within some
-        1e-7 of the root of the product of their diagonal entries. Beside the result
-        it takes 2,048 rows, or 1 million numbers where these are more, and a second
-        result where the signs of the weights differ.
+        This takes n_rows * m**2 / 2 multiplications, twice that where the weights differ in sign.
+        Chunks of float32 are multiplied in float32, at most 2,048 rows at a time, and added in
+        float64: entries are within some 1e-7 of the root of the product of their diagonal entries.
+        It needs memory for the result, for a second one where signs differ, and for 2,048 rows or
+        1 million numbers, whichever are more.
         """
         if weights is not None:
             weights = row_weights_of(self, weights)
@@ -205,34 +183,32 @@ class ChunkedMatrix(SupportsColumnGram):
             for rows in self._waves(weights):
                 chosen = rows if columns is None else np.ascontiguousarray(rows[:, columns])
                 _add_gram(chosen, total, self.n_jobs)
-        total *= _unit(weights)
+        total *= _largest(weights)
         _mirror(total)
         return total
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
-        slabs = row_blocks(self.shape[0], self.chunk_rows) or [(0, 0)]
+        bounds = row_blocks(self.shape[0], self.chunk_rows) or [(0, 0)]
         with one_blas_thread():
-            parts = [sp.csr_array(self.chunk(a, b), dtype=np.float64) for a, b in slabs]
+            parts = [sp.csr_array(self.chunk(a, b), dtype=np.float64) for a, b in bounds]
         return sp.vstack(parts, format="csr")
 
-    def _sum(
-        self, product: Callable[[slice, NDArray[Any]], Vector], tail: tuple[int, ...]
-    ) -> Vector:
+    def _sum(self, product: Callable[[slice, AnyArray], Vector], tail: tuple[int, ...]) -> Vector:
         """Add up a product of every piece of rows, (n_columns, *tail)."""
         shape = (self.shape[1], *tail)
-        slabs, room = row_blocks(self.shape[0], self.chunk_rows), self._scratch()
+        chunks, room = row_blocks(self.shape[0], self.chunk_rows), self._scratch()
         wanted = _TOTALS_NUMBERS // max(1, int(np.prod(shape)))
         n_totals = min(max(wanted, _FEWEST_TOTALS), _MOST_TOTALS)
 
         def add_up(first: int, last: int) -> Vector:
             total = np.zeros(shape)
-            for start, stop in slabs[first:last]:
+            for start, stop in chunks[first:last]:
                 for rows, piece in self._pieces(start, stop, room, tail):
                     total += product(rows, piece)
             return total
 
-        runs = row_blocks(len(slabs), max(1, -(-len(slabs) // n_totals)))
+        runs = row_blocks(len(chunks), max(1, -(-len(chunks) // n_totals)))
         result = np.zeros(shape)
         with one_blas_thread():
             for total in map_blocks(add_up, runs, self.n_jobs):
@@ -240,17 +216,18 @@ class ChunkedMatrix(SupportsColumnGram):
         return result
 
     def _pieces(
-        self, start: int, stop: int, room: _Room, tail: tuple[int, ...]
-    ) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Yield the rows of a slab in pieces, for an operand (n, *tail)."""
-        for a, b, piece in pieces(self.chunk(start, stop, room.array), math.prod(tail)):
+        self, start: int, stop: int, room: _Scratch, tail: tuple[int, ...]
+    ) -> Iterator[tuple[slice, AnyArray]]:
+        """Yield the rows of a chunk in cached pieces, for an operand (n, *tail)."""
+        chunk = self.chunk(start, stop, room.array)
+        for a, b, piece in cached_pieces(chunk, math.prod(tail)):
             yield slice(start + a, start + b), piece
 
-    def _scratch(self) -> _Room:
-        return _Room(min(self.chunk_rows, self.shape[0]), self.shape[1], self.dtype)
+    def _scratch(self) -> _Scratch:
+        return _Scratch(min(self.chunk_rows, self.shape[0]), self.shape[1], self.dtype)
 
-    def _waves(self, weights: NDArray[np.float64] | None) -> Iterator[NDArray[Any]]:
-        """Yield several slabs at once, times the roots of their weights over the unit."""
+    def _waves(self, weights: FloatArray | None) -> Iterator[AnyArray]:
+        """Yield runs of chunks, times the roots of their weights relative to the largest."""
         n_rows, n_columns = self.shape
         roots = self._roots(weights)
         tall = _MOST_ROWS * max(1, _WAVE_NUMBERS // (_MOST_ROWS * max(1, n_columns)))
@@ -261,37 +238,37 @@ class ChunkedMatrix(SupportsColumnGram):
             else:
                 yield self._scaled(start, roots[start:stop], room[: stop - start])
 
-    def _roots(self, weights: NDArray[np.float64] | None) -> NDArray[Any] | None:
-        """Return the roots of weights over the unit, or None where all of them are 1."""
-        if weights is None or (weights == _unit(weights)).all():
+    def _roots(self, weights: FloatArray | None) -> AnyArray | None:
+        """Return the roots of weights relative to the largest, or None if all of them are 1."""
+        if weights is None or (weights == _largest(weights)).all():
             return None
-        return np.sqrt(weights / _unit(weights)).astype(self.dtype)
+        return np.sqrt(weights / _largest(weights)).astype(self.dtype)
 
-    def _scaled(self, start: int, factors: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+    def _scaled(self, start: int, factors: AnyArray, out: AnyArray) -> AnyArray:
         """Return the rows from ``start`` on, each times its factor, in ``out``."""
 
         def scale(a: int, b: int) -> None:
-            slab = self.chunk(start + a, start + b, out[a:b])
-            np.multiply(slab, factors[a:b, None], out=out[a:b])
+            chunk = self.chunk(start + a, start + b, out[a:b])
+            np.multiply(chunk, factors[a:b, None], out=out[a:b])
 
         map_blocks(scale, row_blocks(len(out), self.chunk_rows), self.n_jobs)
         return out
 
 
-class _Room(threading.local):
-    """Room for one slab in each thread, made when the thread first asks."""
+class _Scratch(threading.local):
+    """Room for one chunk in each thread, allocated when the thread first asks."""
 
     def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> None:
         self.array = np.empty((n_rows, n_columns), dtype)
 
 
-def _unit(weights: NDArray[np.float64] | None) -> float:
-    """Return the largest weight, over which the others' roots are safe in float32; 1 for none."""
+def _largest(weights: FloatArray | None) -> float:
+    """Return the largest weight, relative to which roots are safe in float32; 1 for none."""
     largest = 1.0 if weights is None else float(weights.max(initial=0.0))
     return largest if largest > 0.0 else 1.0
 
 
-def _add_gram(rows: NDArray[Any], total: NDArray[np.float64], n_jobs: int | None) -> None:
+def _add_gram(rows: AnyArray, total: FloatArray, n_jobs: int | None) -> None:
     """Add ``rows.T @ rows`` to the tiles of ``total`` on and above the diagonal."""
     width = next((width for width, least in _TILES if len(total) >= least), _LEAST_TILE)
     tiles = row_blocks(len(total), width)
@@ -308,9 +285,44 @@ def _add_gram(rows: NDArray[Any], total: NDArray[np.float64], n_jobs: int | None
     map_blocks(add, sorted(pairs, key=lambda pair: pair[0] == pair[1]), n_jobs)
 
 
-def _mirror(gram: NDArray[np.float64]) -> None:
-    """Copy what is above the diagonal below it."""
+def _mirror(gram: FloatArray) -> None:
+    """Copy the upper triangle to the lower one."""
     for start, stop in row_blocks(len(gram), _TILES[0][0]):
         gram[stop:, start:stop] = gram[start:stop, stop:].T
         square = gram[start:stop, start:stop]
         square[...] = np.triu(square) + np.triu(square, 1).T
+
+
+def cached_pieces(chunk: AnyArray, n_outputs: int) -> Iterator[tuple[int, int, AnyArray]]:
+    """Cut consecutive rows into pieces that a cache holds, for products with so many outputs.
+
+    Yields where each piece starts and stops, and the piece: in float64, or as it is where one
+    output needs no wider rows. A piece has no fewer rows than there are outputs, so that what is
+    done once per piece takes no longer than what is done once per row.
+    """
+    n_rows, n_columns = chunk.shape
+    numbers = _CACHED_NUMBERS
+    if 1 <= n_outputs <= _FEW_OUTPUTS:
+        numbers = min(numbers, _SMALL_PRODUCT // n_outputs)
+    as_it_is = n_outputs == 1 and chunk.flags.c_contiguous
+    for a, b in row_blocks(n_rows, max(numbers // max(1, n_columns), n_outputs, 1)):
+        yield a, b, chunk[a:b] if as_it_is else np.asarray(chunk[a:b], np.float64)
+
+
+def _matvec_of(piece: AnyArray, w: Vector) -> Vector:
+    """Return ``piece @ w``; a piece of float32 is widened in registers."""
+    if piece.dtype == np.float64:
+        return np.asarray(piece @ w)
+    found = np.empty((len(piece), *w.shape[1:]))
+    loops.responses(readonly(piece), readonly(w.reshape(-1)), found.reshape(-1))
+    return found
+
+
+def _rmatvec_of(piece: AnyArray, v: Vector) -> Vector:
+    """Return ``piece.T @ v``; a piece of float32 is widened in registers."""
+    if piece.dtype == np.float64:
+        return np.asarray(piece.T @ v)
+    found = np.zeros((piece.shape[1], *v.shape[1:]))
+    flat = readonly(np.ascontiguousarray(v).reshape(-1))
+    loops.add_rows(readonly(piece), flat, found.reshape(-1))
+    return found

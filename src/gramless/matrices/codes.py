@@ -1,57 +1,133 @@
-"""Bin numbers of all rows, (n_grids, n_rows): some rows of them, and their matrix as SciPy CSR."""
+"""What matrices of bins share: a bin number per grid and row, (n_grids, n_rows)."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.arrays import padded_rows
-from gramless.base.threads import map_blocks, row_blocks
-from gramless.matrices.base import Rows
+from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows
 
-_TASK_NUMBERS = 1 << 18
+_ALIGNED_ROWS = 32
+"""Threads take multiples of so many rows, so that their codes start on a cache line."""
+_TAKEN_NUMBERS = 1 << 18
 _FEW = 8
 
 
-def csr_of(
-    codes: NDArray[np.unsignedinteger],
-    offsets: NDArray[np.int64],
-    seen: NDArray[np.bool_],
-    values: NDArray[np.float64],
-) -> sp.csr_array:
-    """Return codes (n_grids, n_rows) as SciPy CSR.
+@dataclass(frozen=True)
+class TaskSizes:
+    """How work on bins is cut into tasks; only ``leaf_grids`` can change the last bits of sums.
 
-    Parameters
+    Attributes
     ----------
-    codes : array (n_grids, n_rows) of unsigned integers
-    offsets : array (n_grids + 1,) of int64
-    seen : array (n_rows, n_grids) of bool
-        Which are non-zeros.
-    values : array (n_nonzeros,)
-        Of these, row by row.
-
-    Returns
-    -------
-    csr_array (n_rows, offsets[-1])
+    nonzeros : int
+        A task has at least so many non-zeros, where there are enough.
+    rows : int
+        At most so many rows per task: the results of more would not stay in the cache.
+    leaf_grids : int
+        Weights of so many grids are added one after the other; those of more grids are split in
+        halves, whose sums are added.
+    shared_bytes : int
+        Weights of fewer bytes may be read by all threads; with more, threads take grids.
+    part_rows, most_parts : int
+        Lists of the rows in each bin are cut into 1, 2, 4 ... parts of at most so many rows, as
+        far as the number of parts allows.
     """
-    columns = codes.T.astype(np.int64) + (offsets[:-1] - 1)
-    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(seen, axis=1))])
-    shape = (codes.shape[1], int(offsets[-1]))
-    index = np.int32 if max(int(indptr[-1]), shape[1]) < 2**31 else np.int64
-    return sp.csr_array((values, columns[seen].astype(index), indptr.astype(index)), shape=shape)
+
+    nonzeros: int = 1 << 18
+    rows: int = 1 << 17
+    leaf_grids: int = 128
+    shared_bytes: int = 1 << 21
+    part_rows: int = 1 << 15
+    most_parts: int = 16
 
 
-def taken(per_grid: NDArray[Any], rows: Rows, n_jobs: int | None) -> NDArray[Any]:
-    """Return some rows of an array (n_grids, n_rows), each grid's side by side in memory."""
+class CodedMatrix(FeatureMatrix):
+    """A matrix with at most one non-zero per grid and row, in the column of the row's bin."""
+
+    codes: NDArray[np.unsignedinteger]
+    offsets: IntArray
+    scale: float
+    tasks: TaskSizes
+
+    def _check_codes(self, codes: NDArray[np.unsignedinteger]) -> None:
+        name = type(self).__name__
+        if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
+            raise InputError(
+                f"{name}: codes must be a 2-D array of uint8, uint16 or uint32, "
+                f"got {codes.ndim}-D {codes.dtype}."
+            )
+        if self.offsets.shape != (len(codes) + 1,):
+            raise InputError(
+                f"{name}: {len(codes)} grids need {len(codes) + 1} offsets, "
+                f"got shape {self.offsets.shape}."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self.codes.shape[1], int(self.offsets[-1])
+
+    @property
+    def n_grids(self) -> int:
+        """Number of grids: non-zeros per row."""
+        return self.codes.shape[0]
+
+    def blocks(self) -> Iterator[ColumnBlock]:
+        """Yield one block per grid."""
+        for r in range(self.n_grids):
+            start, stop = int(self.offsets[r]), int(self.offsets[r + 1])
+            yield ColumnBlock(start, stop, self._grid(r, np.array([0, stop - start])))
+
+    @abstractmethod
+    def _grid(self, r: int, offsets: IntArray) -> FeatureMatrix:
+        """Return the matrix of one grid."""
+
+    def _csr(self, is_nonzero: BoolArray, values: FloatArray) -> sp.csr_array:
+        """Return SciPy's CSR, given which of (n_rows, n_grids) are non-zeros, and their values."""
+        columns = self.codes.T.astype(np.int64) + (self.offsets[:-1] - 1)
+        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(is_nonzero, axis=1))])
+        index = np.int32 if max(int(indptr[-1]), self.shape[1]) < 2**31 else np.int64
+        parts = values, columns[is_nonzero].astype(index), indptr.astype(index)
+        return sp.csr_array(parts, shape=self.shape)
+
+    def _task_rows(self, n_columns: int, n_shares: int = 1) -> int:
+        """Return how many rows a thread takes at once: as many as leave no thread idle.
+
+        Each pass over a few grids reads all their weights again, so long runs of rows pay, as long
+        as their results stay in the cache.
+        """
+        n_rows = self.shape[0]
+        if n_rows * self.n_grids * n_columns < self.tasks.nonzeros:
+            return max(1, n_rows)
+        threads = -(-thread_count(self.n_jobs) // n_shares)
+        rounds = -(-n_rows // (threads * self.tasks.rows))
+        return -(-n_rows // (threads * rounds * _ALIGNED_ROWS)) * _ALIGNED_ROWS
+
+    def _over_grids(
+        self, work: Callable[[int, int], None], n_grids: int, n_columns: int, per_pass: int
+    ) -> None:
+        """Map work over runs of grids: as many as a loop takes in one pass, or a multiple."""
+        most = self.tasks.nonzeros // max(1, self.shape[0] * n_columns)
+        map_blocks(work, row_blocks(n_grids, max(per_pass, most - most % per_pass)), self.n_jobs)
+
+
+def taken(per_grid: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
+    """Return some rows of an array (n_grids, n_rows), those of each grid contiguous."""
     # Without a grid, take would not see whether the rows exist.
     if isinstance(rows, slice) or len(per_grid) == 0:
         return per_grid[:, rows]
     numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
     result = padded_rows((len(per_grid), len(numbers)), per_grid.dtype)
-    # Of several grids, which are not in one piece, NumPy copies all rows before it takes any.
+    # From several grids, which are not contiguous, NumPy copies all rows before it takes any.
     few = _FEW * len(numbers) < per_grid.shape[1]
 
     def take(a: int, b: int) -> None:
@@ -59,9 +135,9 @@ def taken(per_grid: NDArray[Any], rows: Rows, n_jobs: int | None) -> NDArray[Any
             for g in range(a, b):
                 result[g] = per_grid[g].take(numbers)
         else:
-            # Indexing with an array would leave the grids interleaved: another pass over all.
+            # Indexing with an array would interleave the grids: another pass over all of them.
             result[a:b] = np.take(per_grid[a:b], numbers, axis=1)
 
-    grids = max(1, _TASK_NUMBERS // max(1, len(numbers)))
+    grids = max(1, _TAKEN_NUMBERS // max(1, len(numbers)))
     map_blocks(take, row_blocks(len(per_grid), grids), n_jobs)
     return result

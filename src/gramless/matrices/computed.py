@@ -8,12 +8,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.numeric import is_whole
 from gramless.base.threads import in_place, map_blocks
+from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
 
@@ -21,25 +22,24 @@ from gramless.matrices.chunked import ChunkedMatrix
 class ComputedMatrix(ChunkedMatrix):
     """A matrix that is a function of rows, such as Fourier features.
 
-    The first slabs of rows, as many as fit into a budget of memory, are computed
-    once and kept. The others are computed anew in every pass.
+    The first chunks of rows, as many as fit into a budget of memory, are computed once and kept.
+    The others are computed anew in every pass.
 
     Parameters
     ----------
     rows : array (n_rows, n_inputs) or CSR
-        Anything with a shape that is taken apart by slices of rows; not copied.
+        Anything that has a shape and can be indexed by slices of rows; not copied.
     compute : callable
         ``compute(rows[a:b], out)`` writes features into ``out``, an array
         (b - a, n_columns) of ``dtype``, C-contiguous. Called from pool threads,
         with BLAS in one thread; each row's features must not depend on the others.
     n_columns : int
     dtype : float32 or float64, default=float32
-        In which features are computed and kept.
+        The type in which features are computed and kept.
     budget : int, optional
-        Bytes for features that are kept; by default half of the free memory, as
-        it is now.
+        Bytes for features that are kept; by default half of the memory that is free now.
     n_jobs : int or None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means every processor. Results do not depend on it.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class ComputedMatrix(ChunkedMatrix):
     def __init__(
         self,
         rows: Any,
-        compute: Callable[[Any, NDArray[Any]], None],
+        compute: Callable[[Any, AnyArray], None],
         n_columns: int,
         *,
         dtype: DTypeLike = np.float32,
@@ -81,11 +81,11 @@ class ComputedMatrix(ChunkedMatrix):
         self._dtype = np.dtype(dtype)
         self._budget = budget
         self._n_kept = self._rows_within(memory_budget() if budget is None else int(budget))
-        self._kept: NDArray[Any] | None = None
-        self._turn = threading.Lock()
-        n_slabs = -(-self._n_kept // self.chunk_rows)
-        self._slab_turns = [threading.Lock() for _ in range(n_slabs)]
-        self._computed = [False] * n_slabs
+        self._kept: AnyArray | None = None
+        self._lock = threading.Lock()
+        n_chunks = -(-self._n_kept // self.chunk_rows)
+        self._chunk_locks = [threading.Lock() for _ in range(n_chunks)]
+        self._computed = [False] * n_chunks
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,16 +94,16 @@ class ComputedMatrix(ChunkedMatrix):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the features."""
+        """The type of the features."""
         return self._dtype
 
     @property
     def stored(self) -> float:
-        """The share of the rows whose features are kept once they are computed."""
+        """Fraction of the rows whose features are kept once they are computed."""
         return self._n_kept / self.shape[0] if self.shape[0] else 1.0
 
-    def chunk(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return some consecutive rows: those kept, or computed into ``scratch``."""
+    def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
+        """Return consecutive rows: those kept, or computed into ``scratch``."""
         pieces = self._cut(start, stop)
         if stop <= self._n_kept:
             map_blocks(self._keep, pieces, self.n_jobs)
@@ -134,36 +134,36 @@ class ComputedMatrix(ChunkedMatrix):
         )
 
     def _keep(self, start: int, stop: int) -> None:
-        """Compute the kept slab that holds some rows, unless it is computed."""
+        """Compute the kept chunk that holds some rows, unless it is computed already."""
         k = start // self.chunk_rows
-        with self._slab_turns[k], in_place():
+        with self._chunk_locks[k], in_place():
             if not self._computed[k]:
                 a = k * self.chunk_rows
                 b = min(a + self.chunk_rows, self._n_kept)
                 self.compute(self.rows[a:b], self._memory()[a:b])
                 self._computed[k] = True
 
-    def _memory(self) -> NDArray[Any]:
-        with self._turn:
+    def _memory(self) -> AnyArray:
+        with self._lock:
             if self._kept is None:
                 self._kept = np.empty((self._n_kept, self._n_columns), self._dtype)
             return self._kept
 
     def _cut(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Cut rows where slabs start."""
+        """Cut rows where chunks start."""
         step = self.chunk_rows
         edges = [start, *range(start - start % step + step, stop, step), stop]
         return list(pairwise(edges)) if stop > start else []
 
     def _rows_within(self, budget: int) -> int:
-        """Return how many of the first rows are kept: all, or whole slabs."""
+        """Return how many of the first rows are kept: all, or whole chunks."""
         n_rows, row_bytes = self.shape[0], self._n_columns * self._dtype.itemsize
         if n_rows * row_bytes <= budget:
             return n_rows
         return budget // (row_bytes * self.chunk_rows) * self.chunk_rows
 
 
-def _check(n_columns: Any, dtype: np.dtype[Any], budget: Any) -> None:
+def _check(n_columns: object, dtype: np.dtype[Any], budget: object) -> None:
     if dtype not in (np.float32, np.float64):
         raise InputError(f"ComputedMatrix: dtype must be float32 or float64, got {dtype}.")
     for name, value in (("n_columns", n_columns), ("budget", budget)):

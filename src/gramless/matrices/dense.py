@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
 
@@ -20,7 +21,7 @@ class DenseMatrix(ChunkedMatrix):
     array : array (n_rows, n_columns) of float64 or float32
         Not copied.
     n_jobs : int or None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means every processor. Results do not depend on it.
 
     Raises
     ------
@@ -29,8 +30,8 @@ class DenseMatrix(ChunkedMatrix):
 
     Notes
     -----
-    8 or 4 bytes a number. Products cost n_rows * n_columns multiplications a
-    column; all sums are float64.
+    8 or 4 bytes per number. Products cost n_rows * n_columns multiplications per column of the
+    operand; all sums are float64.
 
     Examples
     --------
@@ -60,10 +61,10 @@ class DenseMatrix(ChunkedMatrix):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the array."""
+        """The type of the array."""
         return self.array.dtype
 
-    def chunk(self, start: int, stop: int, scratch: NDArray[Any] | None = None) -> NDArray[Any]:
+    def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
         """Return some consecutive rows, not copied."""
         return self.array[start:stop]
 

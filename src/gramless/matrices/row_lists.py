@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import readonly
 from gramless.base.threads import map_blocks
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops.row_lists import list_rows
-
-_PART_ROWS = 1 << 15
-_MOST_PARTS = 16
 
 
 @dataclass(frozen=True)
 class RowLists:
-    """The rows of every column, for matrices whose groups of columns share no row.
+    """The rows of every column, for matrices whose columns come in groups that share no row.
 
-    Groups are grids, and each has one value for all its non-zeros. Rows are cut
-    into parts, by their number alone, so that threads can own parts.
+    Groups are grids, and each has one value for all its non-zeros. How rows are cut into parts,
+    which threads can own, depends on their number alone.
 
     Parameters
     ----------
@@ -41,13 +38,12 @@ class RowLists:
 
     Notes
     -----
-    2 bytes a non-zero (4 where a part has over 65,535 rows), and 4 bytes a column
-    and part.
+    2 bytes per non-zero (4 where a part has over 65,535 rows), and 4 bytes per column and part.
     """
 
-    offsets: NDArray[np.int64]
-    values: NDArray[np.float64]
-    parts: NDArray[np.int64]
+    offsets: IntArray
+    values: FloatArray
+    parts: IntArray
     rows: NDArray[np.unsignedinteger]
     bounds: NDArray[np.uint32]
 
@@ -66,27 +62,14 @@ class RowLists:
 
 
 def list_bins(
-    codes: NDArray[Any], offsets: NDArray[np.int64], scale: float, n_jobs: int | None
+    codes: AnyArray,
+    offsets: IntArray,
+    scale: float,
+    n_jobs: int | None,
+    part_rows: int = 1 << 15,
+    most_parts: int = 16,
 ) -> RowLists:
-    """List the rows of every bin.
-
-    Parameters
-    ----------
-    codes : array (n_grids, n_rows) of uint8, uint16 or uint32
-        Bin numbers from 1; 0 for a bin never seen.
-    offsets : array (n_grids + 1,) of int64
-        Where each grid's columns start.
-    scale : float
-        The value of every non-zero.
-    n_jobs : int or None
-
-    Returns
-    -------
-    RowLists
-
-    Notes
-    -----
-    Two passes over the codes, some 2 ns a non-zero and core.
+    """List the rows of every bin in two passes over the codes, some 2 ns per non-zero and core.
 
     Examples
     --------
@@ -96,7 +79,7 @@ def list_bins(
     """
     n_grids, n_rows = codes.shape
     codes = readonly(codes)
-    parts = _cut(n_rows)
+    parts = _cut(n_rows, part_rows, most_parts)
     small = np.diff(parts).max(initial=0) < 1 << 16
     rows = np.empty((n_grids, n_rows), np.uint16 if small else np.uint32)
     bounds = np.empty((len(parts) - 1, int(offsets[-1]) + n_grids), np.uint32)
@@ -112,9 +95,9 @@ def list_bins(
     return RowLists(offsets, np.full(n_grids, scale), parts, rows, bounds)
 
 
-def _cut(n_rows: int) -> NDArray[np.int64]:
-    """Return bounds of parts of equal size, 1 or 2 or 4 ... of them."""
+def _cut(n_rows: int, part_rows: int, most_parts: int) -> IntArray:
+    """Return the bounds of parts of equal size, 1 or 2 or 4 ... of them."""
     n_parts = 1
-    while n_parts < _MOST_PARTS and n_rows > n_parts * _PART_ROWS:
+    while n_parts < most_parts and n_rows > n_parts * part_rows:
         n_parts *= 2
     return np.arange(n_parts + 1, dtype=np.int64) * n_rows // n_parts

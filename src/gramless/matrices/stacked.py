@@ -188,7 +188,7 @@ class HStack(FeatureMatrix):
 
     Hybrid features (Rahimi & Recht 2007, section 6): their kernel is the sum of the
     parts' kernels, times the squares of the scales. It can multiply columns where all parts are
-    read by slabs, and list rows where all parts can: it is then an instance of a subclass that
+    read in chunks, and list rows where all parts can: it is then an instance of a subclass that
     declares the ability.
 
     Parameters
@@ -346,11 +346,11 @@ class _BinnedHStack(HStack, SupportsRowLists):
 
 
 class _DenseHStack(HStack, SupportsColumnGram):
-    """Matrices of slabs side by side."""
+    """Chunked matrices side by side."""
 
     @cached_property
     def _joined(self) -> ChunkedMatrix:
-        """All parts as one matrix of slabs, without the scales."""
+        """All parts as one matrix, without the scales."""
         return _JoinedChunks([cast(ChunkedMatrix, part) for part in self.parts])
 
     def column_gram(
@@ -359,7 +359,7 @@ class _DenseHStack(HStack, SupportsColumnGram):
         columns: Columns | None = None,
         out: FloatArray | None = None,
     ) -> FloatArray:
-        """Multiply columns, as one matrix of slabs does."""
+        """Multiply columns, as one matrix does."""
         gram = self._joined.column_gram(weights, columns, out)
         scales = self._column_scales()[slice(None) if columns is None else columns]
         for row, scale in zip(gram, scales, strict=True):
@@ -367,7 +367,7 @@ class _DenseHStack(HStack, SupportsColumnGram):
         return gram
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Go there and back in one pass, as one matrix of slabs does."""
+        """Go there and back in one pass, as one matrix does."""
         w = operand(self, w, self.shape[1], "w")
         scales = self._column_scales().reshape(-1, *[1] * (w.ndim - 1))
         return into(self, out, scales * self._joined.pull_back(scales * w, function))
@@ -377,7 +377,7 @@ class _DenseHStack(HStack, SupportsColumnGram):
 
 
 class _JoinedChunks(ChunkedMatrix):
-    """Slabs of several matrices side by side, copied into one array."""
+    """Chunks of several matrices side by side, copied into one array."""
 
     def __init__(self, parts: Sequence[ChunkedMatrix]) -> None:
         self.parts = parts

@@ -1,9 +1,6 @@
-"""Weighted bins: one non-zero a grid and row, with a value of its own."""
+"""Weighted bins: one non-zero per grid and row, with a value of its own."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,16 +8,14 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import contiguous_rows, readonly
 from gramless.base.errors import InputError
-from gramless.base.threads import map_blocks, row_blocks, thread_count
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import weighted_gather as loops
-from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows, Vector, check_room, operand
-from gramless.matrices.codes import csr_of, taken
-
-_TASK_NONZEROS = 1 << 18
-_TASK_ROWS = 1 << 17
+from gramless.matrices.base import Rows, Vector, check_room, operand
+from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 
 
-class WeightedBinnedMatrix(FeatureMatrix):
+class WeightedBinnedMatrix(CodedMatrix):
     """The sparse matrix of smooth bins: small integers, and a number beside each.
 
     Row i has ``scale * values[r, i]`` in column ``offsets[r] + codes[r, i] - 1`` of every
@@ -30,8 +25,8 @@ class WeightedBinnedMatrix(FeatureMatrix):
     ----------
     codes : array (n_grids, n_rows) of uint8, uint16 or uint32
         Bin numbers from 1; 0 for a bin never seen. Kept without zeros, so that no loop has to
-        look: where there are some, a copy has another number there, and 0 as the value. Copied
-        too where those of a grid are not side by side.
+        look: where there are some, a copy has another number there, and 0 as the value. Also
+        copied unless those of each grid are contiguous.
     values : array (n_grids, n_rows) of float32 or float16
         Finite, also where the code is 0; in half precision not negative.
     offsets : array (n_grids + 1,) of int
@@ -41,13 +36,15 @@ class WeightedBinnedMatrix(FeatureMatrix):
     has_unseen : bool, optional
         Whether some code is 0; found by a pass over the codes when not given.
     n_jobs : int or None
-        Threads; None means every processor. Results do not depend on it.
+        Number of threads; None means every processor. Results do not depend on it.
+    tasks : TaskSizes
+        How work is cut into tasks.
 
     Attributes
     ----------
     unseen_squares : array (n_rows,)
-        Each row's sum of squares in bins never seen, which the matrix lacks. Matrices of
-        :meth:`blocks` do not know it: 0.
+        Each row's sum of squares in bins never seen, which the matrix lacks; 0 in matrices of
+        :meth:`blocks`.
 
     Raises
     ------
@@ -56,9 +53,10 @@ class WeightedBinnedMatrix(FeatureMatrix):
 
     Notes
     -----
-    A code and 4 or 2 bytes a non-zero (SciPy's CSR: 12). ``matvec`` is parallel over rows,
-    ``rmatvec`` over grids: no two threads write to the same place, and sums always run in the
-    same order. All sums are float64.
+    A code and 4 or 2 bytes per non-zero (SciPy's CSR: 12). A product takes n_rows * n_grids
+    multiplications per column of the operand; ``matvec`` is parallel over rows, ``rmatvec`` over
+    grids. No two threads write to the same place, and sums always run in the same order, in
+    float64.
 
     Examples
     --------
@@ -78,14 +76,16 @@ class WeightedBinnedMatrix(FeatureMatrix):
         self,
         codes: NDArray[np.unsignedinteger],
         values: NDArray[np.floating],
-        offsets: NDArray[np.int64],
+        offsets: IntArray,
         *,
         scale: float | None = None,
         has_unseen: bool | None = None,
         n_jobs: int | None = None,
+        tasks: TaskSizes = TaskSizes(),  # noqa: B008
     ) -> None:
         self.offsets = np.asarray(offsets, np.int64)
-        _check(codes, values, self.offsets)
+        self._check_codes(codes)
+        _check_values(values, codes.shape)
         self.scale = float(scale) if scale is not None else 1.0 / np.sqrt(max(1, len(codes)))
         self.unseen_squares = np.zeros(codes.shape[1])
         if has_unseen or (has_unseen is None and not codes.all()):
@@ -93,8 +93,8 @@ class WeightedBinnedMatrix(FeatureMatrix):
             self.unseen_squares += np.einsum("ri,ri->i", lost, lost, dtype=float) * self.scale**2
             values, codes = values - lost, np.maximum(codes, codes.dtype.type(1))
         self.codes, self.values = contiguous_rows(codes), contiguous_rows(values)
-        self.n_jobs = n_jobs
-        # What the loops read: grids that have columns, half precision as its bits.
+        self.n_jobs, self.tasks = n_jobs, tasks
+        # What the loops read: grids that have columns, half precision as bits.
         used = np.flatnonzero(np.diff(self.offsets))
         kept = slice(None) if len(used) == len(codes) else used
         single = values.dtype == np.float32
@@ -103,16 +103,6 @@ class WeightedBinnedMatrix(FeatureMatrix):
         self._unit = self.scale * (1.0 if single else loops.HALF_UNIT)
         self._bounds = np.append(self.offsets[used], self.offsets[-1])
         self._starts = self._bounds[:-1].astype(np.uint64) - np.uint64(1)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
-        return self.codes.shape[1], int(self.offsets[-1])
-
-    @property
-    def n_grids(self) -> int:
-        """Number of grids: non-zeros a row."""
-        return self.codes.shape[0]
 
     @property
     def nbytes(self) -> int:
@@ -138,29 +128,15 @@ class WeightedBinnedMatrix(FeatureMatrix):
         self._scatter(v, out)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``: :meth:`rmatvec` where few columns are touched.
-
-        Parameters
-        ----------
-        v : array (n_rows,) or (n_rows, K)
-        out : array (n_columns,) or (n_columns, K) of float64, C-contiguous
-
-        Raises
-        ------
-        InputError
-            If ``out`` is anything else.
-        """
+        """Add ``Z.T @ v`` to ``out``: cheaper than ``rmatvec`` where few columns are touched."""
         v = operand(self, v, self.shape[0], "v")
         check_room(self, out, (self.shape[1], *v.shape[1:]))
         self._scatter(v, out)
 
-    def row_gram(self) -> NDArray[np.float64]:
+    def row_gram(self) -> FloatArray:
         """Return ``Z @ Z.T``: products of values in the bins that two rows share.
 
-        Notes
-        -----
-        n_rows**2 / 2 * n_grids comparisons and multiplications, some 6 a ns and core;
-        8 * n_rows**2 bytes.
+        This takes n_rows**2 / 2 * n_grids comparisons and multiplications, some 6 a ns and core.
         """
         by_rows = self._codes.T, self._values.T
         codes, values = (readonly(np.ascontiguousarray(part)) for part in by_rows)
@@ -171,11 +147,11 @@ class WeightedBinnedMatrix(FeatureMatrix):
         gram *= self._unit**2
         return gram
 
-    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``: weighted sums of squared values.
 
-        Within a grid the columns are disjoint, so this is the exact diagonal
-        and each grid's diagonal block at once.
+        Columns of one grid share no row, so this is the exact diagonal and each grid's diagonal
+        block at once.
         """
         ones = np.ones(self.shape[0]) if weights is None else weights
         factors = operand(self, ones, self.shape[0], "weights") * self._unit**2
@@ -185,16 +161,11 @@ class WeightedBinnedMatrix(FeatureMatrix):
             codes, values, starts = self._codes[a:b], self._values[a:b], self._starts[a:b]
             loops.scatter_squares(codes, values, starts, factors, result)
 
-        self._over_grids(scatter, 1)
+        self._over_grids(scatter, len(self._codes), 1, per_pass=4)
         return result
 
-    def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield one block a grid."""
-        for r in range(self.n_grids):
-            start, stop = int(self.offsets[r]), int(self.offsets[r + 1])
-            bounds = np.array([0, stop - start])
-            grid = self._like(self.codes[r : r + 1], self.values[r : r + 1], bounds)
-            yield ColumnBlock(start, stop, grid)
+    def _grid(self, r: int, offsets: IntArray) -> WeightedBinnedMatrix:
+        return self._like(self.codes[r : r + 1], self.values[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> WeightedBinnedMatrix:
         """Return the matrix of some rows; a slice shares memory with this one."""
@@ -207,7 +178,7 @@ class WeightedBinnedMatrix(FeatureMatrix):
         """Return the matrix as SciPy CSR: 12 bytes a non-zero (16 beyond 2^31)."""
         seen = (self.values != 0).T
         values = self.values.T[seen].astype(np.float64) * self.scale
-        return csr_of(self.codes, self.offsets, seen, values)
+        return self._csr(seen, values)
 
     def _scatter(self, v: Vector, sums: Vector) -> None:
         """Add each row's values, times its entries of ``v``, to ``sums``."""
@@ -222,51 +193,26 @@ class WeightedBinnedMatrix(FeatureMatrix):
                 numbers = factors.reshape(-1)
                 loops.scatter_add_rows(codes, values, starts, numbers, n_columns, flat)
 
-        self._over_grids(scatter, n_columns)
+        self._over_grids(scatter, len(self._codes), n_columns, per_pass=4)
 
-    def _over_grids(self, work: Callable[[int, int], None], n_columns: int) -> None:
-        """Map work over some grids at once, by fours as the loops do."""
-        most = _TASK_NONZEROS // max(1, self.shape[0] * n_columns)
-        blocks = row_blocks(len(self._codes), max(4, most - most % 4))
-        map_blocks(work, blocks, self.n_jobs)
-
-    def _task_rows(self, n_columns: int) -> int:
-        """Rows a thread takes at once: as many as leave no thread idle.
-
-        Each pass over a few grids reads all their weights again, so long runs
-        of rows pay; beyond ``_TASK_ROWS`` their results leave the cache.
-        """
-        n_rows = self.shape[0]
-        if n_rows * self.n_grids * n_columns < _TASK_NONZEROS:
-            return max(1, n_rows)
-        threads = thread_count(self.n_jobs)
-        rounds = -(-n_rows // (threads * _TASK_ROWS))
-        return -(-n_rows // (threads * rounds))
-
-    def _like(
-        self, codes: NDArray[Any], values: NDArray[Any], offsets: NDArray[np.int64]
-    ) -> WeightedBinnedMatrix:
+    def _like(self, codes: AnyArray, values: AnyArray, offsets: IntArray) -> WeightedBinnedMatrix:
         """Return a matrix of some rows or grids of this one."""
         return WeightedBinnedMatrix(
-            codes, values, offsets, scale=self.scale, has_unseen=False, n_jobs=self.n_jobs
+            codes,
+            values,
+            offsets,
+            scale=self.scale,
+            has_unseen=False,
+            n_jobs=self.n_jobs,
+            tasks=self.tasks,
         )
 
 
-def _check(codes: NDArray[Any], values: NDArray[Any], offsets: NDArray[np.int64]) -> None:
-    if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
-        raise InputError(
-            f"WeightedBinnedMatrix: codes must be a 2-D array of uint8, uint16 or uint32, "
-            f"got {codes.ndim}-D {codes.dtype}."
-        )
-    if values.shape != codes.shape or values.dtype not in (np.float32, np.float16):
+def _check_values(values: AnyArray, shape: tuple[int, ...]) -> None:
+    if values.shape != shape or values.dtype not in (np.float32, np.float16):
         raise InputError(
             f"WeightedBinnedMatrix: values must be float32 or float16 of the codes' shape "
-            f"{codes.shape}, got {values.dtype} of shape {values.shape}."
-        )
-    if offsets.shape != (len(codes) + 1,):
-        raise InputError(
-            f"WeightedBinnedMatrix: {len(codes)} grids need {len(codes) + 1} offsets, "
-            f"got shape {offsets.shape}."
+            f"{shape}, got {values.dtype} of shape {values.shape}."
         )
     if values.dtype == np.float16 and (values.view(np.uint16) > loops.LARGEST_HALF).any():
         raise InputError(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from gramless.base.threads import one_blas_thread, row_blocks
+from gramless.base.types import FloatArray
 from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import RowFunction, Rows, Vector, into, operand, row_weights_of
 from gramless.matrices.chunked import ChunkedMatrix
@@ -37,7 +37,7 @@ class WhitenedMatrix(SupportsOnePass):
     array([1., 4.])
     """
 
-    def __init__(self, values: ChunkedMatrix, factor: NDArray[np.float64]) -> None:
+    def __init__(self, values: ChunkedMatrix, factor: FloatArray) -> None:
         self.values, self.factor = values, factor
         self.n_jobs = values.n_jobs
 
@@ -52,12 +52,12 @@ class WhitenedMatrix(SupportsOnePass):
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         out[...] = self._solved(self.values.rmatvec(v), transposed=False)
 
-    def gram_diagonal(self, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, from slabs that are whitened."""
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
+        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, whitening a chunk at a time."""
         of_rows, total = row_weights_of(self, weights), np.zeros(self.shape[1])
         for start, stop in row_blocks(self.shape[0], self.values.chunk_rows):
-            slab = np.asarray(self.values.chunk(start, stop), np.float64)
-            whitened = self._solved(np.ascontiguousarray(slab.T), transposed=False)
+            rows = np.asarray(self.values.chunk(start, stop), np.float64)
+            whitened = self._solved(np.ascontiguousarray(rows.T), transposed=False)
             total += whitened**2 @ of_rows[start:stop]
         return total
 
@@ -73,7 +73,7 @@ class WhitenedMatrix(SupportsOnePass):
 
     def _solved(self, right: Vector, transposed: bool) -> Vector:
         """Return ``L^-1 right``, or ``L^-T right``."""
-        # BLAS counts by columns: to it, the transpose of L is an upper triangle.
+        # BLAS stores matrices by columns: it sees the transpose of L, an upper triangle.
         upper, trans = self.factor.T, int(not transposed)
         with one_blas_thread():
             if right.ndim == 1:
