@@ -9,16 +9,11 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """A property that is computed when it is first read, and kept in the instance.
+    """A property that is computed when it is first read, and then kept in the instance.
 
-    In Python 3.11 ``functools.cached_property`` holds one lock for all instances of a
-    class while it computes: a thread that then waits for the thread pool could wait for
-    ever. Here two threads that read at once may both compute; what they find is the same.
-
-    Parameters
-    ----------
-    function : callable
-        From the instance to the value.
+    In Python 3.11 ``functools.cached_property`` holds one lock for all instances of a class while
+    it computes: a thread that waits for the thread pool meanwhile could wait for ever. Here two
+    threads that read at once may both compute; they find the same value.
 
     Examples
     --------

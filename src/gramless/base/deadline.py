@@ -1,4 +1,4 @@
-"""How much of a time budget is spent."""
+"""Time budgets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Deadline:
-    """A time budget that began when this was made.
-
-    Parameters
-    ----------
-    seconds : float or None, default=None
-        None is no limit.
+    """A time budget in seconds that starts when this is made; None is no limit.
 
     Examples
     --------
@@ -27,11 +22,11 @@ class Deadline:
     started: float = field(default_factory=time.perf_counter)
 
     def beyond(self, share: float) -> bool:
-        """Tell whether more than this share of the budget is spent."""
+        """Tell whether more than this fraction of the budget is spent."""
         if self.seconds is None:
             return False
         return time.perf_counter() - self.started > share * self.seconds
 
     def watch(self, share: float) -> Callable[[int, Any], bool] | None:
-        """Return a solver's callback that stops it there; None without a limit."""
+        """Return a solver callback that stops there; None without a limit."""
         return None if self.seconds is None else lambda step, weights: self.beyond(share)

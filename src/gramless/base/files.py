@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Writing files so that they are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file beside ``target`` and put it in its place once all is on the disk.
+    """Open a new file that takes the place of ``target`` once all of it is on the disk.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sizes, times and powers of ten as people say them."""
+"""Text of sizes, times and powers of ten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sized(n_bytes: int) -> str:
-    """Return a number of bytes for people.
+    """Return a number of bytes as text.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def sized(n_bytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people.
+    """Return a number of seconds as text.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def duration(seconds: float) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """Return a number by its power of ten.
+    """Return a number in scientific notation, with a superscript power of ten.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How much memory there is to use, and what needs more than that refused before it is taken."""
+"""How much memory may be used, and refusing what needs more before it is taken."""
 
 from __future__ import annotations
 
@@ -21,21 +21,10 @@ _SPACE, _DATA = 0, 5
 
 
 def memory_budget() -> int:
-    """Return bytes that large arrays may take together: half of what is free.
+    """Return how many bytes large arrays may take together: half of :func:`free_memory`.
 
-    Free is the least of what the system says is available, what the control group of the
-    process leaves (as in a container), and what its limits of address space and data leave
-    (``ulimit -v``, ``ulimit -d``). The environment variable ``GRAMLESS_MEMORY_LIMIT``, a number
-    of bytes, takes the place of all that.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InputError
-        If the environment variable is not a number above 0.
+    The environment variable ``GRAMLESS_MEMORY_LIMIT``, a number of bytes, takes its place;
+    ``InputError`` is raised if that is not a number above 0.
 
     Examples
     --------
@@ -47,11 +36,11 @@ def memory_budget() -> int:
 
 
 def free_memory() -> int:
-    """Return the bytes that can be taken without swapping, at least 1.
+    """Return how many bytes can be taken without swapping, at least 1.
 
-    The least of what the system says is available, what the control group of the process
-    leaves (as in a container), and what its limits of address space and data leave
-    (``ulimit -v``, ``ulimit -d``).
+    This is the least of what the system says is available, what the control group of the process
+    leaves (as in a container), and what its limits on address space and data leave (``ulimit -v``,
+    ``ulimit -d``).
 
     Examples
     --------
@@ -66,21 +55,10 @@ def free_memory() -> int:
 
 
 def check_memory(what: str, needed: float, remedy: str) -> None:
-    """Refuse what would not fit into memory, before any of it is taken.
+    """Raise ``InputError`` if more bytes are needed than :func:`memory_budget` allows.
 
-    Parameters
-    ----------
-    what : str
-        Begins the message: what needs the memory, such as ``"Nystrom: 10 landmarks"``.
-    needed : float
-        Bytes, estimated.
-    remedy : str
-        Ends the message: which parameter to turn, such as ``"lower n_components"``.
-
-    Raises
-    ------
-    InputError
-        If more is needed than :func:`memory_budget`.
+    The message starts with ``what`` needs the memory, such as ``"Nystrom: 10 landmarks"``, and ends
+    with a remedy, such as ``"lower n_components"``.
 
     Examples
     --------

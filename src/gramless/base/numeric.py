@@ -1,4 +1,4 @@
-"""Numbers as users give them: integers that arrays can take, and floats."""
+"""Checks of numbers that users give."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ _MOST = 2**63 - 1
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Tell whether a value is an integer from ``least`` to ``2**63 - 1``; True and False are none.
-
-    Parameters
-    ----------
-    value : object
-    least : int
-
-    Returns
-    -------
-    bool
+    """Tell whether a value is an integer from ``least`` to ``2**63 - 1``, and not a truth value.
 
     Examples
     --------
@@ -31,7 +22,7 @@ def is_whole(value: object, least: int) -> bool:
 
 
 def too_large(value: object) -> str:
-    """Return what a message says of the largest integer, where one is beyond it; else nothing.
+    """Return the end of a message on an integer beyond 2**63 - 1; empty for all other values.
 
     Examples
     --------
@@ -42,15 +33,7 @@ def too_large(value: object) -> str:
 
 
 def as_float(value: object) -> float:
-    """Return a number as a float: infinity beyond all floats, NaN for what is none.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    float
+    """Return a number as a float: infinity beyond all floats, NaN for what is no number.
 
     Examples
     --------

@@ -15,16 +15,8 @@ RandomState = int | np.random.RandomState | np.random.Generator | None
 def seed_from(random_state: RandomState) -> int:
     """Reduce any scikit-learn style ``random_state`` to one integer seed.
 
-    Parameters
-    ----------
-    random_state : int, RandomState, Generator or None
-        An integer is its own seed; a generator is advanced by one draw;
-        ``None`` draws from NumPy's global state, as scikit-learn does.
-
-    Returns
-    -------
-    int
-        A seed in ``[0, 2**31)``, or the integer given.
+    An integer is its own seed, a generator is advanced by one draw, and None draws from NumPy's
+    global state, as scikit-learn does. Drawn seeds are in ``[0, 2**31)``.
 
     Examples
     --------
@@ -40,24 +32,11 @@ def seed_from(random_state: RandomState) -> int:
 
 
 def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
-    """Return the generator of block ``block`` of the stream ``(seed, purpose)``.
+    """Return the generator of one block of the stream ``(seed, purpose)``.
 
-    Streams never overlap: the seed and the purpose form the Philox key, the
-    block the high word of its counter, so block 10,000 costs no more than
-    block 0 and adding blocks never changes earlier ones.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the whole run, as returned by :func:`seed_from`.
-    purpose : str
-        What the numbers are for, such as ``"grids"``.
-    block : int, default=0
-        Index of the block.
-
-    Returns
-    -------
-    numpy.random.Generator
+    Streams never overlap: the seed and the purpose, such as ``"grids"``, form the Philox key, the
+    block the high word of its counter. Block 10,000 thus costs no more than block 0, and adding
+    blocks never changes earlier ones.
 
     Examples
     --------
@@ -74,20 +53,8 @@ def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
 def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Generator]:
     """Yield the generators of the first blocks of the stream ``(seed, purpose)``, one by one.
 
-    They are one generator that moves on: the numbers of a block must be drawn before the next
-    one is asked for. That takes a sixth of the time of as many calls of :func:`stream`.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the whole run, as returned by :func:`seed_from`.
-    purpose : str
-        What the numbers are for.
-    n_blocks : int
-
-    Yields
-    ------
-    numpy.random.Generator
+    They are one generator that moves on: draw the numbers of a block before asking for the next
+    one. This takes a sixth of the time of as many calls of :func:`stream`.
 
     Examples
     --------
@@ -104,26 +71,10 @@ def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Genera
 
 
 def words(seed: int, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
-    """Return the first ``n`` raw words of block ``block`` of the stream ``(seed, purpose)``.
+    """Return the first ``n`` raw words of one block of the stream ``(seed, purpose)``.
 
-    The same words in every version of NumPy, on every machine: NumPy keeps the streams of its
-    bit generators, but not what its distributions make of them.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the whole run, as returned by :func:`seed_from`.
-    purpose : str
-        What the words are for.
-    block : int
-        Index of the block.
-    n : int
-        Not negative.
-
-    Returns
-    -------
-    array of uint64 (n,)
-        Of 64 random bits each; about 4 ns a word.
+    They are the same in every version of NumPy and on every machine: NumPy keeps the streams of its
+    bit generators, but not what its distributions make of them. About 4 ns per word.
 
     Examples
     --------

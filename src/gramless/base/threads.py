@@ -32,22 +32,9 @@ def available_cpus() -> int:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Turn ``n_jobs`` into a number of threads.
+    """Turn ``n_jobs`` into a number of threads: None and -1 mean every processor, -2 all but one.
 
-    Parameters
-    ----------
-    n_jobs : int or None
-        ``None`` and ``-1`` mean every processor; ``-2`` all but one.
-
-    Returns
-    -------
-    int
-        At least 1.
-
-    Raises
-    ------
-    InputError
-        If ``n_jobs`` is 0, not an integer, or above 4,096.
+    Raises ``InputError`` if it is 0, not an integer, or above 4,096.
 
     Examples
     --------
@@ -64,24 +51,11 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int | None) -> list[T]:
-    """Call ``function(*block)`` for every block on the shared pool, results in order.
+    """Call ``function(*block)`` for every block on the shared pool; return results in order.
 
-    Runs in the calling thread when there is one block, one thread, or when the
-    caller already is a pool thread (a nested wait could otherwise never end).
-
-    Parameters
-    ----------
-    function : callable
-        Releases the GIL for most of its time.
-    blocks : iterable of tuple
-        The arguments of each call.
-    n_jobs : int or None
-        Number of threads, see :func:`thread_count`.
-
-    Returns
-    -------
-    list
-        One result a block, in the order of ``blocks``.
+    The function should release the GIL for most of its time. It runs in the calling thread if there
+    is one block or one thread, or if the caller is a pool thread itself, as a nested wait might
+    never end.
 
     Examples
     --------
@@ -111,15 +85,9 @@ def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int 
 def run_together(function: Callable[[int, int], None], n_threads: int) -> None:
     """Call ``function(thread, n_threads)`` in several threads that share the work among them.
 
-    Thread 0 is the caller. The others may start late, or never when the pool is
-    busy: the function must end once all work is done, whoever did it.
-
-    Parameters
-    ----------
-    function : callable
-        Releases the GIL for most of its time.
-    n_threads : int
-        More than there are processors are never started.
+    Thread 0 is the caller. The others may start late, or never if the pool is busy: the function
+    must end once all work is done, whoever did it. It should release the GIL for most of its time.
+    There are never more threads than processors.
 
     Examples
     --------

@@ -45,17 +45,9 @@ class Kernel(ABC):
         return ()
 
     def part_without(self, kind: type) -> Kernel | None:
-        """Find what keeps a kernel from being used as a kernel of some kind.
+        """Return the kernel or the first of its parts that is not of a kind, or None.
 
-        Parameters
-        ----------
-        kind : type
-            Such as :class:`BinningKernel`.
-
-        Returns
-        -------
-        Kernel or None
-            The kernel itself or the first of its parts that is not of the kind.
+        The kind is a class such as :class:`BinningKernel`.
 
         Examples
         --------
@@ -224,23 +216,9 @@ def _checked(
 
 
 def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
-    """Turn a bandwidth into one positive number per input.
+    """Turn a bandwidth into one positive number per input; infinity is allowed.
 
-    Parameters
-    ----------
-    bandwidth : float or array-like of shape (n_inputs,)
-        In units of the inputs; infinity is allowed.
-    n_inputs : int
-        Number of inputs.
-
-    Returns
-    -------
-    ndarray of shape (n_inputs,)
-
-    Raises
-    ------
-    InputError
-        If the shape does not fit or an entry is not a positive number.
+    Raises ``InputError`` if the shape does not fit or an entry is not a positive number.
 
     Examples
     --------
@@ -263,12 +241,7 @@ def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
 
 
 def positive_number(value: object, owner: str, parameter: str) -> float:
-    """Check one kernel parameter.
-
-    Raises
-    ------
-    KernelError
-        If ``value`` is not a finite number above 0.
+    """Return a kernel parameter, or raise ``KernelError`` unless it is finite and above 0.
 
     Examples
     --------

@@ -136,12 +136,7 @@ class RadialKernel(SpectralKernel):
 
 
 def spectral_parts(kernels: Sequence[Kernel]) -> tuple[SpectralKernel, ...]:
-    """Check that kernels have laws of frequencies.
-
-    Raises
-    ------
-    KernelError
-        If one has none.
+    """Return kernels that have laws of frequencies, or raise ``KernelError`` if one has none.
 
     Examples
     --------
