@@ -16,7 +16,7 @@ import numpy as np
 from _timing import Case, memory_bandwidth, options, run
 
 from gramless.base.threads import map_blocks, row_blocks, run_together
-from gramless.loops import descent as loops
+from gramless.loops import grid_descent as loops
 from gramless.loops.row_lists import list_rows
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.row_lists import RowLists

@@ -17,7 +17,7 @@ from _timing import Case, memory_bandwidth, options, run
 from threadpoolctl import threadpool_limits
 
 from gramless.base.threads import one_blas_thread
-from gramless.loops import column_descent as loops
+from gramless.loops import coordinate_descent as loops
 from gramless.matrices.dense import DenseMatrix
 from gramless.solvers.factor import factorised
 

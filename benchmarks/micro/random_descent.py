@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from _timing import Case, memory_bandwidth, options, run
 
-from gramless.loops import random_descent as loops
+from gramless.loops import coordinate_descent as loops
 
 QUICK = {"rows": 500, "grids": 4, "bins": 20}
 LOSSES = {"squared": (loops.SQUARED, 0.0, 0.0), "logistic": (loops.LOGISTIC, 0.0, 0.0)}

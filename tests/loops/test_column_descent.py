@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless.loops import column_descent as loops
+from gramless.loops import coordinate_descent as loops
 
 Array = NDArray[np.float64]
 

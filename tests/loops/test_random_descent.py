@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless.loops import random_descent as loops
-from gramless.loops.proximal import proximal
+from gramless.loops import coordinate_descent as loops
+from gramless.loops.coordinate_descent import proximal
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.penalties import ElasticNet
 

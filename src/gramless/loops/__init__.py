@@ -1,1 +1,1 @@
-"""Hot loops: arrays in, arrays out; serial, compiled once per installation, GIL released."""
+"""Hot loops: arrays in, arrays out; serial, compiled once per installation, without the GIL."""

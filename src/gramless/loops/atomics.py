@@ -1,9 +1,8 @@
-"""Numbers that several threads read and write at once, as the processor's atomic instructions.
+"""Numbers that several threads read and write at once, by atomic instructions of the processor.
 
-All take a flat contiguous array and an index, which is not checked, and work in
-any loop, cached and without the GIL. Memory is ordered as in C: what a thread
-wrote before a release or a ``fetch_add`` is seen by a thread that then reads
-that number by an acquire or a ``fetch_add``.
+All functions take a flat contiguous array and an index, which is not checked, and work in any loop,
+cached and without the GIL. Memory is ordered as in C: what a thread wrote before a release or a
+``fetch_add`` is seen by a thread that then reads that number by an acquire or a ``fetch_add``.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ def _place(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
 
 @intrinsic
 def add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
-    """``array[index] += value`` for float64, of which no thread's part is lost.
+    """``array[index] += value`` for float64; no thread's part is lost.
 
-    Unordered with respect to other numbers (``monotonic``).
+    Not ordered with respect to other numbers (``monotonic``).
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -64,7 +63,7 @@ def add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def fetch_add(typing_context, array, index, value):  # type: ignore[no-untyped-def]
-    """``array[index] += value`` for int64; returns the number before it (``seq_cst``)."""
+    """``array[index] += value`` for int64; returns the number that was there (``seq_cst``)."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature.args, arguments)
@@ -117,7 +116,7 @@ def store(typing_context, array, index, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def pause(typing_context):  # type: ignore[no-untyped-def]
-    """Tell the processor that this thread waits in a loop; nothing but on x86."""
+    """Tell the processor that this thread is spinning; does nothing except on x86."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         if _X86:
@@ -130,7 +129,7 @@ def pause(typing_context):  # type: ignore[no-untyped-def]
 
 
 def _find_give_way() -> Any:
-    """Return the C library's way to let another thread have the processor."""
+    """Return the C library's function that lets another thread have the processor."""
     if os.name == "posix":
         return types.ExternalFunction("sched_yield", types.int32())
     return pause

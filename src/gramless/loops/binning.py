@@ -24,11 +24,11 @@ _HALF = np.uint64(32)
 
 @loop
 def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
-    """Set ``keys`` to ``begun`` and ``multiplier * floor((x - shift) * inverse_width)`` added.
+    """Set ``keys`` to ``begun`` plus ``multiplier * floor((x - shift) * inverse_width)``, summed.
 
-    ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are
-    C-contiguous, n a multiple of ``CELL_ROWS``. ``grids`` are (inverse_widths,
-    shifts, multipliers), each (n_columns, GROUP).
+    ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are C-contiguous, n a
+    multiple of ``CELL_ROWS``. ``grids`` are (inverse_widths, shifts, multipliers), each (n_columns,
+    GROUP).
     """
     n_rows, n_columns = rows.shape
     for i in range(0, n_rows, CELL_ROWS):
@@ -41,8 +41,8 @@ def add_sparse_cells(  # type: ignore[no-untyped-def]
 ):
     """Correct the keys of the zero row at the non-zeros of rows ``start:stop``.
 
-    ``grids`` as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are what
-    the zero of each column has added to the keys (n, GROUP). All are contiguous.
+    ``grids`` are as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are what a zero in each
+    column has added to the keys (n, GROUP). All are contiguous.
     """
     for i in range(start, stop):
         add_sparse_cells_8(
@@ -59,12 +59,12 @@ def add_patterns(ids, contributions, keys):  # type: ignore[no-untyped-def]
 
 @loop
 def far_slot(key, slots, mask, shift, table):  # type: ignore[no-untyped-def]
-    """Return the slot of a key whose first slots are taken by others; -1 if it has none.
+    """Return the slot of a key whose first slots are occupied by others; -1 if it has none.
 
     The slots that the top bits of a key name, and those that follow, may be crowded: the keys of
-    bins along a line can share their top bits. The search goes on where ever better mixed bits
-    name a slot. Keys that agree in all of them are made on purpose: it ends after 512 slots, so
-    that no key is ever further from its first slot.
+    bins along a line can share their top bits. The search continues wherever better mixed bits
+    point. Only keys made on purpose agree in all of these: it ends after 512 slots, so that no key
+    is ever further from its first slot.
     """
     mixed = np.uint64(key)
     for _ in range(_JUMPS):
@@ -105,15 +105,15 @@ def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
 def has_room(n_bins, bits):  # type: ignore[no-untyped-def]
     """Return whether an index of ``2**bits`` slots is large enough for so many bins.
 
-    At most a quarter full up to 2**16 slots; half full beyond, where a smaller
-    index saves more cache misses than it costs probes.
+    It may be a quarter full up to 2**16 slots, and half full beyond, where a smaller index saves
+    more cache misses than it costs probes.
     """
     return n_bins + 1 <= (1 << (bits - 2 if bits <= 16 else bits - 1))
 
 
 @loop
 def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
-    """Return how many bits an index that grows needs, at least ``bits``; see :func:`has_room`."""
+    """Return how many bits a growing index needs, at least ``bits``; see :func:`has_room`."""
     while not has_room(n_bins, bits):
         bits += 2 if bits < 16 else 1
     return bits
@@ -131,11 +131,10 @@ def fewest_bits(counts, bits):  # type: ignore[no-untyped-def]
 def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore[no-untyped-def]
     """Number the bins of one grid in order of first appearance, from 1.
 
-    The first ``2**bits`` entries of ``slots`` map the top bits of a key to a
-    bin number (0: empty), ``table`` maps a bin number to its key. The index
-    grows in place, see :func:`slot_bits`; ``table`` must have room for ``count
-    + n_rows + 1`` keys, and ``slots`` for their index. Returns (bins known, bits); 0 bits where a
-    key finds no slot, see :func:`far_slot`.
+    The first ``2**bits`` entries of ``slots`` map the top bits of a key to a bin number (0: empty),
+    ``table`` maps a bin number to its key. The index grows in place, see :func:`slot_bits`;
+    ``table`` must have room for ``count + n_rows + 1`` keys, and ``slots`` for their index. Returns
+    (bins known, bits); bits are 0 if a key finds no slot, see :func:`far_slot`.
     """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
@@ -192,10 +191,9 @@ def find_codes(keys, n_rows, slots, bits, table, codes):  # type: ignore[no-unty
 
 @loop
 def index_bins(table, counts, slots, bits):  # type: ignore[no-untyped-def]
-    """Index the bins of some grids, see :func:`fill_slots`.
+    """Index the bins of some grids, see :func:`fill_slots`, and return how many grids are indexed.
 
-    Returns the number of grids that are indexed: fewer than all where a bin of the next has no
-    slot, or the key of another bin.
+    These are fewer than all if a bin of the next grid has no slot, or the key of another bin.
     """
     for g in range(len(counts)):
         count = counts[g]
@@ -250,9 +248,9 @@ def learn_block(  # type: ignore[no-untyped-def]
 ):
     """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`.
 
-    Returns the next tile to do: fewer than all are done when a table might
-    not hold the bins of one more tile. Enlarge the tables and call again. Returns
-    -1 where a key finds no place: the tables are of no use then.
+    Returns the next tile to do. Fewer than all tiles are done if a table might not hold the bins of
+    one more: enlarge the tables and call again. Returns -1 if a key finds no slot, and the tables
+    are then useless.
     """
     width = tiles.shape[1]
     begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)

@@ -24,9 +24,9 @@ _DIGEST_BYTES = sha256().digest_size
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a serial loop on first use, cache it on disk, release the GIL.
 
-    No fast-math: results are the same to the last bit on every path, and NaN
-    and infinity keep their meaning. Where no folder can be written to, the loop
-    is compiled in each process, and a warning says so once.
+    There is no fast-math: results are the same to the last bit on every path, and NaN and infinity
+    keep their meaning. Where no folder is writable, the loop is compiled in each process, and a
+    warning says so once.
     """
     return _cached(numba.njit(**_OPTIONS)(function), function)
 
@@ -34,8 +34,8 @@ def loop(function: Callable[..., Any]) -> Any:
 def reordering_loop(function: Callable[..., Any]) -> Any:
     """Compile like :func:`loop`, but let sums be reordered so that they vectorise.
 
-    The order is fixed by the compiled code, so results still do not depend on
-    the number of threads; NaN and infinity keep their meaning.
+    The compiled code fixes the order, so results still do not depend on the number of threads; NaN
+    and infinity keep their meaning.
     """
     return _cached(
         numba.njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})(function), function
@@ -52,16 +52,16 @@ def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
 
 
 class _CheckedCache(FunctionCache):
-    """Compiled code on the disk: a file for each signature and processor, behind its digest.
+    """Compiled code on disk: a file for each signature and processor, preceded by its digest.
 
-    numba's own cache takes a file as it is. Of a damaged one unpickling raises anything, and LLVM
-    ends the process or makes a loop that computes something else. Here the digest, which also
-    covers the source and numba's version, is checked before anything is read: a file that fails is
-    as good as absent, and replaced.
+    numba's own cache trusts its files. Unpickling a damaged one may raise any error, and LLVM may
+    end the process or make a loop that computes something else. Here the digest, which also covers
+    the source and numba's version, is checked before anything is read: a file that fails counts as
+    absent and is replaced.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled loop for a signature, or None where no whole one is kept."""
+        """Return the compiled loop for a signature, or None if there is no intact one."""
         target_context.refresh()
         path, purpose = self._entry(sig, target_context.codegen())
         try:
@@ -74,7 +74,7 @@ class _CheckedCache(FunctionCache):
         return self._impl.rebuild(target_context, pickle.loads(code))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the compiled loop for a signature, if the folder still lets us."""
+        """Keep the compiled loop for a signature, if the folder is still writable."""
         if not self._impl.check_cachable(data):
             return
         path, purpose = self._entry(sig, data.codegen)

@@ -1,8 +1,7 @@
-"""The vector work of conjugate gradients, fused: each array is read once a step.
+"""The vector work of conjugate gradients, fused: each array is read once per step.
 
-All arrays are (n_columns, K), a block of their rows at a time; sums over rows
-come back one a block and are added in block order, so that results do not
-depend on the number of threads.
+All arrays are (n_columns, K), processed in blocks of rows. Sums over rows are returned per block
+and added in block order, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of rows of float32 with one vector, in float64, the rows not widened in memory."""
+"""Products of float32 rows with one vector, summed in float64 without widening the rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gramless.loops.compile import reordering_loop
 
 @reordering_loop
 def responses(rows, w, out):  # type: ignore[no-untyped-def]
-    """``out[i] = sum_j rows[i, j] * w[j]``, four rows at a time: ``w`` is loaded once for them."""
+    """``out[i] = sum_j rows[i, j] * w[j]``, four rows at a time, which share the loads of ``w``."""
     n_rows, n_columns = rows.shape
     i = 0
     while i + 4 <= n_rows:
@@ -29,7 +29,7 @@ def responses(rows, w, out):  # type: ignore[no-untyped-def]
 
 @reordering_loop
 def add_rows(rows, v, out):  # type: ignore[no-untyped-def]
-    """``out[j] += sum_i v[i] * rows[i, j]``, eight rows for each time that ``out`` is read."""
+    """``out[j] += sum_i v[i] * rows[i, j]``, eight rows for each pass over ``out``."""
     n_rows, n_columns = rows.shape
     i = 0
     while i + 8 <= n_rows:

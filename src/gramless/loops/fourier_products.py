@@ -1,4 +1,4 @@
-"""Rows times weights of Fourier features that are never kept."""
+"""Products of Fourier features with weights; the features are never stored."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # ty
 
 @loop
 def _add_single(sums, scale, of_cosines, of_sines, out):  # type: ignore[no-untyped-def]
-    """Do as :func:`add_responses` with one output and sums that are there, which are lost."""
+    """Do as :func:`add_responses` for one output, given the sums, which are overwritten."""
     n = len(of_cosines)
     for i in range(len(out)):
         angles = sums[i, :n]
@@ -61,7 +61,7 @@ def _add_single(sums, scale, of_cosines, of_sines, out):  # type: ignore[no-unty
 
 @reordering_loop
 def _total(numbers):  # type: ignore[no-untyped-def]
-    """Return a sum: where cosines are computed, nothing may be reordered."""
+    """Return a sum, in a loop of its own: nothing may be reordered where cosines are computed."""
     total = np.float32(0.0)
     for r in range(len(numbers)):
         total += numbers[r]

@@ -1,10 +1,10 @@
-"""Products with a binned matrix: each row picks one weight a grid.
+"""Products with a binned matrix: each row picks one weight per grid.
 
-``codes`` are small unsigned integers, flat: in grid r, row i has the code ``codes[r * stride + i]``
-and the weight ``weights[starts[r] + code]``. So codes of some rows are an array of the same type
-as those of all, and loops are compiled once. Every loop takes a block of rows or of grids, so that
-blocks can run side by side without conflict. ``starts`` is uint64, as are places: unsigned
-indices need no wrap-around test.
+``codes`` are small unsigned integers in a flat array: in grid r, row i has the code ``codes[r *
+stride + i]`` and the weight ``weights[starts[r] + code]``. Codes of some rows are thus an array of
+the same type as those of all rows, and loops are compiled once. Every loop takes a block of rows or
+of grids, so that blocks can run side by side without conflict. ``starts`` is uint64, as are all
+indices: unsigned ones need no wrap-around test.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gramless.loops.compile import loop
 def gather_sum(codes, stride, starts, weights, out):  # type: ignore[no-untyped-def]
     """``out[i] += sum_r weights[starts[r] + codes[r * stride + i]]``.
 
-    Four grids a pass over the rows, four rows at once; reads 2 bytes a non-zero with 16-bit
-    codes. Fastest where the codes of each grid begin at a multiple of four.
+    Four grids per pass over the rows, four rows at once; reads 2 bytes per non-zero with 16-bit
+    codes. Fastest if the codes of each grid begin at a multiple of four.
     """
     n_grids, n_rows = len(starts), np.uint64(len(out))
     full, by_four = n_grids - n_grids % 4, n_rows - n_rows % np.uint64(4)
@@ -50,7 +50,7 @@ def gather_sum(codes, stride, starts, weights, out):  # type: ignore[no-untyped-
 def scatter_add(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
     """``out[starts[r] + codes[r * stride + i]] += values[i]`` for every row and grid.
 
-    Four grids a pass, four rows at once.
+    Four grids per pass, four rows at once.
     """
     n_grids, n_rows = len(starts), np.uint64(len(values))
     full, by_four = n_grids - n_grids % 4, n_rows - n_rows % np.uint64(4)
@@ -77,7 +77,7 @@ def scatter_add(codes, stride, starts, values, out):  # type: ignore[no-untyped-
 
 @loop
 def add_to_four(out, value, a, b, c, d):  # type: ignore[no-untyped-def]
-    """Add a number at four places, one after the other: they may be the same."""
+    """Add a number at four places, which may coincide, one after the other."""
     out[a] += value
     out[b] += value
     out[c] += value
@@ -86,10 +86,10 @@ def add_to_four(out, value, a, b, c, d):  # type: ignore[no-untyped-def]
 
 @loop
 def scatter_add_few(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
-    """Do the same as :func:`scatter_add`, faster where bins are few.
+    """Do as :func:`scatter_add`, faster where bins are few.
 
-    Neighbours often share a bin then, and each has to wait for the sum that the one before has
-    stored. Eight grids a pass are eight such chains side by side.
+    Neighbouring rows then often share a bin, and each has to wait until the sum of the one before
+    is stored. Eight grids per pass give eight such chains side by side.
     """
     n_grids, n_rows = len(starts), np.uint64(len(values))
     full = n_grids - n_grids % 8
@@ -122,7 +122,7 @@ def scatter_add_few(codes, stride, starts, values, out):  # type: ignore[no-unty
 def gather_rows(codes, stride, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
     """``out[i, :] += sum_r weights[starts[r] + codes[r * stride + i], :]``, K columns.
 
-    ``weights`` and ``out`` are flat, row-major. Two grids a pass.
+    ``weights`` and ``out`` are flat, row-major. Two grids per pass.
     """
     n_grids, width = len(starts), np.int64(n_columns)
     n_rows = len(out) // width
@@ -156,7 +156,7 @@ def gather_rows(codes, stride, starts, weights, n_columns, out):  # type: ignore
 def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ignore[no-untyped-def]
     """``out[starts[r] + codes[r * stride + i], :] += values[i, :]``, K columns.
 
-    ``values`` and ``out`` are flat, row-major. Two grids a pass.
+    ``values`` and ``out`` are flat, row-major. Two grids per pass.
     """
     n_grids, width = len(starts), np.int64(n_columns)
     n_rows = len(values) // width
@@ -187,7 +187,7 @@ def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ig
 def count_shared(codes, first, last, counts):  # type: ignore[no-untyped-def]
     """Count the grids in which rows ``first:last`` share a known bin with those before them.
 
-    ``codes`` are (n_rows, n_grids) here; both triangles of ``counts`` are written.
+    Here ``codes`` are (n_rows, n_grids); both triangles of ``counts`` are written.
     """
     n_grids = codes.shape[1]
     for i in range(first, last):

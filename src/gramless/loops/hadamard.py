@@ -1,6 +1,6 @@
 """The fast Walsh-Hadamard transform, and projections by products of it and octonions.
 
-Rows have a power of two numbers, at least ``LANES``, of float32 or float64.
+Rows have a power of two of numbers, at least ``LANES``, in float32 or float64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LANES = 16
 def transform(rows):  # type: ignore[no-untyped-def]
     """Multiply each row (n, p) by the Hadamard matrix of +-1 in Sylvester's order, in place.
 
-    ``p log2 p`` additions a row.
+    This takes ``p log2 p`` additions per row.
     """
     for i in range(rows.shape[0]):
         transform_row(rows[i])
@@ -63,10 +63,10 @@ def transform_row(row):  # type: ignore[no-untyped-def]
 
 @loop
 def multiply_octonions(first, second, product):  # type: ignore[no-untyped-def]
-    """Multiply p / 8 pairs of octonions; number c of octonion b stands at ``c p / 8 + b``.
+    """Multiply p / 8 pairs of octonions; number c of octonion b is at index ``c p / 8 + b``.
 
-    An octonion has eight numbers, and the product of two the product of their norms. 16
-    operations a number.
+    An octonion has eight numbers, and the norm of a product is the product of the norms. This takes
+    16 operations per number.
     """
     n = len(product) // 8
     if n >= 16:
@@ -149,7 +149,7 @@ def _transform_lanes(typing_context, row, at):  # type: ignore[no-untyped-def]
 
 
 def _stage(builder: Any, numbers: Any, half: int) -> Any:
-    """Add to each number the one ``half`` further, or subtract it from the one before."""
+    """Replace pairs of numbers that are ``half`` apart by their sum and difference."""
     kind = numbers.type
     others = ir.VectorType(ir.IntType(32), LANES)([j ^ half for j in range(LANES)])
     swapped = builder.shuffle_vector(numbers, kind(ir.Undefined), others)

@@ -1,7 +1,7 @@
 """Standard normals from random words: the same bits on every machine.
 
-Nothing but IEEE additions, multiplications, divisions and square roots, each rounded on its own,
-which all machines do alike; libraries differ in the last bits of logarithms, and so do machines
+Only IEEE additions, multiplications, divisions and square roots are used, each rounded on its own,
+which all machines do alike. Libraries differ in the last bits of logarithms, and so do machines
 with and without fused multiplications.
 """
 
@@ -79,16 +79,11 @@ _HALF_STEP = 2.0**-53
 
 @loop
 def normals_of(words, out):  # type: ignore[no-untyped-def]
-    """Write the standard normals of 64-bit words: the inverse distribution function.
+    """Write the standard normals of 64-bit words, by the inverse distribution function.
 
-    A word's upper 52 bits, k, stand for the probability ``(k + 1/2) / 2^52``, exactly. So the
-    numbers lie between -8.21 and 8.21, and a word with all bits changed has the same number with
-    the other sign. Within 1e-15 of the exact ones, relative to them (Wichura 1988, AS 241).
-
-    Parameters
-    ----------
-    words : array of uint64 (n,)
-    out : array of float64 (n,)
+    The upper 52 bits k of a word stand for the probability ``(k + 1/2) / 2^52``, exactly. Numbers
+    thus lie between -8.21 and 8.21, and flipping all bits of a word flips the sign. The relative
+    error is below 1e-15 (Wichura 1988, AS 241).
     """
     offsets, places = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, len(words), _BLOCK):
@@ -111,7 +106,7 @@ def normals_of(words, out):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _replace_by_tails(offsets):  # type: ignore[no-untyped-def]
-    """Write the normals of offsets outside the middle over them; tell whether some are far out."""
+    """Overwrite offsets outside the middle with their normals; tell whether some are far out."""
     any_far = False
     for k in range(len(offsets)):
         root = _root_log(offsets[k])
@@ -171,7 +166,7 @@ def _root_log(offset):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _number_of(typing_context, bits):  # type: ignore[no-untyped-def]
-    """Return the float64 of these bits."""
+    """Return the float64 with these bits."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], _DOUBLE)

@@ -1,4 +1,4 @@
-"""Rows made ready for binning: float64 tiles, numbered patterns, non-zeros."""
+"""Packing rows for binning: float64 tiles, numbered patterns, non-zeros."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TILE = 512
 def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):  # type: ignore[no-untyped-def]
     """Copy columns of a matrix into rows of float64, clipped to ``+-limits``.
 
-    The matrix is given flat: row i and column j stand at ``i * strides[0] + j * strides[1]``.
-    ``tiles`` (n_tiles, width, n_columns) begins at tile ``first_tile`` of the
-    rows; the tail of the last tile repeats the last row, so that no tile
-    holds undefined numbers. Returns whether a number had to be clipped.
+    The matrix is flat: row i and column j are at ``i * strides[0] + j * strides[1]``. ``tiles``
+    (n_tiles, width, n_columns) begins at tile ``first_tile`` of the rows; the tail of the last tile
+    repeats the last row, so that no tile holds undefined numbers. Returns whether a number had to
+    be clipped.
     """
     n_tiles, width, n_columns = tiles.shape
     last, down, across = n_rows - 1, np.uint64(strides[0]), np.uint64(strides[1])
@@ -75,10 +75,9 @@ def hash_columns(bits, first, multipliers, start, stop, hashes):  # type: ignore
 def number_patterns(hashes, ids, first_rows, slots):  # type: ignore[no-untyped-def]
     """Number equal hashes in order of first appearance.
 
-    Returns the number of patterns, or -1 when there are more than
-    ``first_rows`` can hold, or so many that want the same slot that numbering them
-    would take long. ``slots`` is an int32 table of a power of two
-    entries, all -1, at least twice as long as ``first_rows``.
+    Returns the number of patterns, or -1 if there are more than ``first_rows`` can hold, or if so
+    many want the same slot that numbering them would take long. ``slots`` is an int32 table of -1,
+    of a power of two of entries, at least twice as long as ``first_rows``.
     """
     mask = len(slots) - 1
     count = 0

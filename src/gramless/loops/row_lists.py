@@ -1,4 +1,4 @@
-"""Lists of the rows in each bin."""
+"""The rows in each bin, listed."""
 
 from __future__ import annotations
 

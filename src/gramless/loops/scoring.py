@@ -1,4 +1,4 @@
-"""What a grid would gain: bins hashed into a small table, fitted on some rows, judged on others."""
+"""Gains of grids: bins hashed into a small table, fitted on some rows and scored on others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ TILE = 1024
 def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, shift, slots):  # type: ignore[no-untyped-def]
     """Hash the cells of rows ``start:stop`` in one grid to numbers of ``32 - shift`` bits.
 
-    ``columns`` (n_inputs, n_rows) of float32 are the rows, input by input.
-    ``inputs`` are those that the grid divides; its other parameters go with them.
+    ``columns`` (n_inputs, n_rows) of float32 are the rows, input by input. ``inputs`` are those
+    that the grid divides; its other parameters are in the same order.
     """
     n = stop - start
     for i in range(n):
@@ -35,8 +35,8 @@ def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, shift
 def sum_bins(columns, values, start, stop, grid, shift, slots, sums):  # type: ignore[no-untyped-def]
     """Add the values of rows ``start:stop`` to the sums of their bins in one grid.
 
-    ``values`` (n_rows, 4 or 8) and ``sums``, a row a bin, are contiguous. ``grid`` are
-    (inputs, inverse widths, shifts, multipliers); ``slots`` is room for a tile.
+    ``values`` (n_rows, 4 or 8) and ``sums``, one row per bin, are contiguous. ``grid`` is (inputs,
+    inverse widths, shifts, multipliers); ``slots`` is scratch memory for a tile.
     """
     inputs, inverse, shifts, multipliers = grid
     lanes = sums.shape[1]
@@ -53,11 +53,11 @@ def sum_bins(columns, values, start, stop, grid, shift, slots, sums):  # type: i
 
 @reordering_loop
 def crossed_gain(first, second, n_outputs, shrinkage):  # type: ignore[no-untyped-def]
-    """Return how much bin values fitted on one part lower the loss of the other, both ways.
+    """Return by how much values of bins fitted on one part lower the loss of the other, both ways.
 
-    A bin's row holds the sums of the gradients to fit, the gradients to judge,
-    ``n_outputs`` each, the curvatures to fit and the curvatures to judge. ``shrinkage``
-    is above 0.
+    The row of a bin holds the sums of the gradients to fit and of those to score with,
+    ``n_outputs`` each, of the curvatures to fit and of those to score with. ``shrinkage`` is above
+    0.
     """
     at = 2 * n_outputs
     gain = 0.0

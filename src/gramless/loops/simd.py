@@ -1,8 +1,7 @@
-"""Sums over a few neighbouring numbers as one vector operation, codes, cells of eight grids.
+"""Vector operations in LLVM's language: sums over a few neighbouring numbers, codes, cells.
 
-The compiler cannot prove that weights and sums do not overlap, and so leaves
-short inner loops over outputs scalar; these say it in its own language. LLVM
-splits a vector that is wider than the processor's registers.
+The compiler cannot prove that weights and sums do not overlap, and leaves short inner loops over
+outputs scalar. LLVM splits a vector that is wider than the registers of the processor.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ _DOUBLES, _INTEGERS = ir.VectorType(_DOUBLE, 8), ir.VectorType(_INTEGER, 8)
 
 
 def check_contiguous(*arrays: Any) -> None:
-    """Refuse to compile for arrays whose numbers do not follow each other.
+    """Refuse to compile for arrays that are not contiguous.
 
-    Arrays of several dimensions are read as flat ones: a loop that reshapes them is
-    twice as long to compile.
+    Arrays of several dimensions are read as flat ones: a loop that reshapes them takes twice as
+    long to compile.
     """
     for array in arrays:
         if array.layout != "C":
@@ -161,12 +160,12 @@ add_keys_8 = _key_step(
 def add_cells_8(  # type: ignore[no-untyped-def]
     typing_context, rows, at, n_columns, grids, begun, a, keys, to, stride
 ):
-    """Finish the keys of 8 rows in 8 grids with their cells, all sums in registers.
+    """Add the cells of 8 rows to their keys in 8 grids, all sums in registers.
 
-    ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are
-    flat (inverse widths, shifts, multipliers), 8 a column; ``begun`` are the
-    keys so far, 8 a row, from ``a`` on. The sums go to ``keys``, 8 a grid, the
-    first to ``to``, the next ``stride`` further.
+    ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
+    widths, shifts, multipliers), 8 per column; ``begun`` are the keys so far, 8 per row, from ``a``
+    on. The sums go to ``keys``, 8 per grid, the first to ``to``, the others each ``stride``
+    further.
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -204,7 +203,7 @@ def add_sparse_cells_8(  # type: ignore[no-untyped-def]
 ):
     """Correct 8 keys of the zero row, from ``to`` on, at the non-zeros ``start:stop``.
 
-    ``zero_keys`` are what the zero of each column has added to the keys, 8 a column.
+    ``zero_keys`` are what a zero in each column has added to the keys, 8 per column.
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]

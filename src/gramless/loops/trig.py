@@ -1,6 +1,6 @@
-"""Rows to scaled rows, to projections, to cosines and sines: the loops of Fourier features.
+"""Fourier features: rows to scaled rows, to projections, to cosines and sines.
 
-Angles are counted in half turns: what is beyond half a turn is taken off without an error.
+Angles are counted in half turns, from which whole ones are subtracted without an error.
 
 Frequencies come in panels of 64 bytes, one vector register, so that a projection is summed in
 registers and always in the same order: a row has the same features to the last bit wherever it
@@ -57,9 +57,10 @@ _DOUBLE_SINE = (
 
 @loop
 def scale_rows(rows, center, inverse, limit, scaled):  # type: ignore[no-untyped-def]
-    """Write ``(rows - center) * inverse``, cut off at ``+-limit``, into the first columns.
+    """Write ``(rows - center) * inverse``, clipped to ``+-limit``, into the first columns.
 
-    Computed in float64, whatever ``rows`` (n, d) and ``scaled`` (at least n, at least d) hold.
+    This is computed in float64, whatever ``rows`` (n, d) and ``scaled`` (at least n, at least d)
+    hold.
     """
     n_rows, n_inputs = rows.shape
     for i in range(n_rows):
@@ -71,15 +72,11 @@ def scale_rows(rows, center, inverse, limit, scaled):  # type: ignore[no-untyped
 
 @loop
 def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
-    """Write ``starts`` and the rows' inner products with the frequencies of the panels.
+    """Write ``starts`` plus the inner products of the rows with the frequencies of the panels.
 
-    Parameters
-    ----------
-    rows : array (n, d), C-contiguous
-        n a multiple of ``GROUP_ROWS``.
-    panels : array (n_panels, d, PANEL_BYTES / itemsize), C-contiguous
-    starts : array (at least the frequencies of the panels,), C-contiguous
-    sums : array (n, at least the frequencies of the panels), C-contiguous
+    ``rows`` are (n, d), n a multiple of ``GROUP_ROWS``, ``panels`` (n_panels, d, PANEL_BYTES /
+    itemsize); ``starts`` has at least as many numbers as there are frequencies, and ``sums`` as
+    many columns. All are C-contiguous.
     """
     n_rows, n_inputs = rows.shape
     lanes, width = panels.shape[2], sums.shape[1]
@@ -100,7 +97,7 @@ def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
 
 @loop
 def project_sparse(indptr, indices, values, panels, starts, sums):  # type: ignore[no-untyped-def]
-    """Do as :func:`project` with CSR rows, as many as ``indptr`` tells."""
+    """Do as :func:`project` with CSR rows, as many as ``indptr`` has."""
     n_inputs, lanes, width = panels.shape[1], panels.shape[2], sums.shape[1]
     for p in range(len(panels)):
         for i in range(len(indptr) - 1):
@@ -113,19 +110,11 @@ def project_sparse(indptr, indices, values, panels, starts, sums):  # type: igno
 
 @loop
 def paired(projections, n_rows, scale, out, row, first):  # type: ignore[no-untyped-def]
-    """Write cosine and sine, side by side, of the first ``n_rows`` rows of projections.
+    """Write cosines and sines, alternating, of the first ``n_rows`` rows of projections.
 
-    Parameters
-    ----------
-    projections : array (at least n_rows, at least n), C-contiguous
-        Angles in half turns.
-    n_rows : int
-    scale : number of the same type
-        What both are multiplied by.
-    out : array (n_out, n_columns), C-contiguous
-        Written from row ``row`` and column ``2 * first`` on, as far as there are columns.
-    row, first : int
-        The first row, and the first frequency.
+    Projections are angles in half turns. Both are multiplied by ``scale``, of the same type, and
+    written from row ``row`` and column ``2 * first`` on, as far as ``out`` has columns. All arrays
+    are C-contiguous.
     """
     n = min(projections.shape[1], out.shape[1] // 2 - first)
     for i in range(n_rows):
@@ -148,7 +137,7 @@ def cosines(projections, n_rows, scale, out, row, first):  # type: ignore[no-unt
 
 
 def cosine_sine(angle):  # type: ignore[no-untyped-def]
-    """Return cosine and sine of an angle in half turns, to an ulp or so of 1, however far."""
+    """Return cosine and sine of any angle in half turns, to about one ulp of 1."""
     raise NotImplementedError("for compiled code")
 
 
@@ -186,7 +175,7 @@ def _polynomial(x, coefficients):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _turned(cosine, sine, turns):  # type: ignore[no-untyped-def]
-    """Turn a point of the circle by half of a turn, if there is half of one beside whole ones."""
+    """Turn a point of the circle by half a turn if the number of half turns is odd."""
     odd = np.floor(turns) != turns
     return -cosine if odd else cosine, -sine if odd else sine
 
@@ -207,10 +196,10 @@ def multiply_add(typing_context, a, b, c):  # type: ignore[no-untyped-def]
 def _add_group(  # type: ignore[no-untyped-def]
     typing_context, rows, at, apart, length, panels, panel, before, start, stride, sums, to, width
 ):
-    """Write what was before and ``length`` inputs of ``GROUP_ROWS`` rows times a panel to sums.
+    """Write ``before`` plus ``length`` inputs of ``GROUP_ROWS`` rows times a panel to ``sums``.
 
-    ``rows`` from ``at`` on, ``apart`` from each other; ``before`` from ``start`` on, ``stride``
-    apart; ``sums`` from ``to`` on, ``width`` apart; ``panels`` from ``panel`` on. All are flat.
+    ``rows`` start at ``at`` with stride ``apart``, ``before`` at ``start`` with stride ``stride``,
+    ``sums`` at ``to`` with stride ``width``, and ``panels`` at ``panel``. All are flat.
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -248,7 +237,7 @@ def _add_group(  # type: ignore[no-untyped-def]
 def _add_sparse(  # type: ignore[no-untyped-def]
     typing_context, indices, values, a, b, panels, panel, before, start, sums, to
 ):
-    """Write what was before, from ``start`` on, and the non-zeros ``a:b`` times a panel to sums."""
+    """Write ``before``, from ``start`` on, plus the non-zeros ``a:b`` times a panel to ``sums``."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         indices, values, a, b, panels, panel, before, start, sums, to = arguments

@@ -1,10 +1,10 @@
 """Products with a binned matrix whose non-zeros have values of their own.
 
 ``codes`` and ``values`` are (n_grids, n_rows), grid-major: row i has ``values[r, i]`` in column
-``starts[r] + codes[r, i]``. Codes are from 1 and ``starts`` one less than where a grid's columns
-start, as uint64: unsigned indices need no wrap-around test. Values are numbers as :func:`number`
-reads them; all sums are float64. Every loop takes a block of rows or of grids, so that blocks can
-run side by side without conflict.
+``starts[r] + codes[r, i]``. Codes start at 1, and ``starts`` are one less than where the columns of
+each grid start, as uint64: unsigned indices need no wrap-around test. Values are read by
+:func:`number`; all sums are float64. Every loop takes a block of rows or of grids, so that blocks
+can run side by side without conflict.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _DOUBLE = ir.DoubleType()
 
 @intrinsic
 def number(typing_context, stored):  # type: ignore[no-untyped-def]
-    """Return a value as float64: a float32 itself, the bits of a float16 in ``HALF_UNIT``.
+    """Return a value as float64: a float32 itself, the bits of a float16 in units of ``HALF_UNIT``.
 
-    A number of half precision becomes one of single precision when its bits move by 13, but for a
+    Shifting the bits of a half precision number by 13 gives a number of single precision, but for a
     factor of 2**112, by which the biases of the exponents differ: callers multiply their sums by
-    it. It must be finite and not negative.
+    it. The number must be finite and not negative.
     """
 
     def widen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -120,7 +120,7 @@ _scatter_4, _scatter_2, _scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
 def gather_sum(codes, values, starts, weights, out):  # type: ignore[no-untyped-def]
     """``out[i] += sum_r values[r, i] * weights[starts[r] + codes[r, i]]``.
 
-    Four grids a pass over the rows; reads 6 bytes a non-zero with 16-bit codes and float32.
+    Four grids per pass over the rows; reads 6 bytes per non-zero with 16-bit codes and float32.
     """
     n_grids, n_rows = codes.shape
     full = n_grids - n_grids % 4
@@ -145,7 +145,7 @@ def gather_sum(codes, values, starts, weights, out):  # type: ignore[no-untyped-
 def scatter_add(codes, values, starts, factors, out):  # type: ignore[no-untyped-def]
     """``out[starts[r] + codes[r, i]] += values[r, i] * factors[i]``.
 
-    Four grids a pass: four independent chains of loads and stores.
+    Four grids per pass: four independent chains of loads and stores.
     """
     n_grids, n_rows = codes.shape
     full = n_grids - n_grids % 4
@@ -177,7 +177,7 @@ def scatter_squares(codes, values, starts, factors, out):  # type: ignore[no-unt
 
 @loop
 def gather_rows(codes, values, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
-    """Do as :func:`gather_sum` on K columns, two grids a pass.
+    """Do as :func:`gather_sum` on K columns, two grids per pass.
 
     ``weights`` and ``out`` are flat, row-major.
     """
@@ -211,7 +211,7 @@ def gather_rows(codes, values, starts, weights, n_columns, out):  # type: ignore
 
 @loop
 def scatter_add_rows(codes, values, starts, factors, n_columns, out):  # type: ignore[no-untyped-def]
-    """Do as :func:`scatter_add` on K columns, two grids a pass.
+    """Do as :func:`scatter_add` on K columns, two grids per pass.
 
     ``factors`` and ``out`` are flat, row-major.
     """
@@ -252,9 +252,9 @@ def _shared(codes, values, other_codes, other_values):  # type: ignore[no-untype
 
 @loop
 def sum_shared(codes, values, first, last, sums):  # type: ignore[no-untyped-def]
-    """Multiply rows ``first:last`` with those before them and themselves.
+    """Multiply rows ``first:last`` with those before them and with themselves.
 
-    ``codes`` and ``values`` are (n_rows, n_grids) here; both triangles of ``sums`` are written.
+    Here ``codes`` and ``values`` are (n_rows, n_grids); both triangles of ``sums`` are written.
     """
     for i in range(first, last):
         for j in range(i + 1):

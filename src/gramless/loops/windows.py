@@ -1,7 +1,7 @@
 """Values of rows inside their cells: a window in each input, multiplied over the inputs.
 
-A window is ``f(u) = sum_k coefficients[k] * u**(2 * k)``, u in [-1/2, 1/2) the place inside the
-cell, from its middle, in widths. There are two coefficients or more.
+A window is ``f(u) = sum_k coefficients[k] * u**(2 * k)``, where u in [-1/2, 1/2) is the distance
+from the middle of the cell, in widths. There are at least two coefficients.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WIDTH = 512
 
 @loop
 def _squares(column, shift, inverse_width, squares):  # type: ignore[no-untyped-def]
-    """Set ``squares`` to those of the places inside the cells."""
+    """Set ``squares`` to the squared distances from the middles of the cells."""
     for i in range(len(column)):
         # The very numbers whose floor is the cell, or a row at its edge would get the other edge.
         place = (column[i] - shift) * inverse_width
@@ -26,7 +26,7 @@ def _squares(column, shift, inverse_width, squares):  # type: ignore[no-untyped-
 
 @loop
 def _multiply(squares, coefficients, factors, products):  # type: ignore[no-untyped-def]
-    """Multiply ``products`` with the window, by Horner's rule; ``factors`` is room for it."""
+    """Multiply ``products`` by the window, by Horner's rule; ``factors`` is scratch memory."""
     last = len(coefficients) - 1
     factors[:] = coefficients[last]
     for k in range(last - 1, 0, -1):
@@ -42,11 +42,11 @@ def _multiply(squares, coefficients, factors, products):  # type: ignore[no-unty
 def window_values(  # type: ignore[no-untyped-def]
     columns, inverse_widths, shifts, coefficients, largest, out
 ):
-    """Set ``out`` (n_grids, n_rows) to each row's product of windows in each grid.
+    """Set ``out`` (n_grids, n_rows) to the product of windows of each row in each grid.
 
     ``columns`` (n_columns, n_rows) are the inputs, contiguous; ``inverse_widths`` and ``shifts``
-    (n_grids, n_columns) the grids. An inverse width of 0 is a factor of 1. Values beyond
-    ``largest``, which ``out`` could not hold, become that.
+    (n_grids, n_columns) are the grids. An inverse width of 0 contributes a factor of 1. Values
+    beyond ``largest``, which ``out`` could not hold, are clipped to it.
     """
     n_columns, n_rows = columns.shape
     for start in range(0, n_rows, _WIDTH):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import inner
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread
-from gramless.loops import column_descent as loops
+from gramless.loops import coordinate_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import Vector
 from gramless.penalties import Penalty

@@ -12,7 +12,7 @@ from gramless.base.arrays import inner, weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.loops import descent as loops
+from gramless.loops import grid_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import inner
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, thread_count
-from gramless.loops import random_descent as loops
+from gramless.loops import coordinate_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import Capabilities
@@ -183,7 +183,7 @@ class StoredColumns:
     matrix : tuple of arrays
         ``indptr``, ``indices`` and ``data`` of SciPy's CSC.
     loss : tuple (int, float, float)
-        The loss's number in ``loops/random_descent.py``, and its parameters.
+        The loss's number in ``loops/coordinate_descent.py``, and its parameters.
     curvatures : array (n_columns,)
         ``M_j = beta sum_i s_i z_ij^2``, with the rows' weights ``s`` and the
         loss's ``smoothness`` beta (RB16, below equation 25).

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, run_together, thread_count
-from gramless.loops import descent as loops
+from gramless.loops import grid_descent as loops
 from gramless.matrices.base import Vector
 from gramless.matrices.row_lists import RowLists
 from gramless.penalties import Penalty

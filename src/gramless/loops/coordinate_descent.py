@@ -1,9 +1,9 @@
-"""Proximal steps along single coordinates, over a matrix stored by columns (SciPy's CSC).
+"""Proximal steps along single coordinates, on a Gram matrix or on a matrix stored by columns.
 
-A matrix is (starts, rows, values): column j has the non-zeros
-``starts[j]:starts[j + 1]``. Losses are known here by a number and at most two
-parameters, because a loop cannot call back into Python. A penalty is
-(l1, l2, n_penalised): columns from ``n_penalised`` on are free.
+A matrix stored by columns (SciPy's CSC) is (starts, rows, values): column j has the non-zeros
+``starts[j]:starts[j + 1]``. Losses are known here by a number and at most two parameters, because
+a loop cannot call back into Python. A penalty is (l1, l2, n_penalised): columns from
+``n_penalised`` on are free.
 """
 
 from __future__ import annotations
@@ -12,9 +12,48 @@ import numpy as np
 
 from gramless.loops import atomics
 from gramless.loops.compile import loop
-from gramless.loops.proximal import proximal
 
 SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
+
+
+@loop
+def proximal(w, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
+    """Minimise ``gradient (v - w) + curvature/2 (v - w)^2 + l1 |v| + l2/2 v^2`` over ``v``.
+
+    RB16, equations 24 and 26, extended by the squares of an elastic net. Without curvature only the
+    penalty acts: ``v`` is 0, or ``w`` where there is no penalty.
+    """
+    if curvature == 0.0:
+        return 0.0 if l1 + l2 > 0.0 else w
+    v = curvature * w - gradient
+    slack = abs(v) - l1
+    return 0.0 if slack <= 0.0 else np.copysign(slack, v) / (curvature + l2)
+
+
+@loop
+def sweep(gram, gradient, weights, l1, l2, orders, tol):  # type: ignore[no-untyped-def]
+    """Move one weight after the other to its minimum; returns the number of sweeps.
+
+    The model is ``gradient d + d' gram d / 2`` in the change ``d`` of the weights, plus the penalty
+    of each weight by its own ``l1`` and ``l2``; ``weights`` and ``gradient`` are updated.
+    ``orders`` (n_sweeps, n) has the order of the weights in each sweep. A sweep whose moves, as
+    gradients, are all below ``tol`` is the last.
+    """
+    n_sweeps, n = orders.shape
+    for s in range(n_sweeps):
+        worst = 0.0
+        for q in range(n):
+            j = orders[s, q]
+            new = proximal(weights[j], gradient[j], gram[j, j], l1[j], l2[j])
+            move = new - weights[j]
+            if move != 0.0:
+                weights[j] = new
+                for i in range(n):
+                    gradient[i] += move * gram[j, i]
+                worst = max(worst, abs(move) * (gram[j, j] + l2[j]))
+        if worst <= tol:
+            return s + 1
+    return n_sweeps
 
 
 @loop
@@ -56,11 +95,10 @@ def _step(  # type: ignore[no-untyped-def]
 def simultaneous_steps(  # type: ignore[no-untyped-def]
     uniforms, order, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
 ):
-    """For each row of ``uniforms``: draw coordinates, compute all their steps, take them.
+    """For each row of ``uniforms``, draw coordinates, compute all their steps, then take them.
 
-    ``order`` is a permutation of all coordinates; shuffling its head anew leaves
-    there as many distinct coordinates as ``uniforms`` has columns, each set as
-    likely as any other.
+    ``order`` is a permutation of all coordinates; a partial shuffle of its head yields as many
+    distinct coordinates as ``uniforms`` has columns, each set with the same probability.
     """
     starts, rows, values = matrix
     n_steps, n_simultaneous = uniforms.shape
@@ -94,7 +132,7 @@ def simultaneous_steps(  # type: ignore[no-untyped-def]
 def shared_steps(  # type: ignore[no-untyped-def]
     drawn, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
 ):
-    """Algorithm 2 of RB16, one thread of several: a step along each coordinate of ``drawn``.
+    """One thread of Algorithm 2 of RB16: a step along each coordinate of ``drawn``.
 
     Other threads read and add to ``responses`` and ``weights`` at the same time.
     """

@@ -1,9 +1,8 @@
-"""Coordinate descent over grids: all chosen bins of a grid at once, exactly.
+"""Exact coordinate descent over grids, all chosen bins of a grid at once.
 
-``rows[grid, parts[p]:parts[p + 1]]`` lists part p's rows, counted from
-``parts[p]``, by bins; ``bounds[p, column + grid]`` is where a column's rows
-begin there. Chosen columns are ascending; ``starts`` cuts them by grids, whose
-numbers are ``grids``.
+``rows[grid, parts[p]:parts[p + 1]]`` lists the rows of part p by bins, counted from ``parts[p]``;
+``bounds[p, column + grid]`` is where the rows of a column begin there. Chosen columns are
+ascending; ``starts`` cuts them by grids, whose numbers are ``grids``.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.loops.atomics import exchange, fetch_add, give_way, load, pause, store
 from gramless.loops.compile import loop
-from gramless.loops.proximal import proximal
+from gramless.loops.coordinate_descent import proximal
 
 _LINE = 8
 """Numbers in a cache line."""
@@ -28,20 +27,20 @@ _LONG = 2000
 
 
 def descent_state(n_turns: int, n_parts: int) -> NDArray[np.int64]:
-    """Return the state that threads share: part p's claim is the turn that it waits for."""
+    """Return the state that threads share; the claim of part p is the turn that it waits for."""
     state = np.zeros(_CLAIMS + _LINE * n_parts, np.int64)
     state[_LAST] = n_turns
     return state
 
 
 def turns_taken(state: NDArray[np.int64]) -> int:
-    """Return how many grids moved before the end."""
+    """Return how many grids were moved in all."""
     return int(state[_LAST])
 
 
 @loop
 def violations(gradient, weights, l1, l2, n_penalised, first, last, out):  # type: ignore[no-untyped-def]
-    """How far the weights ``first:last`` of a column are from optimal; returns the largest.
+    """Write how far the weights ``first:last`` of a column are from optimal; returns the largest.
 
     ``gradient`` and ``weights`` may be columns of larger arrays.
     """
@@ -76,7 +75,7 @@ def add_columns(starts, grids, columns, changes, rows, bounds, parts, values, p,
 
 @loop
 def _sum_rows(listed, first, last, values):  # type: ignore[no-untyped-def]
-    """Return the sum of the listed values; four chains, for none waits for the last."""
+    """Return the sum of the listed values, in four chains that do not wait for each other."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     q = first
     while q + 4 <= last:
@@ -155,7 +154,7 @@ def _move_grid(  # type: ignore[no-untyped-def]
 
 @loop
 def _claim(state, turn, thread, n_threads, n_parts, any_part):  # type: ignore[no-untyped-def]
-    """Return a part that nobody works at in this turn, of the thread's own if not of any; or -1."""
+    """Return a part that nobody works on in this turn, preferably the thread's own; -1 for none."""
     first = 0 if any_part else n_parts * thread // n_threads
     last = n_parts if any_part else n_parts * (thread + 1) // n_threads
     for p in range(first, last):
@@ -166,7 +165,7 @@ def _claim(state, turn, thread, n_threads, n_parts, any_part):  # type: ignore[n
 
 @loop
 def _end_turn(state, turn, n_grids, moved, tols, least, worst):  # type: ignore[no-untyped-def]
-    """Keep the sweep's largest move; after a sweep of small ones let the next turn be the last."""
+    """Record the largest move of the sweep; after small moves, make the next turn the last."""
     worst[0] = max(worst[0], moved)
     if (turn + 1) % n_grids == 0:
         worst[1] = worst[0]

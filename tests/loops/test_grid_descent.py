@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gramless.loops import descent as loops
+from gramless.loops import grid_descent as loops
 from gramless.penalties import ElasticNet
 
 Array = NDArray[np.float64]
