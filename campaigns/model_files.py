@@ -16,8 +16,7 @@ from campaigns.file_edits import EDITS, Content, Tensors
 from campaigns.fitted import ESTIMATORS, MAPS, THREE, X, fit, rows_for
 from gramless import load, save
 from gramless.base.errors import GramlessError, ModelFileError
-from gramless.estimators import persistence
-from gramless.estimators.model_state import pack
+from gramless.estimators.persistence import file_parts, pack
 from harness.memory import peak_memory, reset_peak
 from harness.process import ROOT
 
@@ -67,10 +66,7 @@ def check(number: int, seed: int) -> str:
 
 def written(content: Content, tensors: Tensors) -> bytes:
     """Return the bytes of a file, its checksums right."""
-    plain = {name: persistence._little_endian(array) for name, array in tensors.items()}
-    parts = [persistence._header(content, plain)]
-    parts += [bytes(persistence._bytes_of(plain[name])) for name in persistence._order(plain)]
-    return b"".join(parts)
+    return b"".join(map(bytes, file_parts(content, tensors)))
 
 
 def _loaded(path: Path, times: int) -> Any:

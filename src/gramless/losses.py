@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful
 
 Values = NDArray[np.float64]
 TargetKind = Literal["numbers", "labels", "classes", "counts"]
 """Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0."""
 
 
-class Loss(ABC):
+class Loss(Stateful, ABC):
     """A convex loss ``L(z, y)`` with its first two derivatives in ``z``.
 
     Losses of a row are added over its outputs. A subclass is a frozen dataclass, and is known

@@ -23,11 +23,9 @@ from gramless import (
     RandomFourier,
     SmoothBinning,
     load,
-    save,
 )
 from gramless.base.errors import InputError, ModelFileError
-from gramless.estimators import persistence
-from gramless.estimators.model_state import pack
+from gramless.estimators.persistence import pack, write
 
 Tensors = dict[str, NDArray[Any]]
 Content = dict[str, Any]
@@ -62,19 +60,17 @@ def fitted(kind: str) -> Any:
 
 
 @pytest.fixture
-def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def forge(tmp_path: Path) -> Callable[..., Path]:
     """Return what writes a changed model with checksums that fit."""
 
-    def write(kind: str, change: Callable[[Content, Tensors], Any]) -> Path:
+    def forged(kind: str, change: Callable[[Content, Tensors], Any]) -> Path:
         content, tensors = pack(fitted(kind))
         content = json.loads(json.dumps(content))
         change(content["state"], tensors)
-        with monkeypatch.context() as patched:
-            patched.setattr(persistence, "pack", lambda model: (content, tensors))
-            save(fitted(kind), tmp_path / "model")
+        write(tmp_path / "model", content, tensors)
         return tmp_path / "model"
 
-    return write
+    return forged
 
 
 @pytest.mark.parametrize("kind", [*MAPS, "regressor", "classifier", "in an estimator"])

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, load, save
 from gramless.base.errors import InputError, ModelFileError
-from gramless.estimators import model_checks, persistence
-from gramless.estimators.model_state import pack
-from gramless.estimators.persistence import describe
+from gramless.estimators.persistence import describe, pack, write
 from gramless.kernels import Gaussian, Matern, Sum
 from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Uniform
@@ -187,29 +185,27 @@ def put(*path: Any) -> Callable[[Content], None]:
 class Forger:
     """Writes files that hold what nothing has checked."""
 
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.path, self.monkeypatch = path, monkeypatch
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-    def write(self, model: Any, content: Content, tensors: dict[str, Array]) -> Path:
-        with self.monkeypatch.context() as patched:
-            patched.setattr(persistence, "pack", lambda model: (content, tensors))
-            save(model, self.path)
+    def write(self, content: Content, tensors: dict[str, Array]) -> Path:
+        write(self.path, content, tensors)
         return self.path
 
     def changed(self, model: Any, change: Callable[[Content], None]) -> Path:
         content, tensors = pack(model)
         content = json.loads(json.dumps(content))
         change(content)
-        return self.write(model, content, tensors)
+        return self.write(content, tensors)
 
     def retensored(self, model: Any, name: str, change: Callable[[Array], Array]) -> Path:
         content, tensors = pack(model)
-        return self.write(model, content, {**tensors, name: change(tensors[name].copy())})
+        return self.write(content, {**tensors, name: change(tensors[name].copy())})
 
 
 @pytest.fixture
-def forger(there: Path, monkeypatch: pytest.MonkeyPatch) -> Forger:
-    return Forger(there, monkeypatch)
+def forger(there: Path) -> Forger:
+    return Forger(there)
 
 
 def refused(path: Path) -> None:
@@ -363,7 +359,7 @@ def test_blocks_that_do_not_fit_into_memory(
     plain: Any, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(plain, there)
-    monkeypatch.setattr(model_checks, "memory_budget", lambda: 100)
+    monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", "100")
     with pytest.raises(ModelFileError, match="more memory than there is"):
         load(there)
 

@@ -299,7 +299,7 @@ CELLS = st.one_of(st.none(), st.text(max_size=4), st.floats(allow_infinity=False
 def test_plain_data_describe_an_encoder_fully(rows):
     frame = pd.DataFrame({"a": objects(*(r[0] for r in rows)), "b": objects(*(r[1] for r in rows))})
     encoder = TableEncoder().fit(frame)
-    again = TableEncoder.from_config(json.loads(json.dumps(encoder.to_config())))
+    again = TableEncoder.from_state(json.loads(json.dumps(encoder.state())))
     assert again.columns == encoder.columns
     X = encoder.transform(frame)
     assert np.isfinite(X).all()
@@ -323,13 +323,13 @@ def test_plain_data_describe_an_encoder_fully(rows):
     ],
 )
 def test_foreign_data_are_checked(change):
-    config = TableEncoder().fit(pd.DataFrame({"a": [1.0]})).to_config()
+    config = TableEncoder().fit(pd.DataFrame({"a": [1.0]})).state()
     config["columns"][0].update(change)
     with pytest.raises(InputError, match="describe no TableEncoder"):
-        TableEncoder.from_config(config)
+        TableEncoder.from_state(config)
 
 
 @pytest.mark.parametrize("config", [{}, {"columns": []}, {"columns": [], "dtype": "float32"}, []])
 def test_foreign_data_of_another_shape(config):
     with pytest.raises(InputError, match="describe no TableEncoder"):
-        TableEncoder.from_config(config)
+        TableEncoder.from_state(config)

@@ -10,13 +10,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
 from gramless.base.reporting import ProgressCallback, Reporter
+from gramless.base.state import (
+    State,
+    StatefulEstimator,
+    array_in,
+    check_columns,
+    number_in,
+    part_in,
+    require,
+)
 from gramless.base.threads import row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.features import given_map, named_map
@@ -35,6 +44,7 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.preprocessing.encoder import TableEncoder
+from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem, Solution, Solver, columns
 from gramless.tuning.alpha import Goal
@@ -59,7 +69,7 @@ _WARM_TOL = 0.5
 
 
 @dataclass(eq=False, repr=False)
-class KernelMachine(BaseEstimator, ABC):
+class KernelMachine(StatefulEstimator, ABC):
     """Common base of :class:`KernelRegressor` and :class:`KernelClassifier`.
 
     The parameters are fields of a dataclass, which writes the constructors of both.
@@ -350,6 +360,47 @@ class KernelMachine(BaseEstimator, ABC):
             most = min(most, _PREDICT_NUMBERS // features.numbers_per_row)
         for a, b in row_blocks(rows.shape[0], max(1, most)):
             yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
+
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        features, scaler = state.get("features_"), part_in(state, "scaler_", Scaler)
+        if not isinstance(features, (BinningMap, SizedMap)):
+            raise ValueError("features_ is no feature map")
+        require(len(scaler.unit) == features.n_inputs, "scaler_ does not fit the grids")
+        n_features = number_in(state, "n_features_in_", int, 1)
+        part_in(state, "inputs_", RowInputs).check_sizes(len(scaler.knots), n_features)
+        check_columns(state, n_features)
+        number_in(state, "alpha_", float)
+        require(isinstance(state.get("loss_"), Loss), "loss_ is no loss")
+        coef = array_in(state, "coef_", np.float64, finite=True)
+        fits = coef.ndim in (1, 2) and len(coef) == features._n_features_out and coef.size > 0
+        require(fits, "coef_ does not fit the bins")
+        if coef.ndim == 1:
+            number_in(state, "intercept_", float, -np.inf)
+        else:
+            array_in(state, "intercept_", np.float64, coef.shape[1:], finite=True)
+        if state["errors_"] is not None:
+            self._check_errors(part_in(state, "errors_", Conformal), coef)
+
+    @abstractmethod
+    def _check_errors(self, errors: Conformal, coef: Vector) -> None:
+        """Check that errors from a file fit the coefficients."""
+
+    def _parameters_to_save(self) -> dict[str, object]:
+        params = super()._parameters_to_save()
+        if isinstance(self.features, SizedMap):
+            params["features"] = clone(self.features)
+        return params
+
+    def _restore(self, fitted: dict[str, object]) -> None:
+        if "inputs_" not in fitted:
+            # A file written before arrays could have gaps.
+            encoder = None
+            if fitted.get("encoder_") is not None:
+                encoder = part_in(fitted, "encoder_", TableEncoder)
+            fitted.pop("encoder_", None)
+            fitted["inputs_"] = RowInputs(encoder, None, None)
+        super()._restore(fitted)
 
     def _given_bandwidth(self, n_inputs: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")

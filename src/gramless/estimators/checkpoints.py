@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from sklearn.base import BaseEstimator
-
 from gramless.base.errors import InputError
+from gramless.base.state import StatefulEstimator, same_parameter
+from gramless.estimators.persistence import load, save
 from gramless.streaming.fingerprints import FingerprintedSource
 from gramless.streaming.sources import RowSource
 
-Machine = TypeVar("Machine", bound=BaseEstimator)
+Machine = TypeVar("Machine", bound=StatefulEstimator)
 
 _FREE = frozenset(
     ("n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds")
@@ -45,20 +44,13 @@ class Checkpoint:
 
         A file of another class or of a run with other parameters is refused.
         """
-        from gramless.estimators.model_state import pack
-        from gramless.estimators.persistence import load
-
         if not self.path.exists():
             return None
         earlier = load(self.path)
         if type(earlier) is not type(model) or "run_" not in vars(earlier):
             raise self._refused("is no checkpoint of this class")
-        (mine, own), (its, others) = (pack(one, fitted=False) for one in (model, earlier))
-        for name in sorted(mine["params"].keys() - _FREE):
-            same = mine["params"][name] == its["params"][name]
-            for tensor in (one for one in own if one.split(".")[0] == name):
-                same = same and np.array_equal(own[tensor], others[tensor])
-            if not same:
+        for name in sorted(model.get_params(deep=False).keys() - _FREE):
+            if not same_parameter(model, earlier, name):
                 raise self._refused(f"is of a run with another {name}")
         return earlier
 
@@ -77,14 +69,12 @@ class Checkpoint:
         """Tell whether it is time to write again."""
         return time.perf_counter() - self._written >= self.seconds
 
-    def write(self, model: BaseEstimator, run: Mapping[str, Any]) -> None:
+    def write(self, model: StatefulEstimator, run: Mapping[str, Any]) -> None:
         """Replace the file by a model and the state of its run, as a whole or not at all."""
         assert self._rows is not None
-        from gramless.estimators.persistence import save
-
         # Not copy.copy, which would also copy the state of the run.
         kept = object.__new__(type(model))
-        vars(kept).update(vars(model), run_={"rows": self._rows.fingerprint(), **run})
+        kept.__dict__.update(model.__dict__, run_={"rows": self._rows.fingerprint(), **run})
         save(kept, self.path)
         self._written = time.perf_counter()
 

@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 
 from gramless.base.errors import InputError
+from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.targets import (
@@ -274,6 +275,20 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         threshold = self._held_back_errors("predict_set").quantile(coverage)
         return sets(self.predict_log_proba(X), float(threshold))
+
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        super().check_state(state)
+        coef = part_in(state, "coef_", np.ndarray)
+        n_outputs = 1 if coef.ndim == 1 else coef.shape[1]
+        classes = part_in(state, "classes_", np.ndarray)
+        require(classes.shape == (max(2, n_outputs),), "classes_ does not fit coef_")
+        if state["calibration_"] is not None:
+            calibration = part_in(state, "calibration_", Calibration)
+            require(calibration.n_responses == n_outputs, "calibration_ does not fit coef_")
+
+    def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
+        require(errors.scores.ndim == 1, "errors_ are not those of classes")
 
     def _learn_errors(
         self, data: Data, problem: Problem, judged: Judged | None, encoder: TargetEncoder

@@ -15,6 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
+from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.streamed import StreamedMachine
 from gramless.kernels import KernelLike
@@ -154,6 +155,15 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         """
         found = self._responses(X) * self.target_scale_ + self.target_mean_
         return found[:, 0] if self.one_output_ else found
+
+    def _check_targets_state(self, state: State, n_outputs: int) -> None:
+        array_in(state, "target_mean_", np.float64, (n_outputs,), finite=True)
+        scale = array_in(state, "target_scale_", np.float64, (n_outputs,), finite=True)
+        require((scale > 0).all(), "target_scale_ is not positive")
+        one = state.get("one_output_")
+        require(one is False or (one is True and n_outputs == 1), "one_output_ does not fit")
+        losses = {type(loss) for loss in self._losses.values()}
+        require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
 
     @property
     def _n_outputs(self) -> int:
@@ -346,6 +356,13 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         if responses.shape[1] == 1:
             return np.column_stack([log_expit(-responses), log_expit(responses)])
         return log_softmax(responses, axis=1)
+
+    def _check_targets_state(self, state: State, n_outputs: int) -> None:
+        classes = part_in(state, "classes_", np.ndarray)
+        require(classes.shape == (max(2, n_outputs),), "classes_ does not fit weights_")
+        losses = {type(loss) for loss in self._losses.values()}
+        losses |= {Multinomial} if n_outputs > 2 else set()
+        require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
 
     @property
     def _n_outputs(self) -> int:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.numeric import is_whole
+from gramless.base.state import Stateful, array_in, require
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
 from gramless.preprocessing.encoder import TableEncoder, is_frame
 from gramless.preprocessing.imputer import Imputer
@@ -27,7 +27,7 @@ _MANY_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
-class RowInputs:
+class RowInputs(Stateful):
     """How the rows of a table become inputs of a feature map.
 
     Data frames are encoded, gaps in arrays are filled; sparse rows pass as they
@@ -50,6 +50,34 @@ class RowInputs:
     gaps: Imputer | None
     categorical: Mask | None
     kept: NDArray[np.int64] | None = None
+
+    def check(self) -> None:
+        """Check that the parts of inputs from a file fit each other."""
+        encoder, gaps, kept = self.encoder, self.gaps, self.kept
+        given = sum(part is not None for part in (encoder, gaps, kept))
+        require(given <= 1, "inputs_ are made in more than one way")
+        for name, part, kind in (("encoder", encoder, TableEncoder), ("gaps", gaps, Imputer)):
+            require(part is None or isinstance(part, kind), f"{name} is none that gramless writes")
+        if kept is not None:
+            array_in(vars(self), "kept", np.int64, (None,))
+            rising = kept.size > 0 and kept[0] >= 0 and (np.diff(kept) > 0).all()
+            require(rising, "inputs_ keeps no columns")
+        if self.categorical is not None:
+            array_in(vars(self), "categorical", np.bool_, (None,))
+
+    def check_sizes(self, n_inputs: int, n_features: int) -> None:
+        """Check that tables of ``n_features`` columns become rows of ``n_inputs`` inputs."""
+        fits = self.categorical is None or len(self.categorical) == n_inputs
+        if self.kept is not None:
+            fits = fits and len(self.kept) == n_inputs and self.kept[-1] < n_features
+        elif self.encoder is not None:
+            found = len(self.encoder.output_names), len(self.encoder.names)
+            fits = fits and found == (n_inputs, n_features)
+        else:
+            marked = 0 if self.gaps is None else len(self.gaps.marked)
+            fits = fits and n_features + marked == n_inputs
+            fits = fits and (self.gaps is None or len(self.gaps.fill) == n_features)
+        require(fits, "inputs_ does not fit the grids or the table")
 
     @classmethod
     def fit(
@@ -138,21 +166,6 @@ class RowInputs:
     def of_inputs(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return, of one value or one a column, one value or one an input."""
         return values if self.kept is None or values.ndim == 0 else values[self.kept]
-
-    def check_kept(self, n_inputs: int, n_features: Any) -> int:
-        """Return the number of columns of a table of which some are kept.
-
-        Raises
-        ------
-        InputError
-            If there are no such columns.
-        """
-        kept: Any = self.kept
-        whole = isinstance(kept, np.ndarray) and kept.dtype == np.int64
-        fits = whole and kept.shape == (n_inputs,) and is_whole(n_features, 1)
-        if not fits or kept[0] < 0 or kept[-1] >= n_features or not (np.diff(kept) > 0).all():
-            raise InputError("inputs_ keeps columns that do not fit the grids or the table")
-        return int(n_features)
 
     def sources(self, n_features: int) -> NDArray[np.intp]:
         """Return which column of the table each input comes from."""

@@ -24,10 +24,14 @@ from sklearn.utils.validation import check_is_fitted
 import gramless
 from gramless.base.errors import GramlessError, InputError, ModelFileError
 from gramless.base.files import replacing
-from gramless.estimators.model_state import Model, Tensors, pack, unpack
+from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator
+from gramless.base.types import AnyArray
+
+Tensors = dict[str, AnyArray]
 
 FORMAT = 1
 MAX_HEADER_BYTES = 1 << 26
+"""Longer headers are neither written nor read."""
 
 _FORMAT_NAME = "gramless"
 _UNSIGNED = "0" * 64
@@ -53,12 +57,12 @@ _FAULTS = (
 )
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
+def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, whole or not at all.
 
     Parameters
     ----------
-    model : KernelClassifier, KernelRegressor or RandomBinning
+    model : estimator or feature map of gramless, or of a class of your own below one
         A kernel given as a function is saved as its table, a generator given
         as ``random_state`` as None; neither changes a prediction.
     path : str or path-like
@@ -90,17 +94,37 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     True
     """
     check_is_fitted(model)
-    content, tensors = pack(model)
-    plain = {name: _little_endian(array) for name, array in tensors.items()}
-    header = _header(content, plain)
+    write(path, *pack(model))
+
+
+def pack(model: StatefulEstimator) -> tuple[dict[str, Json], Tensors]:
+    """Return what a model's file holds: data for JSON, and arrays by name."""
+    encoder = Encoder()
+    if not isinstance(model, StatefulEstimator):
+        raise InputError(f"save: a {type(model).__name__} is no model of gramless.")
+    return encoder.model(model), encoder.tensors
+
+
+def unpack(content: Json, tensors: Tensors) -> StatefulEstimator:
+    """Build the model of some content, which may be foreign, or fail in any way."""
+    define_classes()
+    return Decoder(tensors).fitted_model(content)
+
+
+def write(
+    path: str | os.PathLike[str],
+    content: dict[str, Json],
+    tensors: Tensors,
+    most_header_bytes: int = MAX_HEADER_BYTES,
+) -> None:
+    """Write a file, its checksums included; see :func:`save`."""
+    parts = file_parts(content, tensors, most_header_bytes)
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise ModelFileError(f"{path} is no file that could be replaced; name another place.")
     try:
         with replacing(target) as file:
-            file.write(header)
-            for name in _order(plain):
-                file.write(_bytes_of(plain[name]))
+            file.writelines(parts)
     except OSError as fault:
         reason = fault.strerror or str(fault)
         raise ModelFileError(
@@ -112,8 +136,8 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that :func:`save` wrote.
 
-    Nothing in the file is executed: it names one of the classes of this
-    package and holds numbers, text and lists, which are checked for
+    Nothing in the file is executed: it names classes of this package, or of your
+    own that are defined, and holds numbers, text and lists, which these check for
     consistency. That makes a foreign file safe to load, not its predictions
     true.
 
@@ -123,7 +147,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    KernelClassifier, KernelRegressor or RandomBinning
+    estimator or feature map
         Predicts bit for bit what the saved model predicted.
 
     Raises
@@ -150,7 +174,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         return unpack(content, tensors)
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
     """Tell what a model file holds, from its header alone.
 
     Parameters
@@ -182,17 +206,33 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         }
 
 
+def define_classes() -> None:
+    """Import the classes that users see, which defines all that files may name."""
+    for name in gramless.__all__:
+        if name[0].isupper():
+            getattr(gramless, name)
+
+
 @dataclass(frozen=True)
 class _Header:
     metadata: dict[str, str]
-    tensors: dict[str, dict[str, Any]]
+    tensors: dict[str, Json]
 
 
-def _header(content: dict[str, Any], tensors: Tensors) -> bytes:
-    """Return the length and the header of a file, signed."""
+def file_parts(
+    content: dict[str, Json], tensors: Tensors, most_header_bytes: int = MAX_HEADER_BYTES
+) -> list[bytes | memoryview]:
+    """Return the bytes of a file: its signed header, then each array."""
+    # Wide types first, so that all lie aligned.
+    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    arrays = [
+        np.asarray(tensors[name], tensors[name].dtype.newbyteorder("<"), order="C")
+        for name in names
+    ]
+    data = [array.reshape(-1).view(np.uint8).data for array in arrays]
     digest = hashlib.sha256()
-    for name in _order(tensors):
-        digest.update(_bytes_of(tensors[name]))
+    for part in data:
+        digest.update(part)
     metadata = {
         "format": _FORMAT_NAME,
         "format_version": str(FORMAT),
@@ -201,10 +241,9 @@ def _header(content: dict[str, Any], tensors: Tensors) -> bytes:
         "data_sha256": digest.hexdigest(),
         "header_sha256": _UNSIGNED,
     }
-    entries: dict[str, Any] = {"__metadata__": metadata}
+    entries: dict[str, Json] = {"__metadata__": metadata}
     start = 0
-    for name in _order(tensors):
-        array = tensors[name]
+    for name, array in zip(names, arrays, strict=True):
         entries[name] = {
             "dtype": _DTYPES[array.dtype],
             "shape": list(array.shape),
@@ -213,14 +252,14 @@ def _header(content: dict[str, Any], tensors: Tensors) -> bytes:
         start += array.nbytes
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > MAX_HEADER_BYTES:
+    if len(text) > most_header_bytes:
         raise InputError(
             f"save: names, categories and text of this model take {len(text):,} bytes, more than "
-            f"{MAX_HEADER_BYTES:,}; fit with fewer categories or shorter names."
+            f"{most_header_bytes:,}; fit with fewer categories or shorter names."
         )
     unsigned = len(text).to_bytes(8, "little") + text
     signature = hashlib.sha256(unsigned).hexdigest()
-    return unsigned.replace(_signature_entry(_UNSIGNED), _signature_entry(signature))
+    return [unsigned.replace(_signature_entry(_UNSIGNED), _signature_entry(signature)), *data]
 
 
 def _signature_entry(digest: str) -> bytes:
@@ -253,7 +292,7 @@ def _read_header(file: IO[bytes]) -> _Header:
     return _Header(metadata, tensors)
 
 
-def _read_tensor(file: IO[bytes], start: int, entry: dict[str, Any]) -> Any:
+def _read_tensor(file: IO[bytes], start: int, entry: Json) -> AnyArray:
     """Read an array of a file whose data begin at ``start``."""
     dtype = {name: dtype for dtype, name in _DTYPES.items()}[entry["dtype"]]
     first, last = entry["data_offsets"]
@@ -291,24 +330,11 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
 
 
-def _order(tensors: Tensors) -> list[str]:
-    """Return the names in file order: wide types first, so that all lie aligned."""
-    return sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-
-
-def _little_endian(array: Any) -> Any:
-    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
-
-
-def _bytes_of(array: Any) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
-
-
-def _named(values: dict[str, Any], tensors: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _named(values: Json, tensors: Json) -> dict[str, Json]:
     return {name: _readable(value, tensors) for name, value in values.items()}
 
 
-def _readable(value: Any, tensors: dict[str, dict[str, Any]]) -> Any:
+def _readable(value: Json, tensors: Json) -> Json:
     """Return a value of the header without its mark, an array as its type and shape."""
     if isinstance(value, list):
         return [_readable(item, tensors) for item in value]

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from
+from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
@@ -262,6 +263,19 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """Return raw predictions through the inverse link of the loss."""
         raw = self._responses(X)
         return self.loss_.inverse_link(raw)
+
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        super().check_state(state)
+        if state["posterior_"] is not None:
+            coef = part_in(state, "coef_", np.ndarray)
+            posterior = part_in(state, "posterior_", Posterior)
+            fits = len(posterior.draws) == len(coef) + 1
+            fits = fits and np.shape(posterior.noise) == coef.shape[1:]
+            require(fits, "posterior_ does not fit coef_")
+
+    def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
+        require(errors.scores.shape[1:] == coef.shape[1:], "errors_ do not fit coef_")
 
     def _learn_errors(
         self, data: Data, problem: Problem, judged: Judged | None, encoder: TargetEncoder

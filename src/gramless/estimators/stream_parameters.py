@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
+from gramless.base.state import StatefulEstimator
 from gramless.base.threads import thread_count
 from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
 from gramless.kernels import KernelLike, SpectralKernel, as_spectral_kernel
@@ -70,7 +70,7 @@ class StreamDefaults:
     predict_rows: int = 4096
 
 
-class StreamParameters(BaseEstimator):
+class StreamParameters(StatefulEstimator):
     """The parameters of the doubly stochastic estimators, with messages that name them."""
 
     _losses: ClassVar[dict[str, Loss]]

@@ -16,29 +16,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
-from gramless.base.memory import check_memory
+from gramless.base.memory import check_memory, memory_budget
 from gramless.base.random import seed_from
 from gramless.base.reporting import Reporter
+from gramless.base.state import State, check_columns, number_in, part_in, require
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.checkpoints import Checkpoint
 from gramless.estimators.parameters import check_count, check_switch
-from gramless.estimators.stream_parameters import StreamParameters
-from gramless.kernels import as_spectral_kernel
+from gramless.estimators.stream_parameters import MOST_SHRINKING, StreamParameters
+from gramless.kernels import SpectralKernel, as_kernel, as_spectral_kernel
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
-from gramless.streaming.bandwidth_selection import prepare
+from gramless.streaming.bandwidth_selection import Preparation, prepare
 from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
 from gramless.streaming.epochs import permutation
 from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
 from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.sources import ArraySource, RowSource, names_of
-from gramless.streaming.step_sizes import block_variance, largest_curvature
+from gramless.streaming.step_sizes import InverseTime, block_variance, largest_curvature
 from gramless.streaming.summary_statistics import Summary, summarise
 from gramless.streaming.training_loop import (
     EncodedSource,
     Evaluation,
     Training,
+    check_function,
+    check_records,
     columns_of,
     in_groups,
     rows_of,
@@ -56,6 +59,7 @@ _FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0
 class StreamedMachine(StreamParameters, ABC):
     """Common base of the doubly stochastic estimators; see those for the parameters."""
 
+    _rebuilt = frozenset(("_training", "_products"))
     weights_: NDArray[np.float32]
     constant_: FloatArray
     history_: dict[str, AnyArray]
@@ -352,10 +356,38 @@ class StreamedMachine(StreamParameters, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave frequencies out of copies, which draw them again."""
-        state = dict(super().__getstate__())
-        state.pop("_products", None)
-        training: Training | None = state.pop("_training", None)
-        return state if training is None else {**state, "_run": training.state()}
+        training: Training | None = vars(self).get("_training")
+        run = {} if training is None else {"_run": training.state()}
+        return super().__getstate__() | run
+
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        preparation = part_in(state, "preparation_", Preparation)
+        schedule = part_in(state, "schedule_", InverseTime)
+        require(state.get("n_features_in_") == preparation.n_features, "n_features_in_ is wrong")
+        check_columns(state, preparation.n_features)
+        require(isinstance(state.get("kernel_"), SpectralKernel), "kernel_ has no frequencies")
+        number_in(state, "seed_", int, 0, 2**64)
+        size = number_in(state, "block_size_", int, 1)
+        fits = _FREQUENCY_BYTES * size * len(preparation.units) <= memory_budget()
+        require(fits, "a block takes more memory than there is")
+        n_outputs = check_function(state, "weights_", "constant_", 2 * size)
+        alpha = number_in(state, "alpha_", float, 0.0)
+        require(schedule.step(1) * alpha <= MOST_SHRINKING, "schedule_ or alpha_ is too large")
+        number_in(state, "variance_", float, 0.0)
+        number_in(state, "batch_rows_", int, 1)
+        n_steps = number_in(state, "n_iter_", int, 1)
+        for name in ("status_", "reason_"):
+            part_in(state, name, str)
+        self._check_targets_state(state, n_outputs)
+        check_records(state, "history_", {"iteration"}, n_steps)
+        check_records(state, "evaluations_", {"iteration", "n_blocks", "loss", "error"})
+        if "run_" in state:
+            Training.check_state(part_in(state, "run_", dict), 2 * size, n_outputs, n_steps)
+
+    def _parameters_to_save(self) -> dict[str, object]:
+        kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
+        return super()._parameters_to_save() | {"kernel": kernel}
 
     def _responses(self, X: TableLike) -> FloatArray:
         """Return the function at new rows, (n, n_outputs)."""
@@ -401,6 +433,10 @@ class StreamedMachine(StreamParameters, ABC):
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = "multi_output" in self._target_options()
         return tags
+
+    @abstractmethod
+    def _check_targets_state(self, state: State, n_outputs: int) -> None:
+        """Check what a file tells of the targets and the loss."""
 
     @property
     @abstractmethod

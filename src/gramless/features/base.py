@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     clone,
@@ -21,9 +20,18 @@ from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.numeric import is_whole, too_large
 from gramless.base.random import RandomState, seed_from
+from gramless.base.state import (
+    State,
+    StatefulEstimator,
+    array_in,
+    check_columns,
+    number_in,
+    part_in,
+    require,
+)
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray, TableLike
-from gramless.kernels import Kernel, KernelLike, bandwidth_vector
+from gramless.kernels import Kernel, KernelLike, as_kernel, bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
@@ -33,7 +41,7 @@ from gramless.preprocessing.rows import Rows, check_rows, check_width
 _ROWS_AT_ONCE = 1024
 
 
-class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEstimator):
     """A scikit-learn transformer that also hands out its features as a feature matrix."""
 
     size_unit: ClassVar[str] = "components"
@@ -51,6 +59,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @abstractmethod
     def _n_features_out(self) -> int:
         """Number of columns, once fitted; the name is scikit-learn's."""
+
+    @property
+    @abstractmethod
+    def n_inputs(self) -> int:
+        """Number of inputs of the rows of the fit."""
 
     @property
     def numbers_per_row(self) -> int:
@@ -189,6 +202,23 @@ class SizedMap(FeatureMap):
         other: Self = clone(self)
         return other.set_params(**{self.size_name: size})
 
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the rows of the fit."""
+        return len(self.bandwidth_)
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        bandwidth = array_in(state, "bandwidth_", np.float64, (None,))
+        require(bandwidth.size > 0 and (bandwidth > 0).all(), "bandwidth_ is no bandwidth")
+        number_in(state, "seed_", int, 0, 2**64)
+        check_columns(state, len(bandwidth))
+
+    def _parameters_to_save(self) -> dict[str, object]:
+        params = super()._parameters_to_save()
+        kernel = params.get("kernel")
+        return params | ({"kernel": as_kernel(kernel)} if callable(kernel) else {})
+
     def _checked(self, X: TableLike) -> Rows:
         """Return the rows of a fit, validated."""
         rows = check_rows(self, X, reset=True)
@@ -235,6 +265,12 @@ class DenseMap(SizedMap):
     """
 
     kernel: KernelLike
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        super().check_state(state)
+        self.check_parameters()
+        self._mask(part_in(state, "bandwidth_", np.ndarray)[None, :])
 
     @abstractmethod
     def learn(self, X: Rows, kernel: Kernel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
+from gramless.base.state import State, array_in, check_columns, number_in, part_in
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.grids import Grids, KnownBins, bytes_of_grid
@@ -35,6 +37,7 @@ class GridMap(FeatureMap):
     scale_: float
     _grids: Grids
     _known: KnownBins
+    _rebuilt = frozenset(("_grids", "_known", "n_bins_"))
 
     def transform(self, X: TableLike) -> sp.csr_array:
         """Return the features of rows as SciPy CSR.
@@ -58,15 +61,41 @@ class GridMap(FeatureMap):
         self.n_bins_ = known.n_bins
         self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
 
+    def _fitted(self) -> dict[str, object]:
+        fitted = super()._fitted()
+        return fitted | self._known.arrays() if fitted else fitted
+
+    def _take(self, attributes: dict[str, object]) -> None:
+        known = None
+        if "keys" in attributes:
+            known = KnownBins.from_arrays(attributes)
+            attributes.setdefault("scale_", unit_scale(len(known.grids)))
+        super()._take(attributes)
+        if known is not None:
+            self._know(known)
+
     @property
     def _n_features_out(self) -> int:
         return int(self.offsets_[-1])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the rows of the fit."""
+        return self.widths_.shape[1]
 
 
 class BinningMap(GridMap):
     """A map to plain bins: every non-zero has the same value."""
 
     nu_: FloatArray
+
+    @abstractmethod
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        check_columns(state, KnownBins.check_state(state))
+        array_in(state, "nu_", np.float64, (len(part_in(state, "widths_", np.ndarray)),))
+        number_in(state, "kappa_", float)
+        number_in(state, "kappa_bar_", float)
 
     def learn_bins(self, X: Rows, grids: Grids) -> BinnedMatrix:
         """Learn which bins of some grids the rows occupy; return their feature matrix."""
@@ -245,6 +274,13 @@ class RandomBinning(BinningMap, DrawnGrids):
         grids = Grids.draw(kernel, self.bandwidth_, self.size, self.seed_, self._mask(X))
         return self.learn_bins(X, grids)
 
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        super().check_state(state)
+        n_inputs = part_in(state, "widths_", np.ndarray).shape[1]
+        array_in(state, "bandwidth_", np.float64, (n_inputs,))
+        number_in(state, "seed_", int)
+
     def check_parameters(self) -> BinningKernel:
         """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
@@ -256,6 +292,10 @@ class GivenBinning(BinningMap):
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        super().check_state(state)
 
     @classmethod
     def beside(cls, first: BinningMap, second: BinningMap) -> GivenBinning:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
+from gramless.base.state import State, array_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
@@ -214,6 +215,29 @@ class IndependentBlocks(DenseMap):
     @property
     def _n_features_out(self) -> int:
         return int(self.offsets_[-1])
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        super().check_state(state)
+        n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
+        thresholds = array_in(state, "thresholds_", np.float64, (None,))
+        n_leaves = thresholds.size + 1
+        whole = n_leaves & (n_leaves - 1) == 0 and not np.isnan(thresholds).any()
+        require(whole, "thresholds_ are those of no tree")
+        array_in(state, "centres_", np.float64, (n_leaves - 1, 2, n_inputs), finite=True)
+        landmarks = array_in(state, "landmarks_", np.float64, (None, n_inputs), finite=True)
+        offsets = array_in(state, "offsets_", np.int64, (n_leaves + 1,))
+        rising = (offsets[1:] >= offsets[:-1]).all() and offsets[0] == 0
+        require(rising and offsets[-1] == len(landmarks) > 0, "offsets_ do not rise from 0")
+        # As Python's integers, which do not overflow.
+        sizes = np.diff(offsets).tolist()
+        n_numbers = sum(size**2 for size in sizes)
+        numbers = array_in(state, "factors_", np.float64, (n_numbers,), finite=True)
+        start = 0
+        for size in sizes:
+            diagonal = numbers[start : start + size**2 : size + 1]
+            require((diagonal != 0).all(), "factors_ have no inverse")
+            start += size**2
 
     @property
     def numbers_per_row(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Self, TypeAlias, cast
@@ -16,6 +15,7 @@ from scipy.stats import qmc
 from gramless.base.errors import InputError, KernelError
 from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, stream
+from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
@@ -168,7 +168,7 @@ class Panels:
 
 
 @dataclass(frozen=True)
-class HadamardBlocks:
+class HadamardBlocks(Stateful):
     """Frequencies that are never written down: products of Hadamard matrices and octonions.
 
     The p frequencies of a block, p a power of two, are the rows of ``S H G P H B`` with random
@@ -197,6 +197,13 @@ class HadamardBlocks:
     orders: NDArray[np.int32]
     factors: AnyArray
     scales: AnyArray
+
+    def check(self) -> None:
+        """Check the types of arrays from a file."""
+        array_in(vars(self), "signs", np.int8)
+        array_in(vars(self), "orders", np.int32)
+        array_in(vars(self), "factors", np.float64, finite=True)
+        array_in(vars(self), "scales", np.float64, finite=True)
 
     def __post_init__(self) -> None:
         # The loops trust these sizes and numbers, which may come from a file.
@@ -416,6 +423,7 @@ class RandomFourier(DenseMap):
     True
     """
 
+    _rebuilt = frozenset(("_typed",))
     phases_: FloatArray | None
     unit_frequencies_: Any
     blocks_: HadamardBlocks | None
@@ -538,8 +546,8 @@ class RandomFourier(DenseMap):
             cosines, sines = features[:, ::2], features[:, 1::2]
             slopes = -sines[:, :, None] * outputs[::2] + cosines[:, :, None] * outputs[1::2]
         else:
-            turned = copy(self)
-            turned.phases_ = self.phases_ + np.pi / 2
+            turned = object.__new__(type(self))
+            turned.__dict__.update(self.__dict__, phases_=self.phases_ + np.pi / 2)
             turned.compute(X, features)
             slopes = features[:, :, None] * outputs
         with one_blas_thread():
@@ -574,21 +582,27 @@ class RandomFourier(DenseMap):
         # Not part of the state: models read from a file make it when they need it.
         typed: dict[str, Panels | HadamardBlocks] = self.__dict__.setdefault("_typed", {})
         if dtype.char not in typed:
-            self._check_state()
             blocks, unit = self.blocks_, self.unit_frequencies_
             typed[dtype.char] = Panels.of(unit, dtype) if blocks is None else blocks.astype(dtype)
         return typed[dtype.char]
 
-    def _check_state(self) -> None:
-        """Check that the arrays fit each other, as the loops trust them to."""
-        n_inputs, n = len(self.center_), self._n_frequencies
-        if self.blocks_ is None:
-            fit = self.unit_frequencies_.shape == (n, n_inputs)
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other, as the loops trust them to."""
+        super().check_state(state)
+        n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
+        array_in(state, "center_", np.float64, (n_inputs,), finite=True)
+        spreads = array_in(state, "spreads_", np.float64, (n_inputs,), finite=True)
+        require((spreads >= 0).all(), "spreads_ are negative")
+        if state["blocks_"] is None:
+            unit = array_in(state, "unit_frequencies_", np.float64, (None, n_inputs), finite=True)
+            n = len(unit)
         else:
-            fit = self.blocks_.orders.shape[1] >= n_inputs
-        fit = fit and self.bandwidth_.shape == self.spreads_.shape == (n_inputs,) and n > 0
-        if not fit or (self.phases_ is not None and self.phases_.shape != (n,)):
-            raise InputError("RandomFourier: its fitted arrays do not fit each other; fit it anew.")
+            blocks = part_in(state, "blocks_", HadamardBlocks)
+            require(blocks.orders.shape[1] >= n_inputs, "blocks_ have too few inputs")
+            n = len(blocks.scales)
+        require(n > 0 and "unit_frequencies_" in state, "there are no frequencies")
+        if state["phases_"] is not None:
+            array_in(state, "phases_", np.float64, (n,), finite=True)
 
     def _inverse_bandwidth(self) -> FloatArray:
         """Return 1 / bandwidth; 0 for ignored and categorical inputs."""

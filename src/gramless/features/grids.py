@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gramless.base.arrays import padded_rows
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.random import streams
+from gramless.base.state import State, array_in, number_in, require
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
@@ -213,6 +214,7 @@ def _filled_up(part: AnyArray) -> AnyArray:
 
 
 _WORTH_THREADS = 1 << 15
+_MOST_BINS, _MOST_SCALE = 2**31 - 2, 1e3
 _WORTH_8_BITS = 1 << 20
 """Number of codes from which 8 bits pay; fewer stay in 16, which spares a compilation."""
 _SIGN = np.uint64(1 << 63)
@@ -341,6 +343,40 @@ class KnownBins:
         parts = [keys[offsets[r] : offsets[r + 1]] for r in range(len(grids))]
         groups = row_blocks(len(grids), GROUP)
         return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in groups], n_learned)
+
+    def arrays(self) -> dict[str, object]:
+        """Return what :meth:`from_arrays` needs besides widths, shifts and offsets."""
+        grids = self.grids
+        own = {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
+        return {**own, "keys": self.keys()}
+
+    @classmethod
+    def from_arrays(cls, state: dict[str, object]) -> KnownBins:
+        """Rebuild bins from arrays of a fitted map; those of :meth:`arrays` are taken out."""
+        offsets = array_in(state, "offsets_", np.int64)
+        widths, shifts = (array_in(state, name, np.float64) for name in ("widths_", "shifts_"))
+        multipliers, cells, keys = (
+            cast(IntArray, state.pop(name)) for name in ("multipliers", "cell_offsets", "keys")
+        )
+        return cls.from_keys(Grids(widths, shifts, multipliers, cells), keys, offsets)
+
+    @staticmethod
+    def check_state(state: State) -> int:
+        """Check arrays of grids and their bins from a file; return the number of inputs."""
+        widths = array_in(state, "widths_", np.float64, (None, None))
+        require(widths.size > 0 and (widths > 0).all(), "widths_ are no widths of grids")
+        array_in(state, "shifts_", np.float64, widths.shape, finite=True)
+        array_in(state, "multipliers", np.int64, widths.shape)
+        array_in(state, "cell_offsets", np.int64, (len(widths),))
+        offsets = array_in(state, "offsets_", np.int64, (len(widths) + 1,))
+        # Compared, not subtracted: differences of hostile numbers overflow.
+        rising = (offsets[1:] > offsets[:-1]).all() and offsets[0] == 0
+        require(rising and offsets[-1] <= len(widths) * _MOST_BINS, "offsets_ do not rise from 0")
+        require(np.diff(offsets).max() <= _MOST_BINS, "a grid has too many bins")
+        array_in(state, "keys", np.int64, (int(offsets[-1]),))
+        if "scale_" in state:
+            require(number_in(state, "scale_", float, 0.0, _MOST_SCALE) > 0.0, "scale_ is 0")
+        return widths.shape[1]
 
     @classmethod
     def joined(cls, parts: Sequence[KnownBins]) -> KnownBins:

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.features.base import SizedMap
 from gramless.kernels import Sum, bandwidth_vector
@@ -160,6 +161,18 @@ class Hybrid(_BaseComposition, SizedMap):
             )
         kernels = [part.check_parameters() for part in self._parts()]
         return Sum(kernels, self._shares().tolist())
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        super().check_state(state)
+        n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
+        parts = part_in(state, "maps_", list)
+        require(len(parts) > 0, "maps_ holds no feature maps")
+        for part in parts:
+            fits = isinstance(part, SizedMap) and part.n_inputs == n_inputs
+            require(fits, "maps_ holds something else, or takes another number of inputs")
+        scales = array_in(state, "scales_", np.float64, (len(parts),), finite=True)
+        require((scales > 0).all(), "scales_ are not positive")
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         """Return the bytes that fits of all parts take, roughly."""

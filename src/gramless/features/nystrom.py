@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
+from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.base import DenseMap
@@ -251,6 +252,22 @@ class LandmarkMap(DenseMap):
     landmarks_: AnyArray
     factor_: FloatArray
     n_double_: int
+    _rebuilt = frozenset(("_made",))
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        super().check_state(state)
+        n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
+        factor = array_in(state, "factor_", np.float64, (None, None), finite=True)
+        n, width = factor.shape
+        require(n == width > 0 and (factor.diagonal() != 0).all(), "factor_ has no inverse")
+        if isinstance(self.check_parameters(), Precomputed):
+            landmarks = array_in(state, "landmarks_", np.int64, (n,))
+            inside = ((landmarks >= 0) & (landmarks < n_inputs)).all()
+            require(inside, "landmarks_ are no columns")
+        else:
+            array_in(state, "landmarks_", np.float64, (n, n_inputs), finite=True)
+        number_in(state, "n_double_", int, 0, n + 1)
 
     def check_parameters(self) -> Kernel:
         """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
@@ -333,9 +350,6 @@ class LandmarkMap(DenseMap):
     @property
     def _n_features_out(self) -> int:
         return len(self.factor_)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in super().__getstate__().items() if key != "_made"}
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

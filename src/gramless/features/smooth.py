@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.random import RandomState, seed_from
+from gramless.base.state import State, array_in, check_columns, number_in, part_in
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.binning import DrawnGrids
-from gramless.features.grids import Grids
+from gramless.features.grids import Grids, KnownBins
 from gramless.features.packing import block_rows
 from gramless.kernels.windowed import Windowed
 from gramless.loops.windows import window_values
@@ -135,6 +136,16 @@ class SmoothBinning(DrawnGrids):
     def rows_matrix(self, X: Rows) -> WeightedBinnedMatrix:
         """Return the feature matrix of validated rows, once fitted."""
         return self._matrix(self._known.find(X, self.n_jobs), X, has_unseen=None)
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        n_inputs = KnownBins.check_state(state)
+        array_in(state, "bandwidth_", np.float64, (n_inputs,))
+        array_in(state, "categorical_", np.bool_, (n_inputs,))
+        number_in(state, "seed_", int)
+        check_columns(state, n_inputs)
+        self.check_parameters()
+        part_in(state, "kernel_", Windowed)
 
     def check_parameters(self) -> Windowed:
         """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.numeric import as_float, is_whole
+from gramless.base.state import State, Stateful
 from gramless.base.threads import row_blocks
 
 FloatArray = NDArray[np.float64]
@@ -23,7 +24,7 @@ Metric = Literal["cityblock", "euclidean"]
 
 
 @dataclass(frozen=True)
-class Kernel(ABC):
+class Kernel(Stateful, ABC, mark="kernel"):
     """A kernel of the differences between rows, each in units of its input's bandwidth.
 
     Unless a subclass says otherwise it multiplies one-dimensional profiles over the inputs:
@@ -38,6 +39,14 @@ class Kernel(ABC):
     """The distance between rows that a bandwidth is compared with."""
     no_binning_because: ClassVar[str] = "its class defines no law of grid widths"
     no_fourier_because: ClassVar[str] = "its class defines no law of frequencies"
+    _named: ClassVar[dict[str, type[Kernel]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            taken = cls._named.setdefault(cls.name, cls)
+            if (taken.__module__, taken.__qualname__) == (cls.__module__, cls.__qualname__):
+                cls._named[cls.name] = cls
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
@@ -196,6 +205,39 @@ class Kernel(ABC):
         """
         fields = [field.name for field in dataclasses.fields(self) if field.init]
         return {"name": self.name, **{field: _plain(getattr(self, field)) for field in fields}}
+
+    def state(self) -> State:
+        """Do as :meth:`to_config`, for a kernel whose name no other class has."""
+        if self._named.get(self.name) not in (type(self), None):
+            raise KernelError(f"a kernel of another class has the name {self.name!r} too.")
+        return self.to_config()
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Do as :func:`gramless.kernels.from_config`."""
+        name = state.get("name")
+        kind = cls._named.get(name) if isinstance(name, str) else None
+        if kind is None:
+            raise KernelError(f"unknown kernel {name!r}; the names are {', '.join(cls._named)}.")
+        parameters = {key: _restored(value) for key, value in state.items() if key != "name"}
+        expected = [field for field in dataclasses.fields(kind) if field.init]
+        if unknown := parameters.keys() - {field.name for field in expected}:
+            raise KernelError(f"{kind.__name__} has no parameter {', '.join(sorted(unknown))}.")
+        required = {field.name for field in expected if field.default is dataclasses.MISSING}
+        if missing := required - parameters.keys():
+            raise KernelError(f"{kind.__name__} needs {', '.join(sorted(missing))}.")
+        try:
+            kernel = kind(**parameters)
+        except TypeError as error:
+            raise KernelError(f"{kind.__name__} cannot use its parameters: {error}.") from error
+        assert isinstance(kernel, cls)
+        return kernel
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Kernel.from_state(value)
+    return tuple(map(_restored, value)) if isinstance(value, list) else value
 
 
 def _checked(

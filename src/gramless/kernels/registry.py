@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 from gramless.base.errors import KernelError
 from gramless.kernels.base import FloatArray, Kernel, KernelConfig
@@ -170,30 +169,12 @@ def from_config(config: KernelConfig) -> Kernel:
     >>> from_config({"name": "inverse_power", "power": 2.0})
     InversePower(power=2.0)
     """
-    parameters = {key: _restored(value) for key, value in config.items() if key != "name"}
-    kernel = _class_named(config.get("name"), list(KERNELS))
-    expected = {field.name for field in dataclasses.fields(kernel) if field.init}
-    if unknown := parameters.keys() - expected:
-        raise KernelError(f"{kernel.__name__} has no parameter {', '.join(sorted(unknown))}.")
-    if missing := _required(kernel) - parameters.keys():
-        raise KernelError(f"{kernel.__name__} needs {', '.join(sorted(missing))}.")
-    try:
-        return kernel(**parameters)
-    except TypeError as error:
-        raise KernelError(f"{kernel.__name__} cannot use its parameters: {error}.") from error
+    return Kernel.from_state(config)
 
 
 def _without(kernel: Kernel, lacking: Kernel, what: str) -> str:
     owner = f"the {type(kernel).__name__} kernel has no {what}"
     return owner if lacking is kernel else f"{owner} because its part {lacking!r} has none"
-
-
-def _restored(value: Any) -> Any:
-    if isinstance(value, dict):
-        return from_config(value)
-    if isinstance(value, list):
-        return tuple(_restored(item) for item in value)
-    return value
 
 
 def _class_named(name: object, allowed: list[str]) -> type[Kernel]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
+from gramless.base.state import State, Stateful
 from gramless.base.types import AnyArray, BoolArray
 from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.columns import (
@@ -86,7 +87,7 @@ class ColumnCode:
         return codes
 
 
-class TableEncoder:
+class TableEncoder(Stateful, mark="encoder"):
     """Turns a table of mixed columns into a matrix of numbers.
 
     Numbers pass as they are, dates and durations as seconds. A missing number
@@ -200,20 +201,23 @@ class TableEncoder:
         """Learn from the rows and encode them."""
         return self.fit(X).transform(X)
 
-    def to_config(self) -> dict[str, object]:
-        """Describe the encoder in plain data, ready for JSON; :meth:`from_config` undoes it."""
+    def state(self) -> State:
+        """Describe the encoder in plain data, ready for JSON; :meth:`from_state` undoes it."""
         plain = [{**asdict(c), "categories": list(c.categories)} for c in self.columns]
         return {"dtype": self.dtype.name, "columns": plain}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> TableEncoder:
-        """Build an encoder from what :meth:`to_config` returned; ``InputError`` for other data."""
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Build an encoder from what :meth:`state` returned; ``InputError`` for other data."""
         encoder = cls()
         try:
-            encoder.columns = tuple(_checked(ColumnCode(**c)) for c in config["columns"])
-            encoder.dtype = _DTYPES[config["dtype"]]
+            encoder.columns = tuple(_checked(ColumnCode(**c)) for c in state["columns"])
+            encoder.dtype = _DTYPES[state["dtype"]]
         except (TypeError, KeyError, ValueError) as fault:
-            raise InputError(f"These data describe no TableEncoder ({fault!r}).") from fault
+            raise InputError(
+                f"These data describe no TableEncoder of this version ({fault!r}); fit the model "
+                f"again."
+            ) from fault
         if not encoder.columns or len(set(encoder.names)) != len(encoder.columns):
             raise InputError("These data describe no TableEncoder (names missing or repeated).")
         return encoder

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.state import Stateful, array_in, require
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.preprocessing.rows import Rows, check_width
@@ -21,7 +22,7 @@ _NUMBERS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
-class Imputer:
+class Imputer(Stateful, former=("GapFiller",)):
     """What stands for NaN in each input, and which inputs get a 0/1 column beside them.
 
     A numerical input is filled with its median. If it had missing numbers in ``fit``, a
@@ -54,6 +55,12 @@ class Imputer:
 
     fill: FloatArray
     marked: IntArray
+
+    def check(self) -> None:
+        """Check that the parts of an imputer from a file fit each other."""
+        fill = array_in(vars(self), "fill", np.float64, (None,), finite=True)
+        marked = array_in(vars(self), "marked", np.int64, (None,))
+        require(((marked >= 0) & (marked < len(fill))).all(), "an imputer marks no inputs")
 
     @classmethod
     def fit(cls, X: AnyArray, categorical: BoolArray) -> Imputer:

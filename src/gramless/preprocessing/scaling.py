@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import map_blocks
 from gramless.base.types import BoolArray, FloatArray
 from gramless.preprocessing.rows import Rows, check_width, dense_columns
@@ -33,7 +34,7 @@ _SPARSE_RANKS = (
 
 
 @dataclass(frozen=True)
-class Scaler:
+class Scaler(Stateful):
     """The unit of each input and, for quantile scaling, the table of ranks.
 
     Attributes
@@ -59,6 +60,19 @@ class Scaler:
     knots: FloatArray = field(repr=False)
     levels: FloatArray = field(repr=False)
     categorical: BoolArray | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """Check that the parts of a scaler from a file fit each other."""
+        require(self.kind in SCALINGS, "a scaler of an unknown kind")
+        fields, twice = vars(self), self.kind == "both"
+        knots = array_in(fields, "knots", np.float64, (None, None), finite=True)
+        array_in(fields, "levels", np.float64, knots.shape, finite=True)
+        ranked = self.kind in ("quantile", "both")
+        require(not ranked or knots.shape[1] > 0, "a scaler has no quantiles")
+        array_in(fields, "unit", np.float64, (len(knots) * (2 if twice else 1),))
+        if self.categorical is not None:
+            array_in(fields, "categorical", np.bool_, self.unit.shape)
+        number_in(fields, "spread", float)
 
     @classmethod
     def fit(

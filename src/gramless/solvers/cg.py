@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from gramless.base.arrays import inner
+from gramless.base.state import Stateful
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, System, rmatvec
@@ -16,7 +17,7 @@ from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 
 
 @dataclass(frozen=True)
-class ConjugateGradient:
+class ConjugateGradient(Stateful):
     """Ridge regression, ``(Z' S Z + alpha I) w = Z' S y`` (RB16, equation 8).
 
     Parameters

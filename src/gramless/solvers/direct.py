@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities, MatrixNeed
 from gramless.solvers.costs import direct_is_possible
@@ -32,7 +33,7 @@ _SMALL_GRAM = MatrixNeed(
 
 
 @dataclass(frozen=True)
-class Cholesky:
+class Cholesky(Stateful):
     """Ridge regression by a Cholesky factorisation of ``Z' S Z + alpha I`` (RB16, equation 8).
 
     Where there are fewer rows than columns, of ``S^1/2 Z Z' S^1/2 + alpha I`` instead: the

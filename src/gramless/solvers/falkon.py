@@ -8,6 +8,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful
 from gramless.matrices.abilities import SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
@@ -75,7 +76,7 @@ _NYSTROM_FEATURES = MatrixNeed(
 
 
 @dataclass(frozen=True)
-class Falkon:
+class Falkon(Stateful):
     """Ridge regression on Nyström features by conjugate gradients over kernel values.
 
     Weights are those of the whitened features, which are never computed: products go through the

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
+from gramless.base.state import Stateful
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities
 from gramless.solvers.objective import Callback, Problem, Solution, columns
@@ -15,7 +16,7 @@ from gramless.solvers.options import check_options
 
 
 @dataclass(frozen=True)
-class Gmres:
+class Gmres(Stateful):
     """Ridge regression by SciPy's GMRES (RB16, section 3.2), without preconditioner.
 
     Kept for comparison: on a symmetric matrix it needs about as many products

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import inner, weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.random import stream
+from gramless.base.state import Stateful
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import grid_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
@@ -53,7 +54,7 @@ _BINS_OR_DENSE = MatrixNeed(
 
 
 @dataclass(frozen=True)
-class GridDescent:
+class GridDescent(Stateful):
     """Descent over grids, or columns, with working sets, for L1, elastic net and L2 penalties.
 
     RB16's Algorithm 2 draws one bin at a time. Here all bins of a grid move at

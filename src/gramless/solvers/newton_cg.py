@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
+from gramless.base.state import Stateful
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
 from gramless.solvers.capabilities import Capabilities
@@ -45,7 +46,7 @@ _SLOW, _FINER = 0.9, 4.0
 
 
 @dataclass(frozen=True)
-class NewtonCG:
+class NewtonCG(Stateful):
     """Newton-CG with a line search (RB16, section 3.2).
 
     Each step solves ``(Z' C Z + alpha I) d = -gradient`` with the losses'

@@ -9,6 +9,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramless.base.random import stream
+from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -53,7 +54,7 @@ class LowRankInverse:
 
 
 @dataclass(frozen=True)
-class RandomisedNystrom(NothingShared):
+class RandomisedNystrom(NothingShared, Stateful):
     """The Hessian's large eigenvalues, from its products with random directions, inverted.
 
     With ``A = Z' S Z`` and orthonormal random directions ``O``, ``A O (O' A O)^-1 O' A``

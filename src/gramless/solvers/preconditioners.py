@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.random import stream
+from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.factor import divided
@@ -144,7 +145,7 @@ class NothingShared:
 
 
 @dataclass(frozen=True)
-class Identity(NothingShared):
+class Identity(NothingShared, Stateful):
     """No preconditioning: plain conjugate gradients, as in RB16."""
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -153,7 +154,7 @@ class Identity(NothingShared):
 
 
 @dataclass(frozen=True)
-class Jacobi(NothingShared):
+class Jacobi(NothingShared, Stateful):
     """The exact diagonal of the Hessian.
 
     Within a grid the columns of a binned matrix are disjoint, so the weighted
@@ -170,7 +171,7 @@ class Jacobi(NothingShared):
 
 
 @dataclass(frozen=True)
-class RootJacobi(NothingShared):
+class RootJacobi(NothingShared, Stateful):
     """The square root of the exact diagonal, halfway between plain and Jacobi.
 
     Full bins are slowed down as far as they must be, and the cluster of
@@ -184,7 +185,7 @@ class RootJacobi(NothingShared):
 
 
 @dataclass(frozen=True)
-class SampledRows:
+class SampledRows(Stateful):
     """The Hessian of a random part of the rows, inverted exactly.
 
     With m of the rows, ``M = Z_m' S_m Z_m + mu I`` has the Hessian's large

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
 from gramless.base.random import stream
+from gramless.base.state import Stateful
 from gramless.base.threads import map_blocks, thread_count
 from gramless.loops import coordinate_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
@@ -27,7 +28,7 @@ _CAPABILITIES = Capabilities(losses=_LOSSES, l1=True)
 
 
 @dataclass(frozen=True)
-class RandomDescent:
+class RandomDescent(Stateful):
     """Coordinate descent that takes several random steps at once (RB16, section 4).
 
     Each step draws ``n_simultaneous`` distinct coordinates, as likely as any
@@ -116,7 +117,7 @@ class RandomDescent:
 
 
 @dataclass(frozen=True)
-class ParallelRandomDescent:
+class ParallelRandomDescent(Stateful):
     """Algorithm 2 of RB16: threads that step along random coordinates, without locks.
 
     Each thread draws coordinates from its own stream and takes full steps from

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
+from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import Vector
 from gramless.solvers.capabilities import RIDGE, Capabilities
@@ -20,7 +21,7 @@ from gramless.solvers.preconditioners import DiagonalInverse
 
 
 @dataclass(frozen=True)
-class RowConjugateGradient:
+class RowConjugateGradient(Stateful):
     """Ridge regression, ``(P S^1/2 Z Z' S^1/2 P + alpha I) a = P S^1/2 y``, ``w = Z' S^1/2 a``.
 
     The same minimum as that of :class:`ConjugateGradient`: there the unknowns are the weights,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.kernels import Kernel, SpectralKernel, bandwidth_vector
@@ -36,12 +37,27 @@ class BandwidthTrial:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class Preparation(Stateful):
     """Conversion of rows to inputs of the kernel at bandwidth 1: projected, centred, scaled."""
 
     projection: Projection | None  # to principal components
     center: FloatArray  # (n_inputs,), zeros if rows are sparse
     units: FloatArray  # (n_inputs,): bandwidths in units of the inputs; infinity drops one
+
+    def check(self) -> None:
+        """Check that the parts of a preparation from a file fit each other."""
+        units = array_in(vars(self), "units", np.float64, (None,))
+        require(units.size > 0 and (units > 0).all(), "units are not positive")
+        array_in(vars(self), "center", np.float64, units.shape, finite=True)
+        if self.projection is not None:
+            projection = part_in(vars(self), "projection", Projection)
+            fits = projection.components.shape[1] == len(units)
+            require(fits, "projection does not fit the units")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the rows before any projection."""
+        return len(self.units if self.projection is None else self.projection.mean)
 
     @property
     def inverse(self) -> FloatArray:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.state import State, array_in, number_in, require
 from gramless.base.types import FloatArray
 
 Float32Array = NDArray[np.float32]
+_MOST_IN_RUN = 1e18
+"""Numbers of a run in a file are smaller."""
 
 
 class FeatureExpansion:
@@ -210,6 +213,25 @@ class FeatureExpansion:
         self.scale, self.squared_norm = state["scale"], state["squared_norm"]
         self._left, self._mean = state["left"], state["mean"]
         self._n_averaged = state["n_averaged"]
+
+    @staticmethod
+    def check_state(state: State, block_columns: int, n_outputs: int, n_steps: int) -> None:
+        """Check a state from a file, for ``restore`` after so many steps."""
+        weights = array_in(state, "weights", np.float32, (None, n_outputs), finite=True)
+        require(len(weights) % block_columns == 0, "the run's weights do not fit block_size_")
+        n_blocks = len(weights) // block_columns
+        array_in(state, "averaged", np.float32, weights.shape, finite=True)
+        array_in(state, "sums", np.float64, (n_blocks, n_outputs), finite=True)
+        seen = array_in(state, "seen", np.float64, (n_blocks, 2), finite=True)
+        for name in ("offset", "intercept", "averaged_constant"):
+            array_in(state, name, np.float64, (n_outputs,), finite=True)
+        for name in ("scale", "squared_norm", "left", "mean"):
+            number_in(state, name, float, -_MOST_IN_RUN, _MOST_IN_RUN)
+        scale, left = number_in(state, "scale", float), number_in(state, "left", float)
+        positive = abs(scale) > 1.0 / _MOST_IN_RUN and 0.0 < left <= seen[:, 0].min(initial=1)
+        require(positive, "the run's scale or average is 0")
+        found = number_in(state, "n_averaged", int)
+        require(found == n_steps, "the run has averaged another number of steps")
 
 
 def _squares(array: Float32Array) -> float:

@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful, array_in
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import FloatArray
 from gramless.preprocessing.rows import Rows, check_width
@@ -18,7 +19,7 @@ from gramless.streaming.summary_statistics import Summary
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
+class Projection(Stateful):
     """A projection of rows to a few linear combinations of their centred inputs.
 
     Examples
@@ -30,6 +31,11 @@ class Projection:
 
     mean: FloatArray  # (n_features,)
     components: FloatArray  # (n_features, n_components)
+
+    def check(self) -> None:
+        """Check that the parts of a projection from a file fit each other."""
+        mean = array_in(vars(self), "mean", np.float64, (None,), finite=True)
+        array_in(vars(self), "components", np.float64, (len(mean), None), finite=True)
 
     @classmethod
     def principal(cls, summary: Summary, n_components: int) -> Self:

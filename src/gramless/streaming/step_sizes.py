@@ -9,6 +9,7 @@ from scipy.linalg import eigvalsh
 
 from gramless.base.errors import InputError
 from gramless.base.random import stream
+from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.kernels import Kernel, SpectralKernel
@@ -16,7 +17,7 @@ from gramless.losses import Loss
 
 
 @dataclass(frozen=True)
-class InverseTime:
+class InverseTime(Stateful):
     """The schedule ``gamma_t = theta / (t + delay)``, with t from 1.
 
     DSG16's Theorem 3 requires ``theta alpha`` between 1 and 2. Without a delay the first steps are

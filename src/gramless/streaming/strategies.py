@@ -10,6 +10,7 @@ import numpy as np
 from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.random import stream
+from gramless.base.state import Stateful
 from gramless.base.types import FloatArray
 
 
@@ -50,7 +51,7 @@ class Strategy(Protocol):
 
 
 @dataclass(frozen=True)
-class Grow:
+class Grow(Stateful):
     """A new block each step: DSG (Dai et al. 2014; DSG16, Algorithm 1).
 
     Examples
@@ -66,7 +67,7 @@ class Grow:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Stateful):
     """Some steps with a new block, then some with a random old one: UDSG.
 
     DSG16, Algorithm 3, with the iterations counted as in the proof of Theorem 4: as printed, the
@@ -106,7 +107,7 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Checking:
+class Checking(Stateful):
     """The old block that allows the longest step, if longer than that of a new block: CDSG.
 
     DSG16, Algorithm 4. Of each old block, the largest eta above gamma with ::

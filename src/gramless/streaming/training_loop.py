@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray
 from gramless.preprocessing.rows import Rows
 from gramless.streaming.chunk_checks import is_sparse
 from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
 from gramless.streaming.feature_blocks import PreparedRows
+from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.sources import RowSource, StreamEnded
 
 _LARGEST = 1e18
@@ -171,6 +173,19 @@ class Training:
         self.machine.expansion.restore(state["expansion"])
         self.best = None if state["best"] is None else LearnedFunction(**state["best"])
 
+    @staticmethod
+    def check_state(state: State, block_columns: int, n_outputs: int, n_steps: int) -> None:
+        """Check a state from a file, of a run that has taken so many steps."""
+        require(state.get("iteration") == n_steps, "run_ has another number of steps")
+        number_in(state, "seconds", float, 0.0)
+        if state.get("best") is not None:
+            best = part_in(state, "best", dict)
+            found = check_function(best, "weights", "constant", block_columns)
+            require(found == n_outputs, "best has another number of outputs")
+            number_in(best, "iteration", int)
+        expansion = part_in(state, "expansion", dict)
+        FeatureExpansion.check_state(expansion, block_columns, n_outputs, n_steps)
+
     def _step(self, X: Rows, targets: FloatArray) -> Step:
         # A diverging step may overflow once before that is noticed.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -230,6 +245,27 @@ def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[
     [4, 4, 2]
     """
     return [weights[k : k + group_columns] for k in range(0, len(weights), group_columns)]
+
+
+def check_function(state: State, weights: str, constant: str, block_columns: int) -> int:
+    """Check weights of whole blocks and a constant from a file; return their outputs."""
+    array = array_in(state, weights, np.float32, (None, None), finite=True)
+    fits = array.size > 0 and len(array) % block_columns == 0
+    require(fits, f"{weights} does not fit block_size_")
+    array_in(state, constant, np.float64, array.shape[1:], finite=True)
+    return array.shape[1]
+
+
+def check_records(state: State, name: str, needed: set[str], length: int | None = None) -> None:
+    """Check arrays of :func:`columns_of` from a file: of one length, some of them needed."""
+    records = part_in(state, name, dict)
+    for array in records.values():
+        fits = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "if"
+        require(fits, f"{name} holds something else than numbers")
+        length = len(array) if length is None else length
+        require(len(array) == length, f"{name} has columns of several lengths")
+    require(not records or records.keys() >= needed, f"{name} lacks a column")
+    require(bool(records) or not length, f"{name} is empty")
 
 
 def columns_of(rows: Sequence[dict[str, float]]) -> dict[str, AnyArray]:

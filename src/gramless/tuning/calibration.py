@@ -13,6 +13,7 @@ from scipy.special import log_softmax
 
 from gramless.base.arrays import inner
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.solvers.objective import columns
 from gramless.tuning.checks import check_counts, check_numbers, check_shape
 
@@ -29,7 +30,7 @@ _FLOOR = 0.1
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Stateful):
     """Probabilities from the raw responses of a classifier.
 
     ``softmax(g(z_k))`` over the classes; ``g(z)`` against 0 for two classes with
@@ -56,6 +57,16 @@ class Calibration:
     slopes: Values
     n_responses: int
     floor: float
+
+    def check(self) -> None:
+        """Check that the parts of a calibration from a file fit each other."""
+        fields = vars(self)
+        slopes = array_in(fields, "slopes", np.float64, (None,), finite=True)
+        require(slopes.size > 0, "a calibration has no slopes")
+        knots = array_in(fields, "knots", np.float64, (slopes.size + 1,), finite=True)
+        require((knots[1:] >= knots[:-1]).all(), "the knots of a calibration do not rise")
+        number_in(fields, "n_responses", int, 1)
+        require(number_in(fields, "floor", float, 0.0, 1.0) > 0.0, "floor is out of range")
 
     @classmethod
     def fit(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.state import Stateful, array_in, require
 from gramless.solvers.objective import columns
 from gramless.tuning.checks import check_counts, check_numbers, check_shape
 
@@ -20,7 +21,7 @@ _ROUNDING = 1e-10
 
 
 @dataclass(frozen=True)
-class Conformal:
+class Conformal(Stateful):
     """Quantiles of held-back scores that cover a new one as often as asked.
 
     Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018):
@@ -38,6 +39,12 @@ class Conformal:
 
     scores: Values = field(repr=False)
     masses: Values = field(repr=False)
+
+    def check(self) -> None:
+        """Check that the parts of scores from a file fit each other."""
+        scores = array_in(vars(self), "scores", np.float64, finite=True)
+        require(scores.ndim in (1, 2) and scores.size > 0, "scores have a wrong shape")
+        array_in(vars(self), "masses", np.float64, scores.shape, finite=True)
 
     @classmethod
     def fit(cls, scores: Values, sample_weight: Values | None = None) -> Conformal:

@@ -11,6 +11,7 @@ from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.random import stream
+from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import row_blocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -33,7 +34,7 @@ _SINGLE = 1e-6
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Stateful):
     """What a Gaussian process leaves open, as draws of the weights around those of the fit.
 
     A ridge fit is the mean of the process ``f(x) = w'z(x) + c`` with independent
@@ -54,6 +55,16 @@ class Posterior:
     draws: NDArray[np.float64] = field(repr=False)
     prior: float
     noise: float | NDArray[np.float64]
+
+    def check(self) -> None:
+        """Check the parts of a posterior from a file."""
+        draws = array_in(vars(self), "draws", np.float64, (None, None), finite=True)
+        require(draws.size > 0, "a posterior has no draws")
+        number_in(vars(self), "prior", float, 0.0)
+        if isinstance(self.noise, np.ndarray):
+            array_in(vars(self), "noise", np.float64, (None,), finite=True)
+        else:
+            number_in(vars(self), "noise", float)
 
     @classmethod
     def sample(

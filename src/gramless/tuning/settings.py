@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.state import Stateful
 from gramless.preprocessing.scaling import ScalingKind
 
 START_BANDWIDTH = 0.25
@@ -15,7 +16,7 @@ START_BANDWIDTH = 0.25
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Stateful):
     """What a search chooses.
 
     Attributes
