@@ -7,17 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, part_in, require
-from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.streamed import StreamedMachine
+from gramless.estimators.targets import (
+    ClassEncoder,
+    NumberEncoder,
+    log_probabilities,
+    most_likely,
+)
 from gramless.kernels import KernelLike
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.streaming.step_sizes import InverseTime
@@ -153,7 +156,8 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         -------
         array (n_samples,), or (n_samples, n_outputs) where targets had two dimensions
         """
-        found = self._responses(X) * self.target_scale_ + self.target_mean_
+        responses = self._responses(X)
+        found = self._encoder.decode(responses)
         return found[:, 0] if self.one_output_ else found
 
     def _check_targets_state(self, state: State, n_outputs: int) -> None:
@@ -164,6 +168,10 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         require(one is False or (one is True and n_outputs == 1), "one_output_ does not fit")
         losses = {type(loss) for loss in self._losses.values()}
         require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
+
+    @property
+    def _encoder(self) -> NumberEncoder:
+        return NumberEncoder(self.target_mean_, self.target_scale_)
 
     @property
     def _n_outputs(self) -> int:
@@ -191,9 +199,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
 
     def _encode(self, y: ArrayLike) -> FloatArray:
         targets = np.asarray(y, dtype=np.float64)
-        columns = targets.reshape(len(targets), -1)
-        encoded: FloatArray = (columns - self.target_mean_) / self.target_scale_
-        return encoded
+        return self._encoder.encode(targets.reshape(len(targets), -1))
 
     def _error(self, responses: FloatArray, targets: FloatArray) -> float:
         return float(np.sqrt(np.mean((responses - targets) ** 2)))
@@ -323,8 +329,12 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         -------
         array (n_samples,)
         """
-        decided = _decide(self._responses(X))
-        return self.classes_[decided]
+        responses = self._responses(X)
+        return self._encoder.decode(responses)
+
+    @property
+    def _encoder(self) -> ClassEncoder:
+        return ClassEncoder(self.classes_)
 
     @available_if(_is_logistic)
     def predict_proba(self, X: TableLike) -> FloatArray:
@@ -352,10 +362,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         -------
         array (n_samples, n_classes)
         """
-        responses = self._responses(X)
-        if responses.shape[1] == 1:
-            return np.column_stack([log_expit(-responses), log_expit(responses)])
-        return log_softmax(responses, axis=1)
+        return log_probabilities(self._responses(X))
 
     def _check_targets_state(self, state: State, n_outputs: int) -> None:
         classes = part_in(state, "classes_", np.ndarray)
@@ -366,14 +373,13 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
 
     @property
     def _n_outputs(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
+        return self._encoder.n_outputs
 
     def _target_options(self) -> Mapping[str, bool]:
         return {}
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
-        check_classification_targets(y)
-        return column_or_1d(y, warn=True)
+        return ClassEncoder.check(y, warn=True)
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
         found = summary.classes if classes is None else np.unique(np.asarray(classes))
@@ -382,35 +388,14 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
                 "DoublyStochasticClassifier: targets look like measurements, not labels; use "
                 "DoublyStochasticRegressor, or name the classes."
             )
-        if len(found) < 2:
-            raise InputError(
-                f"DoublyStochasticClassifier needs samples of at least 2 classes in the data, "
-                f"but the data contains only one class: {found.tolist()}."
-            )
-        self.classes_ = found
+        self.classes_ = ClassEncoder.fit(found, type(self).__name__).classes
         self.loss_ = self._given_loss()
-        if isinstance(self.loss_, Logistic) and len(found) > 2:
+        if isinstance(self.loss_, Logistic) and self._n_outputs > 1:
             self.loss_ = Multinomial()
 
     def _encode(self, y: ArrayLike) -> FloatArray:
-        labels = np.asarray(y)
-        codes = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
-        unknown = self.classes_[codes] != labels
-        if unknown.any():
-            raise InputError(
-                f"DoublyStochasticClassifier: the label {labels[unknown][0]!r} was not among the "
-                f"first; name all labels with classes=."
-            )
-        if len(self.classes_) == 2:
-            return np.where(codes == 1, 1.0, -1.0)[:, None]
-        return np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
+        codes = self._encoder.encode(y)
+        return codes.reshape(len(codes), -1)
 
     def _error(self, responses: FloatArray, targets: FloatArray) -> float:
-        return float(np.mean(_decide(responses) != _decide(targets)))
-
-
-def _decide(responses: FloatArray) -> IntArray:
-    """Return the index of the class with the largest response."""
-    if responses.shape[1] == 1:
-        return (responses[:, 0] > 0).astype(np.intp)
-    return responses.argmax(axis=1)
+        return float(np.mean(most_likely(responses) != most_likely(targets)))
