@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.datasets import Dataset
-from gramless.tuning.splits import held_back_splits
+from gramless.model_selection.splits import held_back_splits
 from harness.timing import StopWatch
 from studies.methods import TRAINERS
 from studies.rb16.sets import GAMMAS, SETS

@@ -38,8 +38,8 @@ from benchmarks.common import (
 from gramless import KernelClassifier, KernelRegressor
 from gramless.base.random import stream
 from gramless.datasets import Dataset
-from gramless.tuning.data import Data
-from gramless.tuning.matched import matched_rows, shuffled
+from gramless.model_selection.data import Data
+from gramless.model_selection.grouped_rows import matched_rows, shuffled
 
 SETS = ("cadata", "protein_casp", "letter", "ijcnn1", "cod-rna")
 GRIDS, QUICK_GRIDS = 1024, 64

@@ -43,19 +43,19 @@ from gramless.features.binning import BinningMap, RandomBinning
 from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.model_selection.alpha import Goal
+from gramless.model_selection.amounts import LEAST_TO_GROW, can_grow
+from gramless.model_selection.conformal import Conformal
+from gramless.model_selection.data import Data
+from gramless.model_selection.judging import Fit, Judged
+from gramless.model_selection.plan import Plan
+from gramless.model_selection.planning import Planner
+from gramless.model_selection.search import RELEVANCES, Search
+from gramless.model_selection.search_space import Choices
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.objective import Problem, Solution, Solver, columns
-from gramless.tuning.alpha import Goal
-from gramless.tuning.amounts import LEAST_TO_GROW, can_grow
-from gramless.tuning.conformal import Conformal
-from gramless.tuning.data import Data
-from gramless.tuning.judging import Fit, Judged
-from gramless.tuning.plan import Plan
-from gramless.tuning.planning import Planner
-from gramless.tuning.search import RELEVANCES, Search
-from gramless.tuning.settings import Choices
 
 _PREDICT_ROWS = 65_536
 _PREDICT_NUMBERS = 1 << 25

@@ -22,12 +22,12 @@ from gramless.estimators.targets import (
     most_likely,
 )
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
+from gramless.model_selection.calibration import Calibration
+from gramless.model_selection.conformal import Conformal, set_scores, sets
+from gramless.model_selection.data import Data
+from gramless.model_selection.judging import Judged
+from gramless.model_selection.planning import ENOUGH_TO_SEARCH
 from gramless.solvers.objective import Problem
-from gramless.tuning.calibration import Calibration
-from gramless.tuning.conformal import Conformal, set_scores, sets
-from gramless.tuning.data import Data
-from gramless.tuning.judging import Judged
-from gramless.tuning.planning import ENOUGH_TO_SEARCH
 
 _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
 """With too few rows to hold some back, a response of 1 counts as 95 %."""

@@ -20,14 +20,14 @@ from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
+from gramless.model_selection.alpha import Goal
+from gramless.model_selection.amounts import LEAST_TO_GROW
+from gramless.model_selection.data import Data
+from gramless.model_selection.grouped_rows import kept_together, matched_rows
+from gramless.model_selection.growth import Growth
+from gramless.model_selection.splits import held_back_splits
 from gramless.preprocessing.rows import check_rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
-from gramless.tuning.alpha import Goal
-from gramless.tuning.amounts import LEAST_TO_GROW
-from gramless.tuning.data import Data
-from gramless.tuning.growth import Growth
-from gramless.tuning.matched import kept_together, matched_rows
-from gramless.tuning.splits import held_back_splits
 
 
 class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -35,7 +35,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Each grid divides a few inputs, or their ranks, and ignores the others. Candidates
     are fitted to half of the rows and judged on the other half, both ways (see
-    :class:`gramless.tuning.growth.Growth`). :class:`KernelRegressor` and
+    :class:`gramless.model_selection.growth.Growth`). :class:`KernelRegressor` and
     :class:`KernelClassifier` grow theirs by themselves: this is for other models.
 
     Parameters

@@ -18,12 +18,12 @@ from gramless.estimators.targets import NumberEncoder, TargetEncoder
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.stacked import WithIntercept
+from gramless.model_selection.conformal import Conformal, interval_scores
+from gramless.model_selection.data import Data
+from gramless.model_selection.judging import Judged
+from gramless.model_selection.posterior import Posterior, unseen_squares
+from gramless.model_selection.search import Search
 from gramless.solvers.objective import Problem, Solver
-from gramless.tuning.conformal import Conformal, interval_scores
-from gramless.tuning.data import Data
-from gramless.tuning.judging import Judged
-from gramless.tuning.posterior import Posterior, unseen_squares
-from gramless.tuning.search import Search
 
 _MOST_DRAWS = 100_000
 """Standard deviations are off by 0.2 % of themselves then."""

@@ -16,9 +16,9 @@ from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.losses import Loss, Squared
+from gramless.model_selection.alpha import mean_loss
+from gramless.model_selection.data import Score
 from gramless.preprocessing.rows import check_integers
-from gramless.tuning.alpha import mean_loss
-from gramless.tuning.data import Score
 
 _LARGEST_TARGET = np.finfo(np.float64).max / 16
 """Predictions may lie beyond all targets."""

@@ -1,0 +1,163 @@
+"""What held-back rows say about errors: intervals and sets of classes that cover new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.state import Stateful, array_in, require
+from gramless.model_selection.checks import check_counts, check_numbers, check_shape
+from gramless.solvers.objective import columns
+
+Values = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_LARGEST_SCORES = 1000
+_ROUNDING = 1e-10
+"""By as much ``(n + 1) coverage`` may come out above the whole number that it is, relatively."""
+
+
+@dataclass(frozen=True)
+class Conformal(Stateful):
+    """Quantiles of held-back scores that cover a new one as often as asked.
+
+    Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018):
+    where the new row is like the held-back ones, its score is at most
+    :meth:`quantile` with at least the probability asked.
+
+    Attributes
+    ----------
+    scores : array (m,) or (m, K)
+        In rising order. Of more than 2,000 the 1,000 largest, and 1,000 evenly
+        chosen ranks: a rank between two counts as the upper one.
+    masses : array of the same shape
+        Weight of all rows up to each score.
+    """
+
+    scores: Values = field(repr=False)
+    masses: Values = field(repr=False)
+
+    def check(self) -> None:
+        """Check that the parts of scores from a file fit each other."""
+        scores = array_in(vars(self), "scores", np.float64, finite=True)
+        require(scores.ndim in (1, 2) and scores.size > 0, "scores have a wrong shape")
+        array_in(vars(self), "masses", np.float64, scores.shape, finite=True)
+
+    @classmethod
+    def fit(cls, scores: Values, sample_weight: Values | None = None) -> Conformal:
+        """Sort the scores of held-back rows.
+
+        Parameters
+        ----------
+        scores : array (n,) or (n, K)
+            Larger is worse; each column by itself. See :func:`interval_scores` and
+            :func:`set_scores`.
+        sample_weight : array (n,), optional
+            Counts: a row of weight 2 is two rows. A new row weighs 1.
+
+        Raises
+        ------
+        InputError
+            For scores that are not finite, weights that do not fit, or none above 0.
+
+        Examples
+        --------
+        >>> Conformal.fit(np.array([3.0, 1.0, 2.0, 4.0])).quantile(0.6)
+        3.0
+        """
+        found = check_numbers("Conformal: scores", scores)
+        weights = check_counts("Conformal", sample_weight, len(found))
+        found, weights = found[weights > 0], weights[weights > 0]
+        order = np.argsort(found, axis=0, kind="stable")
+        masses = np.cumsum(weights[order], axis=0)
+        kept = np.arange(len(found))
+        if len(kept) > 2 * _LARGEST_SCORES:
+            evenly = np.linspace(0, len(kept) - 1, _LARGEST_SCORES).astype(np.intp)
+            kept = np.union1d(evenly, kept[-_LARGEST_SCORES:])
+        return cls(np.take_along_axis(found, order, axis=0)[kept], masses[kept])
+
+    def quantile(self, coverage: float) -> float | Values:
+        """Return the ``ceil((n + 1) coverage)``-th smallest of n scores.
+
+        Parameters
+        ----------
+        coverage : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        float or array (K,)
+            Infinite for fewer than ``coverage / (1 - coverage)`` rows.
+
+        Raises
+        ------
+        InputError
+            For a coverage that is not between 0 and 1.
+
+        Examples
+        --------
+        >>> conformal = Conformal.fit(np.arange(1.0, 10.0))
+        >>> conformal.quantile(0.9), conformal.quantile(0.95)
+        (9.0, inf)
+        """
+        if not 0.0 < coverage < 1.0:
+            raise InputError(f"coverage must lie between 0 and 1, got {coverage!r}.")
+        needed = (columns(self.masses)[-1] + 1.0) * coverage * (1.0 - _ROUNDING)
+        rank = (columns(self.masses) < needed).sum(axis=0)
+        endless = np.vstack([columns(self.scores), np.full(len(rank), np.inf)])
+        found = endless[rank, np.arange(len(rank))]
+        return float(found[0]) if self.scores.ndim == 1 else found
+
+
+def interval_scores(predictions: Values, targets: Values, scale: Values | None = None) -> Values:
+    """Return absolute errors, in units of a local scale if given.
+
+    With q their quantile, ``prediction +- q * scale`` covers a new target (Lei et al. 2018).
+    The scale, above 0, may depend on the row alone: a prediction of the error.
+
+    Raises
+    ------
+    InputError
+        For shapes that differ or a scale that is not positive.
+
+    Examples
+    --------
+    >>> interval_scores(np.array([1.0, 2.0]), np.array([3.0, 2.5]), np.array([2.0, 1.0]))
+    array([1. , 0.5])
+    """
+    errors = np.abs(check_shape("targets", targets, np.shape(predictions)) - predictions)
+    if scale is None:
+        return errors
+    unit = check_shape("scale", scale, errors.shape)
+    if not (unit > 0).all():
+        raise InputError("interval_scores: scale must be above 0.")
+    return errors / unit
+
+
+def set_scores(log_probabilities: Values, class_index: NDArray[np.intp]) -> Values:
+    """Return one minus the probability of the true class (Sadinle, Lei & Wasserman 2019).
+
+    Examples
+    --------
+    >>> set_scores(np.log([[0.25, 0.75], [0.5, 0.5]]), np.array([1, 0])).round(6)
+    array([0.25, 0.5 ])
+    """
+    return -np.expm1(log_probabilities[np.arange(len(log_probabilities)), class_index])
+
+
+def sets(log_probabilities: Values, threshold: float) -> Flags:
+    """Tell which classes are in each row's set: score at most a quantile of :func:`set_scores`.
+
+    A set may be empty: no class is as probable as true classes usually are. Such
+    a row lies between classes. An infinite threshold lets all classes in.
+
+    Examples
+    --------
+    >>> sets(np.log([[0.1, 0.9], [0.5, 0.5]]), 0.3)
+    array([[False,  True],
+           [False, False]])
+    """
+    return -np.expm1(log_probabilities) <= threshold

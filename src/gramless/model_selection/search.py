@@ -1,0 +1,351 @@
+"""A warm search over scaling, bandwidth and alpha on held-back rows.
+
+First on a small sample: bandwidths along a geometric path, from a start in
+both directions for as long as the score improves; for each, the path of
+alphas from strong to weak, every solution starting from the last. Then, when
+there are many more rows, the neighbourhood again on a larger sample, because
+more rows want finer bins and less penalty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from gramless.base.cached import cached_property
+from gramless.base.deadline import Deadline
+from gramless.base.reporting import Reporter
+from gramless.features.base import SizedMap
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.model_selection.amounts import sampled_rows
+from gramless.model_selection.data import Data
+from gramless.model_selection.grouped_rows import Groups, kept_together, matched_rows
+from gramless.model_selection.relevance import learned_relevance
+from gramless.model_selection.search_space import START_BANDWIDTH, Choices, Settings, Trial
+from gramless.model_selection.splits import holdout_splits
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.scaling import Scaler, ScalingKind
+from gramless.solvers.choose import path_solver
+from gramless.solvers.objective import Solver
+
+RELEVANCES = ("auto", "equal", "learned")
+ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+_BANDWIDTH_RANGE = (2.0**-8, 8.0)
+_SMOOTH_START = 0.7
+"""Radial kernels are smooth, and want to be wider."""
+_STEPS = (2.0, 2.0**0.5)
+_ITERATIONS = 16
+_TOL = 3e-2
+_TIE = 1.01
+"""Of alphas whose scores differ by less, the strongest: few iterations hide overfitting."""
+TIME_SHARE = 0.5
+"""Of a time budget, after which nothing more is tried."""
+_DISTANCE_ROWS = 5000
+_RELEVANCE_ROUNDS = 3
+_RELEVANCE_GAIN = 0.85
+"""Learned weights must lower the score this much: they also fit what drifts."""
+_RELEVANCE_ROWS = 20_000
+_RELEVANCE_COLUMNS = 200
+
+
+@dataclass
+class Search:
+    """Tries settings and remembers every trial.
+
+    Parameters
+    ----------
+    data : Data
+    feature_map : SizedMap
+        A template.
+    choices : Choices
+    seed : int
+    n_jobs : int or None
+    report : Reporter
+        Told each bandwidth.
+    deadline : Deadline
+        With a budget of time, fewer bandwidths are tried.
+    """
+
+    data: Data
+    feature_map: SizedMap
+    choices: Choices
+    seed: int
+    n_jobs: int | None = None
+    report: Reporter = field(default_factory=Reporter)
+    deadline: Deadline = field(default_factory=Deadline)
+    trials: list[Trial] = field(default_factory=list)
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """Rows that were drawn together, which no split parts."""
+        groups = matched_rows(self.data, self.n_jobs)
+        if groups is not None:
+            self.report("search", "rows that agree in all inputs but one are matched: not parted")
+        return groups
+
+    def run(self) -> Settings:
+        """Return the settings with the best score.
+
+        Notes
+        -----
+        A few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense
+        features), then a few on at most 40,000 rows; fewer for many outputs.
+        """
+        few = self.data.n_outputs <= 4
+        n_rows = self.data.rows.shape[0]
+        small, large = (
+            sampled_rows(most_rows, self.data.n_outputs)
+            for most_rows in ((10_000, 40_000) if few else (8_000, 24_000))
+        )
+        most = self.feature_map.enough_to_search // (1 if few else 2)
+        sample = Sample(self, small, most, 0.0)
+        equal = self._best_bandwidth(
+            sample, self.first_settings(0.0), _STEPS, self.choices.scalings
+        )
+        best = equal
+        if self.choices.relevance != "equal" and self.choices.bandwidth is None:
+            best = self._best_relevance(sample, equal)
+        if n_rows > 1.5 * small and not self.deadline.beyond(TIME_SHARE):
+            sample = Sample(self, large, most, best.settings.alpha)
+            best = self._refine(sample, best.settings, equal.settings)
+        return self._for_all_rows(best)
+
+    def _for_all_rows(self, best: Trial) -> Settings:
+        """Keep ``n_rows * alpha``, the penalty beside the summed losses, for all rows."""
+        if self.choices.alpha is not None:
+            return best.settings
+        more = self.data.rows.shape[0] / best.n_rows
+        return replace(best.settings, alpha=best.settings.alpha / more)
+
+    def bandwidth(self, settings: Settings, scaler: Scaler) -> Any:
+        """Return the bandwidth in units of the scaled inputs."""
+        if settings.bandwidth is None:
+            return self.choices.bandwidth
+        return settings.bandwidth * self._distance(scaler)
+
+    def _distance(self, scaler: Scaler) -> float:
+        """Return how far apart two rows are, inputs scaled, as the kernel measures it."""
+        if self.feature_map.metric == "cityblock":
+            return scaler.spread
+        step, shares = max(1, self.data.rows.shape[0] // _DISTANCE_ROWS), 1.0 / scaler.unit
+        rows: Any = scaler.rows(self.data.rows[::step])
+        scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
+        return median_distance(scaled, self.seed, scaler.categorical, "euclidean")
+
+    def first_settings(self, alpha: float) -> Settings:
+        """Return where the search starts, and what few rows are fitted with."""
+        first = self.choices.settings(alpha)
+        smooth = first.bandwidth is not None and self.feature_map.metric == "euclidean"
+        return replace(first, bandwidth=_SMOOTH_START) if smooth else first
+
+    def _best_bandwidth(
+        self,
+        sample: Sample,
+        start: Settings,
+        steps: Sequence[float],
+        scalings: Sequence[ScalingKind],
+    ) -> Trial:
+        best = min((sample.trial(replace(start, scaling=s)) for s in scalings), key=_by_score)
+        if self.choices.bandwidth is not None:
+            return best
+        for step in steps:
+            best = self._walk(sample, best, step)
+        others = [s for s in scalings if s != best.settings.scaling]
+        tried = [sample.trial(replace(best.settings, scaling=s)) for s in others]
+        return min([best, *tried], key=_by_score)
+
+    def _refine(self, sample: Sample, found: Settings, equal: Settings) -> Trial:
+        """Ask again on more rows what the small sample decided."""
+        rivals = [sample.trial(replace(found, scaling=s)) for s in self.choices.scalings]
+        best = min(rivals, key=_by_score)
+        if found.relevance is not None:
+            plain = sample.trial(replace(equal, alpha=found.alpha))
+            best = best if best.score <= self._relevance_gain * plain.score else plain
+        return best if self.choices.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
+
+    def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
+        """Learn weights of the inputs for as long as they lower the score."""
+        trial = found = best
+        least = np.inf if self.choices.relevance == "learned" else best.score
+        for _ in range(_RELEVANCE_ROUNDS):
+            relevance = sample.relevance(trial.settings)
+            if relevance is None or self.deadline.beyond(TIME_SHARE):
+                return best
+            trial = sample.trial(replace(trial.settings, relevance=relevance))
+            if trial.score >= least:
+                break
+            found, least = trial, trial.score
+        if found.score > self._relevance_gain * best.score:
+            return best
+        return self._walk(sample, found, _STEPS[-1])
+
+    @property
+    def _relevance_gain(self) -> float:
+        """How much learned weights must lower the score."""
+        return np.inf if self.choices.relevance == "learned" else _RELEVANCE_GAIN
+
+    def _walk(self, sample: Sample, best: Trial, step: float) -> Trial:
+        """Follow the path of bandwidths, finer first, while the score improves."""
+        centre = best
+        for factor in (1.0 / step, step):
+            while True:
+                bandwidth = (best.settings.bandwidth or START_BANDWIDTH) * factor
+                inside = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
+                if not inside or self.deadline.beyond(TIME_SHARE):
+                    break
+                trial = sample.trial(replace(best.settings, bandwidth=bandwidth))
+                if trial.score >= best.score:
+                    break
+                best = trial
+            if best is not centre:
+                break
+        return best
+
+
+class Sample:
+    """Rows drawn once for a stage of the search, their scalers fitted once each."""
+
+    def __init__(self, search: Search, n_rows: int, most: int, centre_alpha: float) -> None:
+        self.search, self.feature_map = search, search.feature_map.sketch(most)
+        splits = holdout_splits(search.data.rows.shape[0], n_rows, search.seed)
+        self.splits = [kept_together(split, search.groups) for split in splits]
+        self.scalers: dict[ScalingKind, list[Scaler]] = {}
+        self.done: dict[tuple[Any, ...], Trial] = {}
+        self.alphas = _alpha_path(search.choices.alpha, centre_alpha)
+
+    def trial(self, settings: Settings) -> Trial:
+        """Return the best alpha's trial at a scaling and bandwidth, averaged over the splits.
+
+        The first trial of a stage walks the whole path of alphas, later ones the
+        neighbours of the alpha they start from.
+        """
+        key = (settings.scaling, settings.bandwidth, id(settings.relevance))
+        if key in self.done:
+            return self.done[key]
+        started = time.perf_counter()
+        alphas = self.alphas
+        if settings.alpha in alphas:
+            at = alphas.index(settings.alpha)
+            alphas = alphas[max(0, at - 1) : at + 2]
+        paths = [self._path(settings, alphas, k) for k in range(len(self.splits))]
+        seconds = (time.perf_counter() - started) / len(alphas)
+        trials = []
+        for at, alpha in enumerate(alphas[: min(len(path) for path in paths)]):
+            curves = [path[at][0] for path in paths]
+            score = float(np.mean([curve[-1] for curve in curves]))
+            trials.append(
+                Trial(
+                    "search",
+                    replace(settings, alpha=alpha),
+                    score,
+                    paths[0][at][1],
+                    len(self.splits[0][0]),
+                    self.feature_map.size,
+                    seconds,
+                    curves[0],
+                )
+            )
+        self.search.trials.extend(trials)
+        least = min(trial.score for trial in trials)
+        best = next(trial for trial in trials if trial.score <= _TIE * least)
+        self.done[key] = best
+        what = self.feature_map.size_unit
+        width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"
+        self.search.report(
+            "search",
+            f"{best.n_rows:>7} rows, {best.size} {what}: {settings.scaling} scaling, bandwidth "
+            f"{width}, alpha {best.settings.alpha:.1e} -> {best.score:.5f}",
+            **best.as_dict(),
+        )
+        return best
+
+    def _path(
+        self, settings: Settings, alphas: Sequence[float], k: int
+    ) -> list[tuple[list[float], int]]:
+        """Return each alpha's validation curve and iterations, until two in a row are worse."""
+        data, (training, validation) = self.search.data, self.splits[k]
+        _, Z, held_back = self.matrices(settings, k)
+        truth, weight = data.targets[validation], data.weights_of(validation)
+        path: list[tuple[list[float], int]] = []
+        weights = None
+        solver = self._solver(Z, data.problem(Z, 1.0, training).row_weights)
+        for alpha in alphas:
+            problem = data.problem(Z, alpha, training)
+            curve: list[float] = []
+
+            def watch(iteration: int, w: Vector, curve: list[float] = curve) -> None:
+                if iteration % 4 == 0:
+                    curve.append(data.score(held_back.matvec(w), truth, weight))
+
+            solution = solver.solve(problem, weights, watch)
+            weights = solution.weights
+            curve.append(data.score(held_back.matvec(weights), truth, weight))
+            path.append((curve, solution.n_iter))
+            if worse_twice([curve[-1] for curve, _ in path]):
+                break
+        return path
+
+    def relevance(self, settings: Settings) -> NDArray[np.float64] | None:
+        """Return weights of the inputs learned at these settings; None where that is too dear."""
+        data, (training, _) = self.search.data, self.splits[0]
+        if sp.issparse(data.rows) or data.rows.shape[1] > _RELEVANCE_COLUMNS:
+            return None
+        feature_map, Z, _ = self.matrices(settings, 0)
+        problem = data.problem(Z, settings.alpha, training)
+        weights = self._solver(Z, problem.row_weights).solve(problem).weights
+        weights = weights[: len(weights) - int(data.intercept)]
+        scaler = self._scaler(settings.scaling, 0)
+        most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
+        rows = scaler.rows(data.rows[training[:: max(1, len(training) // most)]])
+        steps = scaler.unscaled(0.5 * self.search.bandwidth(settings, scaler))
+        return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
+
+    def _solver(self, Z: FeatureMatrix, row_weights: NDArray[np.float64]) -> Solver:
+        """Return a solver for one matrix and any alpha."""
+        n_outputs, n_jobs = self.search.data.n_outputs, self.search.n_jobs
+        sizes = {"n_alphas": len(self.alphas), "n_outputs": n_outputs}
+        return path_solver(Z, row_weights, tol=_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs, **sizes)
+
+    def matrices(self, settings: Settings, k: int) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
+        """Return the fitted feature map, and the training and the held-back matrix."""
+        (training, validation), n_jobs = self.splits[k], self.search.n_jobs
+        rows = self.search.data.rows
+        scaler = self._scaler(settings.scaling, k).weighted(settings.relevance)
+        feature_map = clone(self.feature_map).set_params(
+            bandwidth=scaler.unscaled(self.search.bandwidth(settings, scaler)),
+            categorical=scaler.categorical,
+        )
+        matrix = self.search.data.matrix
+        Z = matrix(feature_map.fit_rows(scaler.rows(rows[training], n_jobs)))
+        held_back = matrix(feature_map.rows_matrix(scaler.rows(rows[validation], n_jobs)))
+        return feature_map, Z, held_back
+
+    def _scaler(self, kind: ScalingKind, k: int) -> Scaler:
+        if kind not in self.scalers:
+            data = self.search.data
+            self.scalers[kind] = [data.take(training).scaler(kind) for training, _ in self.splits]
+        return self.scalers[kind][k]
+
+
+def worse_twice(scores: Sequence[float]) -> bool:
+    """Tell whether each of the last two scores is worse than the one before."""
+    return len(scores) > 2 and scores[-1] > scores[-2] > scores[-3]
+
+
+def _alpha_path(given: float | None, centre: float) -> tuple[float, ...]:
+    if given is not None:
+        return (given,)
+    if centre == 0.0:
+        return ALPHAS
+    return tuple(centre * factor for factor in (10**0.5, 1.0, 10**-0.5, 0.1))
+
+
+def _by_score(trial: Trial) -> float:
+    return trial.score

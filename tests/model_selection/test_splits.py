@@ -1,0 +1,48 @@
+"""Held-back rows: disjoint, complete, of the right size, named by the seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gramless.model_selection.splits import holdout_splits
+
+ENOUGH_FOR_ONE_SPLIT = 4000
+
+
+@given(n_rows=st.integers(8, 9000), size=st.integers(8, 9000), seed=st.integers(0, 2**31 - 1))
+def test_parts_are_disjoint_sorted_and_as_large_as_asked(n_rows: int, size: int, seed: int) -> None:
+    drawn = min(n_rows, size)
+    splits = holdout_splits(n_rows, size, seed)
+    assert len(splits) == (1 if drawn >= ENOUGH_FOR_ONE_SPLIT else 4)
+    for training, validation in splits:
+        both = np.concatenate([training, validation])
+        assert len(np.unique(both)) == len(both) == drawn
+        assert both.min() >= 0
+        assert both.max() < n_rows
+        assert abs(len(validation) - drawn / 4) < 1
+        assert (np.diff(training) > 0).all()
+        assert (np.diff(validation) > 0).all()
+
+
+@pytest.mark.parametrize("n_rows", [40, 101, 3999])
+def test_folds_hold_back_every_drawn_row_once(n_rows: int) -> None:
+    splits = holdout_splits(n_rows, 10_000, seed=0)
+    held_back = np.concatenate([validation for _, validation in splits])
+    np.testing.assert_array_equal(np.sort(held_back), np.arange(n_rows))
+
+
+def test_the_seed_names_the_rows() -> None:
+    first, again, other = (holdout_splits(500, 100, seed) for seed in (1, 1, 2))
+    for (a, b), (c, d) in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, c)
+        np.testing.assert_array_equal(b, d)
+    assert not np.array_equal(first[0][1], other[0][1])
+
+
+def test_rows_are_drawn_from_everywhere() -> None:
+    _, validation = holdout_splits(100_000, 8000, seed=0)[0]
+    shares = np.histogram(validation, bins=10, range=(0, 100_000))[0] / len(validation)
+    np.testing.assert_allclose(shares, 0.1, atol=0.03)
