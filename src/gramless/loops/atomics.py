@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.base import BaseContext
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
@@ -21,7 +22,7 @@ _X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
 _BYTES = 8
 
 
-def _check(array: Any, index: Any, *numbers: Any) -> None:
+def _check(array: types.Type, index: types.Type, *numbers: types.Type) -> None:
     """Refuse to compile for anything but flat arrays of one of ``numbers``."""
     wanted = " or ".join(map(str, numbers))
     if not isinstance(array, types.Array) or array.dtype not in numbers:
@@ -32,12 +33,17 @@ def _check(array: Any, index: Any, *numbers: Any) -> None:
         raise TypingError(f"needs a whole number as index, got {index}")
 
 
-def _check_writable(array: Any) -> None:
+def _check_writable(array: types.Array) -> None:
     if not array.mutable:
         raise TypingError(f"needs an array that can be written to, got {array}")
 
 
-def _place(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+def _place(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    kinds: Sequence[types.Type],
+    arguments: Sequence[ir.Value],
+) -> ir.Value:
     """Return a pointer to the number at an index, given (array, index, ...)."""
     data = context.make_array(kinds[0])(context, builder, arguments[0]).data
     index = context.cast(builder, arguments[1], kinds[1], types.intp)
@@ -128,7 +134,7 @@ def pause(typing_context):  # type: ignore[no-untyped-def]
     return types.void(), generate
 
 
-def _find_give_way() -> Any:
+def _find_give_way() -> Callable[[], int]:
     """Return the C library's function that lets another thread have the processor."""
     if os.name == "posix":
         return types.ExternalFunction("sched_yield", types.int32())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.base import BaseContext
 from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
 
@@ -60,7 +61,7 @@ class _CheckedCache(FunctionCache):
     absent and is replaced.
     """
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: object, target_context: BaseContext) -> object:
         """Return the compiled loop for a signature, or None if there is no intact one."""
         target_context.refresh()
         path, purpose = self._entry(sig, target_context.codegen())
@@ -73,7 +74,7 @@ class _CheckedCache(FunctionCache):
             return None
         return self._impl.rebuild(target_context, pickle.loads(code))
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: object, data: Any) -> None:
         """Keep the compiled loop for a signature, if the folder is still writable."""
         if not self._impl.check_cachable(data):
             return
@@ -87,7 +88,7 @@ class _CheckedCache(FunctionCache):
         except OSError:
             _warn_uncached()
 
-    def _entry(self, sig: Any, codegen: Any) -> tuple[Path, str]:
+    def _entry(self, sig: object, codegen: object) -> tuple[Path, str]:
         """Return the file for a signature on a processor, and what its code must be made from."""
         key = repr(self._index_key(sig, codegen))
         name = f"{self._impl.filename_base}.{sha256(key.encode()).hexdigest()[:16]}.nbc"

@@ -5,15 +5,13 @@ Rows have a power of two of numbers, at least ``LANES``, in float32 or float64.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop
-from gramless.loops.simd import check_contiguous, vector_at
+from gramless.loops.simd import Intrinsic, check_contiguous, vector_at
 from gramless.loops.trig import multiply_adder
 
 # Of the products of units by Cayley and Dickson: unit i times unit j is so many times unit i ^ j.
@@ -148,7 +146,7 @@ def _transform_lanes(typing_context, row, at):  # type: ignore[no-untyped-def]
     return types.void(row, at), generate
 
 
-def _stage(builder: Any, numbers: Any, half: int) -> Any:
+def _stage(builder: ir.IRBuilder, numbers: ir.Value, half: int) -> ir.Value:
     """Replace pairs of numbers that are ``half`` apart by their sum and difference."""
     kind = numbers.type
     others = ir.VectorType(ir.IntType(32), LANES)([j ^ half for j in range(LANES)])
@@ -157,7 +155,7 @@ def _stage(builder: Any, numbers: Any, half: int) -> Any:
     return builder.fadd(signed, swapped)
 
 
-def _multiplier(lanes: int) -> Any:
+def _multiplier(lanes: int) -> Intrinsic:
     """Make the product of so many octonions, from the one at ``at`` on, of n in all."""
 
     @intrinsic

@@ -7,22 +7,26 @@ outputs scalar. LLVM splits a vector that is wider than the registers of the pro
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.base import BaseContext
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 CELL_ROWS = 8
 """Rows whose cells :func:`add_cells_8` computes at once."""
 
+Intrinsic = Callable[..., None]
+"""A function that compiled code may call."""
+
 _DOUBLE, _INTEGER = ir.DoubleType(), ir.IntType(64)
 _DOUBLES, _INTEGERS = ir.VectorType(_DOUBLE, 8), ir.VectorType(_INTEGER, 8)
 
 
-def check_contiguous(*arrays: Any) -> None:
+def check_contiguous(*arrays: types.Array) -> None:
     """Refuse to compile for arrays that are not contiguous.
 
     Arrays of several dimensions are read as flat ones: a loop that reshapes them takes twice as
@@ -33,14 +37,21 @@ def check_contiguous(*arrays: Any) -> None:
             raise TypingError(f"needs contiguous arrays, got {array}")
 
 
-def vector_at(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: int) -> Any:
+def vector_at(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    kind: types.Array,
+    array: ir.Value,
+    index: ir.Value,
+    lanes: int,
+) -> ir.Value:
     """Return a pointer to ``lanes`` numbers of an array, from flat ``index`` on."""
     data = context.make_array(kind)(context, builder, array).data
     start = builder.gep(data, [index])
     return builder.bitcast(start, ir.VectorType(data.type.pointee, lanes).as_pointer())
 
 
-def _gatherer(lanes: int) -> Any:
+def _gatherer(lanes: int) -> Intrinsic:
     """Make ``out[at:] += weights[a:] + weights[b:]`` over ``lanes`` numbers."""
 
     @intrinsic
@@ -64,7 +75,7 @@ def _gatherer(lanes: int) -> Any:
     return gather
 
 
-def _scatterer(lanes: int) -> Any:
+def _scatterer(lanes: int) -> Intrinsic:
     """Make ``out[a:] += values[at:]; out[b:] += values[at:]`` over ``lanes`` numbers."""
 
     @intrinsic
@@ -87,7 +98,7 @@ def _scatterer(lanes: int) -> Any:
     return scatter
 
 
-def _depositor(lanes: int) -> Any:
+def _depositor(lanes: int) -> Intrinsic:
     """Make ``out[a:] += values[at:]`` over ``lanes`` numbers."""
 
     @intrinsic
@@ -131,7 +142,7 @@ def codes_4(typing_context, codes, at):  # type: ignore[no-untyped-def]
     return types.UniTuple(types.uint64, 4)(codes, at), generate
 
 
-def _key_step(combine: Any) -> Any:
+def _key_step(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Intrinsic:
     """Make ``out[at:] = combine(out[at:], keys[a:])`` over 8 integers."""
 
     @intrinsic
@@ -227,7 +238,13 @@ def add_sparse_cells_8(  # type: ignore[no-untyped-def]
     return types.void(indices, values, start, stop, grids, zero_keys, keys, to), generate
 
 
-def _column(context: Any, builder: Any, kinds: Any, grids: Any, first: Any) -> list[Any]:
+def _column(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    kinds: Sequence[types.Array],
+    grids: ir.Value,
+    first: ir.Value,
+) -> list[ir.Value]:
     """Load a column's (inverse widths, shifts, multipliers), from flat index ``first`` on."""
     parts = [builder.extract_value(grids, k) for k in range(3)]
     return [
@@ -236,7 +253,7 @@ def _column(context: Any, builder: Any, kinds: Any, grids: Any, first: Any) -> l
     ]
 
 
-def _cells(builder: Any, number: Any, inverse: Any, shift: Any) -> Any:
+def _cells(builder: ir.IRBuilder, number: ir.Value, inverse: ir.Value, shift: ir.Value) -> ir.Value:
     """Return ``floor((number - shift) * inverse)`` as 8 integers."""
     undefined, zeros = _DOUBLES(ir.Undefined), _lanes([0] * 8)
     one = builder.insert_element(undefined, number, ir.IntType(32)(0))
@@ -248,7 +265,7 @@ def _cells(builder: Any, number: Any, inverse: Any, shift: Any) -> Any:
     return builder.fptosi(builder.call(floor, [scaled]), _INTEGERS)
 
 
-def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """Transpose 8 vectors of 8: swap ever smaller off-diagonal blocks."""
     for half in (4, 2, 1):
         for i in range(8):
@@ -260,7 +277,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _lanes(chosen: list[int]) -> Any:
+def _lanes(chosen: list[int]) -> ir.Constant:
     return ir.VectorType(ir.IntType(32), 8)(chosen)
 
 

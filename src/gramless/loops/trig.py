@@ -9,8 +9,6 @@ stands. All loops are for float32 and float64.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -263,7 +261,7 @@ def _add_sparse(  # type: ignore[no-untyped-def]
     return types.void(*kinds), generate
 
 
-def _panel_kind(builder: Any, array: Any) -> tuple[Any, int, int]:
+def _panel_kind(builder: ir.IRBuilder, array: types.Array) -> tuple[ir.Function, int, int]:
     """Return the function that multiplies and adds panels, their lanes, a number's bytes."""
     size = array.dtype.bitwidth // 8
     lanes = PANEL_BYTES // size
@@ -271,7 +269,7 @@ def _panel_kind(builder: Any, array: Any) -> tuple[Any, int, int]:
     return multiply_adder(builder, ir.VectorType(number, lanes)), lanes, size
 
 
-def multiply_adder(builder: Any, kind: Any) -> Any:
+def multiply_adder(builder: ir.IRBuilder, kind: ir.Type) -> ir.Function:
     """Return the function ``a * b + c`` of numbers or vectors of a kind."""
     number = getattr(kind, "element", kind)
     lanes = f"v{kind.count}" if hasattr(kind, "count") else ""
@@ -279,7 +277,7 @@ def multiply_adder(builder: Any, kind: Any) -> Any:
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
 
 
-def _same(builder: Any, number: Any, lanes: int) -> Any:
+def _same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
     """Return a vector of one number."""
     undefined = ir.VectorType(number.type, lanes)(ir.Undefined)
     one = builder.insert_element(undefined, number, ir.IntType(32)(0))

@@ -9,15 +9,15 @@ can run side by side without conflict.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.base import BaseContext
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop, reordering_loop
+from gramless.loops.simd import Intrinsic
 
 HALF_UNIT = 2.0**112
 """What a value stored in half precision is counted in."""
@@ -48,7 +48,14 @@ def number(typing_context, stored):  # type: ignore[no-untyped-def]
     return types.float64(stored), widen
 
 
-def _lanes_at(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: int) -> Any:
+def _lanes_at(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    kind: types.Array,
+    array: ir.Value,
+    index: ir.Value,
+    lanes: int,
+) -> ir.Value:
     """Return a pointer to ``lanes`` numbers of a flat array of float64, from ``index`` on."""
     if kind.ndim != 1 or kind.layout != "C" or kind.dtype != types.float64:
         raise TypingError(f"needs flat contiguous arrays of float64, got {kind}")
@@ -58,8 +65,14 @@ def _lanes_at(context: Any, builder: Any, kind: Any, array: Any, index: Any, lan
 
 
 def _multiple(
-    context: Any, builder: Any, factor: Any, kind: Any, array: Any, index: Any, lanes: int
-) -> Any:
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    factor: ir.Value,
+    kind: types.Array,
+    array: ir.Value,
+    index: ir.Value,
+    lanes: int,
+) -> ir.Value:
     """Return ``factor`` times the numbers of a flat array, as a vector."""
     vector = ir.VectorType(_DOUBLE, lanes)(ir.Undefined)
     one = builder.insert_element(vector, factor, ir.IntType(32)(0))
@@ -68,11 +81,11 @@ def _multiple(
     return builder.fmul(builder.shuffle_vector(one, vector, zeros), numbers)
 
 
-def _increase(builder: Any, target: Any, added: Any) -> None:
+def _increase(builder: ir.IRBuilder, target: ir.Value, added: ir.Value) -> None:
     builder.store(builder.fadd(builder.load(target, align=8), added), target, align=8)
 
 
-def _gatherer(lanes: int) -> Any:
+def _gatherer(lanes: int) -> Intrinsic:
     """Make ``out[at:] += x * weights[a:] + y * weights[b:]`` over ``lanes`` numbers."""
 
     @intrinsic
@@ -93,7 +106,7 @@ def _gatherer(lanes: int) -> Any:
     return gather
 
 
-def _scatterer(lanes: int) -> Any:
+def _scatterer(lanes: int) -> Intrinsic:
     """Make ``out[a:] += x * factors[at:]; out[b:] += y * factors[at:]`` over ``lanes`` numbers."""
 
     @intrinsic

@@ -6,7 +6,6 @@ import math
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -71,7 +70,7 @@ class ChunkedMatrix(SupportsColumnGram):
 
     @property
     @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """The type of the chunks: float32 or float64."""
 
     @abstractmethod
@@ -258,7 +257,7 @@ class ChunkedMatrix(SupportsColumnGram):
 class _Scratch(threading.local):
     """Room for one chunk in each thread, allocated when the thread first asks."""
 
-    def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, n_rows: int, n_columns: int, dtype: np.dtype[np.floating]) -> None:
         self.array = np.empty((n_rows, n_columns), dtype)
 
 

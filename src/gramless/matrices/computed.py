@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from gramless.base.errors import InputError
@@ -65,20 +66,21 @@ class ComputedMatrix(ChunkedMatrix):
 
     def __init__(
         self,
-        rows: Any,
-        compute: Callable[[Any, AnyArray], None],
+        rows: AnyArray | sp.csr_array | sp.csr_matrix,
+        compute: Callable[..., None],
         n_columns: int,
         *,
         dtype: DTypeLike = np.float32,
         budget: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        _check(n_columns, np.dtype(dtype), budget)
+        kind = cast("np.dtype[np.floating]", np.dtype(dtype))
+        _check(n_columns, kind, budget)
         self.rows = rows
         self.compute = compute
         self.n_jobs = n_jobs
         self._n_columns = int(n_columns)
-        self._dtype = np.dtype(dtype)
+        self._dtype = kind
         self._budget = budget
         self._n_kept = self._rows_within(memory_budget() if budget is None else int(budget))
         self._kept: AnyArray | None = None
@@ -93,7 +95,7 @@ class ComputedMatrix(ChunkedMatrix):
         return int(self.rows.shape[0]), self._n_columns
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """The type of the features."""
         return self._dtype
 
@@ -163,7 +165,7 @@ class ComputedMatrix(ChunkedMatrix):
         return budget // (row_bytes * self.chunk_rows) * self.chunk_rows
 
 
-def _check(n_columns: object, dtype: np.dtype[Any], budget: object) -> None:
+def _check(n_columns: object, dtype: np.dtype[np.floating], budget: object) -> None:
     if dtype not in (np.float32, np.float64):
         raise InputError(f"ComputedMatrix: dtype must be float32 or float64, got {dtype}.")
     for name, value in (("n_columns", n_columns), ("budget", budget)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,7 +58,7 @@ class DenseMatrix(ChunkedMatrix):
         return n_rows, n_columns
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """The type of the array."""
         return self.array.dtype
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -389,7 +389,7 @@ class _JoinedChunks(ChunkedMatrix):
         return self.parts[0].shape[0], self._bounds[-1]
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         return np.result_type(*(part.dtype for part in self.parts))
 
     def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
