@@ -181,25 +181,13 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
 
 
 class Encoder:
-    """Turns stateful objects into data for JSON, and arrays named by their places.
-
-    Attributes
-    ----------
-    tensors : dict of str to array
-        Numbers and truth values met so far.
-    """
+    """Turns stateful objects into data for JSON, and ``tensors`` named by their places."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, AnyArray] = {}
 
     def model(self, model: Stateful, where: str = "") -> dict[str, Json]:
-        """Return an estimator as plain data.
-
-        Raises
-        ------
-        InputError
-            Naming the place of something that no file can hold.
-        """
+        """Return an estimator as plain data; ``InputError`` names what no file can hold."""
         if not _is_registered(model):
             raise _unknown(where or "the model", model)
         parts = model.state().items()
@@ -254,12 +242,7 @@ class Encoder:
 
 
 class Decoder:
-    """Builds the objects that an :class:`Encoder` described, checked by their classes.
-
-    Parameters
-    ----------
-    tensors : dict of str to array
-    """
+    """Builds the objects that an :class:`Encoder` described, checked by their classes."""
 
     def __init__(self, tensors: Mapping[str, AnyArray]) -> None:
         self._tensors = tensors
@@ -267,13 +250,9 @@ class Decoder:
         self._n_models = self._n_characters = 0
 
     def fitted_model(self, content: Json) -> StatefulEstimator:
-        """Build a fitted estimator from all arrays.
+        """Build a fitted estimator from all arrays, or raise any exception for foreign content.
 
-        Raises
-        ------
-        Exception
-            Of many kinds, where the content is none that an encoder returns. Sizes that
-            could lead compiled loops out of their arrays never pass.
+        Sizes that could lead compiled loops out of their arrays never pass.
         """
         model = self._model(content)
         unused = sorted(self._tensors.keys() - self._used)
@@ -368,21 +347,9 @@ def array_in(
     *,
     finite: bool = False,
 ) -> AnyArray:
-    """Return an array of a state, after a check of its type, shape and, if asked, finiteness.
+    """Return an array of a state, or raise ``ValueError`` if it is absent or does not fit.
 
-    Parameters
-    ----------
-    state : mapping
-    name : str
-    dtype : dtype
-    shape : tuple of int or None, optional
-        None stands for any length; no shape at all for any dimensions.
-    finite : bool, default=False
-
-    Raises
-    ------
-    ValueError
-        If the array is absent or another one.
+    In ``shape`` None stands for any length; without a shape any will do.
 
     Examples
     --------
@@ -404,21 +371,9 @@ def array_in(
 def number_in(
     state: State, name: str, kind: type[Number], low: float | None = None, high: float = math.inf
 ) -> Number:
-    """Return a number of a state, after a check of its type and range.
+    """Return a number of a state, at least ``low`` and below ``high``, or raise ``ValueError``.
 
-    Parameters
-    ----------
-    state : mapping
-    name : str
-    kind : {int, float}
-        For ``float`` integers will do, too; a truth value never does.
-    low, high : float, optional
-        It is at least ``low`` and below ``high``; anything without ``low``.
-
-    Raises
-    ------
-    ValueError
-        If it is absent, no number, or out of range.
+    Integers pass for ``float``; truth values never pass.
     """
     number = state.get(name)
     if isinstance(number, bool) or not isinstance(number, (int, float) if kind is float else kind):
@@ -429,13 +384,7 @@ def number_in(
 
 
 def part_in(state: State, name: str, kind: type[T]) -> T:
-    """Return an object of a state, after a check of its class.
-
-    Raises
-    ------
-    ValueError
-        If it is absent or of another class.
-    """
+    """Return an object of a state, or raise ``ValueError`` if it is absent or of another class."""
     part = state.get(name)
     if not isinstance(part, kind):
         raise ValueError(f"{name} is no {kind.__name__}")
