@@ -11,6 +11,7 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets import ReadLimits, Table, open_chunks, read_table
-from gramless.datasets.columns import MISSING
+from gramless.datasets.delimited import MISSING
 
 PROMISE = (
     "Whatever a data file holds, reading it ends in DataFileError or in the table that another "
@@ -73,7 +74,9 @@ def _damaged(folder: Path, rng: np.random.Generator) -> str:
     path = folder / f"a{ending}{packing}"
     path.write_bytes(damaged)
     told: dict[str, Any] = {"header": True, "delimiter": ","} if ending == ".csv" else {}
-    table = _outcome(lambda: read_table(path, limits=LIMITS, **told))
+    # Small blocks bring polars in, and cut rows and lines anywhere.
+    told["limits"] = replace(LIMITS, block_bytes=int(rng.choice([8, 64, 512, 1 << 22])))
+    table = _outcome(lambda: read_table(path, **told))
     chunks = _outcome(lambda: _joined(path, told))
     how = f"{ending}: "
     if isinstance(chunks, InputError) and not isinstance(chunks, DataFileError):
@@ -87,7 +90,7 @@ def _damaged(folder: Path, rng: np.random.Generator) -> str:
     _check_form(table)
     if damaged == packed:
         REREADERS[ending](table, content)
-    elif ending != ".parquet":
+    elif ending not in (".parquet", ".arrow"):
         # What a checksum protects is what it was; what unpacks from the rest is read as it is.
         REREADERS[ending](table, _unpacked(damaged, packing))
     if isinstance(chunks, Exception):
@@ -117,7 +120,7 @@ def _target(table: Table) -> int | None:
 
 def _joined(path: Path, told: dict[str, Any]) -> tuple[Any, Any]:
     """Return the rows of a file and their labels, read in chunks."""
-    chunks = list(open_chunks(path, chunk_rows=7, limits=LIMITS, **told))
+    chunks = list(open_chunks(path, chunk_rows=7, **told))
     join = sparse.vstack if sparse.issparse(chunks[0][0]) else np.concatenate
     return join([X for X, _ in chunks]), np.concatenate([y for _, y in chunks])
 
@@ -260,15 +263,25 @@ def make_npz(rng: np.random.Generator) -> bytes:
     return file.getvalue()
 
 
-def make_parquet(rng: np.random.Generator) -> bytes:
+def _frame(rng: np.random.Generator) -> Any:
     import polars as pl
 
     rows = _numbers(rng)
     columns: dict[str, Any] = {f"c{j}": column for j, column in enumerate(rows.T)}
     columns["whole"] = [None if k % 5 == 0 else k for k in range(len(rows))]
     columns["word"] = [str(rng.choice(WORDS)) for _ in rows]
+    return pl.DataFrame(columns)
+
+
+def make_parquet(rng: np.random.Generator) -> bytes:
     file = io.BytesIO()
-    pl.DataFrame(columns).write_parquet(file, compression=rng.choice(["zstd", "uncompressed"]))
+    _frame(rng).write_parquet(file, compression=rng.choice(["zstd", "uncompressed"]))
+    return file.getvalue()
+
+
+def make_ipc(rng: np.random.Generator) -> bytes:
+    file = io.BytesIO()
+    _frame(rng).write_ipc(file, compression=rng.choice(["zstd", "lz4", "uncompressed"]))
     return file.getvalue()
 
 
@@ -342,7 +355,16 @@ def reread_arff(table: Table, content: bytes) -> None:
 def reread_parquet(table: Table, content: bytes) -> None:
     import pyarrow.parquet as pq
 
-    rows = pq.ParquetFile(io.BytesIO(content)).read().to_pylist()
+    _check_frame(table, pq.ParquetFile(io.BytesIO(content)).read().to_pylist())
+
+
+def reread_ipc(table: Table, content: bytes) -> None:
+    import pyarrow.ipc as ipc
+
+    _check_frame(table, ipc.open_file(io.BytesIO(content)).read_all().to_pylist())
+
+
+def _check_frame(table: Table, rows: list[dict[str, Any]]) -> None:
     assert len(rows) == len(table)
     for name in table.names or ():
         for value, row in zip(table.column(name).tolist(), rows, strict=True):
@@ -540,6 +562,7 @@ MAKERS: dict[str, Callable[[np.random.Generator], bytes]] = {
     ".npy": make_npy,
     ".npz": make_npz,
     ".parquet": make_parquet,
+    ".arrow": make_ipc,
 }
 REREADERS: dict[str, Callable[[Table, bytes], None]] = {
     ".csv": reread_csv,
@@ -548,4 +571,5 @@ REREADERS: dict[str, Callable[[Table, bytes], None]] = {
     ".npy": reread_npy,
     ".npz": reread_npz,
     ".parquet": reread_parquet,
+    ".arrow": reread_ipc,
 }

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, MissingDependencyError
-from gramless.datasets import read_npz, read_parquet, read_table
+from gramless.datasets import open_chunks, read_ipc, read_npz, read_parquet, read_table
 
 from .conftest import Writer
 
@@ -148,12 +148,19 @@ EXPECTED = {
 
 
 def parquet(columns: dict[str, Any]) -> bytes:
+    return frame_file(columns, "parquet")
+
+
+def frame_file(columns: dict[str, Any], kind: str) -> bytes:
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame(columns)
     if "text" in columns:
         frame = frame.with_columns(pl.col("text").cast(pl.Categorical).alias("kind"))
     file = io.BytesIO()
-    frame.write_parquet(file)
+    if kind == "parquet":
+        frame.write_parquet(file)
+    else:
+        frame.write_ipc(file, compression="zstd")
     return file.getvalue()
 
 
@@ -168,16 +175,20 @@ def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     monkeypatch.setattr(importlib, "import_module", limited)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "ipc"])
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
-def test_parquet(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+def test_frames(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str, kind: str) -> None:
     pytest.importorskip(engine)
-    path = write("a.parquet", parquet(FRAME))
+    path = write(f"a.{kind}", frame_file(FRAME, kind))
+    numbers = write(f"b.{kind}", frame_file({"a": np.arange(50.0), "y": np.arange(50)}, kind))
     without(monkeypatch, *{"polars", "pyarrow"} - {engine})
     table = read_table(path)
     assert table.names == tuple(EXPECTED)
     assert table.categorical == ("text", "bool", "kind")
     for name, expected in EXPECTED.items():
         assert_array_equal(table.column(name), np.array(expected, dtype=table.column(name).dtype))
+    chunks = list(open_chunks(numbers, chunk_rows=7))
+    assert_array_equal(np.concatenate([X[:, 0] for X, _ in chunks]), np.arange(50))
 
 
 def test_parquet_in_every_compression(write: Writer, packing: str) -> None:
@@ -188,8 +199,9 @@ def test_parquet_in_every_compression(write: Writer, packing: str) -> None:
 def test_parquet_without_its_packages(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("a.parquet", parquet({"a": [1]}))
     without(monkeypatch, "polars", "pyarrow")
-    with pytest.raises(MissingDependencyError, match=r"pip install gramless\[cli\]"):
-        read_parquet(path)
+    for read in (read_parquet, read_ipc):
+        with pytest.raises(MissingDependencyError, match=r"pip install gramless\[cli\]"):
+            read(path)
 
 
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])

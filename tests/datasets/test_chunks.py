@@ -15,12 +15,6 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.datasets import (
     ChunkedTable,
     ReadLimits,
-    chunked_arrays,
-    chunked_text,
-    columns,
-    csv_reader,
-    files,
-    libsvm,
     open_chunks,
     read_table,
 )
@@ -55,6 +49,7 @@ def check_equal(chunked: ChunkedTable, X: Any, y: Any, chunk_rows: int) -> None:
 def check_file(
     path: Path, chunk_rows: int, target: str | int | None = None, **options: Any
 ) -> None:
+    options = {"limits": SMALL, **options}
     X, y, names = read_table(path, **options).split_target(target)
     chunked = open_chunks(path, chunk_rows=chunk_rows, target=target, **options)
     assert chunked.names == names
@@ -79,21 +74,14 @@ def chunk_rows(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the pieces in which files are read smaller than the files of these tests."""
-    monkeypatch.setattr(libsvm, "BLOCK_BYTES", 300)
-    monkeypatch.setattr(chunked_text, "CHUNK_ROWS", 5)
-    monkeypatch.setattr(chunked_arrays, "_MOST_ROWS", 6)
-    monkeypatch.setattr(chunked_arrays, "_HEAD_ROWS", 2)
+SMALL = ReadLimits(block_bytes=150)
+"""Blocks smaller than the files of these tests."""
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_csv(write: Writer, packing: str, chunk_rows: int) -> None:
     check_file(write(f"a.csv{packing}", csv_text()), chunk_rows)
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_tsv_with_a_named_target(write: Writer, chunk_rows: int) -> None:
     path = write("a.tsv", csv_text(Y, "\t"))
     check_file(path, chunk_rows, "b")
@@ -108,7 +96,6 @@ def test_csv_options(write: Writer) -> None:
     check_file(write("b.csv", "1,2,\n3,NA,\n"), 2)
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_latin_1_found_late(write: Writer, chunk_rows: int) -> None:
     text = "n,s\n" + "1,a\n" * 6_000 + "2,ß\n3,b\n"
     check_file(write("a.csv", text.encode("latin-1")), max(chunk_rows, 50))
@@ -116,7 +103,6 @@ def test_latin_1_found_late(write: Writer, chunk_rows: int) -> None:
     check_file(write("c.csv", "n,s\n1,ß\n".encode("utf-16")), 1)
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_libsvm(tmp_path: Path, write: Writer, packing: str, chunk_rows: int) -> None:
     rows = sparse.random(23, 9, density=0.4, format="csr", rng=np.random.default_rng(1))
     dump_svmlight_file(rows, Y, str(tmp_path / "plain"), zero_based=False)
@@ -141,8 +127,7 @@ def test_libsvm_that_is_told_all_is_not_read_first(write: Writer) -> None:
 
 
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
-@pytest.mark.usefixtures("small_pieces")
-def test_parquet(
+def test_frames(
     write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str, chunk_rows: int
 ) -> None:
     pytest.importorskip(engine)
@@ -168,7 +153,6 @@ def test_parquet(
         open_chunks(write("d.parquet", b"PAR1" + bytes(40) + b"PAR1"))
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_parquet_labels_of_which_pieces_are_missing(write: Writer) -> None:
     frame = {"a": X[:, 0], "label": ["u", "v", *[None] * 12, *["w"] * 9]}
     check_file(write("a.parquet", parquet(frame)), 7)
@@ -176,7 +160,6 @@ def test_parquet_labels_of_which_pieces_are_missing(write: Writer) -> None:
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("names", ["X y", "X_train y_train"])
-@pytest.mark.usefixtures("small_pieces")
 def test_npz(tmp_path: Path, save: Any, names: str, chunk_rows: int) -> None:
     rows, labels = names.split()
     path = tmp_path / "a.npz"
@@ -190,14 +173,12 @@ def test_npz(tmp_path: Path, save: Any, names: str, chunk_rows: int) -> None:
     check_file(path, chunk_rows, "x1")
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_npz_sparse(write: Writer, chunk_rows: int) -> None:
     rows = sparse.random(23, 9, density=0.4, format="csr", rng=np.random.default_rng(1))
     check_file(write("a.npz", npz(**parts("X", rows), y=Y)), chunk_rows)
     check_file(write("b.npz", npz(**parts("X_train", rows))), chunk_rows)
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_npy(write: Writer, packing: str, chunk_rows: int) -> None:
     for k, array in enumerate((X, np.arange(46, dtype=np.int8).reshape(23, 2))):
         path = write(f"{k}.npy{packing}", saved(array))
@@ -298,12 +279,12 @@ def test_wrong_chunk_rows(write: Writer, chunk_rows: Any) -> None:
         ("a,b,\n" + "1,2,\n" * 300 + "1,2,3\n", "line 302: a value in the last column"),
     ],
 )
+@pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(block_bytes=16)])
 def test_csv_faults_name_their_line(
-    write: Writer, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+    write: Writer, limits: ReadLimits, text: str, message: str
 ) -> None:
-    monkeypatch.setattr(chunked_text, "CHUNK_ROWS", 4)
     with pytest.raises(DataFileError, match=message):
-        list(open_chunks(write("a.csv", text)))
+        list(open_chunks(write("a.csv", text), limits=limits))
 
 
 def test_text_among_the_inputs(write: Writer) -> None:
@@ -334,18 +315,8 @@ def test_broken_utf_16(write: Writer) -> None:
         list(open_chunks(write("a.csv", content)))
 
 
-def test_wide_text_is_read_few_rows_at_a_time(
-    write: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(columns, "CHUNK_CELLS", 12)
-    layout = csv_reader.find_layout(write("a.csv", csv_text()), "utf-8", None, None, ReadLimits())
-    assert {len(rows) for rows in layout.source.chunks()} == {3, 2}
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.libsvm", "a.npz", "b.npz", "a.npy", "a.parquet"])
-def test_memory_is_bounded(
-    tmp_path: Path, write: Writer, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_memory_is_bounded(tmp_path: Path, write: Writer, name: str) -> None:
     text = name in ("a.csv", "a.libsvm")
     n_rows, few = (6_000, 100) if text else (40_000, 500)
     rows = np.random.default_rng(0).integers(1, 9, size=(n_rows, 10)).astype(float)
@@ -364,14 +335,10 @@ def test_memory_is_bounded(
         content = saved(rows) if name == "a.npy" else npz(X=rows)
         write(name, content)
     del rows
-    monkeypatch.setattr(libsvm, "BLOCK_BYTES", 1 << 13)
-    monkeypatch.setattr(columns, "_BATCH_CHARACTERS", 1 << 13)
-    monkeypatch.setattr(files, "_BUFFER_BYTES", 1 << 13)
-    monkeypatch.setattr(chunked_text, "CHUNK_ROWS", few)
-    monkeypatch.setattr(chunked_arrays, "_MOST_ROWS", few)
+    limits = ReadLimits(block_bytes=1 << 13)
     tracemalloc.start()
     try:
-        n = sum(len(y) for _, y in open_chunks(tmp_path / name, chunk_rows=few))
+        n = sum(len(y) for _, y in open_chunks(tmp_path / name, chunk_rows=few, limits=limits))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets import libsvm, read_libsvm, read_table
+from gramless.datasets import ReadLimits, libsvm, read_libsvm, read_table
 
 from .conftest import Writer
 
@@ -43,11 +43,11 @@ def test_content_of_a_very_long_line(write: Writer) -> None:
     assert read_table(write("epsilon", line + "\n")).shape == (1, 19_999)
 
 
-def test_blocks_join(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_join(write: Writer) -> None:
     path = write("some.libsvm", TEXT + "2 4:7\n")
     whole = read_libsvm(path)
-    monkeypatch.setattr(libsvm, "BLOCK_BYTES", 1)
-    for got, expected in zip(read_libsvm(path), whole, strict=True):
+    blocks = read_libsvm(path, limits=ReadLimits(block_bytes=1))
+    for got, expected in zip(blocks, whole, strict=True):
         expected, got = (a.toarray() if sparse.issparse(a) else a for a in (expected, got))
         assert_array_equal(got, expected)
     X, y = libsvm.read_dense_libsvm(path, 5)
@@ -102,10 +102,10 @@ def test_faults_name_their_line(write: Writer, text: str, message: str) -> None:
         read_libsvm(write("a.libsvm", text), zero_based=False)
 
 
-def test_fault_in_a_later_block(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libsvm, "BLOCK_BYTES", 10)
+def test_fault_in_a_later_block(write: Writer) -> None:
+    path = write("a.libsvm", "1 1:5\n" * 30 + "x 1:5\n")
     with pytest.raises(DataFileError, match="line 31: the label 'x'"):
-        read_libsvm(write("a.libsvm", "1 1:5\n" * 30 + "x 1:5\n"))
+        read_libsvm(path, limits=ReadLimits(block_bytes=10))
 
 
 @pytest.mark.parametrize("wrong", [{"n_features": 0}, {"n_features": 2.5}, {"zero_based": "no"}])

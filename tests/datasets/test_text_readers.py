@@ -3,13 +3,16 @@ from __future__ import annotations
 import io
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets import columns, read_arff, read_csv, read_table
+from gramless.datasets import ReadLimits, read_arff, read_csv, read_table
 
 from .conftest import Writer
 
@@ -126,11 +129,12 @@ def test_underscores_are_not_digits(write: Writer) -> None:
     assert read_csv(write("a.csv", "a,b\n1_000,1\n2_000,2\n")).is_categorical("a")
 
 
-def test_column_that_turns_to_text_late(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 4)
+@pytest.mark.parametrize("block_bytes", [1, 10, 1 << 22])
+def test_column_that_turns_to_text_late(write: Writer, block_bytes: int) -> None:
     codes = ["01", "2", "3", "4", "5", "x", "y", "NA"]
     table = read_csv(
-        write("a.csv", "n,code\n" + "".join(f"{j},{c}\n" for j, c in enumerate(codes)))
+        write("a.csv", "n,code\n" + "".join(f"{j},{c}\n" for j, c in enumerate(codes))),
+        limits=ReadLimits(block_bytes=block_bytes),
     )
     assert table.column("code").tolist() == [*codes[:-1], ""]
     assert_array_equal(table.column("n"), np.arange(8))
@@ -145,11 +149,10 @@ def test_a_stray_word_is_a_fault(write: Writer) -> None:
     assert read_table(path, categorical=["v"]).is_categorical("v")
 
 
-def test_ragged_rows_name_their_line(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 3)
+def test_ragged_rows_name_their_line(write: Writer) -> None:
     path = write("a.csv", 'a,b\n1,2\n\n"3\n",4\n5,6\n7,8\n9\n')
     with pytest.raises(DataFileError, match="line 8: 1 cells where the rows before have 2"):
-        read_csv(path)
+        read_csv(path, limits=ReadLimits(block_bytes=10))
 
 
 @pytest.mark.parametrize(
@@ -175,6 +178,68 @@ def test_csv_is_fast(write: Writer) -> None:
     table = read_csv(path)
     assert time.perf_counter() - start < 2
     assert_array_equal(table.select(), numbers)
+
+
+CELLS = [
+    "1",
+    " 2",
+    "3 ",
+    "-.5e1",
+    "1e999",
+    "inf",
+    "NA",
+    " ?",
+    "nan",
+    "",
+    "x",
+    "1_0",
+    "٣",
+    '"4"',
+    "5\r",
+]
+
+
+@given(
+    cells=st.lists(
+        st.lists(st.sampled_from(CELLS), min_size=2, max_size=3), min_size=1, max_size=9
+    ),
+    end=st.sampled_from(["\n", "\r\n", "\n\n"]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_polars_reads_what_the_csv_module_reads(
+    write: Writer, cells: list[list[str]], end: str
+) -> None:
+    """Blocks of any size, of which polars takes those that it can, give the same table."""
+    path = write("a.csv", "a,b\n" + "".join(",".join(row) + end for row in cells))
+    found = []
+    for size in (1, 9, 40, 1 << 22):
+        limits = ReadLimits(block_bytes=size)
+        try:
+            table = read_csv(path, header=True, delimiter=",", limits=limits)
+            found.append(repr([table.column(j).tolist() for j in range(2)]))
+        except DataFileError as fault:
+            found.append(str(fault))
+    assert len(set(found)) == 1
+
+
+def test_plain_blocks_are_parsed_by_polars(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pl = pytest.importorskip("polars")
+    heights: list[int] = []
+    real = pl.read_csv
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        frame = real(*arguments, **options)
+        heights.append(len(frame))
+        return frame
+
+    monkeypatch.setattr(pl, "read_csv", counted)
+    text = "a,b,c\n" + "".join(f"{j},NA,w{j}\n" for j in range(100))
+    table = read_csv(write("a.csv", text), limits=ReadLimits(block_bytes=200))
+    assert sum(heights) > 70
+    assert_array_equal(table.column("a"), np.arange(100))
+    assert np.isnan(table.column("b")).all()
+    assert table.column("c").tolist() == [f"w{j}" for j in range(100)]
+    assert table.column("a").flags.writeable
 
 
 ARFF = """% A comment

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, open_stream
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets.chunks import open_chunks
+from gramless.datasets import open_chunks
 from gramless.streaming import opening
 from gramless.streaming.external_shuffle import ShardSource, external_shuffle
 from gramless.streaming.sources import MappedSource
@@ -279,12 +279,11 @@ def test_gaps_are_named(tmp_path: Path) -> None:
         open_stream(path)
 
 
-def test_too_many_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_MOST_LABELS", 100)
+def test_too_many_labels(tmp_path: Path) -> None:
     path = csv(tmp_path / "rows.csv", np.array([f"w{k}" for k in range(N)]))
     with pytest.raises(InputError, match=r"more than 100 different texts; name another column"):
-        open_stream(path)
-    source = open_stream(csv(path, np.array([f"w{k % 100}" for k in range(N)])))
+        open_stream(path, max_labels=100)
+    source = open_stream(csv(path, np.array([f"w{k % 100}" for k in range(N)])), max_labels=100)
     assert set(all_rows(source).values()) == {f"w{k}" for k in range(100)}
 
 

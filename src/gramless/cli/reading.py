@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gramless.base.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from gramless.base.types import AnyArray
     from gramless.datasets import Table
+    from gramless.estimators.base import KernelMachine
+    from gramless.estimators.streamed import StreamedMachine
+    from gramless.preprocessing.encoder import TableEncoder
+
+    Predictor: TypeAlias = KernelMachine | StreamedMachine
 
 FEW_VALUES = 20
 
@@ -21,18 +25,12 @@ FEW_VALUES = 20
 class Training:
     """Inputs, labels and weights to learn from.
 
-    Parameters
-    ----------
-    X : Table, ndarray or CSR matrix
-    y : ndarray (n_rows,)
-    weight : ndarray (n_rows,) or None
-    target : str or None
-        Name of the column of labels; None for labels that the file keeps apart.
+    ``target`` names the column of labels; it is None for labels that the file keeps apart.
     """
 
     X: Any
-    y: NDArray[Any]
-    weight: NDArray[Any] | None
+    y: AnyArray
+    weight: AnyArray | None
     target: str | None
 
 
@@ -46,21 +44,9 @@ def read_data(
 ) -> Table:
     """Read a table of any format.
 
-    Parameters
-    ----------
-    path : Path
-    categorical : sequence of str
-        Columns to take as text whatever they hold.
-    part : {"auto", "train", "test"}
-        Part of an NPZ file that has two; ``"auto"`` is the test part.
-    n_features : int, optional
-        For LIBSVM, whose last columns may be empty in this file.
-    limits : str, default=""
-        As :func:`~gramless.datasets.limits.parse_limits` reads them.
-
-    Returns
-    -------
-    Table
+    The columns in ``categorical`` are text whatever they hold. ``part`` chooses among the parts of
+    an NPZ file that has two; ``"auto"`` is the test part. ``n_features`` is for LIBSVM, whose last
+    columns may be empty in this file; ``limits`` is what ``parse_limits`` reads.
     """
     from gramless.datasets import read_npz, read_table
     from gramless.datasets.files import detect_format, plain_path
@@ -99,24 +85,7 @@ def training_rows(
 ) -> Training:
     """Split a table into inputs, labels and weights.
 
-    Parameters
-    ----------
-    table : Table
-    target : str or None
-    features : sequence of str or None
-        Columns to learn from; by default all but the target and the weights.
-    weight : str or None
-        Column of row weights.
-
-    Returns
-    -------
-    Training
-
-    Raises
-    ------
-    InputError
-        If a column does not exist, labels are missing, or a sparse table
-        without names is to be cut.
+    The inputs are the columns in ``features``, by default all but the target and the weights.
     """
     from scipy import sparse
 
@@ -129,7 +98,7 @@ def training_rows(
         X, y, _ = table.split_target(target)
         return Training(X, checked_labels(table, y), None, target if table.target is None else None)
     name = target_name(table, target)
-    y = checked_labels(table, table.target if name is None else table.column(name))
+    y = checked_labels(table, _label_column(table, name))
     if features and name in features:
         raise InputError(f"The target {name!r} is also among the features.")
     inputs = features or [n for n in table.names or () if n not in (name, weight)]
@@ -141,21 +110,7 @@ def training_rows(
 def target_name(table: Table, target: str | None) -> str | None:
     """Return the name of the column of labels, None where the file keeps labels apart.
 
-    Parameters
-    ----------
-    table : Table
-        With named columns.
-    target : str or None
-        None for the column that :meth:`Table.split_target` takes by itself.
-
-    Returns
-    -------
-    str or None
-
-    Raises
-    ------
-    InputError
-        If there is no such column, or no other one.
+    Without ``target`` it is the column that :meth:`Table.split_target` takes by itself.
     """
     # On one row, for the names alone.
     _, _, inputs = table.take_rows(slice(0, 1)).split_target(target)
@@ -163,23 +118,14 @@ def target_name(table: Table, target: str | None) -> str | None:
     return next((name for name in table.names or () if name not in taken), None)
 
 
-def checked_labels(table: Table, y: Any) -> NDArray[Any]:
-    """Return labels if there is one in every row.
+def _label_column(table: Table, name: str | None) -> AnyArray:
+    import numpy as np
 
-    Parameters
-    ----------
-    table : Table
-    y : ndarray (n_rows,)
+    return np.asarray(table.target) if name is None else table.column(name)
 
-    Returns
-    -------
-    ndarray (n_rows,)
 
-    Raises
-    ------
-    InputError
-        If labels are missing, or there are several a row.
-    """
+def checked_labels(table: Table, y: AnyArray) -> AnyArray:
+    """Return labels if there is one in every row."""
     if y.ndim != 1:
         raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
     missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
@@ -204,23 +150,8 @@ def _inputs(table: Table, names: Sequence[str], named: bool) -> Any:
     return Table({name: table.column(name) for name in names}, source=table.source)
 
 
-def decide_task(y: NDArray[Any], asked: str) -> tuple[str, str]:
-    """Return the task and the reason.
-
-    Parameters
-    ----------
-    y : ndarray (n_rows,)
-    asked : {"auto", "classification", "regression"}
-
-    Returns
-    -------
-    task : {"classification", "regression"}
-    reason : str
-
-    Raises
-    ------
-    InputError
-        If regression is asked for on text.
+def decide_task(y: AnyArray, asked: str) -> tuple[str, str]:
+    """Return the task, ``"classification"`` or ``"regression"``, and the reason.
 
     Examples
     --------
@@ -245,18 +176,10 @@ def decide_task(y: NDArray[Any], asked: str) -> tuple[str, str]:
     return "regression", f"{len(values):,} distinct {'whole ' * whole}numbers"
 
 
-def labels_of(y: NDArray[Any], task: str) -> NDArray[Any]:
+def labels_of(y: AnyArray, task: str) -> AnyArray:
     """Return labels as estimators should have them.
 
-    Parameters
-    ----------
-    y : ndarray (n_rows,)
-    task : {"classification", "regression"}
-
-    Returns
-    -------
-    ndarray (n_rows,)
-        Classes that are whole numbers as integers, other numbers as text.
+    Classes that are whole numbers become integers, other numbers text.
 
     Examples
     --------
@@ -277,28 +200,14 @@ def labels_of(y: NDArray[Any], task: str) -> NDArray[Any]:
     return np.array([*labels(found)], dtype=object) if found.dtype.kind == "f" else found
 
 
-def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
+def rows_for(model: Predictor, table: Table, target: str | None = None) -> Any:
     """Return the inputs that a model asks for.
 
-    Parameters
-    ----------
-    model : KernelClassifier, KernelRegressor or a streamed one
-    table : Table
-        With the columns that the model was fitted to, by name, in any order
-        and among others; a model fitted without names takes all columns.
-    target : str, optional
-        A column that is no input.
-
-    Returns
-    -------
-    Table, ndarray or CSR matrix
-
-    Raises
-    ------
-    InputError
-        If columns are missing, or hold what the model does not take.
+    A model fitted with names finds its columns by name, in any order and among others; a model
+    fitted without names takes all columns but the one named ``target``.
     """
     from gramless.datasets import Table
+    from gramless.estimators.streamed import StreamedMachine
 
     wanted = input_names(model)
     if wanted:
@@ -309,7 +218,7 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
                 f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the "
                 f"model was fitted to: {', '.join(missing[:10])}."
             )
-        if _encoder(model) is None:
+        if encoder_of(model) is None:
             return _complete(table, table.select(wanted))
         return Table({name: table.column(name) for name in wanted}, source=table.source)
     names = table.names
@@ -319,23 +228,27 @@ def rows_for(model: Any, table: Table, target: str | None = None) -> Any:
     else:
         X = table.select()
     if isinstance(X, Table) or X.shape[1] != model.n_features_in_:
+        among = ", some of them text" if isinstance(X, Table) and X.categorical else ""
         raise InputError(
-            f"{table.source} has {X.shape[1]} input columns{_text_among(X)}; the model was fitted "
+            f"{table.source} has {X.shape[1]} input columns{among}; the model was fitted "
             f"to {model.n_features_in_} columns of numbers without names. Give these alone."
         )
-    return X if hasattr(model, "encoder_") else _complete(table, X)
+    return _complete(table, X) if isinstance(model, StreamedMachine) else X
 
 
-def input_names(model: Any) -> Sequence[str]:
+def input_names(model: Predictor) -> Sequence[str]:
     """Return the names of the columns that a model was fitted to, none if they had none."""
-    encoder = _encoder(model)
-    names = getattr(model, "feature_names_in_", ()) if encoder is None else encoder.names
+    encoder = encoder_of(model)
+    # scikit-learn's convention: the attribute is there only where there were names.
+    names = vars(model).get("feature_names_in_", ()) if encoder is None else encoder.names
     return tuple(names)
 
 
-def _encoder(model: Any) -> Any:
+def encoder_of(model: Predictor) -> TableEncoder | None:
     """Return what encodes columns; a streamed model takes numbers as they are."""
-    return getattr(model, "encoder_", None)
+    from gramless.estimators.streamed import StreamedMachine
+
+    return None if isinstance(model, StreamedMachine) else model.encoder_
 
 
 def _complete(table: Table, X: Any) -> Any:
@@ -359,12 +272,10 @@ def _complete(table: Table, X: Any) -> Any:
     return X
 
 
-def _text_among(X: Any) -> str:
-    return ", some of them text" if getattr(X, "categorical", ()) else ""
-
-
-def labels_for(model: Any, table: Any, target: str | None) -> tuple[Any, str | None]:
+def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyArray, str | None]:
     """Return the labels, and the name of their column if they are one."""
+    from sklearn.base import is_classifier
+
     inputs = input_names(model)
     if table.names is None:
         _, y, _ = table.split_target(target)
@@ -376,13 +287,13 @@ def labels_for(model: Any, table: Any, target: str | None) -> tuple[Any, str | N
             others = [name for name in table.names if name not in taken]
             target = others[0] if len(others) == 1 else None
         name = target_name(table, target)
-        y = table.target if name is None else table.column(name)
+        y = _label_column(table, name)
     if name in inputs:
         raise InputError(
             f"{table.source}: column {name!r} would be the target, but the model takes it as an "
             "input; name the target with --target."
         )
-    y, regression = checked_labels(table, y), not hasattr(model, "classes_")
+    y, regression = checked_labels(table, y), not is_classifier(model)
     if y.dtype.kind == "O" and regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
     return labels_of(y, "regression" if regression else "classification"), name

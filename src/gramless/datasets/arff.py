@@ -7,13 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError
-from gramless.datasets.columns import ColumnBuilder, RowSource
-from gramless.datasets.files import open_text, plain_path, read_head, text_encodings
+from gramless.base.types import AnyArray
+from gramless.datasets.delimited import DelimitedRows, read_columns
+from gramless.datasets.files import (
+    lines_of,
+    open_text,
+    plain_path,
+    shortened,
+    text_encodings,
+    undecodable,
+)
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
@@ -53,7 +58,7 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
     Notes
     -----
-    Cost as :func:`~gramless.datasets.csv_reader.read_csv`.
+    Cost as :func:`~gramless.datasets.read_csv`.
 
     Examples
     --------
@@ -67,27 +72,17 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     array(['cat', 'dog'], dtype=object)
     """
     where, limits = plain_path(path), limits or ReadLimits()
-    for encoding in text_encodings(where, read_head(where)):
+    for encoding in text_encodings(where):
         try:
             return _read(where, encoding, limits)
         except UnicodeDecodeError as fault:
             wrong = fault
-    raise DataFileError(f"{where} is not valid {wrong.encoding}; save it as UTF-8.") from wrong
+    raise undecodable(where, wrong)
 
 
 @dataclass(frozen=True)
 class _Header:
-    """What stands before the rows.
-
-    Parameters
-    ----------
-    kinds : dict of str to str
-        What the columns are declared to hold, by their names.
-    n_lines : int
-        Up to @data.
-    quotechar : str
-        Of the rows.
-    """
+    """What stands before the rows: the kind of each column, and the quote that the rows use."""
 
     kinds: dict[str, str]
     n_lines: int
@@ -96,34 +91,33 @@ class _Header:
 
 def _read(path: Path, encoding: str, limits: ReadLimits) -> Table:
     header = _header(path, encoding, limits)
-    source = RowSource(
+    names = tuple(header.kinds)
+    rows = DelimitedRows(
         path,
         encoding,
         limits,
+        names,
         quotechar=header.quotechar,
         skip_lines=header.n_lines,
         comment="%",
-        n_columns=len(header.kinds),
     )
-    names = list(header.kinds)
     text = {j for j, name in enumerate(names) if header.kinds[name].lower() not in _NUMERIC}
-    columns = ColumnBuilder(source, names, text, stray_share=1.0).build()
+    columns = read_columns(rows, text, stray_share=1.0)
     for name, kind in header.kinds.items():
         if kind.startswith("{"):
-            _check_declared(source, name, columns[name], kind)
+            _check_declared(rows, name, columns[name], kind)
     return Table(columns, source=str(path))
 
 
-def _check_declared(source: RowSource, name: str, values: NDArray[Any], kind: str) -> None:
+def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, kind: str) -> None:
     """Refuse values of a nominal column that its declaration does not list."""
     declared = {_plain_word(word) for word in re.findall(_WORD, kind[1:])} | {""}
     unknown = {value for value in set(values) - declared if _plain_word(value) not in declared}
     if unknown:
         row = next(row for row, value in enumerate(values) if value in unknown)
-        shown = values[row] if len(values[row]) <= 40 else values[row][:40] + "..."
         raise DataFileError(
-            f"{source.path}, line {source.line_of(row)}, column {name!r}: {shown!r} is not among "
-            "the values that @attribute declares; add it there, or correct it."
+            f"{rows.path}, line {rows.line_of(row)}, column {name!r}: {shortened(values[row])} is "
+            "not among the values that @attribute declares; add it there, or correct it."
         )
 
 
@@ -138,7 +132,8 @@ def _plain_word(word: str) -> str:
 def _header(path: Path, encoding: str, limits: ReadLimits) -> _Header:
     kinds: dict[str, str] = {}
     n_bytes = 0
-    with open_text(path, encoding, limits) as lines:
+    with open_text(path, encoding, limits) as text:
+        lines = lines_of(text, path, limits)
         for number, line in enumerate(lines, start=1):
             word = line.strip().split(None, 1)[0].lower() if line.strip() else ""
             if word == "@data":

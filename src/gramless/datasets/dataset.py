@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gramless.base.types import AnyArray
 from gramless.datasets.known import Task
+from gramless.datasets.table import Matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,10 +31,10 @@ class Dataset:
     Dataset('tiny', binary, 2 + 2 rows x 2 columns)
     """
 
-    X_train: Any
-    y_train: NDArray[Any]
-    X_test: Any
-    y_test: NDArray[Any]
+    X_train: Matrix
+    y_train: AnyArray
+    X_test: Matrix
+    y_test: AnyArray
     task: Task
     name: str
 
@@ -45,7 +45,7 @@ class Dataset:
         return f"Dataset({self.name!r}, {self.task}, {rows})"
 
 
-def labels_for(task: Task, y: NDArray[Any]) -> NDArray[Any]:
+def labels_for(task: Task, y: AnyArray) -> AnyArray:
     """Return labels as float64 for regression, whole numbers as int64 for classes."""
     if task == "regression":
         return y.astype(np.float64, copy=False)
@@ -55,7 +55,7 @@ def labels_for(task: Task, y: NDArray[Any]) -> NDArray[Any]:
     return y.astype(np.int64, copy=False) if y.dtype.kind in "biu" else y
 
 
-def guess_task(y: NDArray[Any]) -> Task:
+def guess_task(y: AnyArray) -> Task:
     """Return the task that labels suggest: floats of more than two values are measured."""
     n_values = len(np.unique(y))
     if n_values == 2:

@@ -13,19 +13,17 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets.limits import ReadLimits
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 HEAD_BYTES = 1 << 16
 
-_BUFFER_BYTES = 1 << 16
-_PIECE_BYTES = 1 << 20
-
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-
-FORMATS = ("csv", "tsv", "arff", "parquet", "libsvm", "npz", "npy")
+_OPENERS: dict[str, Callable[..., object]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 _ENDINGS = {
     ".csv": "csv",
@@ -34,6 +32,9 @@ _ENDINGS = {
     ".arff": "arff",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
     ".libsvm": "libsvm",
     ".svmlight": "libsvm",
     ".svm": "libsvm",
@@ -41,11 +42,14 @@ _ENDINGS = {
     ".npy": "npy",
 }
 
+FORMATS = tuple(dict.fromkeys(_ENDINGS.values()))
+
 _MAGIC = {
     b"\x1f\x8b": "gzip data (name it .gz)",
     b"BZh": "bzip2 data (name it .bz2)",
     b"\xfd7zXZ\x00": "xz data (name it .xz)",
     b"PAR1": "Parquet (name it .parquet)",
+    b"ARROW1": "an Arrow file (name it .arrow)",
     b"PK\x03\x04": "a zip archive (unpack it, or name it .npz if it is one)",
     b"\x93NUMPY": "a NumPy array (name it .npy)",
 }
@@ -56,22 +60,7 @@ _SPARSE_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)*\s*(#.*
 
 
 def plain_path(path: str | os.PathLike[str]) -> Path:
-    """Return an existing, non-empty file as a Path.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    Path
-        With ``~`` expanded.
-
-    Raises
-    ------
-    DataFileError
-        If there is no such file, it is a folder, or it is empty.
-    """
+    """Return an existing, non-empty file as a Path, with ``~`` expanded."""
     where = Path(path).expanduser()
     if where.is_dir():
         raise DataFileError(f"{where} is a folder, not a file; name one file in it.")
@@ -106,118 +95,109 @@ def faults(path: Path) -> Iterator[None]:
         ) from fault
 
 
+def is_compressed(path: Path) -> bool:
+    """Tell whether the ending of a file names a compression."""
+    return path.suffix.lower() in _OPENERS
+
+
+def refuse_compressed(path: Path) -> None:
+    """Refuse a compressed file of a format that is read by seeking."""
+    if is_compressed(path):
+        raise InputError(
+            f"{path} is compressed as a whole and cannot be read in pieces; unpack it first."
+        )
+
+
 @contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed by its ending, with faults named."""
+def open_plain(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed by its ending, without any limit."""
     opener = _OPENERS.get(path.suffix.lower(), open)
     with faults(path), opener(path, "rb") as file:
         yield file
 
 
 @contextmanager
-def open_lines(path: Path, limits: ReadLimits, ends: Sequence[bytes] = (b"\n",)) -> Iterator[Any]:
-    """Open a file like :func:`open_bytes`; refuse what is beyond the limits before it is held.
+def open_bytes(
+    path: Path, limits: ReadLimits, ends: Sequence[bytes] = ()
+) -> Iterator[io.BufferedReader]:
+    """Open a file, decompressed by its ending; refuse what is beyond the limits before it is held.
 
-    Parameters
-    ----------
-    path : Path
-    limits : ReadLimits
-        Of its lines, and of what compressed data unpacks to.
-    ends : sequence of bytes
-        Any of which ends a line.
-
-    Raises
-    ------
-    DataFileError
-        While it is read.
+    The length of lines is watched where ``ends`` says what ends a line.
     """
-    with open_bytes(path) as file:
-        yield io.BufferedReader(_WatchedLines(path, file, limits, ends), _BUFFER_BYTES)
+    with open_plain(path) as file:
+        watched = _WatchedBytes(path, file, limits, ends)
+        yield io.BufferedReader(watched, min(1 << 16, limits.block_bytes))
 
 
-class _WatchedLines(io.RawIOBase):
-    """A file whose lines are measured as its bytes pass."""
+class _WatchedBytes(io.RawIOBase):
+    """A file whose size and lines are measured as its bytes pass."""
 
     def __init__(
         self, path: Path, file: IO[bytes], limits: ReadLimits, ends: Sequence[bytes]
     ) -> None:
         self._path, self._file, self._limits, self._ends = path, file, limits, ends
-        self._packed = path.stat().st_size if path.suffix.lower() in _OPENERS else None
+        self._packed = path.stat().st_size if is_compressed(path) else None
         self._n_bytes = self._line_bytes = 0
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        content = self._file.read(len(buffer))
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer)
+        content = self._file.read(len(view))
         size = len(content)
-        buffer[:size] = content
+        view[:size] = content
         self._n_bytes += size
         if self._packed is not None:
             self._limits.check_unpacked(self._path, self._packed, self._n_bytes)
-        end = next(filter(None, (content.rfind(each) + 1 for each in self._ends)), 0)
-        self._line_bytes = size - end + (0 if end else self._line_bytes)
-        self._limits.check_line(self._path, self._line_bytes)
+        if self._ends:
+            end = next(filter(None, (content.rfind(each) + 1 for each in self._ends)), 0)
+            self._line_bytes = size - end + (0 if end else self._line_bytes)
+            self._limits.check_line(self._path, self._line_bytes)
         return size
 
 
 @contextmanager
-def open_text(
-    path: Path, encoding: str, limits: ReadLimits, newline: str | None = None
-) -> Iterator[IO[str]]:
-    """Open a text file for reading like :func:`open_lines`."""
-    with open_lines(path, limits, (b"\n", b"\r")) as file:
-        # Halves of other UTF-16 characters look like ends of lines: only decoding tells.
-        if encoding == "utf-16":
-            text: io.TextIOWrapper = _MeasuredText(path, file, newline, limits)
-        else:
-            text = io.TextIOWrapper(file, encoding, newline=newline)
-        with text:
-            yield text
+def open_text(path: Path, encoding: str, limits: ReadLimits) -> Iterator[io.TextIOWrapper]:
+    """Open a text file for reading, its line ends as they are.
+
+    Halves of UTF-16 characters look like ends of lines to :func:`open_bytes`: read such text by
+    :func:`next_line`, which measures it after decoding.
+    """
+    with (
+        open_bytes(path, limits, (b"\n", b"\r")) as file,
+        io.TextIOWrapper(file, encoding, newline="") as text,
+    ):
+        yield text
 
 
-class _MeasuredText(io.TextIOWrapper):
-    """UTF-16 text whose lines are read no further than they may go."""
+def next_line(text: IO[str], path: Path, limits: ReadLimits) -> str:
+    """Return the next line, empty at the end, and never read further than it may be long."""
+    line = text.readline(int(limits.max_line_bytes) + 1)
+    limits.check_line(path, len(line))
+    return line
 
-    def __init__(self, path: Path, file: Any, newline: str | None, limits: ReadLimits) -> None:
-        super().__init__(file, "utf-16", newline=newline)
-        self._path, self._limits = path, limits
 
-    def __next__(self) -> str:  # type: ignore[override]
-        line = self.readline(int(self._limits.max_line_bytes) + 1)
-        self._limits.check_line(self._path, len(line))
-        if not line:
-            raise StopIteration
-        return line
+def lines_of(text: IO[str], path: Path, limits: ReadLimits) -> Iterator[str]:
+    """Yield lines as :func:`next_line` reads them."""
+    while line := next_line(text, path, limits):
+        yield line
 
 
 def read_unpacked(path: Path, limits: ReadLimits) -> io.BytesIO:
-    """Return the decompressed content of a file, if it fits the limits.
-
-    Raises
-    ------
-    DataFileError
-    """
+    """Return the decompressed content of a file, if it fits the limits."""
     content = io.BytesIO()
-    packed = path.stat().st_size
-    with open_bytes(path) as file:
-        while piece := file.read(_PIECE_BYTES):
+    with open_bytes(path, limits) as file:
+        while piece := file.read(1 << 20):
             content.write(piece)
-            limits.check_unpacked(path, packed, content.tell())
             limits.check_memory(path, "what it unpacks to", content.tell())
     content.seek(0)
     return content
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes of the decompressed file, at least one.
-
-    Raises
-    ------
-    DataFileError
-        If there is nothing in it, or it cannot be read.
-    """
-    with open_bytes(path) as file:
+    """Return the first bytes of the decompressed file, at least one."""
+    with open_plain(path) as file:
         head = file.read(HEAD_BYTES)
     if not head:
         raise _empty(path)
@@ -237,26 +217,7 @@ def without_compression(name: str) -> str:
 
 
 def detect_format(path: Path, wanted: str | None = None) -> str:
-    """Return the format of a file, from its ending or, failing that, its first lines.
-
-    Parameters
-    ----------
-    path : Path
-    wanted : str, default=None
-        Skips the detection.
-
-    Returns
-    -------
-    str
-        One of ``FORMATS``.
-
-    Raises
-    ------
-    InputError
-        If ``wanted`` is none of ``FORMATS``.
-    DataFileError
-        If neither ending nor content say what it is.
-    """
+    """Return the format of a file: as wanted, from its ending or, failing that, its first lines."""
     if wanted is not None:
         if wanted not in FORMATS:
             raise InputError(f"format must be one of {', '.join(FORMATS)}, got {wanted!r}.")
@@ -285,26 +246,13 @@ def _looks_like_libsvm(head: bytes) -> bool:
     )
 
 
-def text_encodings(path: Path, head: bytes) -> tuple[str, ...]:
-    """Return the encodings to try in turn for a text file.
+def text_encodings(path: Path) -> tuple[str, ...]:
+    """Return the encodings to try in turn for a text file; refuse files that are not text.
 
-    Parameters
-    ----------
-    path : Path
-    head : bytes
-        Its first bytes, as from :func:`read_head`.
-
-    Returns
-    -------
-    tuple of str
-        UTF-8, with or without a mark, then Latin-1, which accepts every
-        byte; UTF-16 alone where its mark is found.
-
-    Raises
-    ------
-    DataFileError
-        If the file is not text.
+    UTF-8, with or without a mark, comes before Latin-1, which accepts every byte; UTF-16 stands
+    alone where its mark is found.
     """
+    head = read_head(path)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return ("utf-16",)
     for magic, kind in _MAGIC.items():
@@ -316,6 +264,16 @@ def text_encodings(path: Path, head: bytes) -> tuple[str, ...]:
             "Check its ending, or say format=."
         )
     return ("utf-8-sig", "latin-1")
+
+
+def undecodable(path: Path, fault: UnicodeDecodeError) -> DataFileError:
+    """Return the error for text in no encoding that is tried."""
+    return DataFileError(f"{path} is not valid {fault.encoding}; save it as UTF-8.")
+
+
+def shortened(text: str) -> str:
+    """Return a cell as messages quote it."""
+    return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
 def _empty(path: Path) -> DataFileError:

@@ -6,22 +6,23 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets.files import open_bytes, open_lines, plain_path, read_head, text_encodings
+from gramless.base.types import FloatArray
+from gramless.datasets.files import open_bytes, open_plain, plain_path, shortened, text_encodings
 from gramless.datasets.limits import ReadLimits
-
-# A block of text is parsed at once; the parser needs about five times its size in memory.
-BLOCK_BYTES = 1 << 24
+from gramless.datasets.pieces import Pieces
+from gramless.datasets.table import Table
 
 MAX_INDEX = 2**31 - 2
 
 ZeroBased = bool | Literal["auto"]
+Rows = tuple[sparse.csr_matrix, FloatArray]
 
 
 def read_libsvm(
@@ -30,7 +31,7 @@ def read_libsvm(
     n_features: int | None = None,
     zero_based: ZeroBased = "auto",
     limits: ReadLimits | None = None,
-) -> tuple[Any, NDArray[np.float64]]:
+) -> tuple[sparse.csr_matrix, FloatArray]:
     r"""Read LIBSVM text into a CSR matrix and labels.
 
     Comments after ``#`` and ``qid:`` pairs are ignored.
@@ -81,60 +82,54 @@ def read_libsvm(
            [0. , 1. , 0. ]]), array([ 1., -1.]))
     """
     where, limits = plain_path(path), limits or ReadLimits()
-    check_parameters(n_features, zero_based)
+    _check_parameters(n_features, zero_based)
     blocks, n_bytes = [], 0
-    for X, y in read_blocks(where, limits):
+    for X, y in _blocks(where, limits):
         blocks.append((X, y))
         n_bytes += csr_bytes(X) + y.nbytes
         # The blocks, and what is put together from them.
         limits.check_memory(where, "a table of the rows so far", 2 * n_bytes)
-    first, width, _ = find_columns(where, blocks, n_features, zero_based)
-    parts = [shift_columns(where, X, first, width) for X, _ in blocks]
+    first, width, _ = _find_columns(where, blocks, n_features, zero_based)
+    parts = [_shifted(where, X, first, width) for X, _ in blocks]
     y = np.concatenate([labels for _, labels in blocks])
     del blocks
     return sparse.vstack(parts, format="csr"), y
 
 
-def read_dense_libsvm(
-    path: str | os.PathLike[str], n_features: int, dtype: DTypeLike = np.float32
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def read_dense_libsvm(path: Path, n_features: int) -> tuple[NDArray[np.float32], FloatArray]:
     """Read one-based LIBSVM text of nearly full rows into a dense array.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Plain or compressed (``.gz``, ``.bz2``, ``.xz``).
-    n_features : int
-        Number of columns.
-    dtype : dtype, default=float32
-
-    Returns
-    -------
-    X : ndarray of shape (n_rows, n_features)
-    y : ndarray of shape (n_rows,)
-        float64.
-
-    Raises
-    ------
-    DataFileError
-        As :func:`read_libsvm`.
-
-    Notes
-    -----
-    About 0.3 microseconds a non-zero. Never holds more than one block of text
-    in sparse form, so that files of many gigabytes need the room of the dense
-    result, twice for a moment at the end.
+    Never holds more than one block of text in sparse form, so that files of many gigabytes need
+    the room of the dense result, twice for a moment at the end.
     """
-    where, limits = plain_path(path), ReadLimits()
-    check_parameters(n_features, False)
+    where = plain_path(path)
     parts = [
-        (shift_columns(where, X, 1, n_features).toarray().astype(dtype, copy=False), y)
-        for X, y in read_blocks(where, limits)
+        (_shifted(where, X, 1, n_features).toarray().astype(np.float32), y)
+        for X, y in _blocks(where, ReadLimits())
     ]
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
 
-def check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
+def libsvm_pieces(
+    path: Path, n_features: int | None, zero_based: ZeroBased, limits: ReadLimits
+) -> Pieces:
+    """Open LIBSVM text; read it through first where the columns are not fully told."""
+    _check_parameters(n_features, zero_based)
+    n_rows = None
+    if n_features is None or zero_based == "auto":
+        first, width, n_rows = _find_columns(path, _blocks(path, limits), n_features, zero_based)
+    else:
+        first, width = int(not zero_based), n_features
+
+    def read() -> Iterator[Table]:
+        for X, y in _blocks(path, limits):
+            yield Table(matrix=_shifted(path, X, first, width), target=y, source=str(path))
+
+    head = Table(matrix=sparse.csr_matrix((1, width)), target=np.zeros(1), source=str(path))
+    return Pieces(head, read, n_rows)
+
+
+def _check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
     """Refuse numbers of columns and first indices that cannot be."""
     if zero_based not in (True, False, "auto"):
         raise InputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
@@ -143,19 +138,13 @@ def check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
         raise InputError(f"n_features must be a positive integer or None, got {n_features!r}.")
 
 
-def find_columns(
+def _find_columns(
     path: Path,
-    blocks: Iterable[tuple[Any, NDArray[np.float64]]],
+    blocks: Iterable[Rows],
     n_features: int | None,
     zero_based: ZeroBased,
 ) -> tuple[int, int, int]:
-    """Return the index of the first column, the number of columns and that of the rows.
-
-    Raises
-    ------
-    DataFileError
-        If ``n_features`` is not given and no row has a column.
-    """
+    """Return the index of the first column, the number of columns and that of the rows."""
     least, beyond, n_rows = None, 0, 0
     for X, y in blocks:
         n_rows += len(y)
@@ -169,17 +158,17 @@ def find_columns(
     return first, beyond - first if n_features is None else n_features, n_rows
 
 
-def csr_bytes(X: Any) -> int:
+def csr_bytes(X: sparse.csr_matrix) -> int:
     """Return the memory that a CSR matrix takes."""
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
-def read_blocks(path: Path, limits: ReadLimits) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+def _blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
     """Yield CSR blocks with the indices as they are in the file, at least one row in all."""
-    text_encodings(path, read_head(path))
+    text_encodings(path)
     n_lines = n_rows = 0
-    with open_lines(path, limits) as file:
-        while lines := file.readlines(BLOCK_BYTES):
+    with open_bytes(path, limits, (b"\n",)) as file:
+        while lines := file.readlines(int(limits.block_bytes)):
             X, y = _parse(path, lines, n_lines)
             n_lines += len(lines)
             n_rows += len(y)
@@ -189,7 +178,7 @@ def read_blocks(path: Path, limits: ReadLimits) -> Iterator[tuple[Any, NDArray[n
         raise DataFileError(f"{path} has no rows; copy or download it again.")
 
 
-def _parse(path: Path, lines: list[bytes], n_before: int) -> tuple[Any, NDArray[np.float64]]:
+def _parse(path: Path, lines: list[bytes], n_before: int) -> Rows:
     from sklearn.datasets import load_svmlight_file
 
     try:
@@ -210,25 +199,27 @@ def _fault_of(line: bytes) -> str | None:
         return None
     label, pairs = words[0], words[1:]
     if ":" in label:
-        return f"the label is missing before {_short(label)}."
+        return f"the label is missing before {shortened(label)}."
     if "," in label and all(_reads(float, part) for part in label.split(",")):
-        return f"several labels ({_short(label)}); keep one label a row: multi-label is not done."
+        return (
+            f"several labels ({shortened(label)}); keep one label a row: multi-label is not done."
+        )
     if not _reads(float, label):
-        return f"the label {_short(label)} is not a number."
+        return f"the label {shortened(label)} is not a number."
     previous = -1
     for pair in pairs[1:] if pairs and pairs[0].startswith("qid") else pairs:
         index, colon, value = pair.partition(":")
         if not colon or not _reads(int, index) or not _reads(float, value):
-            return f"{_short(pair)} is not index:value with a whole index and a number."
+            return f"{shortened(pair)} is not index:value with a whole index and a number."
         if not 0 <= int(index) <= MAX_INDEX:
-            return f"index {_short(index)} is outside 0 to {MAX_INDEX}."
+            return f"index {shortened(index)} is outside 0 to {MAX_INDEX}."
         if int(index) <= previous:
             return f"index {index} after {previous}; sort the indices and drop doubles."
         previous = int(index)
     return None
 
 
-def shift_columns(path: Path, X: Any, first: int, width: int) -> Any:
+def _shifted(path: Path, X: sparse.csr_matrix, first: int, width: int) -> sparse.csr_matrix:
     """Return a block with indices from 0 and ``width`` columns."""
     if X.nnz and (X.indices.min() < first or X.indices.max() - first >= width):
         last = width + first - 1
@@ -242,7 +233,7 @@ def shift_columns(path: Path, X: Any, first: int, width: int) -> Any:
 
 
 def _line_outside(path: Path, first: int, last: int) -> tuple[int, int]:
-    with open_bytes(path) as file:
+    with open_plain(path) as file:
         for number, line in enumerate(file, start=1):
             for pair in line.split(b"#", 1)[0].split()[1:]:
                 index = pair.partition(b":")[0]
@@ -257,7 +248,3 @@ def _reads(kind: Callable[[str], object], word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _short(word: str) -> str:
-    return repr(word if len(word) <= 40 else word[:40] + "...")

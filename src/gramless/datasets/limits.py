@@ -9,9 +9,6 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.base.formatting import sized
 from gramless.base.memory import free_memory
 
-UNPACKED_BYTES = 1 << 30
-"""What every compressed file may unpack to, however small it is."""
-
 
 @dataclass(frozen=True)
 class ReadLimits:
@@ -25,11 +22,15 @@ class ReadLimits:
     max_line_bytes : int, default=64 MiB
         Length of a line of text, and of a row of delimited text that spans lines.
     max_ratio : float, default=1000
-        Bytes of text that one byte of a compressed file may unpack to. Files that unpack to less
-        than 1 GiB are not held to it.
+        Bytes that one byte of a compressed file may unpack to. Files that unpack to less than
+        ``unchecked_bytes`` are not held to it.
     max_memory : int, default=the memory that is free
         Bytes that reading may take: for a whole table, the table and the copies made of it; for
         a table in chunks, one chunk.
+    unchecked_bytes : int, default=1 GiB
+        What every compressed file may unpack to, however small it is.
+    block_bytes : int, default=4 MiB
+        How much of a file is parsed at once. Smaller blocks take less memory and more time.
 
     Raises
     ------
@@ -46,56 +47,36 @@ class ReadLimits:
     max_line_bytes: int = 1 << 26
     max_ratio: float = 1000.0
     max_memory: int = field(default_factory=free_memory)
+    unchecked_bytes: int = 1 << 30
+    block_bytes: int = 1 << 22
 
     def __post_init__(self) -> None:
-        """Refuse limits that are no positive numbers."""
-        for name in LIMITS:
-            value = getattr(self, name)
+        """Refuse limits that are not positive numbers."""
+        for name, value in vars(self).items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise InputError(f"{name} must be a positive number, got {value!r}.")
 
     def check_memory(self, path: Path, what: str, needed: int, remedy: str = "") -> None:
-        """Refuse what would take more than ``max_memory``.
-
-        Parameters
-        ----------
-        path : Path
-        what : str
-            What takes the memory, such as "an array of shape (3, 2)".
-        needed : int
-            Bytes.
-        remedy : str, default=""
-            What could be done instead, a whole sentence.
-
-        Raises
-        ------
-        DataFileError
-        """
+        """Raise DataFileError, with a sentence of remedy, if ``what`` takes too much memory."""
         if needed > self.max_memory:
             taken = f"{what} takes {sized(needed)} of memory, and {sized(int(self.max_memory))}"
             raise self._error(path, f"{taken} may be taken.", "max_memory", needed, remedy)
 
     def check_line(self, path: Path, n_bytes: int) -> None:
-        """Refuse a line, or a row of several, that is longer than ``max_line_bytes``.
-
-        Raises
-        ------
-        DataFileError
-        """
+        """Raise DataFileError if a line, or a row of several lines, is too long."""
         if n_bytes > self.max_line_bytes:
             what = f"a row is longer than {sized(int(self.max_line_bytes))}."
             raise self._error(path, what, "max_line_bytes", 8 * n_bytes)
 
     def check_unpacked(self, path: Path, packed: int, unpacked: int) -> None:
-        """Refuse compressed data that unpacks to more than ``max_ratio`` times its size.
-
-        Raises
-        ------
-        DataFileError
-        """
-        if unpacked > max(UNPACKED_BYTES, self.max_ratio * packed):
+        """Raise DataFileError if compressed data unpacks to too many times its size."""
+        if unpacked > max(self.unchecked_bytes, self.max_ratio * packed):
             what = f"{sized(packed)} unpack to more than {sized(unpacked - 1)}."
             raise self._error(path, what, "max_ratio", 8 * unpacked // packed)
+
+    def rows_of_block(self, row_bytes: int) -> int:
+        """Return how many rows of so many bytes are read at once."""
+        return int(max(1, min(1 << 16, self.block_bytes // max(1, row_bytes))))
 
     def _error(
         self, path: Path, what: str, name: str, enough: int, remedy: str = ""
@@ -111,12 +92,7 @@ LIMITS = tuple(each.name for each in fields(ReadLimits))
 
 
 def parse_limits(text: str) -> ReadLimits:
-    """Read limits from text such as ``max_memory=8e9,max_ratio=5000``.
-
-    Raises
-    ------
-    InputError
-        If a name or a number is wrong.
+    """Read limits from text, as the command line gives them.
 
     Examples
     --------

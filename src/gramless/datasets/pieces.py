@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from gramless.datasets.table import Table
+from gramless.base.types import AnyArray
+from gramless.datasets.table import Matrix, Table
 
-Chunk: TypeAlias = tuple[Any, NDArray[Any]]
+Chunk: TypeAlias = tuple[Matrix, AnyArray]
 """Rows, dense or CSR, and their labels."""
 
 
@@ -21,14 +21,8 @@ Chunk: TypeAlias = tuple[Any, NDArray[Any]]
 class Pieces:
     """A file of rows that is read piece by piece.
 
-    Parameters
-    ----------
-    head : Table
-        A few rows: the columns that all pieces have, and their types.
-    read : callable
-        Returns a new iterator of tables, the file's rows in their order.
-    n_rows : int or None
-        None where only reading tells.
+    ``head`` holds a few rows, which show the columns that all pieces have; ``read`` returns a new
+    iterator over all rows in their order; ``n_rows`` is None where only reading tells.
     """
 
     head: Table
@@ -52,25 +46,14 @@ class RowBuffer:
         self._start = 0
         self.n_rows = 0
 
-    def add(self, X: Any, y: NDArray[Any]) -> None:
+    def add(self, X: Matrix, y: AnyArray) -> None:
         """Keep rows; they are not copied."""
         if len(y):
             self._chunks.append((X, y))
             self.n_rows += len(y)
 
     def take(self, n_rows: int) -> Chunk:
-        """Return the oldest rows, copied only where they are put together from several chunks.
-
-        Parameters
-        ----------
-        n_rows : int
-            At least 1 and at most those there are.
-
-        Returns
-        -------
-        X : ndarray or CSR of shape (n_rows, n_features)
-        y : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        """
+        """Return the oldest rows, copied only where they are put together from several chunks."""
         taken: list[Chunk] = []
         self.n_rows -= n_rows
         while n_rows:

@@ -1,21 +1,35 @@
-"""One door to every file format."""
+"""One door to every file format: whole tables, and tables larger than memory in chunks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from scipy import sparse
+
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.types import AnyArray
 from gramless.datasets.arff import read_arff
-from gramless.datasets.csv_reader import read_csv
-from gramless.datasets.files import detect_format, faults, plain_path
-from gramless.datasets.libsvm import ZeroBased, read_libsvm
+from gramless.datasets.delimited import delimited_pieces, read_csv
+from gramless.datasets.files import (
+    detect_format,
+    faults,
+    plain_path,
+    shortened,
+    without_compression,
+)
+from gramless.datasets.frames import frame_pieces, read_ipc, read_parquet
+from gramless.datasets.libsvm import ZeroBased, csr_bytes, libsvm_pieces, read_libsvm
 from gramless.datasets.limits import ReadLimits
-from gramless.datasets.npz import read_npy, read_npz
-from gramless.datasets.parquet import read_parquet
-from gramless.datasets.table import Table
+from gramless.datasets.numpy_files import npy_pieces, npz_pieces, read_npy, read_npz
+from gramless.datasets.pieces import Chunk, Pieces, regroup
+from gramless.datasets.table import Matrix, Table
+
+CHUNK_ROWS = 65_536
 
 
 def read_table(
@@ -33,15 +47,15 @@ def read_table(
     r"""Read a table from a file of any known format.
 
     By ending: ``.csv .tsv .tab .data .txt`` (delimited text), ``.arff``,
-    ``.parquet .pq``, ``.libsvm .svm .svmlight`` (LIBSVM text, also recognised by its
-    content under any other or no ending), ``.npz``, ``.npy``; each also with
-    ``.gz``, ``.bz2`` or ``.xz`` behind.
+    ``.parquet .pq``, ``.arrow .feather .ipc`` (Arrow IPC), ``.libsvm .svm .svmlight``
+    (LIBSVM text, also recognised by its content under any other or no ending), ``.npz``,
+    ``.npy``; each also with ``.gz``, ``.bz2`` or ``.xz`` behind.
 
     Parameters
     ----------
     path : str or path-like
     format : str, default=None
-        One of csv, tsv, arff, parquet, libsvm, npz, npy; overrides the ending.
+        One of csv, tsv, arff, parquet, ipc, libsvm, npz, npy; overrides the ending.
     part : {"train", "test"}, default="train"
         Which part of an NPZ file that holds both.
     n_features : int, default=None
@@ -72,7 +86,7 @@ def read_table(
     InputError
         For a parameter that cannot be.
     MissingDependencyError
-        Parquet without polars and pyarrow.
+        Parquet and Arrow IPC without polars and pyarrow.
 
     Notes
     -----
@@ -103,7 +117,7 @@ def read_table(
             return Table(matrix=X, target=y, source=str(where))
         if kind == "npz":
             return _part(where, part, limits)
-        readers = {"arff": read_arff, "parquet": read_parquet, "npy": read_npy}
+        readers = {"arff": read_arff, "parquet": read_parquet, "ipc": read_ipc, "npy": read_npy}
         return readers[kind](where, limits=limits)
 
 
@@ -113,3 +127,195 @@ def _part(path: Path, part: str, limits: ReadLimits) -> Table:
     if wanted not in parts:
         raise DataFileError(f"{path} has no test part: X_test and y_test are not in it.")
     return parts[wanted]
+
+
+class ChunkedTable:
+    """The rows of a file, read in their order, a chunk at a time, as often as wanted.
+
+    Made by :func:`open_chunks`. Each iteration reads the file anew.
+
+    Attributes
+    ----------
+    n_features : int
+    names : tuple of str or None
+        Of the features; None for sparse rows.
+    n_rows : int or None
+        None until the file says, or a first iteration has reached its end.
+    chunk_rows : int
+    source : str
+        The file.
+    """
+
+    def __init__(
+        self, pieces: Pieces, target: str | int | None, chunk_rows: int, limits: ReadLimits
+    ) -> None:
+        X, y, names = pieces.head.split_target(target)
+        _refuse_text(X)
+        self.n_features, self.names = int(X.shape[1]), names
+        self.n_rows = pieces.n_rows
+        self.chunk_rows = chunk_rows
+        self.source = pieces.head.source
+        self._pieces, self._target, self._limits = pieces, target, limits
+        self._dtype, self._label_dtype = X.dtype, y.dtype
+
+    def __repr__(self) -> str:
+        """Say what it is, never the numbers."""
+        rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
+        return f"ChunkedTable({rows} x {self.n_features:,}, from {self.source})"
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yield inputs and labels of ``chunk_rows`` rows, fewer at the end."""
+        n_rows = 0
+        for X, y in regroup(self._split(), self.chunk_rows):
+            n_rows += len(y)
+            yield X, y
+        self.n_rows = n_rows
+
+    def _split(self) -> Iterator[Chunk]:
+        n_waiting = 0
+        for table in self._pieces.read():
+            X, y, _ = table.split_target(self._target)
+            _refuse_text(X)
+            n_waiting += len(y)
+            self._check_memory(X, min(n_waiting, self.chunk_rows))
+            n_waiting %= self.chunk_rows
+            yield X.astype(self._dtype, copy=False), self._labels(y)
+
+    def _check_memory(self, X: Matrix, n_waiting: int) -> None:
+        """Refuse a chunk that grows beyond the limits."""
+        n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
+        # The pieces, and the chunk that is put together from them.
+        needed = 2 * n_bytes * n_waiting // X.shape[0]
+        self._limits.check_memory(
+            Path(self.source),
+            f"a chunk of {n_waiting:,} rows",
+            needed,
+            f"Say chunk_rows={max(1, n_waiting // 10)}.",
+        )
+
+    def _labels(self, y: AnyArray) -> AnyArray:
+        """Return labels in the type of the first ones."""
+        words = self._label_dtype.kind == "O"
+        if words == (y.dtype.kind == "O"):
+            return y if words else y.astype(self._label_dtype, copy=False)
+        if words and y.dtype.kind == "f" and np.isnan(y).all():
+            return np.full(y.shape, "", dtype=object)
+        raise InputError(
+            f"{self.source}: the target holds numbers in some rows and text in others; give "
+            "every label as text, or every one as a number."
+        )
+
+
+def open_chunks(
+    path: str | os.PathLike[str],
+    *,
+    target: str | int | os.PathLike[str] | None = None,
+    format: str | None = None,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    delimiter: str | None = None,
+    header: bool | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+    limits: ReadLimits | None = None,
+) -> ChunkedTable:
+    r"""Open a file of numbers to read it a chunk of rows at a time.
+
+    The formats are those of :func:`~gramless.datasets.read_table` but ARFF, and so are inputs and
+    labels. NPZ, Parquet and Arrow files must not be compressed as a whole, as in ``.npz.gz``.
+
+    Parameters
+    ----------
+    path : str or path-like
+    target : str, int, path-like or None, default=None
+        As in :meth:`Table.split_target`: name or position of the column of labels. Beside a
+        ``.npy`` file also the path of another one, which holds its labels.
+    format : str, default=None
+        One of csv, tsv, parquet, ipc, libsvm, npz, npy; overrides the ending.
+    n_features : int, default=None
+        LIBSVM: number of columns. Found by reading the file through first, unless this and
+        ``zero_based`` are given.
+    zero_based : bool or "auto", default="auto"
+        LIBSVM: whether the first index is 0.
+    delimiter : str, default=None
+        Delimited text: one character, found by itself by default.
+    header : bool, default=None
+        Delimited text: whether the first row holds names, found by itself by default.
+    chunk_rows : int, default=65536
+        Rows of a chunk; the last one has what is left.
+    limits : ReadLimits, default=None
+        The length of a line, what compressed text may unpack to, and the memory of a chunk; by
+        default ``ReadLimits()``.
+
+    Returns
+    -------
+    ChunkedTable
+        Iterates over ``(X, y)``: X float32 or float64, an array or a CSR matrix, with NaN for
+        missing numbers; y numbers or an object array of str.
+
+    Raises
+    ------
+    InputError
+        If an input is text, or a parameter cannot be.
+    DataFileError
+        For every fault of the file, with its place: here or while chunks are read.
+    MissingDependencyError
+        Parquet and Arrow IPC without polars and pyarrow.
+
+    Notes
+    -----
+    Holds about two chunks and one block of the file with its numbers: some megabytes, of Parquet
+    and Arrow files one compressed group of rows. As fast as the readers of whole files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
+    ...     _ = path.write_text("weight,age,label\n4.5,3,cat\n30,7,dog\n2,1,cat\n")
+    ...     for X, y in open_chunks(path, chunk_rows=2):
+    ...         print(X.tolist(), y.tolist())
+    [[4.5, 3.0], [30.0, 7.0]] ['cat', 'dog']
+    [[2.0, 1.0]] ['cat']
+    """
+    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, Integral) or chunk_rows < 1:
+        raise InputError(f"chunk_rows must be a positive integer, got {chunk_rows!r}.")
+    where, limits = plain_path(path), limits or ReadLimits()
+    kind = detect_format(where, format)
+    if kind == "npy":
+        labels = _label_file(target)
+        pieces = npy_pieces(where, labels, limits)
+        target = None if labels else target
+    elif kind == "libsvm":
+        pieces = libsvm_pieces(where, n_features, zero_based, limits)
+    elif kind in ("csv", "tsv"):
+        cut = "\t" if kind == "tsv" and delimiter is None else delimiter
+        pieces = delimited_pieces(where, cut, header, limits)
+    elif kind == "arff":
+        raise InputError(
+            f"{where}: ARFF files are not read in chunks; read it whole by read_table, or save "
+            "it as CSV."
+        )
+    else:
+        pieces = npz_pieces(where, limits) if kind == "npz" else frame_pieces(where, kind, limits)
+    column = os.fspath(target) if isinstance(target, os.PathLike) else target
+    return ChunkedTable(pieces, column, int(chunk_rows), limits)
+
+
+def _label_file(target: str | int | os.PathLike[str] | None) -> Path | None:
+    if isinstance(target, str | os.PathLike):
+        name = without_compression(os.fspath(target))
+        if name.lower().endswith(".npy"):
+            return plain_path(target)
+    return None
+
+
+def _refuse_text(X: Matrix | Table) -> None:
+    if not isinstance(X, Table):
+        return
+    name = X.categorical[0]
+    seen = next((value for value in X.column(name) if value), "")
+    raise InputError(
+        f"{X.source}: column {name!r} holds text ({shortened(seen)}), but inputs read in chunks "
+        "must be numbers. Encode the column as numbers first; or, if the table fits into memory, "
+        "give it to KernelRegressor or KernelClassifier, which encode text."
+    )

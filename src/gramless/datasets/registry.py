@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
+import http.client
 import os
 import re
 import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Protocol
+from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.types import AnyArray
 from gramless.datasets.dataset import Dataset, guess_task, labels_for
-from gramless.datasets.download import Progress, fetch_file, verify
 from gramless.datasets.files import without_compression
-from gramless.datasets.known import KNOWN, KnownSet, RemoteFile
-from gramless.datasets.npz import read_npz
-from gramless.datasets.originals import Part, read_original
-from gramless.datasets.table import Table
+from gramless.datasets.known import KNOWN, KnownSet, Part, RemoteFile, read_original
+from gramless.datasets.numpy_files import read_npz
+from gramless.datasets.table import Matrix, Table
 
 TEST_SHARE = 0.2
+
+Progress = Callable[[str, int, int | None], None]
+
+_CHUNK = 1 << 18
+_TIMEOUT_SECONDS = 30.0
+_SCHEMES = ("https", "http", "file")
 
 
 @dataclass(frozen=True)
@@ -241,7 +253,7 @@ def _labelled(path: Path, role: str, table: Table) -> Part:
     return table.matrix, table.target
 
 
-def _random_split(X: Any, y: NDArray[Any], path: Path) -> tuple[Part, Part]:
+def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Part, Part]:
     n_rows = len(y)
     n_test = round(TEST_SHARE * n_rows)
     if not 0 < n_test < n_rows:
@@ -273,3 +285,103 @@ def _check_rows(known: KnownSet, role: str, part: Part, expected: int) -> None:
             f"The {role} file of {known.name} has {len(part[1]):,} rows, not {expected:,}: it is "
             "cut off or another file of that name. Delete it and load again."
         )
+
+
+# Downloads.
+
+
+class _Answer(Protocol):
+    def geturl(self) -> str:
+        """Return the address that was led to."""
+
+
+def fetch_file(
+    url: str, target: Path, sha256: str | None = None, progress: Progress | None = None
+) -> None:
+    """Download a file under a temporary name, check it, then rename it at once.
+
+    Nothing is left behind of a file that cannot be reached, breaks off, or has another checksum
+    than ``sha256``. Without one, what comes is accepted and its checksum recorded for
+    :func:`verify`.
+    """
+    if urlsplit(url).scheme not in _SCHEMES:
+        raise InputError(f"Only {', '.join(_SCHEMES)} addresses are downloaded, got {url!r}.")
+    scratch = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        scratch = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            found = _receive(url, file, target.name, progress)
+        _compare(f"what {url} sent", found, sha256)
+        os.replace(scratch, target)
+    except (OSError, http.client.HTTPException) as fault:
+        raise DataFileError(
+            f"{url} could not be downloaded ({fault}). Check the network and try again, or "
+            f"put the file at {target}."
+        ) from fault
+    finally:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
+    if sha256 is None:
+        _record(target, found)
+
+
+def verify(path: Path, sha256: str | None = None) -> None:
+    """Check a local file against its checksum, known or recorded.
+
+    Without a known checksum the first use is trusted: what the file hashes to is recorded beside
+    it as ``NAME.sha256`` and holds ever after.
+    """
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    beside = _beside(path)
+    if sha256 is None and beside.is_file():
+        sha256 = (beside.read_text(encoding="ascii", errors="replace").split() or [""])[0]
+    if sha256 is None:
+        _record(path, found)
+    else:
+        _compare(str(path), found, sha256)
+
+
+def _receive(url: str, file: IO[bytes], name: str, progress: Progress | None) -> str:
+    digest, done = hashlib.sha256(), 0
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+        _check_redirect(url, answer)
+        length = answer.headers.get("Content-Length")
+        total = int(length) if length and length.isdigit() else None
+        while chunk := answer.read(_CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(name, done, total)
+    if total is not None and done != total:
+        raise DataFileError(f"{url} broke off after {done:,} of {total:,} bytes; try again.")
+    return digest.hexdigest()
+
+
+def _check_redirect(url: str, answer: _Answer) -> None:
+    """Refuse to be led from a safe address to an unsafe one."""
+    asked, final = urlsplit(url).scheme, urlsplit(answer.geturl()).scheme
+    if final not in (asked, "https"):
+        raise DataFileError(f"{url} redirects to a {final} address, which is refused.")
+
+
+def _compare(what: str, found: str, wanted: str | None) -> None:
+    if wanted is not None and found != wanted.lower():
+        raise DataFileError(
+            f"{what} has SHA-256 {found}, not {wanted} as expected: it is damaged or was "
+            "changed. Delete the file, and its .sha256 beside it if you trust the new one, "
+            "and load again."
+        )
+
+
+def _record(path: Path, digest: str) -> None:
+    # A folder that may not be written to is no reason to refuse its data.
+    with contextlib.suppress(OSError):
+        _beside(path).write_text(f"{digest}  {path.name}\n", encoding="ascii")
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")

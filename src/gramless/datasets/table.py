@@ -5,32 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
-from gramless.base.types import NamedColumns
+from gramless.base.types import AnyArray, NamedColumns
 
-Array = NDArray[Any]
+Matrix: TypeAlias = AnyArray | sparse.csr_matrix
 TARGET_NAMES = ("target", "label", "class", "y")
 
 
-def as_floats(values: Array) -> Array:
+def as_floats(values: AnyArray) -> AnyArray:
     """Return a real array as float32 or float64, whichever holds its values exactly.
 
-    Parameters
-    ----------
-    values : ndarray of bool, integer or float
-
-    Returns
-    -------
-    ndarray
-        Floats of at most 32 bits and integers of at most 16 bits become
-        float32, everything else float64. No copy if nothing changes.
+    Floats of at most 32 bits and integers of at most 16 become float32, all others float64. There
+    is no copy if nothing changes.
 
     Examples
     --------
@@ -76,10 +68,10 @@ class Table(NamedColumns):
     ((2, 2), ('age', 'sex'), True)
     """
 
-    columns: Mapping[str, Array] | None = None
+    columns: Mapping[str, AnyArray] | None = None
     matrix: Any = None
     names: Sequence[str] | None = None
-    target: Array | None = None
+    target: AnyArray | None = None
     source: str = "the table"
 
     def __post_init__(self) -> None:
@@ -155,7 +147,7 @@ class Table(NamedColumns):
         self.index_of(name)
         return self.columns is not None and self.columns[name].dtype.kind == "O"
 
-    def column(self, name: str | int) -> Array:
+    def column(self, name: str | int) -> AnyArray:
         """Return one column as a dense array.
 
         Parameters
@@ -183,7 +175,7 @@ class Table(NamedColumns):
             return self.columns[self._name(index)]
         if sparse.issparse(self.matrix):
             # A list of columns would take memory for all those there are.
-            dense: Array = self.matrix[:, index : index + 1].toarray()
+            dense: AnyArray = self.matrix[:, index : index + 1].toarray()
             return dense[:, 0]
         return np.asarray(self.matrix[:, index])
 
@@ -269,7 +261,7 @@ class Table(NamedColumns):
 
     def split_target(
         self, target: str | int | None = None, features: Sequence[str | int] | None = None
-    ) -> tuple[Any, Array, tuple[str, ...] | None]:
+    ) -> tuple[Any, AnyArray, tuple[str, ...] | None]:
         """Split into inputs and labels.
 
         Parameters
@@ -353,7 +345,7 @@ class Table(NamedColumns):
     def _names_of(self, order: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._name(index) for index in order)
 
-    def take_rows(self, rows: Any) -> Table:
+    def take_rows(self, rows: slice | AnyArray) -> Table:
         """Return the rows given, in that order, as a new table.
 
         Parameters
@@ -377,7 +369,7 @@ class Table(NamedColumns):
         return Table(matrix=matrix, names=self.names, target=target, source=self.source)
 
 
-def _column(values: Array) -> Array:
+def _column(values: AnyArray) -> AnyArray:
     values = np.asarray(values)
     if values.ndim != 1:
         raise InputError(f"A column must be one-dimensional, got shape {values.shape}.")
@@ -388,7 +380,7 @@ def _column(values: Array) -> Array:
     return values.astype(object)
 
 
-def _float_matrix(matrix: Any) -> Any:
+def _float_matrix(matrix: Matrix) -> Matrix:
     if sparse.issparse(matrix):
         rows = sparse.csr_matrix(matrix)
         rows.sort_indices()

@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
-from gramless.datasets.chunks import open_chunks
+from gramless.base.types import AnyArray
+from gramless.datasets.pieces import Chunk
+from gramless.datasets.readers import open_chunks
 from gramless.streaming.external_shuffle import MANIFEST, ShardSource, external_shuffle
 from gramless.streaming.sources import MappedSource, RowSource, rows_to_judge
 from gramless.streaming.temporary import temporary_folder
-
-_MOST_LABELS = 10_000
 
 
 def open_stream(
@@ -32,6 +30,7 @@ def open_stream(
     folder: str | os.PathLike[str] | None = None,
     disk_bytes: int | None = None,
     random_state: RandomState = 0,
+    max_labels: int = 10_000,
     report: Callable[[str], None] | None = None,
     **options: Any,
 ) -> RowSource:
@@ -43,8 +42,8 @@ def open_stream(
     Parameters
     ----------
     path : str or path-like
-        CSV, TSV, LIBSVM (plain or compressed), Parquet, NPZ or NPY: see
-        :func:`~gramless.datasets.chunks.open_chunks`.
+        CSV, TSV, LIBSVM (plain or compressed), Parquet, Arrow IPC, NPZ or NPY: see
+        :func:`~gramless.datasets.open_chunks`.
     target : str or int, optional
         The column of targets: by default as everywhere, ``target``, ``label``, ``class`` or ``y``,
         else the last.
@@ -55,6 +54,8 @@ def open_stream(
         What the shuffled rows may take on the disk: by default nine tenths of what is free there.
     random_state : int, RandomState or None, default=0
         Of the order.
+    max_labels : int, default=10000
+        Different texts that the target may hold.
     report : callable, optional
         Given a line for every chunk that has been read.
     **options
@@ -89,7 +90,7 @@ def open_stream(
     (18, (4, 2), True)
     """
     table = open_chunks(path, target=target, **options)
-    seen = _look(_told(table, "counting", report))
+    seen = _look(_told(table, "counting", report), max_labels)
     chunks = _told(table, "shuffling", report, seen.n_rows)
     if folder is None:
         source = _spooled_meanwhile(chunks, seen, random_state, disk_bytes)
@@ -101,11 +102,11 @@ def open_stream(
 
 
 def _told(
-    chunks: Iterable[tuple[Any, NDArray[Any]]],
+    chunks: Iterable[Chunk],
     what: str,
     report: Callable[[str], None] | None,
     of: int | None = None,
-) -> Iterator[tuple[Any, NDArray[Any]]]:
+) -> Iterator[Chunk]:
     """Pass chunks on, and tell how many rows have passed."""
     n_rows = 0
     for X, y in chunks:
@@ -126,16 +127,16 @@ def _given(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
 class _Seen:
     """What a first look at a file finds: its labels, None where they are numbers, and its rows."""
 
-    labels: NDArray[Any] | None
+    labels: AnyArray | None
     n_rows: int
     checksum: int
 
 
-def _look(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> _Seen:
+def _look(chunks: Iterable[Chunk], max_labels: int) -> _Seen:
     found: set[str] = set()
     n_rows, sums = 0, [0, 0, 0, 0]
     for X, y in chunks:
-        if y.dtype.kind in "OU" and len(found) <= _MOST_LABELS:
+        if y.dtype.kind in "OU" and len(found) <= max_labels:
             found.update(y.tolist())
             if "" in found:
                 row = n_rows + int(np.flatnonzero(y == "")[0])
@@ -144,26 +145,28 @@ def _look(chunks: Iterable[tuple[Any, NDArray[Any]]]) -> _Seen:
                 )
         n_rows += len(y)
         text = "\n".join([*y.tolist(), ""]).encode() if y.dtype.kind in "OU" else y
-        sparse = sp.issparse(X)
-        parts = (X.data, X.indices, np.diff(X.indptr), text) if sparse else (X, b"", b"", text)
+        if isinstance(X, np.ndarray):
+            parts = (X, b"", b"", text)
+        else:
+            parts = (X.data, X.indices, np.diff(X.indptr), text)
         sums = [zlib.crc32(_bytes(part), old) for part, old in zip(parts, sums, strict=True)]
-    if len(found) > _MOST_LABELS:
+    if len(found) > max_labels:
         raise InputError(
-            f"the target holds more than {_MOST_LABELS:,} different texts; name another column as "
+            f"the target holds more than {max_labels:,} different texts; name another column as "
             f"target."
         )
     labels = np.array(sorted(found), dtype=object) if found else None
     return _Seen(labels, n_rows, zlib.crc32(repr(sums).encode()))
 
 
-def _bytes(part: Any) -> Any:
-    return (
-        part if isinstance(part, bytes) else np.ascontiguousarray(part).reshape(-1).view(np.uint8)
-    )
+def _bytes(part: bytes | AnyArray) -> bytes | memoryview:
+    if isinstance(part, bytes):
+        return part
+    return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
 
 
 def _spooled_meanwhile(
-    chunks: Iterable[tuple[Any, NDArray[Any]]],
+    chunks: Iterable[Chunk],
     seen: _Seen,
     random_state: RandomState,
     disk_bytes: int | None,
@@ -181,7 +184,7 @@ def _spooled_meanwhile(
 
 
 def _spooled(
-    chunks: Iterable[tuple[Any, NDArray[Any]]],
+    chunks: Iterable[Chunk],
     folder: Path,
     seen: _Seen,
     random_state: RandomState,

@@ -1,0 +1,637 @@
+"""Delimited text: CSV, TSV and the .data files of older collections."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+import numpy as np
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.base.types import AnyArray, FloatArray
+from gramless.datasets.files import (
+    HEAD_BYTES,
+    lines_of,
+    next_line,
+    open_text,
+    plain_path,
+    shortened,
+    text_encodings,
+    undecodable,
+)
+from gramless.datasets.limits import ReadLimits
+from gramless.datasets.pieces import Pieces
+from gramless.datasets.table import Table
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+MISSING = frozenset({"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL"})
+
+STRAY_SHARE = 0.01
+"""A column with more cells than this that are no numbers is text; below, they are typing errors."""
+
+_SAMPLE_ROWS = 200
+
+# Bytes of a cell of the first rows, which are held as text and as columns at once.
+_SAMPLE_CELL_BYTES = 200
+
+# Bytes of a cell of text and of the pointer to it, besides its characters.
+_TEXT_BYTES = 57
+
+_MOST_PLAIN_COLUMNS = 4096
+
+# The comma comes late: a file cut by semicolons may hold decimal commas in every row.
+_DELIMITERS = ("\t", ";", "|", ",", " ")
+
+Column: TypeAlias = AnyArray | Sequence[str]
+"""Numbers as float64, text as an object array, or cells that are yet to be judged."""
+
+
+def read_csv(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    categorical: Sequence[str] = (),
+    limits: ReadLimits | None = None,
+) -> Table:
+    r"""Read delimited text, plain or compressed.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.gz``, ``.bz2`` and ``.xz`` are decompressed while reading.
+    delimiter : str, default=None
+        One character; ``" "`` stands for any run of blanks and tabs. By
+        default found from the first lines.
+    header : bool, default=None
+        Whether the first row holds the names. By default it does if no cell
+        of it is a number and the rows below look different. Without a header
+        the names are x1, x2, ...
+    categorical : sequence of str, default=()
+        Names of columns to keep as text though they look like numbers.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
+
+    Returns
+    -------
+    Table
+        Numeric columns as float64, ``"", ?, NA, N/A, nan, null`` as NaN; other
+        columns as object arrays of str, the same cells as ``""``. A last
+        column without a name and without any value is left out.
+
+    Raises
+    ------
+    DataFileError
+        With the line of the fault: ragged rows, unclosed quotes, a few cells
+        that are not numbers in a column of numbers, binary or empty files, or
+        what is beyond the limits.
+    InputError
+        If ``delimiter`` is not one character, or ``categorical`` names a
+        column that is not there.
+
+    Notes
+    -----
+    Where polars is installed, blocks of the file without quotes are parsed by it: a
+    million cells take about 0.2 seconds, without it or with quotes 1.5. Holds one block
+    of text and the finished columns; a column that turns out to be text after numbers
+    alone costs a second reading.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "pets.csv")
+    ...     _ = path.write_text("kind,weight\ncat,4.5\ndog,NA\n")
+    ...     read_csv(path).column("weight")
+    array([4.5, nan])
+    """
+    _check_delimiter(delimiter)
+    where, limits = plain_path(path), limits or ReadLimits()
+    for encoding in text_encodings(where):
+        try:
+            layout = find_layout(where, encoding, delimiter, header, limits)
+            return _read(layout, categorical)
+        except UnicodeDecodeError as fault:
+            wrong = fault
+    raise undecodable(where, wrong)
+
+
+def _read(layout: Layout, categorical: Sequence[str]) -> Table:
+    rows, names = layout.rows, layout.rows.names
+    if absent := [name for name in categorical if name not in names]:
+        raise InputError(f"{rows.path} has no column {absent[0]!r} to take as categorical.")
+    columns = read_columns(rows, {names.index(name) for name in categorical})
+    last = columns[names[-1]]
+    # A delimiter at the end of every line is not a column.
+    if len(names) > 1 and layout.unnamed_end and last.dtype.kind == "f" and np.isnan(last).all():
+        del columns[names[-1]]
+    return Table(columns, source=str(rows.path))
+
+
+def delimited_pieces(
+    path: Path, delimiter: str | None, header: bool | None, limits: ReadLimits
+) -> Pieces:
+    """Open delimited text; its first 200 lines say which columns are text."""
+    _check_delimiter(delimiter)
+    encodings = text_encodings(path)
+    for k, encoding in enumerate(encodings):
+        try:
+            layout = find_layout(path, encoding, delimiter, header, limits)
+        except UnicodeDecodeError as fault:
+            wrong = fault
+            continue
+        text = _ChunkedText(layout, encodings[k + 1 :])
+        return Pieces(text.head(), text.read)
+    raise undecodable(path, wrong)
+
+
+# Rows.
+
+
+@dataclass(frozen=True)
+class DelimitedRows:
+    """The data rows of a delimited text file, read anew at every pass.
+
+    polars parses blocks in which every line is a row, has all its cells and no quote, and of
+    which it understands every number; the csv module parses all others, and finds what is wrong.
+    """
+
+    path: Path
+    encoding: str
+    limits: ReadLimits
+    names: tuple[str, ...]
+    delimiter: str = ","
+    quotechar: str = '"'
+    skip_lines: int = 0
+    skip_rows: int = 0
+    comment: str | None = None
+
+    def blocks(self, text: Collection[int] = ()) -> Iterator[list[Column]]:
+        """Yield the columns of some rows at a time, at least one row; ``text`` are known as text.
+
+        From the first cell of a column on that is no number its cells are yielded as they are.
+        """
+        size = int(min(self.limits.block_bytes, self.limits.max_line_bytes))
+        doubtful = set(text)
+        done = 0
+        with open_text(self.path, self.encoding, self.limits) as file:
+            n_lines = self.skip_lines + self._rows_of(file).line_num
+            while block := file.read(size):
+                block += next_line(file, self.path, self.limits)
+                columns = self._plain_columns(block, doubtful)
+                if columns is None:
+                    rows, n_read = self._parsed(block, file, n_lines)
+                    self._check_lengths(rows, done)
+                    columns = list(zip(*rows, strict=True))
+                else:
+                    n_read = block.count("\n")
+                n_lines += n_read
+                for j, cells in enumerate(columns):
+                    if j in text:
+                        columns[j] = to_text(cells)
+                    elif j not in doubtful and not isinstance(cells, np.ndarray):
+                        numbers = to_numbers(cells)
+                        columns[j] = cells if numbers is None else numbers
+                        if numbers is None:
+                            doubtful.add(j)
+                if columns:
+                    done += len(columns[0])
+                    yield columns
+
+    def line_of(self, row: int) -> int:
+        """Return the line in the file on which data row ``row`` ends, by reading again."""
+        with open_text(self.path, self.encoding, self.limits) as file:
+            reader = self._rows_of(file)
+            next(islice(filter(_is_filled, reader), row, None), None)
+            return self.skip_lines + reader.line_num
+
+    def _rows_of(self, file: io.TextIOWrapper) -> Reader:
+        """Return a reader of the lines of a file, behind those that hold no data."""
+        for _ in range(self.skip_lines):
+            next_line(file, self.path, self.limits)
+        reader = self._split(lines_of(file, self.path, self.limits))
+        with self._quote_faults(reader, self.skip_lines):
+            for _ in range(self.skip_rows):
+                next(filter(_is_filled, reader), None)
+        return reader
+
+    def _split(self, lines: Iterable[str]) -> Reader:
+        if self.comment is not None:
+            # A comment becomes a blank line, not nothing, so that line numbers stay true.
+            mark = self.comment
+            lines = ("\n" if line.lstrip().startswith(mark) else line for line in lines)
+        return split_lines(lines, self.delimiter, self.quotechar)
+
+    def _plain_columns(self, block: str, doubtful: Collection[int]) -> list[Column] | None:
+        """Parse a block by polars; None if it holds anything else than plain lines of cells."""
+        n_columns, n_lines = len(self.names), block.count("\n")
+        if (
+            not 1 < n_columns <= _MOST_PLAIN_COLUMNS
+            # A small file is read before polars is imported.
+            or len(block) < self.limits.block_bytes // 4
+            or self.delimiter == " "
+            or not self.delimiter.isascii()
+            or any(mark in block for mark in (self.quotechar, self.comment, "\ufeff") if mark)
+            or block.count("\r") != block.count("\r\n")
+            or block.count(self.delimiter)
+            != (n_columns - 1) * (n_lines + (not block.endswith("\n")))
+        ):
+            return None
+        try:
+            import polars as pl
+        except ImportError:
+            return None
+        kinds = [pl.String if j in doubtful else pl.Float64 for j in range(n_columns)]
+        try:
+            frame = pl.read_csv(
+                block.encode(),
+                has_header=False,
+                separator=self.delimiter,
+                quote_char=None,
+                schema={str(j): kind for j, kind in enumerate(kinds)},
+                null_values=list(MISSING),
+                glob=False,
+            )
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return None
+        return [
+            np.array(column.to_numpy(), dtype=np.float64)
+            if kind is pl.Float64
+            else column.fill_null("").to_list()
+            for column, kind in zip(frame.iter_columns(), kinds, strict=True)
+        ]
+
+    def _parsed(
+        self, block: str, file: io.TextIOWrapper, n_before: int
+    ) -> tuple[list[list[str]], int]:
+        """Return the rows of a block, read to the end of its last row, and their lines' number."""
+        lines = list(io.StringIO(block, newline=""))
+        reader = self._split(chain(lines, self._rest_of_row(file)))
+        rows: list[list[str]] = []
+        with self._quote_faults(reader, n_before):
+            for row in reader:
+                rows.append(row)
+                if reader.line_num >= len(lines):
+                    break
+        return rows, reader.line_num
+
+    def _rest_of_row(self, file: io.TextIOWrapper) -> Iterator[str]:
+        n_characters = 0
+        for line in lines_of(file, self.path, self.limits):
+            n_characters += len(line)
+            self.limits.check_line(self.path, n_characters)
+            yield line
+
+    def _check_lengths(self, rows: list[list[str]], done: int) -> None:
+        """Drop blank rows; refuse those with more or fewer cells than columns."""
+        n_columns = len(self.names)
+        if n_columns > 1 and all(len(row) == n_columns for row in rows):
+            return
+        rows[:] = filter(_is_filled, rows)
+        for offset, row in enumerate(rows):
+            if len(row) != n_columns:
+                raise DataFileError(
+                    f"{self.path}, line {self.line_of(done + offset)}: {len(row)} cells where "
+                    f"the rows before have {n_columns}. Correct the line; a cell that "
+                    f"holds the delimiter {self.delimiter!r} must be quoted."
+                )
+
+    @contextmanager
+    def _quote_faults(self, reader: Reader, n_before: int) -> Iterator[None]:
+        """Turn what the csv module raises into DataFileError."""
+        try:
+            yield
+        except csv.Error as fault:
+            raise DataFileError(
+                f"{self.path}, line {n_before + reader.line_num}: {fault}. A quote "
+                f"({self.quotechar}) is probably opened and never closed, or not doubled inside "
+                "quotes."
+            ) from fault
+
+
+def split_lines(lines: Iterable[str], delimiter: str, quotechar: str = '"') -> Reader:
+    """Return a csv reader that also takes runs of blanks as one delimiter."""
+    if delimiter == " ":
+        lines = (line.replace("\t", " ").strip() + "\n" for line in lines)
+    return csv.reader(
+        lines, delimiter=delimiter, quotechar=quotechar, skipinitialspace=True, strict=True
+    )
+
+
+def _is_filled(row: Sequence[str]) -> bool:
+    return len(row) > 1 or (len(row) == 1 and bool(row[0].strip()))
+
+
+# Cells.
+
+
+def to_numbers(cells: Sequence[str]) -> FloatArray | None:
+    """Return cells as numbers, missing ones as NaN, or None if any is neither.
+
+    Examples
+    --------
+    >>> to_numbers(["1", "?", " 2.5e1"])
+    array([ 1., nan, 25.])
+    >>> to_numbers(["1", "red"]) is None
+    True
+    """
+    # Python reads 1_000 as a number; in a data file it is a name.
+    if "_" in "".join(cells):
+        return None
+    try:
+        return np.fromiter(map(float, cells), np.float64, len(cells))
+    except ValueError:
+        pass
+    filled = ("nan" if cell.strip() in MISSING else cell for cell in cells)
+    try:
+        return np.fromiter(map(float, filled), np.float64, len(cells))
+    except ValueError:
+        return None
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether one cell is a number or missing.
+
+    Examples
+    --------
+    >>> is_number("2.5e1"), is_number("NA"), is_number("1_000")
+    (True, True, False)
+    """
+    try:
+        float(cell)
+    except ValueError:
+        return cell.strip() in MISSING
+    return "_" not in cell
+
+
+def to_text(cells: Column) -> AnyArray:
+    """Return cells as an object array of stripped str, missing ones as ``""``."""
+    stripped = map(str.strip, cells)
+    return np.array(["" if cell in MISSING else cell for cell in stripped], dtype=object)
+
+
+def _is_numeric(column: Column) -> bool:
+    return isinstance(column, np.ndarray) and column.dtype.kind == "f"
+
+
+def _n_bytes(column: Column) -> int:
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        return column.nbytes
+    return _TEXT_BYTES * len(column) + len("".join(column))
+
+
+# Whole columns.
+
+
+def read_columns(
+    rows: DelimitedRows, text: Collection[int] = (), stray_share: float = STRAY_SHARE
+) -> dict[str, AnyArray]:
+    """Read all columns as float64 or object arrays, in one pass or, if numbers end late, two.
+
+    A column is numeric if every cell is a number or missing. It is text if more than
+    ``stray_share`` of its cells are neither; below that, the few strays are taken for faults and
+    reported, because one typing error must not turn a million numbers into as many categories.
+    """
+    known = set(text)
+    while True:
+        pieces = _held(rows, known)
+        n_rows = sum(len(piece[0]) for piece in pieces)
+        strays: list[tuple[int, str, int, int]] = []
+        late = False
+        for j in range(len(rows.names)):
+            if j in known or all(_is_numeric(piece[j]) for piece in pieces):
+                continue
+            found = list(islice(_strays(pieces, j), int(stray_share * n_rows) + 1))
+            if len(found) > stray_share * n_rows:
+                known.add(j)
+                late |= any(_is_numeric(piece[j]) for piece in pieces)
+                for piece in pieces:
+                    piece[j] = piece[j] if _is_numeric(piece[j]) else to_text(piece[j])
+            elif found:
+                strays.append((*found[0], j, len(found)))
+        if strays:
+            remedy = f", or list the column in categorical=[{rows.names[min(strays)[2]]!r}]"
+            raise _stray_fault(rows, *min(strays), n_rows, remedy if stray_share < 1 else "")
+        if not late:
+            return {name: _whole(pieces, j) for j, name in enumerate(rows.names)}
+        del pieces
+
+
+def _held(rows: DelimitedRows, text: Collection[int]) -> list[list[Column]]:
+    pieces: list[list[Column]] = []
+    done = n_bytes = 0
+    for columns in rows.blocks(text):
+        pieces.append(columns)
+        done += len(columns[0])
+        n_bytes += sum(map(_n_bytes, columns))
+        # The pieces, and the columns that are put together from them.
+        rows.limits.check_memory(rows.path, f"a table of the first {done:,} rows", 2 * n_bytes)
+    if not pieces:
+        raise DataFileError(f"{rows.path} has no data rows; copy or download it again.")
+    return pieces
+
+
+def _strays(pieces: Sequence[list[Column]], j: int) -> Iterator[tuple[int, str]]:
+    """Yield the cells of a column that are no numbers, and their rows."""
+    row = 0
+    for piece in pieces:
+        if not _is_numeric(piece[j]):
+            yield from ((k, cell) for k, cell in enumerate(piece[j], row) if not is_number(cell))
+        row += len(piece[j])
+
+
+def _whole(pieces: Sequence[list[Column]], j: int) -> AnyArray:
+    parts = [np.asarray(piece[j]) for piece in pieces]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _stray_fault(
+    rows: DelimitedRows, row: int, cell: str, j: int, count: int, n_rows: int, remedy: str
+) -> DataFileError:
+    return DataFileError(
+        f"{rows.path}, line {rows.line_of(row)}, column {rows.names[j]!r}: {shortened(cell)} is "
+        f"not a number, as all but {count} of the {n_rows:,} cells of this column are. Correct "
+        f"them{remedy}."
+    )
+
+
+# Chunks.
+
+
+class _ChunkedText:
+    """The tables of a delimited text file, columns of numbers and of text told apart at once."""
+
+    def __init__(self, layout: Layout, other_encodings: Sequence[str]) -> None:
+        self._rows, self._other_encodings = layout.rows, list(other_encodings)
+        self._path, self._names = layout.rows.path, layout.rows.names
+        rows = [row for row in layout.sample if len(row) == len(self._names)]
+        columns = list(zip(*rows, strict=True)) or self._fail_without_rows()
+        self._text = {
+            j
+            for j, cells in enumerate(columns)
+            if sum(not is_number(cell) for cell in cells) > STRAY_SHARE * len(cells)
+        }
+        last = to_numbers(columns[-1])
+        unused = layout.unnamed_end and last is not None and bool(np.isnan(last).all())
+        # A delimiter at the end of every line is not a column.
+        self._n_used = len(columns) - int(unused and len(columns) > 1)
+        self._sample = columns
+
+    def head(self) -> Table:
+        """Return the well-formed rows among the first, strays as NaN."""
+        columns = {
+            name: to_text(cells)
+            if j in self._text
+            else np.asarray(to_numbers([cell if is_number(cell) else "" for cell in cells]))
+            for j, (name, cells) in enumerate(zip(self._names, self._sample, strict=True))
+            if j < self._n_used
+        }
+        return Table(columns, source=str(self._path))
+
+    def read(self) -> Iterator[Table]:
+        """Yield the rows; from the first byte on that is not UTF-8, as Latin-1."""
+        done = 0
+        while True:
+            rest = replace(self._rows, skip_rows=self._rows.skip_rows + done)
+            try:
+                for columns in rest.blocks(self._text):
+                    yield self._table(columns, done)
+                    done += len(columns[0])
+                return
+            except UnicodeDecodeError as fault:
+                if not self._other_encodings:
+                    raise undecodable(self._path, fault) from fault
+                self._rows = replace(self._rows, encoding=self._other_encodings.pop(0))
+
+    def _table(self, columns: list[Column], done: int) -> Table:
+        values: dict[str, AnyArray] = {}
+        for j, (name, cells) in enumerate(zip(self._names, columns, strict=True)):
+            if j not in self._text and not _is_numeric(cells):
+                self._fail_at_stray(j, cells, done)
+            values[name] = np.asarray(cells)
+        for name in self._names[self._n_used :]:
+            given = np.flatnonzero(~np.isnan(values.pop(name)))
+            if len(given):
+                line = self._rows.line_of(done + int(given[0]))
+                raise DataFileError(
+                    f"{self._path}, line {line}: a value in the last column, which has no name "
+                    "and is empty in the first rows. Name the column, or drop it."
+                )
+        return Table(values, source=str(self._path))
+
+    def _fail_at_stray(self, j: int, cells: Column, done: int) -> NoReturn:
+        row = next(i for i, cell in enumerate(cells) if not is_number(cell))
+        raise DataFileError(
+            f"{self._path}, line {self._rows.line_of(done + row)}, column {self._names[j]!r}: "
+            f"{shortened(cells[row])} is not a number, as the first rows of this column are. "
+            "Correct it, or encode the column as numbers."
+        )
+
+    def _fail_without_rows(self) -> NoReturn:
+        next(self._rows.blocks(), None)
+        raise DataFileError(f"{self._path} has no data rows; copy or download it again.")
+
+
+# Layout.
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How delimited text is cut into named columns, as its first lines show it."""
+
+    rows: DelimitedRows
+    unnamed_end: bool
+    sample: list[list[str]]
+
+
+def _check_delimiter(delimiter: str | None) -> None:
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
+
+
+def find_layout(
+    path: Path, encoding: str, delimiter: str | None, header: bool | None, limits: ReadLimits
+) -> Layout:
+    """Find delimiter, names and first rows of delimited text."""
+    lines = _sample_lines(path, encoding, limits)
+    delimiter = delimiter or _find_delimiter(lines)
+    sample = _sample_rows(lines, delimiter)
+    if not sample:
+        raise DataFileError(f"{path} has no rows; copy or download it again.")
+    named = _has_header(sample) if header is None else header
+    names = _names(path, sample[0]) if named else [f"x{j + 1}" for j in range(len(sample[0]))]
+    rows = DelimitedRows(path, encoding, limits, tuple(names), delimiter, skip_rows=int(named))
+    return Layout(rows, not named or not sample[0][-1].strip(), sample[int(named) :])
+
+
+def _sample_lines(path: Path, encoding: str, limits: ReadLimits) -> list[str]:
+    """Return the first lines, a few even where each is very long."""
+    lines: list[str] = []
+    size = n_cells = 0
+    with open_text(path, encoding, limits) as text:
+        for line in lines_of(text, path, limits):
+            lines.append(line)
+            size += len(line)
+            n_cells += 1 + max(map(line.count, _DELIMITERS))
+            what = f"a table whose first {len(lines)} rows have {n_cells:,} cells"
+            limits.check_memory(path, what, _SAMPLE_CELL_BYTES * n_cells)
+            few = 2 if size >= 1 << 24 else 10
+            if len(lines) >= _SAMPLE_ROWS or (len(lines) >= few and size >= HEAD_BYTES):
+                break
+    return lines
+
+
+def _sample_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    try:
+        for row in filter(_is_filled, split_lines(lines, delimiter)):
+            rows.append(row)
+    except csv.Error:
+        # Only a sample: the reading proper meets the fault again and names its line.
+        pass
+    return rows
+
+
+def _find_delimiter(lines: Sequence[str]) -> str:
+    best, best_share = ",", 0.5
+    for delimiter in _DELIMITERS:
+        lengths = Counter(len(row) for row in _sample_rows(lines, delimiter))
+        width, count = max(lengths.items(), key=lambda item: item[1], default=(0, 0))
+        share = count / max(1, lengths.total())
+        if width > 1 and share > best_share:
+            best, best_share = delimiter, share
+    return best
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    first = [cell.strip() for cell in rows[0]]
+    if not any(first) or any(cell and is_number(cell) for cell in first):
+        return False
+    below = [row for row in rows[1:] if len(row) == len(first)]
+    if not below:
+        return True
+    columns = list(zip(*below, strict=True))
+    if any(to_numbers(column) is not None and set(column) - MISSING for column in columns):
+        return True
+    unlike = all(name not in column for name, column in zip(first, columns, strict=True))
+    return unlike and len(set(first)) == len(first)
+
+
+def _names(path: Path, row: Sequence[str]) -> list[str]:
+    names = [cell.strip() or f"x{j + 1}" for j, cell in enumerate(row)]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataFileError(
+            f"{path}: the header names column {repeated[0]!r} more than once; rename one, or "
+            "say header=False if the first row is data."
+        )
+    return names

@@ -1,0 +1,235 @@
+"""Parquet and Arrow IPC files, through pyarrow or polars, whichever is installed."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import time
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+
+from gramless.base.errors import DataFileError, MissingDependencyError
+from gramless.base.types import AnyArray
+from gramless.datasets.files import faults, plain_path, read_unpacked, refuse_compressed
+from gramless.datasets.limits import ReadLimits
+from gramless.datasets.pieces import Pieces
+from gramless.datasets.table import Table
+
+_HEAD_ROWS = 200
+
+_Columns = dict[str, AnyArray]
+
+
+def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
+    """Read a Parquet file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Plain or wrapped in ``.gz``, ``.bz2`` or ``.xz``.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
+
+    Returns
+    -------
+    Table
+        Numbers as float32 or float64 with NaN for missing values; dates,
+        times and durations as float64 seconds (since 1970 or midnight);
+        booleans, text and categories as object arrays of str with ``""``.
+
+    Raises
+    ------
+    DataFileError
+        If the file is damaged, has no rows, has nested or binary columns, or is
+        beyond the limits.
+    MissingDependencyError
+        If neither polars nor pyarrow is installed.
+
+    Notes
+    -----
+    Holds the compressed file and the decoded columns.
+    """
+    return _read(path, "parquet", limits)
+
+
+def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
+    """Read an Arrow IPC file, also known as Feather version 2.
+
+    Parameters
+    ----------
+    path : str or Path
+        Plain or wrapped in ``.gz``, ``.bz2`` or ``.xz``.
+    limits : ReadLimits, default=None
+        What reading may take; by default ``ReadLimits()``.
+
+    Returns
+    -------
+    Table
+        With columns as those of :func:`read_parquet`.
+
+    Raises
+    ------
+    DataFileError, MissingDependencyError
+        As :func:`read_parquet`.
+    """
+    return _read(path, "ipc", limits)
+
+
+def frame_pieces(path: Path, format: str, limits: ReadLimits) -> Pieces:
+    """Open a plain Parquet or Arrow IPC file; its first 200 rows say which columns are text."""
+    refuse_compressed(path)
+    file = _Frames(path, format, path)
+    most = limits.rows_of_block(8 * file.n_columns)
+    head = next(file.tables(min(most, _HEAD_ROWS)), None)
+    if head is None:
+        raise _no_rows(path)
+    return Pieces(head, lambda: file.tables(most), file.n_rows)
+
+
+def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
+    where, limits = plain_path(path), limits or ReadLimits()
+    file = _Frames(where, format, read_unpacked(where, limits))
+    what = f"a table of {file.n_rows:,} rows and {file.n_columns:,} columns"
+    needed = 8 * file.n_rows * file.n_columns
+    limits.check_memory(where, what, needed, "Read it by open_chunks.")
+    with faults(where):
+        table = next(file.tables(None), None)
+    if table is None:
+        raise _no_rows(where)
+    return table
+
+
+class _Frames:
+    """A file of columns as one of the libraries reads it.
+
+    pyarrow holds one compressed row group and one table; polars decodes every row group anew
+    for each table cut from it.
+    """
+
+    def __init__(self, path: Path, format: str, source: Path | io.BytesIO) -> None:
+        self._path, self._format = path, format
+        # pyarrow first: a damaged file can make polars end the whole process.
+        for package in ("pyarrow", "polars"):
+            try:
+                self._library = importlib.import_module(package)
+                break
+            except ImportError:
+                continue
+        else:
+            raise MissingDependencyError(
+                f"Reading {path} needs polars or pyarrow: pip install gramless[cli]."
+            )
+        self._polars = package == "polars"
+        with self._faults():
+            if self._polars:
+                scan = {"parquet": "scan_parquet", "ipc": "scan_ipc"}[format]
+                self._frame = vars(self._library)[scan](source)
+                self.n_rows = int(self._frame.select(self._library.len()).collect().item())
+                self.n_columns = len(self._frame.collect_schema())
+            else:
+                dataset = importlib.import_module("pyarrow.dataset")
+                kind = {"parquet": "ParquetFileFormat", "ipc": "IpcFileFormat"}[format]
+                if isinstance(source, Path):
+                    local = importlib.import_module("pyarrow.fs").LocalFileSystem()
+                    opened = {"file": str(source.absolute()), "filesystem": local}
+                else:
+                    opened = {"file": self._library.BufferReader(source.getbuffer())}
+                self._fragment = vars(dataset)[kind]().make_fragment(**opened)
+                self.n_rows = self._fragment.count_rows()
+                self.n_columns = len(self._fragment.physical_schema)
+
+    def tables(self, most_rows: int | None) -> Iterator[Table]:
+        """Yield the rows in their order, some at a time, or all at once.
+
+        A column that misses all its values in one table is float64 there, whatever it is
+        elsewhere.
+        """
+        read = self._by_polars(most_rows) if self._polars else self._by_pyarrow(most_rows)
+        while True:
+            with self._faults():
+                raw = next(read, None)
+            if raw is None:
+                return
+            columns = {name: _plain(self._path, name, values) for name, values in raw.items()}
+            if columns and len(next(iter(columns.values()))):
+                yield Table(columns, source=str(self._path))
+
+    def _by_polars(self, most_rows: int | None) -> Iterator[_Columns]:
+        for start in range(0, self.n_rows, most_rows or max(1, self.n_rows)):
+            frame = self._frame.slice(start, most_rows).collect()
+            yield {column.name: column.to_numpy() for column in frame.iter_columns()}
+
+    def _by_pyarrow(self, most_rows: int | None) -> Iterator[_Columns]:
+        if most_rows is None:
+            tables = iter([self._fragment.to_table(use_threads=False)])
+        else:
+            tables = self._fragment.to_batches(
+                batch_size=most_rows, batch_readahead=0, use_threads=False
+            )
+        for table in tables:
+            # Offsets of damaged text lead anywhere in memory.
+            table.validate(full=True)
+            yield {
+                # Missing values of dictionary columns do not survive to_numpy.
+                name: np.array(column.to_pylist(), dtype=object)
+                if str(column.type).startswith("dictionary")
+                else np.asarray(column.to_numpy(zero_copy_only=False))
+                for name, column in zip(table.schema.names, table.columns, strict=True)
+            }
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Turn what the libraries raise for a damaged file into DataFileError."""
+        kinds: tuple[type[BaseException], ...]
+        if self._polars:
+            # Damaged pages end in a panic, which is no Exception.
+            kinds = (
+                self._library.exceptions.PolarsError,
+                self._library.exceptions.PanicException,
+            )
+        else:
+            kinds = (self._library.ArrowException, RuntimeError)
+        try:
+            yield
+        except (*kinds, OSError, ValueError) as fault:
+            what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
+            name = {"parquet": "a Parquet", "ipc": "an Arrow IPC"}[self._format]
+            raise DataFileError(
+                f"{self._path} is damaged or not {name} file ({what}); copy or download it again."
+            ) from fault
+
+
+def _plain(path: Path, name: str, values: AnyArray) -> AnyArray:
+    """Return a column as numbers, booleans or an object array of str."""
+    kind = values.dtype.kind
+    if kind == "M":
+        return (values - np.datetime64(0, "D")) / np.timedelta64(1, "s")
+    if kind == "m":
+        return values / np.timedelta64(1, "s")
+    if kind in "biuf":
+        return values
+    present = [value for value in values if value is not None]
+    if kind in "OUS" and all(isinstance(value, (str, bool, np.bool_)) for value in present):
+        if not present:
+            return np.full(len(values), np.nan)
+        return np.array(["" if value is None else str(value) for value in values], dtype=object)
+    if all(isinstance(value, (Decimal, time)) for value in present):
+        return np.array([np.nan if value is None else _number(value) for value in values])
+    raise DataFileError(
+        f"{path}, column {name!r}: values of {type(present[0]).__name__} have no use as numbers "
+        "or categories; drop the column or convert it."
+    )
+
+
+def _number(value: Decimal | time) -> float:
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+
+
+def _no_rows(path: Path) -> DataFileError:
+    return DataFileError(f"{path} has no rows or no columns; copy or make it again.")
