@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, softmax, xlogy
 
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful
@@ -376,6 +376,47 @@ class SmoothPinball(Loss):
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
 
 
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """``L(z, y) = exp(z) - y z + y log y - y``, half the Poisson deviance at the mean ``exp(z)``.
+
+    For counts and other targets that are not negative. The curvature has no bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Poisson().value(np.log([1.0, 2.0]), np.array([0.0, 2.0]))
+    array([1., 0.])
+    >>> Poisson().inverse_link(np.array([0.0]))
+    array([1.])
+    """
+
+    name = "poisson"
+    targets = ("counts",)
+
+    def value(self, z: Values, y: Values) -> Values:
+        """Return ``exp(z) - y z + y log y - y``, without the rounding that makes it negative."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.maximum(np.exp(z) - y * z + (xlogy(y, y) - y), 0.0)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        """Return ``exp(z) - y``."""
+        return self.inverse_link(z) - y
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        """Return ``exp(z)``."""
+        return self.inverse_link(z)
+
+    def link(self, mean: Values) -> Values:
+        """Return ``log(mean)``."""
+        return np.log(mean)
+
+    def inverse_link(self, z: Values) -> Values:
+        """Return ``exp(z)``, infinite where that overflows."""
+        with np.errstate(over="ignore"):
+            return np.exp(z)
+
+
 LOSSES: dict[str, type[Loss]] = {
     loss.name: loss
     for loss in (
@@ -386,6 +427,7 @@ LOSSES: dict[str, type[Loss]] = {
         Multinomial,
         Huber,
         SmoothPinball,
+        Poisson,
     )
 }
 """Losses by name: parameters, model files and tests know those that are listed here."""
