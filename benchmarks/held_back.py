@@ -12,7 +12,8 @@ from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.penalties import L2
-from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.base import Solver
+from gramless.solvers.objective import Problem
 
 SHARE = 0.2
 

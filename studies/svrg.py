@@ -17,11 +17,9 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
-from gramless.solvers.capabilities import Capabilities
-from gramless.solvers.conjugate import matvec, rmatvec
+from gramless.solvers.base import Capabilities, Iterations, Solver, check_options
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.options import check_options
-from gramless.solvers.steps import Iterations
+from gramless.solvers.vectors import matvec, rmatvec
 
 _FIRST_SHARE = 0.1
 """Of the step that a batch's curvature would allow: Johnson & Zhang's constant."""
@@ -35,7 +33,7 @@ _ROUNDING = 16 * np.finfo(float).eps
 
 
 @dataclass(frozen=True)
-class SVRG:
+class SVRG(Solver):
     """Stochastic variance-reduced gradients over mini-batches (Johnson & Zhang 2013).
 
     An epoch begins with the gradient ``g(v)`` at the present weights ``v``. Each of
@@ -166,7 +164,7 @@ class SVRG:
         >>> [epoch for epoch, weights in SVRG(tol=0.0, max_iter=3).steps(problem)]
         [1, 2, 3]
         """
-        self.capabilities.check(problem, "SVRG")
+        self.check_problem(problem)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         return Iterations(_State(problem, start, self), shape, self.max_iter)
 

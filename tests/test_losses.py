@@ -24,7 +24,7 @@ from gramless.losses import (
     Squared,
     SquaredHinge,
 )
-from gramless.solvers.conjugate import SoftmaxCurvature
+from gramless.solvers.cg import SoftmaxCurvature
 
 Array = NDArray[np.float64]
 

@@ -39,9 +39,14 @@ from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.direct import Cholesky
-from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Problem, Solution
-from gramless.solvers.preconditioners import Identity, Jacobi, Preconditioner, SampledRows
+from gramless.solvers.preconditioners import (
+    Identity,
+    Jacobi,
+    Preconditioner,
+    RandomisedNystrom,
+    SampledRows,
+)
 from harness.timing import interleaved
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")

@@ -19,13 +19,13 @@ from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import (
     Identity,
     Inverse,
     Jacobi,
     Preconditioner,
+    RandomisedNystrom,
     RootJacobi,
     SampledRows,
 )

@@ -17,16 +17,20 @@ from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L2
-from gramless.solvers import costs
+from gramless.solvers import choose as costs
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.choose import SOLVERS, choose_solver, path_solver
-from gramless.solvers.costs import Costs
+from gramless.solvers.choose import SOLVERS, Costs, choose_solver, path_solver
 from gramless.solvers.direct import PreparedCholesky
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Problem
-from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
+from gramless.solvers.preconditioners import (
+    Identity,
+    Jacobi,
+    RandomisedNystrom,
+    RootJacobi,
+    SampledRows,
+)
 from gramless.solvers.random_descent import RandomDescent
 
 

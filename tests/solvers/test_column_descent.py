@@ -19,10 +19,11 @@ from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
-from gramless.solvers import column_descent, gram
-from gramless.solvers.column_descent import Quadratic
+from gramless.solvers import direct as gram
+from gramless.solvers import working_set as column_descent
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem, Solution
+from gramless.solvers.working_set import Quadratic
 
 from .pairwise import pairs
 

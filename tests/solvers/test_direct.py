@@ -18,8 +18,8 @@ from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2
-from gramless.solvers import gram
-from gramless.solvers.costs import Costs
+from gramless.solvers import direct as gram
+from gramless.solvers.choose import Costs
 from gramless.solvers.direct import Cholesky
 from gramless.solvers.factor import SpectralFactor, factorised
 from gramless.solvers.objective import Problem, columns

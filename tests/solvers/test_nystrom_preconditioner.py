@@ -16,16 +16,16 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
-from gramless.solvers import nystrom_preconditioner as module
+from gramless.solvers import preconditioners as module
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.nystrom_preconditioner import (
+from gramless.solvers.objective import Problem
+from gramless.solvers.preconditioners import (
+    Identity,
     LowRankInverse,
     NystromSketch,
     RandomisedNystrom,
 )
-from gramless.solvers.objective import Problem
-from gramless.solvers.preconditioners import Identity
 
 Array = NDArray[np.float64]
 

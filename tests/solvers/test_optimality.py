@@ -22,8 +22,9 @@ from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
+from gramless.solvers.base import Solver
 from gramless.solvers.choose import SOLVERS
-from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.objective import Problem
 from gramless.solvers.random_descent import ParallelRandomDescent
 
 from .pairwise import covering

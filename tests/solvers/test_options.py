@@ -16,9 +16,8 @@ from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.gmres import Gmres
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
 from gramless.solvers.objective import Problem
-from gramless.solvers.preconditioners import SampledRows
+from gramless.solvers.preconditioners import RandomisedNystrom, SampledRows
 from gramless.solvers.random_descent import RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
 

@@ -12,10 +12,17 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers import cg
-from gramless.solvers.conjugate import ConjugateRuns, RowCurvature, SoftmaxCurvature, System
+from gramless.solvers.cg import (
+    ConjugateRuns,
+    RowCurvature,
+    RowRuns,
+    RowSystem,
+    SoftmaxCurvature,
+    System,
+    fit_for_rows,
+)
 from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import Identity, SampledInverse, SampledRows
-from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
 
 N_ROWS, ALPHA = 400, 1e-3
 Array = NDArray[np.float64]

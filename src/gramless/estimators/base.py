@@ -54,8 +54,9 @@ from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import Choices
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.scaling import Scaler
+from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
-from gramless.solvers.objective import Problem, Solution, Solver, columns
+from gramless.solvers.objective import Problem, Solution, columns
 
 _PREDICT_ROWS = 65_536
 _PREDICT_NUMBERS = 1 << 25

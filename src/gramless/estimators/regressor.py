@@ -23,7 +23,8 @@ from gramless.model_selection.data import Data
 from gramless.model_selection.judging import Judged
 from gramless.model_selection.posterior import Posterior, unseen_squares
 from gramless.model_selection.search import Search
-from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.base import Solver
+from gramless.solvers.objective import Problem
 
 _MOST_DRAWS = 100_000
 """Standard deviations are off by 0.2 % of themselves then."""

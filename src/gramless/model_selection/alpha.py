@@ -14,10 +14,11 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.model_selection.data import Data, Score
 from gramless.model_selection.search import ALPHAS, Sample, Search, worse_twice
 from gramless.model_selection.search_space import Settings, Trial
+from gramless.solvers.base import Solver
 from gramless.solvers.choose import path_solver
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.objective import Problem, Solver, columns
+from gramless.solvers.objective import Problem, columns
 
 _ROWS = 20_000
 _SPARSE_SHARE = 8 / 3

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.matrices.base import Vector
-from gramless.solvers.capabilities import require_ridge
+from gramless.solvers.base import require_ridge
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, columns
 

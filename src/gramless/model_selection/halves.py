@@ -15,9 +15,10 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.data import Data
 from gramless.model_selection.scoring import Unexplained
+from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.objective import Problem, Solver
+from gramless.solvers.objective import Problem
 from gramless.solvers.preconditioners import RowSample, SampledRows
 
 _STEP = 0.4

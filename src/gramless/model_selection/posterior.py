@@ -18,7 +18,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.matrices.stacked import HStack
 from gramless.matrices.weighted import WeightedBinnedMatrix
-from gramless.solvers.capabilities import require_ridge
+from gramless.solvers.base import require_ridge
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import SampledRows

@@ -32,8 +32,8 @@ from gramless.model_selection.search_space import START_BANDWIDTH, Choices, Sett
 from gramless.model_selection.splits import holdout_splits
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler, ScalingKind
+from gramless.solvers.base import Solver
 from gramless.solvers.choose import path_solver
-from gramless.solvers.objective import Solver
 
 RELEVANCES = ("auto", "equal", "learned")
 ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)

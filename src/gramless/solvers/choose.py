@@ -1,42 +1,46 @@
-"""From a name to a solver, with the reason."""
+"""From a name to a solver, with the reason: what direct and iterative solutions would cost."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.memory import memory_budget
 from gramless.losses import Loss, Squared
-from gramless.matrices.abilities import SupportsRowLists
+from gramless.matrices.abilities import SupportsRowLists, SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.chunked import ChunkedMatrix
+from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.whitened import WhitenedMatrix
+from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
-from gramless.solvers.costs import Costs, direct_is_possible
-from gramless.solvers.direct import Cholesky
+from gramless.solvers.direct import (
+    BYTES_A_NUMBER,
+    Cholesky,
+    direct_is_possible,
+    has_diagonal_blocks,
+)
 from gramless.solvers.falkon import Falkon
 from gramless.solvers.gmres import Gmres
-from gramless.solvers.gram import has_diagonal_blocks
 from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.intercept import without_ones
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.nystrom_preconditioner import RandomisedNystrom
-from gramless.solvers.objective import Solver
-from gramless.solvers.preconditioners import Identity, Jacobi, RootJacobi, SampledRows
+from gramless.solvers.preconditioners import (
+    Identity,
+    Jacobi,
+    RandomisedNystrom,
+    RootJacobi,
+    SampledRows,
+    default_rows,
+)
 from gramless.solvers.random_descent import RandomDescent
 from gramless.solvers.row_conjugate import RowConjugateGradient
 
-SOLVERS: dict[
-    str,
-    Cholesky
-    | ConjugateGradient
-    | Falkon
-    | Gmres
-    | GridDescent
-    | NewtonCG
-    | RandomDescent
-    | RowConjugateGradient,
-] = {
+SOLVERS: dict[str, Solver] = {
     "pcg": ConjugateGradient(SampledRows()),
     "root": ConjugateGradient(RootJacobi()),
     "jacobi": ConjugateGradient(Jacobi()),
@@ -71,8 +75,7 @@ def choose_solver(
     Parameters
     ----------
     solver : str or Solver
-        ``"auto"``, a name in ``SOLVERS``, or an object with a ``solve`` method,
-        which is returned as it is.
+        ``"auto"``, a name in ``SOLVERS``, or a solver, which is returned as it is.
     tol, max_iter : float, int
         Options of a solver given by name, if it has them.
     loss : Loss, default=Squared()
@@ -93,8 +96,7 @@ def choose_solver(
     Raises
     ------
     InputError
-        If the name is unknown or cannot minimise the loss or penalty, or the object
-        has no ``solve``.
+        If the name is unknown or cannot minimise the loss or penalty.
 
     Examples
     --------
@@ -102,17 +104,15 @@ def choose_solver(
     'cg, as asked'
     """
     loss = Squared() if loss is None else loss
-    unusable = isinstance(solver, type) or not hasattr(solver, "solve")
-    if not isinstance(solver, str) and unusable:
-        raise InputError(f"solver must be a name or an object with a solve method, got {solver!r}.")
-    if not isinstance(solver, str):
+    if isinstance(solver, Solver):
         return solver, f"{type(solver).__name__}, as given"
+    if not isinstance(solver, str):
+        raise InputError(f"solver must be a name or a Solver with its options, got {solver!r}.")
     best = _best(loss, l1_ratio, matrix, n_outputs)
     name, reason = (solver, "as asked") if solver != "auto" else best
     if name not in SOLVERS:
         raise InputError(
-            f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or an object "
-            f"with a solve method."
+            f"unknown solver {solver!r}; use 'auto', {', '.join(map(repr, SOLVERS))} or a Solver."
         )
     lacks = {k: own.capabilities.lack(loss, l1=l1_ratio > 0) for k, own in SOLVERS.items()}
     if lacks[name] is not None:
@@ -122,9 +122,9 @@ def choose_solver(
         raise InputError(
             f"solver {name!r} {lacks[name]}; {instead if able else 'use a smooth loss'}."
         )
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs}
-    known = {field.name for field in fields(SOLVERS[name])}
-    chosen = replace(SOLVERS[name], **{k: v for k, v in options.items() if k in known})
+    options = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs}
+    known = vars(SOLVERS[name])
+    chosen = replace(SOLVERS[name], **{k: v for k, v in options.items() if k in known})  # type: ignore[type-var]
     return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
 
 
@@ -180,3 +180,140 @@ def _best(
     costs = Costs.of(matrix, n_outputs)
     direct, why = costs.compared()
     return "cholesky" if direct else "falkon" if costs.unwhitened else "pcg", why
+
+
+_GRAM_RATE = {4: 70e9, 8: 35e9}
+"""Multiplications and additions a second and core, by bytes a number."""
+
+_FACTOR_RATE = 25e9
+_READ, _AN_OUTPUT, _COMPUTED = 0.3e-9, 0.2e-9, 1.5e-9
+"""Seconds a number of the matrix in one pass: reading 4 bytes, each output, computing it anew."""
+_VALUE = 4e-9
+"""Seconds a kernel value."""
+
+ITERATIONS = 30
+"""Of preconditioned conjugate gradients, to a gap that nobody sees in predictions."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of one core, roughly, and bytes.
+
+    Attributes
+    ----------
+    size : int
+        Of the Gram matrix.
+    what : str
+        What it is of: ``"columns"`` or ``"rows"``.
+    gram_seconds : float
+        Its sum over the other side of the matrix.
+    factor_seconds : float
+        Of one factorisation.
+    gram_bytes : int
+        With its factor.
+    iteration_seconds : float
+        One pass over the matrix.
+    start_seconds : float
+        Of the preconditioner.
+    unwhitened : bool
+        Whether conjugate gradients go through kernel values, and features are for direct
+        solutions alone.
+    """
+
+    size: int
+    what: str
+    gram_seconds: float
+    factor_seconds: float
+    gram_bytes: int
+    iteration_seconds: float
+    start_seconds: float
+    unwhitened: bool = False
+
+    @classmethod
+    def of(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
+        """Estimate by the shape, the precision and what is stored."""
+        found = cls._of_features(matrix, n_outputs)
+        inner, _ = without_ones(matrix)
+        if not isinstance(inner, SupportsUnwhitening):
+            return found
+        n_rows, n = matrix.shape
+        value_seconds = n_rows * n * _VALUE
+        read = _reading(inner.unwhitened())
+        return replace(
+            found,
+            gram_seconds=found.gram_seconds + value_seconds + n_rows * n**2 / _GRAM_RATE[4],
+            iteration_seconds=n_rows * n * (read + n_outputs * _AN_OUTPUT),
+            start_seconds=value_seconds + 5 / 6 * n**3 / _FACTOR_RATE,
+            unwhitened=True,
+        )
+
+    @classmethod
+    def _of_features(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
+        n_rows, n_columns = matrix.shape
+        size, other = min(n_rows, n_columns), max(n_rows, n_columns)
+        gram, one_pass = 0.0, 0.0
+        for part in _parts(matrix):
+            share = part.shape[1] / max(1, n_columns)
+            # Gram matrices of rows are always summed in double precision.
+            gram += share / _GRAM_RATE[_itemsize(part) if n_columns <= n_rows else 8]
+            anew = _COMPUTED * (1.0 - _stored(part))
+            seconds = _reading(part) + anew + n_outputs * _AN_OUTPUT
+            one_pass += part.shape[0] * part.shape[1] * seconds
+        sample = default_rows(n_rows)
+        return cls(
+            size,
+            "rows" if n_rows < n_columns else "columns",
+            size**2 * other * gram,
+            size**3 / 3 / _FACTOR_RATE,
+            BYTES_A_NUMBER * size**2,
+            one_pass,
+            sample**2 * (n_columns + sample / 3) / _FACTOR_RATE,
+        )
+
+    def direct(self, n_alphas: int = 1) -> float:
+        """Return the seconds of direct solutions for so many alphas."""
+        return self.gram_seconds + n_alphas * self.factor_seconds
+
+    def iterative(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> float:
+        """Return the seconds of conjugate gradients for so many alphas."""
+        return self.start_seconds + n_alphas * n_iter * self.iteration_seconds
+
+    def compared(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
+        """Tell whether direct solutions are better, and why, for people."""
+        direct, iterative = self.direct(n_alphas), self.iterative(n_alphas, n_iter)
+        budget, told = memory_budget(), f"{self.size:,} {self.what}, whose Gram matrix and factor"
+        if self.gram_bytes > budget:
+            needed = f"{self.gram_bytes / 1e9:.2g} GB of the {budget / 1e9:.2g} GB"
+            return False, f"{told} would need {needed} that may be used"
+        return direct <= iterative, (
+            f"{told} take some {direct:.2g} s of a core, "
+            f"{n_alphas * n_iter} iterations some {iterative:.2g} s"
+        )
+
+
+def _itemsize(part: FeatureMatrix) -> int:
+    """Return the bytes of a number; all but matrices of slabs and their products have doubles."""
+    if isinstance(part, WhitenedMatrix):
+        return _itemsize(part.values)
+    return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8
+
+
+def _stored(part: FeatureMatrix) -> float:
+    """Return the fraction of the rows that are stored, not computed anew in each pass."""
+    return part.stored if isinstance(part, ChunkedMatrix) else 1.0
+
+
+def _reading(part: FeatureMatrix) -> float:
+    """Return the seconds a number that reading a part takes."""
+    return _READ * _itemsize(part) / 4
+
+
+def _parts(matrix: FeatureMatrix) -> Iterator[FeatureMatrix]:
+    """Yield the matrices that a matrix is made of, without columns of ones."""
+    if isinstance(matrix, WithIntercept):
+        yield from _parts(matrix.matrix)
+    elif isinstance(matrix, HStack):
+        for part in matrix.parts:
+            yield from _parts(part)
+    else:
+        yield matrix

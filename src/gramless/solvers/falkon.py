@@ -8,18 +8,15 @@ from typing import ClassVar, cast
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.state import Stateful
 from gramless.matrices.abilities import SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.stacked import WithIntercept
 from gramless.matrices.whitened import WhitenedMatrix
-from gramless.solvers.capabilities import RIDGE, Capabilities, MatrixNeed
+from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor, FactorInverse
-from gramless.solvers.gram import without_ones
+from gramless.solvers.intercept import with_ones, without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
-from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import NothingShared, resolution
 
 _SHARE = 0.1
@@ -76,7 +73,7 @@ _NYSTROM_FEATURES = MatrixNeed(
 
 
 @dataclass(frozen=True)
-class Falkon(Stateful):
+class Falkon(Solver):
     """Ridge regression on Nyström features by conjugate gradients over kernel values.
 
     Weights are those of the whitened features, which are never computed: products go through the
@@ -114,36 +111,12 @@ class Falkon(Stateful):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = replace(RIDGE, matrix=_NYSTROM_FEATURES)
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a squared-loss problem.
-
-        Parameters
-        ----------
-        problem : Problem
-            With the squared loss and a smooth penalty, over Nyström features.
-        start : array (n_columns,) or (n_columns, K), optional
-            Weights to start from.
-        callback : callable, optional
-            ``callback(iteration, weights)`` after each iteration; True stops.
-
-        Returns
-        -------
-        Solution
-
-        Raises
-        ------
-        InputError
-            For another loss, penalty or matrix.
-        """
-        self.capabilities.check(problem, "Falkon")
+        """Minimise a squared-loss problem over Nyström features, see :meth:`Solver.solve`."""
+        self.check_problem(problem)
         inner, n_ones = without_ones(problem.matrix)
-        matrix: FeatureMatrix = cast(SupportsUnwhitening, inner).unwhitened()
-        if n_ones:
-            matrix = WithIntercept(matrix)
+        matrix: FeatureMatrix = with_ones(cast(SupportsUnwhitening, inner).unwhitened(), n_ones)
         solver = ConjugateGradient(LandmarkRows(self.n_jobs), self.tol, self.max_iter, self.n_jobs)
         return solver.solve(replace(problem, matrix=matrix), start, callback)

@@ -8,15 +8,13 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from gramless.base.state import Stateful
 from gramless.matrices.base import Vector
-from gramless.solvers.capabilities import RIDGE, Capabilities
+from gramless.solvers.base import RIDGE, Capabilities, Solver
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.options import check_options
 
 
 @dataclass(frozen=True)
-class Gmres(Stateful):
+class Gmres(Solver):
     """Ridge regression by SciPy's GMRES (RB16, section 3.2), without preconditioner.
 
     Kept for comparison: on a symmetric matrix it needs about as many products
@@ -50,35 +48,15 @@ class Gmres(Stateful):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = RIDGE
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a squared-loss problem, one output after the other.
+        """Minimise a squared-loss problem, one output after the other, see :meth:`Solver.solve`.
 
-        Parameters
-        ----------
-        problem : Problem
-            With the squared loss.
-        start : array (n_columns,) or (n_columns, K), optional
-            Weights to start from.
-        callback : callable, optional
-            ``callback(iteration, weights)`` once, at the end: GMRES has no
-            weights in between.
-
-        Returns
-        -------
-        Solution
-            ``n_iter`` is that of the hardest output.
-
-        Raises
-        ------
-        InputError
-            For another loss.
+        ``n_iter`` is that of the hardest output. The callback is called once, at the end: GMRES has
+        no weights in between.
         """
-        self.capabilities.check(problem, "Gmres")
+        self.check_problem(problem)
         targets = columns(problem.targets)
         found = np.zeros((problem.matrix.shape[1], targets.shape[1]))
         if start is not None:

@@ -11,19 +11,16 @@ from numpy.typing import NDArray
 from gramless.base.arrays import inner, weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.random import stream
-from gramless.base.state import Stateful
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.loops import grid_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
-from gramless.solvers.capabilities import Capabilities, MatrixNeed
-from gramless.solvers.column_descent import GramDescent
-from gramless.solvers.conjugate import rmatvec
+from gramless.solvers.base import Capabilities, Iterations, MatrixNeed, Solver
+from gramless.solvers.intercept import initial_weights
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.options import check_options
-from gramless.solvers.steps import Iterations
-from gramless.solvers.working_set import BinDescent, Chosen, Descent, Model, Task
+from gramless.solvers.vectors import rmatvec
+from gramless.solvers.working_set import BinDescent, Chosen, Descent, GramDescent, Model, Task
 
 _PATH_FACTOR = 3.0
 _PATH_TOL = 0.3
@@ -54,7 +51,7 @@ _BINS_OR_DENSE = MatrixNeed(
 
 
 @dataclass(frozen=True)
-class GridDescent(Stateful):
+class GridDescent(Solver):
     """Descent over grids, or columns, with working sets, for L1, elastic net and L2 penalties.
 
     RB16's Algorithm 2 draws one bin at a time. Here all bins of a grid move at
@@ -111,7 +108,7 @@ class GridDescent(Stateful):
     capabilities: ClassVar[Capabilities] = Capabilities(l1=True, matrix=_BINS_OR_DENSE)
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         if self.max_sweeps > _MOST_SWEEPS:
             raise InputError(
                 f"GridDescent: max_sweeps must be at most {_MOST_SWEEPS:,}, got "
@@ -121,34 +118,14 @@ class GridDescent(Stateful):
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise the problem.
+        """Minimise a problem with any smooth loss and any penalty, see :meth:`Solver.solve`.
 
-        Parameters
-        ----------
-        problem : Problem
-            On a matrix of bins or one with ``column_gram``, with any smooth loss and any
-            penalty.
-        start : array (n_columns,) or (n_columns, K), optional
-            Weights to start from, such as those of a larger alpha.
-        callback : callable, optional
-            ``callback(round, weights)`` after each round; True stops.
-
-        Returns
-        -------
-        Solution
-            Its history also holds ``sweeps`` so far and ``non_zeros``, the weights
-            that are not zero. Without a start it comes by way of stronger penalties,
-            roughly solved: of these rounds only the sweeps are counted. Status
-            ``"stalled"`` means that no step lowered the objective: rounding is as
-            good as it gets.
-
-        Raises
-        ------
-        InputError
-            If the loss is not smooth, or the matrix has neither bins nor
-            ``column_gram``.
+        The history also holds ``sweeps`` so far and ``non_zeros``, the weights that are not zero.
+        Without a start it comes by way of stronger penalties, roughly solved: of these rounds only
+        the sweeps are counted. Status ``"stalled"`` means that no step lowered the objective:
+        rounding is as good as it gets.
         """
-        self.capabilities.check(problem, "GridDescent")
+        self.check_problem(problem)
         state = _State(problem, start, self)
         if start is None:
             state.approach()
@@ -166,8 +143,9 @@ class _State:
         self.typical_curvature = problem.loss.typical_curvature(self.targets, self.row_weights)
         n_columns, n_outputs = problem.matrix.shape[1], self.targets.shape[1]
         self.n_penalised = n_columns - problem.penalty.n_free
-        self.weights = np.zeros((n_columns, n_outputs))
+        self.weights = initial_weights(problem)
         self.responses = np.zeros((n_outputs, len(self.targets)))
+        self._respond()
         self.far = np.zeros((n_outputs, n_columns))
         self.rounds = self.sweeps = 0
         self.at_zero = np.full(n_outputs, np.inf)
@@ -181,6 +159,7 @@ class _State:
                     f"GridDescent: start must have {n_columns} rows and {n_outputs} columns, "
                     f"got shape {np.shape(start)}."
                 )
+            self.responses[:] = 0.0
             self._respond()
             self._differentiate()
         self.losses = self._mean_losses(self.responses)

@@ -9,31 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
-from gramless.base.state import Stateful
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
-from gramless.solvers.capabilities import Capabilities
-from gramless.solvers.conjugate import (
+from gramless.solvers.base import Capabilities, Iterations, Solver
+from gramless.solvers.cg import (
     ConjugateRuns,
     Curvature,
     RowCurvature,
+    RowRuns,
+    RowSystem,
     System,
-    matvec,
-    rmatvec,
+    fit_for_rows,
 )
-from gramless.solvers.curved_rows import RowChoice
-from gramless.solvers.line import Line, Losses, derivatives, search
-from gramless.solvers.long_vectors import add_times, scale_and_add, weighted_inner
+from gramless.solvers.hessian_subsampling import RowChoice
+from gramless.solvers.intercept import initial_weights
+from gramless.solvers.line_search import Line, Losses, derivatives, search
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
     SampledRows,
     energy,
 )
-from gramless.solvers.row_runs import RowRuns, RowSystem, fit_for_rows
-from gramless.solvers.steps import Iterations
+from gramless.solvers.vectors import add_times, matvec, rmatvec, scale_and_add, weighted_inner
 
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
@@ -46,7 +44,7 @@ _SLOW, _FINER = 0.9, 4.0
 
 
 @dataclass(frozen=True)
-class NewtonCG(Stateful):
+class NewtonCG(Solver):
     """Newton-CG with a line search (RB16, section 3.2).
 
     Each step solves ``(Z' C Z + alpha I) d = -gradient`` with the losses'
@@ -97,32 +95,16 @@ class NewtonCG(Stateful):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = Capabilities()
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise the problem.
+        """Minimise a problem with any smooth loss, see :meth:`Solver.solve`.
 
-        Parameters
-        ----------
-        problem : Problem
-            With any loss that has a gradient.
-        start : array (n_columns,) or (n_columns, K), optional
-            Weights to start from.
-        callback : callable, optional
-            ``callback(step, weights)`` after each Newton step; True stops.
-
-        Returns
-        -------
-        Solution
-            ``n_iter`` counts Newton steps; its history's ``products`` counts
-            conjugate gradients so far, a pair of products of the chosen rows each.
-            Status ``"stalled"`` means that no step lowered the objective: rounding is
-            as good as it gets.
+        ``n_iter`` counts Newton steps; the history's ``products`` counts conjugate gradients so
+        far, a pair of products of the chosen rows each. Status ``"stalled"`` means that no step
+        lowered the objective: rounding is as good as it gets.
         """
-        self.capabilities.check(problem, "NewtonCG")
+        self.check_problem(problem)
         state = _State(problem, start, self, watched=callback is not None)
         shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
         return Iterations(state, shape, self.max_iter).run(callback)
@@ -141,9 +123,11 @@ class _State:
         self.typical_curvature = problem.loss.typical_curvature(
             problem.targets, self.losses.row_weights
         )
-        self.weights = np.zeros((problem.matrix.shape[1], self.losses.targets.shape[1]))
+        self.weights = initial_weights(problem)
         self.ridge = problem.penalty.diagonal(self.weights[:, 0])
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
+        if self.weights.any():
+            self.responses = matvec(problem.matrix, self.weights)
         self.products = 0
         self.choice, self.penalties = RowChoice(problem.matrix, problem.penalty.l2), _AT_ZERO
         self._differentiate()

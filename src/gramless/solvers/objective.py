@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,15 +141,6 @@ def check_weights(n_columns: int, n_outputs: int) -> None:
             needed,
             "fit fewer outputs or classes at once, or lower n_grids or n_components",
         )
-
-
-class Solver(Protocol):
-    """A frozen set of options with one method."""
-
-    def solve(
-        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
-    ) -> Solution:
-        """Minimise the problem from ``start`` (zeros when not given)."""
 
 
 def columns(array: Any) -> Vector:

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
 from gramless.base.random import stream
-from gramless.base.state import Stateful
 from gramless.base.threads import map_blocks, thread_count
 from gramless.loops import coordinate_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
-from gramless.solvers.capabilities import Capabilities
+from gramless.solvers.base import Capabilities, Solver
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.options import check_options
 
 _DRAWS = 1 << 16
 _PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
@@ -28,7 +26,7 @@ _CAPABILITIES = Capabilities(losses=_LOSSES, l1=True)
 
 
 @dataclass(frozen=True)
-class RandomDescent(Stateful):
+class RandomDescent(Solver):
     """Coordinate descent that takes several random steps at once (RB16, section 4).
 
     Each step draws ``n_simultaneous`` distinct coordinates, as likely as any
@@ -80,34 +78,15 @@ class RandomDescent(Stateful):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise the problem.
+        """Minimise the problem, see :meth:`Solver.solve`.
 
-        Parameters
-        ----------
-        problem : Problem
-            With any loss but the multinomial and any penalty.
-        start : array (n_columns,) or (n_columns, K), optional
-            Weights to start from.
-        callback : callable, optional
-            ``callback(epoch, weights)`` after each epoch; True stops.
-
-        Returns
-        -------
-        Solution
-            ``n_iter`` counts epochs; the history's ``residual`` is what ``tol``
-            is compared with, the largest over the outputs.
-
-        Raises
-        ------
-        InputError
-            For a loss that it does not know.
+        ``n_iter`` counts epochs; the history's ``residual`` is what ``tol`` is compared with, the
+        largest over the outputs.
         """
+        self.check_problem(problem)
         stored = StoredColumns.of(problem)
         outputs = [
             SimultaneousSteps(alone, stored, self.n_simultaneous, self.seed, begin)
@@ -117,7 +96,7 @@ class RandomDescent(Stateful):
 
 
 @dataclass(frozen=True)
-class ParallelRandomDescent(Stateful):
+class ParallelRandomDescent(Solver):
     """Algorithm 2 of RB16: threads that step along random coordinates, without locks.
 
     Each thread draws coordinates from its own stream and takes full steps from
@@ -160,14 +139,12 @@ class ParallelRandomDescent(Stateful):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise the problem; parameters, result and errors as in :class:`RandomDescent`."""
-        stored = StoredColumns.of(problem, "ParallelRandomDescent")
+        """Minimise the problem, see :class:`RandomDescent`."""
+        self.check_problem(problem)
+        stored = StoredColumns.of(problem)
         outputs = [
             SharedSteps(alone, stored, thread_count(self.n_jobs), self.seed, begin)
             for alone, begin in _one_by_one(problem, start)
@@ -198,9 +175,8 @@ class StoredColumns:
     most_nonzeros: int
 
     @classmethod
-    def of(cls, problem: Problem, who: str = "RandomDescent") -> StoredColumns:
-        """Store the columns of a problem's matrix, if it is one for random descent."""
-        _CAPABILITIES.check(problem, who)
+    def of(cls, problem: Problem) -> StoredColumns:
+        """Store the columns of a problem's matrix."""
         loss, rows = _numbered(problem.loss), problem.matrix.tocsr()
         most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
         curvatures = problem.loss.smoothness * problem.matrix.gram_diagonal(problem.row_weights)

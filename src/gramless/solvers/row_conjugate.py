@@ -9,19 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
-from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import Vector
-from gramless.solvers.capabilities import RIDGE, Capabilities
-from gramless.solvers.conjugate import ConjugateRuns, System, matvec, rmatvec
-from gramless.solvers.gram import last_columns
+from gramless.solvers.base import RIDGE, Capabilities, Solver
+from gramless.solvers.cg import ConjugateRuns, System
+from gramless.solvers.intercept import last_columns
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.options import check_options
 from gramless.solvers.preconditioners import DiagonalInverse
+from gramless.solvers.vectors import matvec, rmatvec
 
 
 @dataclass(frozen=True)
-class RowConjugateGradient(Stateful):
+class RowConjugateGradient(Solver):
     """Ridge regression, ``(P S^1/2 Z Z' S^1/2 P + alpha I) a = P S^1/2 y``, ``w = Z' S^1/2 a``.
 
     The same minimum as that of :class:`ConjugateGradient`: there the unknowns are the weights,
@@ -61,34 +60,15 @@ class RowConjugateGradient(Stateful):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = replace(RIDGE, requires_l2=True)
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a squared-loss problem.
+        """Minimise a squared-loss problem, see :meth:`Solver.solve`.
 
-        Parameters
-        ----------
-        problem : Problem
-            With the squared loss and a smooth penalty, alpha above 0.
-        start : ignored
-        callback : callable, optional
-            ``callback(iteration, weights)`` after each iteration; True stops. Weights cost
-            another product each time.
-
-        Returns
-        -------
-        Solution
-            Its history holds the state at zero penalised weights and at the end.
-
-        Raises
-        ------
-        InputError
-            For another loss or penalty, or alpha 0.
+        ``start`` is ignored. A callback costs a product each time, for the weights. The history
+        holds the state at zero penalised weights and at the end.
         """
-        self.capabilities.check(problem, "RowConjugateGradient")
+        self.check_problem(problem)
         equations = _RowEquations.of(problem)
         runs = ConjugateRuns(
             equations.system(),

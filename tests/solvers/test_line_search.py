@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.solvers.line import Line, Losses, derivatives, search
+from gramless.solvers.line_search import Line, Losses, derivatives, search
 
 N_ROWS = 300
 

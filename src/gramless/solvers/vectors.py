@@ -1,4 +1,4 @@
-"""Work on vectors (n_columns, K), a block that fits into the cache at a time, on all threads."""
+"""Vectors (n, K) of K outputs: products with a matrix, and arithmetic block by block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.matrices.base import Vector
+from gramless.matrices.abilities import SupportsOnePass
+from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 
 _BLOCK_NUMBERS = 1 << 15
 _FEW_BLOCKS = 4
@@ -59,3 +60,32 @@ def over_blocks(function: Callable[[int, int], Any], like: Vector, n_jobs: int |
     """Call ``function(first, last)`` on blocks of rows; return what it did, in their order."""
     parts = row_blocks(len(like), max(1, _BLOCK_NUMBERS // max(1, like.shape[1])))
     return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)
+
+
+def matvec(matrix: FeatureMatrix, w: Vector) -> Vector:
+    """Return ``Z @ w`` for ``w`` (n_columns, K), one column as a vector: that is faster."""
+    return matrix.matvec(w[:, 0])[:, None] if w.shape[1] == 1 else matrix.matvec(w)
+
+
+def rmatvec(matrix: FeatureMatrix, v: Vector, out: Vector | None = None) -> Vector:
+    """Return ``Z.T @ v`` for ``v`` (n_rows, K)."""
+    if v.shape[1] == 1:
+        return matrix.rmatvec(v[:, 0], None if out is None else out[:, 0])[:, None]
+    return matrix.rmatvec(v, out)
+
+
+def pull_back(
+    matrix: FeatureMatrix, w: Vector, function: RowFunction, out: Vector | None = None
+) -> Vector:
+    """Return ``Z.T @ function(rows, Z @ w)`` for ``w`` (n_columns, K), in one pass if it can be.
+
+    Where features are computed as they are needed, one pass costs half of two.
+    ``function`` gets responses (m, K) of a slice of the rows, which it may write over.
+    """
+    if not isinstance(matrix, SupportsOnePass):
+        return rmatvec(matrix, function(slice(None), matvec(matrix, w)), out)
+    if w.shape[1] > 1:
+        return matrix.pull_back(w, function, out)
+    narrow = None if out is None else out[:, 0]
+    product = matrix.pull_back(w[:, 0], lambda rows, v: function(rows, v[:, None])[:, 0], narrow)
+    return product[:, None]

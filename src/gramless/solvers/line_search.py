@@ -11,8 +11,8 @@ from scipy.special import softmax
 from gramless.base.arrays import weighted_sums
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
-from gramless.solvers.conjugate import Curvature, RowCurvature, SoftmaxCurvature
-from gramless.solvers.long_vectors import over_blocks
+from gramless.solvers.cg import Curvature, RowCurvature, SoftmaxCurvature
+from gramless.solvers.vectors import over_blocks
 
 Numbers = NDArray[np.float64]
 """One a run: an output, or all outputs if they are coupled."""

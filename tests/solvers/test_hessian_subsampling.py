@@ -13,7 +13,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
-from gramless.solvers.curved_rows import CurvedRows, RowChoice
+from gramless.solvers.hessian_subsampling import CurvedRows, RowChoice
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
 
@@ -126,7 +126,7 @@ def test_the_solution_is_that_of_all_rows(
     problem = problem_of(loss, alpha)
     found = NewtonCG(tol=1e-7, max_iter=60).solve(problem)
     assert found.status == "converged"
-    monkeypatch.setattr("gramless.solvers.curved_rows._FEW_ROWS", N_ROWS)
+    monkeypatch.setattr("gramless.solvers.hessian_subsampling._FEW_ROWS", N_ROWS)
     monkeypatch.setattr("gramless.solvers.newton_cg.fit_for_rows", lambda *_: False)
     exact = NewtonCG(tol=1e-8).solve(problem)
     assert exact.status == "converged"

@@ -1,0 +1,282 @@
+"""What solvers share: their base class, what each declares that it needs, and their iterations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from gramless.base.errors import InputError
+from gramless.base.numeric import as_float, is_whole, too_large
+from gramless.base.state import Stateful
+from gramless.losses import Loss, Squared
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.solvers.intercept import without_ones
+from gramless.solvers.objective import Callback, Problem, Solution
+
+_FROM_ONE = frozenset(("n_rows", "rank", "n_simultaneous", "batch_rows", "restart"))
+"""Options that are sizes, at least 1; other counts may be 0."""
+
+
+@dataclass(frozen=True)
+class MatrixNeed:
+    """What a solver needs of a matrix beyond the products that every matrix has.
+
+    Attributes
+    ----------
+    description : str
+        What the matrix must be, for people.
+    met_by : callable
+        Tells whether a matrix is that.
+    remedy : str
+        What to use for other matrices: a sentence.
+    """
+
+    description: str
+    met_by: Callable[[FeatureMatrix], bool]
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The losses, penalties and matrices that a solver takes.
+
+    Attributes
+    ----------
+    losses : tuple of classes of Loss, optional
+        None for all smooth losses.
+    bounded_curvature : bool, default=False
+        Whether the loss must have a bound on its curvature, a finite ``smoothness``.
+    l1 : bool, default=False
+        Whether the penalty may contain absolute values, as L1 and elastic nets do.
+    requires_l2 : bool, default=False
+        Whether the penalty must contain squares: alpha above 0.
+    matrix : MatrixNeed, optional
+        None for all matrices.
+
+    Examples
+    --------
+    >>> from gramless.losses import Logistic
+    >>> Capabilities(losses=(Squared,)).lack(Logistic(), l1=False)
+    "solves the squared loss only, not 'logistic'"
+    """
+
+    losses: tuple[type[Loss], ...] | None = None
+    bounded_curvature: bool = False
+    l1: bool = False
+    requires_l2: bool = False
+    matrix: MatrixNeed | None = None
+
+    def lack(self, loss: Loss, *, l1: bool) -> str | None:
+        """Return why a loss, or a penalty with absolute values, is not taken, if so.
+
+        The words go after the name of the solver.
+        """
+        if self.losses is None and not loss.smooth:
+            return f"needs a smooth loss, and {loss.name!r} has corners"
+        if self.bounded_curvature and not loss.smoothness < np.inf:
+            return f"needs a loss of bounded curvature, and {loss.name!r} has no bound"
+        if self.losses == (Squared,) and type(loss) is not Squared:
+            return f"solves the squared loss only, not {loss.name!r}"
+        if self.losses is not None and type(loss) not in self.losses:
+            names = ", ".join(repr(kind.name) for kind in self.losses)
+            return f"takes the losses {names} only, not {loss.name!r}"
+        if l1 and not self.l1:
+            return "needs a smooth penalty"
+        return None
+
+    def check(self, problem: Problem, who: str) -> None:
+        """Raise ``InputError`` unless the solver named ``who`` takes a problem."""
+        l1 = problem.penalty.l1 > 0.0
+        lack = self.lack(problem.loss, l1=l1)
+        if lack is not None:
+            raise InputError(f"{who} {lack}; use {_instead(problem.loss, l1)}.")
+        if self.requires_l2 and problem.penalty.l2 <= 0.0:
+            raise InputError(
+                f"{who} needs alpha above 0: without a penalty its equations may have no "
+                f"solution; use ConjugateGradient, solver='cg'."
+            )
+        self.check_matrix(problem.matrix, who)
+
+    def check_matrix(self, matrix: FeatureMatrix, who: str) -> None:
+        """Raise ``InputError`` unless the solver named ``who`` takes a matrix."""
+        need = self.matrix
+        if need is not None and not need.met_by(matrix):
+            raise InputError(
+                f"{who} needs {need.description}; got {type(without_ones(matrix)[0]).__name__} "
+                f"of shape {matrix.shape}. {need.remedy}"
+            )
+
+
+RIDGE = Capabilities(losses=(Squared,))
+"""Ridge regression on any matrix."""
+
+
+class Solver(Stateful, ABC):
+    """A way to minimise a problem: a frozen dataclass of options with one method.
+
+    A subclass declares what it needs as ``capabilities`` and begins ``solve`` by
+    ``check_problem``. A line in :data:`gramless.solvers.choose.SOLVERS` gives it a name.
+
+    Attributes
+    ----------
+    capabilities : Capabilities
+        All smooth losses, smooth penalties and matrices by default.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class GradientDescent(Solver):
+    ...     n_steps: int = 1000
+    ...     step: float = 1.0
+    ...
+    ...     def solve(self, problem, start=None, callback=None):
+    ...         self.check_problem(problem)
+    ...         shape = problem.matrix.shape[1], *problem.targets.shape[1:]
+    ...         weights = np.zeros(shape) if start is None else start
+    ...         for _ in range(self.n_steps):
+    ...             weights = weights - self.step * problem.gradient(weights)
+    ...         return Solution(weights, "max_iter", self.n_steps)
+    >>> from gramless.matrices.dense import DenseMatrix
+    >>> from gramless.penalties import L2
+    >>> problem = Problem(DenseMatrix(np.ones((2, 1))), np.array([1.0, 3.0]), L2(1.0))
+    >>> GradientDescent(step=0.1).solve(problem).weights.round(6)
+    array([1.])
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @abstractmethod
+    def solve(
+        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            One that the solver's ``capabilities`` take.
+        start : array (n_columns,) or (n_columns, K), optional
+            Weights to start from. Solvers that are not iterative ignore them.
+        callback : callable, optional
+            ``callback(iteration, weights)`` after each iteration; True stops the solver.
+
+        Returns
+        -------
+        Solution
+
+        Raises
+        ------
+        InputError
+            For a loss, penalty or matrix that the solver does not take.
+        """
+
+    def check_problem(self, problem: Problem) -> None:
+        """Raise ``InputError`` unless the solver takes a problem."""
+        self.capabilities.check(problem, type(self).__name__)
+
+
+def require_ridge(problem: Problem, who: str) -> None:
+    """Raise ``InputError`` unless the problem is ridge regression."""
+    lack = RIDGE.lack(problem.loss, l1=problem.penalty.l1 > 0.0)
+    if lack is not None:
+        raise InputError(f"{who} {lack}.")
+
+
+def _instead(loss: Loss, l1: bool) -> str:
+    """Return what takes a loss and a penalty, if anything does."""
+    if not loss.smooth:
+        return "SquaredHinge, Logistic or another smooth loss"
+    if l1:
+        return "GridDescent for L1 and elastic nets, or RandomDescent on any matrix"
+    return "NewtonCG, solver='newton'"
+
+
+def check_options(options: object) -> None:
+    """Check the integers and floats among the fields of a solver or preconditioner.
+
+    Fields of type ``int`` hold whole numbers below 2**63, those of type ``float`` finite ones, none
+    of them negative. ``n_jobs`` is left out: threads are counted where they begin.
+
+    Examples
+    --------
+    >>> from gramless.solvers.cg import ConjugateGradient
+    >>> check_options(ConjugateGradient(tol=1e-3))
+    """
+    who = type(options).__name__
+    values = vars(options)
+    for field in fields(options):  # type: ignore[arg-type]
+        name, value = field.name, values[field.name]
+        whole = field.type in ("int", "int | None") and name != "n_jobs"
+        if whole and not (value is None and field.type == "int | None"):
+            least = int(name in _FROM_ONE)
+            if not is_whole(value, least):
+                raise InputError(
+                    f"{who}: {name} must be a whole number of at least {least}"
+                    f"{too_large(value)}, got {value!r}."
+                )
+        if field.type == "float" and not 0.0 <= as_float(value) < np.inf:
+            raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")
+
+
+class State(Protocol):
+    """Weights (n_columns, K) and what a solver needs to improve them."""
+
+    weights: Vector
+
+    def converged(self) -> bool:
+        """Tell whether the weights are good enough."""
+
+    def step(self) -> bool:
+        """Improve the weights; False when nothing lowers the objective any more."""
+
+    def record(self) -> dict[str, float]:
+        """Return the entry of the history for the present weights."""
+
+
+class Iterations:
+    """The iterations of a solver, one at a time; nothing is computed between two of them.
+
+    Attributes
+    ----------
+    status : str
+        As in :class:`~gramless.solvers.objective.Solution`; ``"stopped"`` until the last one.
+    history : list of dict
+        One record for the start and one for each iteration.
+    """
+
+    def __init__(self, state: State, shape: tuple[int, ...], max_iter: int) -> None:
+        self.status = "stopped"
+        self.history = [state.record()]
+        self._state, self._shape, self._max_iter = state, shape, max_iter
+
+    @property
+    def weights(self) -> Vector:
+        """The present weights, shaped as the targets ask."""
+        return self._state.weights.reshape(self._shape)
+
+    def __iter__(self) -> Iterator[tuple[int, Vector]]:
+        """Yield the number of an iteration and the weights after it."""
+        state, status = self._state, "max_iter"
+        for iteration in range(1, self._max_iter + 1):
+            if state.converged():
+                break
+            if not state.step():
+                status = "stalled"
+                break
+            self.history.append(state.record())
+            yield iteration, self.weights
+        self.status = "converged" if state.converged() else status
+
+    def run(self, callback: Callback | None) -> Solution:
+        """Go through them, to the end or until the callback says True."""
+        for iteration, weights in self:
+            if callback is not None and callback(iteration, weights):
+                break
+        return Solution(self.weights, self.status, len(self.history) - 1, self.history)

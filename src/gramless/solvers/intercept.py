@@ -1,0 +1,60 @@
+"""What solvers know of the intercept: a last column of ones whose weight has no penalty.
+
+Free columns, those without a penalty, are the last ones of a matrix. The intercept is one of them;
+its column of ones need not be computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.stacked import WithIntercept
+from gramless.penalties import Penalty
+from gramless.solvers.objective import Problem, columns
+from gramless.solvers.vectors import matvec
+
+
+def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
+    """Return the matrix without a last column of ones, and how many columns that leaves out."""
+    return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)
+
+
+def with_ones(matrix: FeatureMatrix, n_ones: int) -> FeatureMatrix:
+    """Return the matrix with the columns that :func:`without_ones` left out."""
+    return WithIntercept(matrix) if n_ones else matrix
+
+
+def last_columns(matrix: FeatureMatrix, n: int) -> NDArray[np.float64]:
+    """Return the last columns of a matrix, (n_rows, n)."""
+    n_rows, n_columns = matrix.shape
+    if n == 0:
+        return np.empty((n_rows, 0))
+    if n == without_ones(matrix)[1]:
+        return np.ones((n_rows, 1))
+    return matvec(matrix, np.eye(n_columns, n, n - n_columns))
+
+
+def n_free_of(penalty: Penalty) -> int:
+    """Return how many last columns are free while others are not: none without a penalty."""
+    return penalty.n_free if penalty.l2 > 0.0 else 0
+
+
+def free_part(weights: Vector, n_free: int) -> Vector:
+    """Return the entries of the free columns, (n_free, K): a view."""
+    return weights[len(weights) - n_free :]
+
+
+def initial_weights(problem: Problem) -> Vector:
+    """Return the weights (n_columns, K) that a solver of smooth losses starts from.
+
+    They are zero. Where the curvature of the loss has no bound, steps from zero could be too long
+    by any factor: there the intercept is the loss's initial constant.
+    """
+    targets = columns(problem.targets)
+    weights = np.zeros((problem.matrix.shape[1], targets.shape[1]))
+    _, n_ones = without_ones(problem.matrix)
+    if n_ones and problem.penalty.n_free and not problem.loss.smoothness < np.inf:
+        weights[-1] = problem.loss.initial_constant(targets, problem.row_weights)
+    return weights
