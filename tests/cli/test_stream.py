@@ -17,10 +17,10 @@ from rich.console import Console
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, load, save
 from gramless.base.errors import InputError
-from gramless.cli.progress import Interruption, Pace, Progress
 from gramless.cli.report import Report
+from gramless.cli.run_display import Interruption, Pace, RunDisplay
 from gramless.cli.stream import with_labels
-from gramless.cli.told import run_in_words, run_of
+from gramless.cli.summaries import run_in_words, run_of
 from gramless.datasets import read_table
 from gramless.streaming.sources import ArraySource
 
@@ -274,14 +274,14 @@ def test_checkpoints_that_are_none_are_refused_before_the_rows_are_read(
 @pytest.mark.usefixtures("in_front")
 def test_control_c_saves_what_was_learned(write, shell, tmp_path, monkeypatch):
     data, model, at = write("a.csv"), tmp_path / "m", tmp_path / "ck"
-    tell = Progress.after
+    tell = RunDisplay.after
 
     def press(self, step, evaluation, batch_rows):
         tell(self, step, evaluation, batch_rows)
         if step.iteration == 15:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Progress, "after", press)
+    monkeypatch.setattr(RunDisplay, "after", press)
     before = signal.getsignal(signal.SIGINT)
     done = shell("stream", data, model, *TINY, "--checkpoint", at, code=130)
     assert signal.getsignal(signal.SIGINT) is before
@@ -296,11 +296,11 @@ def test_control_c_before_the_first_step_or_twice_ends_at_once():
     interruption = Interruption()
     with pytest.raises(KeyboardInterrupt), interruption.watched():
         signal.raise_signal(signal.SIGINT)
-    assert not interruption.asked
+    assert not interruption.requested
     interruption.begun = True
     with interruption.watched():
         signal.raise_signal(signal.SIGINT)
-        assert interruption.asked
+        assert interruption.requested
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
@@ -313,7 +313,7 @@ def test_control_c_that_is_ignored_stays_so():
     with interruption.watched():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    assert not interruption.asked
+    assert not interruption.requested
 
 
 @pytest.mark.slow
@@ -468,7 +468,7 @@ def test_divergence_is_told(write, shell, tmp_path, monkeypatch):
     assert not model.exists()
 
 
-# Progress.
+# The display of a run.
 
 
 def step(iteration, n_blocks=2):
@@ -481,7 +481,7 @@ def progress_on(terminal, time_budget=None, kind="xterm"):
         file=io.StringIO(), force_terminal=terminal, width=100, _environ={"TERM": kind}
     )
     interruption = Interruption()
-    return Progress(report, 100, time_budget, "{:.1%} wrong".format, interruption), report
+    return RunDisplay(report, 100, time_budget, "{:.1%} wrong".format, interruption), report
 
 
 def test_a_panel_on_a_terminal():
@@ -491,7 +491,7 @@ def test_a_panel_on_a_terminal():
         for k in range(1, 41):
             judged = SimpleNamespace(loss=0.5, error=0.25) if k == 40 else None
             progress.after(step(k, k), judged, 4096)
-        progress._interruption.asked = True
+        progress._interruption.requested = True
     text = report.err.file.getvalue()
     for said in ("40 of 100 steps", "25.0% wrong", "rows/s", "up to", "Ctrl-C again"):
         assert said in text, said

@@ -10,7 +10,7 @@ import typer
 from gramless.base.formatting import sized
 from gramless.cli.options import AsJson, Debug, Jobs
 from gramless.cli.report import Report, facts, listing, number, reporting
-from gramless.cli.told import bandwidth_of, features_of, relevance_of
+from gramless.cli.summaries import bandwidth_of, features_of, relevance_of
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry

@@ -21,9 +21,9 @@ from gramless.cli.metrics import (
     regression_metrics,
 )
 from gramless.cli.report import number
+from gramless.cli.summaries import bandwidth_of, features_of
 from gramless.cli.svg import COLOURS, LIGHT, variables
 from gramless.cli.templating import environment
-from gramless.cli.told import bandwidth_of, features_of
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.regressor import KernelRegressor
 from gramless.inspection.explanation import (

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from gramless.base.types import AnyArray, BoolArray
-from gramless.cli.told import run_of
+from gramless.cli.summaries import run_of
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.doubly_stochastic import (
     DoublyStochasticClassifier,

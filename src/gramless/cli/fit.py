@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,7 +24,11 @@ from gramless.cli.options import (
 )
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import Report, facts, number, reporting
-from gramless.cli.told import bandwidth_of, features_of, relevance_of
+from gramless.cli.summaries import bandwidth_of, features_of, grids_of, relevance_of
+
+if TYPE_CHECKING:
+    from gramless.estimators.base import KernelMachine
+    from gramless.kernels import Kernel
 
 Scaling = Literal["auto", "standard", "quantile", "none"]
 
@@ -159,23 +163,23 @@ def fit(
         kind, reason = decide_task(rows.y, task)
         estimator = _estimator(kind, approximation, kernel, size, options)
         with report.stage("fit", "fitting") as show_line:
-            tell = report.note if verbose else show_line
+            show = report.note if verbose else show_line
             estimator.fit(
                 rows.X,
                 labels_of(rows.y, kind),
                 sample_weight=rows.weight,
-                callback=lambda progress: tell(progress.message),
+                callback=lambda progress: show(progress.message),
             )
         with report.stage("save", f"saving {model}"):
             from gramless import save
 
             save(estimator, model)
-        _tell(report, estimator, model, rows, f"{kind} ({reason})")
+        _show(report, estimator, model, rows, f"{kind} ({reason})")
 
 
 def _estimator(
     task: str, approximation: str, kernel: str | None, size: int | None, options: dict[str, Any]
-) -> Any:
+) -> KernelMachine:
     from gramless import KernelClassifier, KernelRegressor
     from gramless.estimators.features import LEAST_GRIDS
     from gramless.features.registry import map_class
@@ -191,7 +195,7 @@ def _estimator(
     return made(features, **options)
 
 
-def named_kernel(text: str) -> Any:
+def named_kernel(text: str) -> Kernel:
     """Turn ``name`` or ``name:number`` into a kernel; the number is its first parameter."""
     from gramless.kernels import KERNELS, as_kernel, from_config
 
@@ -206,8 +210,11 @@ def named_kernel(text: str) -> Any:
         raise InputError(f"--kernel {text}: {fault}") from fault
 
 
-def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> None:
+def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task: str) -> None:
+    """Print what was fitted and chosen."""
     import numpy as np
+
+    from gramless import KernelClassifier
 
     features, n_rows = model.features_, len(rows.y)
     document = {
@@ -217,7 +224,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "task": task.partition(" ")[0],
         "rows": n_rows,
         "inputs": model.n_features_in_,
-        "classes": getattr(model, "classes_", None),
+        "classes": model.classes_ if isinstance(model, KernelClassifier) else None,
         "scaling": model.scaler_.kind,
         "grids_kind": model.settings_.grids,
         "random_share": model.settings_.random_share,
@@ -225,7 +232,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
         "relevance": model.relevance_,
         "alpha": model.alpha_,
         "features": type(features).__name__,
-        "grids": len(features.n_bins_) if hasattr(features, "n_bins_") else None,
+        "grids": grids_of(model),
         "columns": features._n_features_out,
         "sparsity": model.sparsity_,
         "trials": len(model.search_),
@@ -254,7 +261,7 @@ def _tell(report: Report, model: Any, path: Path, rows: Training, task: str) -> 
     report.result(document, facts(shown))
 
 
-def _left_out(model: Any) -> str:
+def _left_out(model: KernelMachine) -> str:
     return f"; {model.sparsity_:.1%} of the columns left out" if model.sparsity_ > 0 else ""
 
 

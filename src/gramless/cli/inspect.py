@@ -13,7 +13,7 @@ from gramless.cli.loading import is_streamed, read_for
 from gramless.cli.options import AsJson, Debug, Limits, ModelFile, PartOption
 from gramless.cli.reading import rows_for
 from gramless.cli.report import Report, facts, number, reporting
-from gramless.cli.told import run_in_words, run_of
+from gramless.cli.summaries import run_in_words, run_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,10 +14,10 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.fit import TaskOption, named_kernel
 from gramless.cli.options import AsJson, Debug, Jobs, Limits, Target, auto_or_number, check_output
-from gramless.cli.progress import Interruption, Progress
 from gramless.cli.reading import decide_task, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
-from gramless.cli.told import error_of, run_in_words, run_of
+from gramless.cli.run_display import Interruption, RunDisplay
+from gramless.cli.summaries import error_of, run_in_words, run_of
 
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray
@@ -173,7 +173,7 @@ def stream(
     run properly: what it has learned is saved. Tables that fit into memory are
     for gramless fit, which is faster and more accurate on them.
     """
-    options = {
+    options: dict[str, Any] = {
         "strategy": strategy,
         "update": update,
         "bandwidth": "median"
@@ -335,12 +335,12 @@ def _train(
     report: Report, model: StreamedMachine, source: RowSource, interruption: Interruption
 ) -> None:
     in_words = partial(error_of, model)
-    progress = Progress(report, model.max_steps, model.time_budget, in_words, interruption)
+    progress = RunDisplay(report, model.max_steps, model.time_budget, in_words, interruption)
 
     def after(step: object, evaluation: object) -> bool:
         interruption.begun = True
         progress.after(step, evaluation, model.batch_rows_)
-        return interruption.asked
+        return interruption.requested
 
     with report.timed("train"), progress.shown(), interruption.watched():
         model.fit_stream(source, callback=after)

@@ -1,4 +1,4 @@
-"""What regressor and classifier share: rows to features, choices, the final fit."""
+"""The common base of regressor and classifier: checks, search, final fit, raw predictions."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ from gramless.model_selection.planning import Planner
 from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import Choices
 from gramless.preprocessing.encoder import TableEncoder
+from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
@@ -60,11 +61,12 @@ from gramless.solvers.objective import Problem, Solution, columns
 
 _PREDICT_ROWS = 65_536
 _PREDICT_NUMBERS = 1 << 25
-"""Of features without zeros at a time."""
+"""Bounds rows times columns of a block of dense features in prediction."""
 _SOLVE_SHARE = 0.95
-"""Of a time budget, after which the final solve stops."""
+"""Fraction of a time budget after which the final solve stops."""
 _LEAST_WEIGHT = 2.0**-900
-"""Of the largest: what is smaller counts as zero, and its inverse squared is finite."""
+"""Sample weights below this fraction of the largest count as zero: the inverse square of
+others is finite."""
 _WARM_TOL = 0.5
 """Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
 
@@ -138,14 +140,9 @@ class KernelMachine(StatefulEstimator, ABC):
         targets = self._check_targets(targets)
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-            )
-            kept = weight > _LEAST_WEIGHT * weight.max()
-            if not kept.any():
-                raise InputError(f"{type(self).__name__}: every sample weight is zero.")
-            rows, targets = rows[kept], targets[kept]
-            weight = weight[kept] / weight.max()
+            weight = self._check_weight(sample_weight, rows)
+            kept = weight > 0
+            rows, targets, weight = rows[kept], targets[kept], weight[kept]
         weight = self._weigh(targets, weight)
         encoder = self._target_encoder(targets, weight)
         data = Data(
@@ -166,6 +163,16 @@ class KernelMachine(StatefulEstimator, ABC):
         plan = self._plan(Planner(search, goal))
         self._final_fit(data, goal, plan, encoder, report, deadline)
         return self
+
+    def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:
+        """Return sample weights relative to the largest, with negligible ones as zeros."""
+        weight = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
+        kept = weight > _LEAST_WEIGHT * weight.max()
+        if not kept.any():
+            raise InputError(f"{type(self).__name__}: every sample weight is zero.")
+        return np.where(kept, weight / weight.max(), 0.0)
 
     def _deadline(self) -> Deadline:
         """Return the time budget, which begins now."""
@@ -221,7 +228,7 @@ class KernelMachine(StatefulEstimator, ABC):
         return self._named_loss()
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
-        """Return the weights of the rows, with those that the targets ask for."""
+        """Return the sample weights times those of the classes."""
         return weight
 
     def _feature_map(self, data: Data, seed: int) -> SizedMap:
@@ -261,7 +268,7 @@ class KernelMachine(StatefulEstimator, ABC):
         return planner.judged(plan) if calibrate else plan
 
     def _kind_of_grids(self, search: Search) -> str:
-        """Return "random", "grown", or "auto" for what is best, an average of both included."""
+        """Return "random", "grown", or "auto" for the best of them and their average."""
         if self.grids not in ("auto", "random", "grown"):
             raise InputError(
                 f"{type(self).__name__}: grids must be 'auto', 'random' or 'grown', "
@@ -335,7 +342,7 @@ class KernelMachine(StatefulEstimator, ABC):
         return solver.solve(problem, start, callback=deadline.watch(_SOLVE_SHARE))
 
     def _without_zeros(self, weights: Vector, feature_map: FeatureMap) -> Vector:
-        """Say how many columns an L1 penalty has left without weight, and forget such bins."""
+        """Measure the sparsity that an L1 penalty leaves, and drop bins without weight."""
         n_columns = feature_map._n_features_out
         used = np.ones(n_columns, bool)
         if self.l1_ratio > 0:

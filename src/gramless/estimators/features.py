@@ -1,4 +1,4 @@
-"""Which features an estimator works on: by name, or as they are given."""
+"""The feature map of an estimator: by name, or as the user gives it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gramless.model_selection.amounts import most_drawn
 
 LEAST_GRIDS, MOST_GRIDS = 512, 2048
 _NONZEROS = 1 << 24
-"""A map to bins given by name has as many grids as this allows, between the two bounds."""
+"""Bounds grids times rows times outputs for maps to bins that are given by name."""
 _COLUMNS = (512, 4096)
 _GRAM_WORK = 1e12
-"""A map to columns has as many as this allows: rows times columns squared."""
+"""Bounds rows times columns squared for maps to columns that are given by name."""
 _ROUND = 64
 
 
@@ -30,28 +30,10 @@ def named_map(
     seed: int,
     n_jobs: int | None,
 ) -> SizedMap:
-    """Return a feature map of a size that suits so many rows.
+    """Return a feature map of a size that suits the shape of the rows.
 
-    Parameters
-    ----------
-    name : str
-        In ``FEATURE_MAPS``.
-    shape : (n_rows, n_inputs)
-    n_outputs : int
-    n_grids : int or None
-        As given, for bins alone.
-    seed : int
-    n_jobs : int or None
-
-    Returns
-    -------
-    SizedMap
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, ``n_grids`` is given where there are no grids, or the features
-        would not fit into memory.
+    ``n_grids`` is the user's choice, for maps to bins alone; maps that would not fit into
+    memory are refused.
 
     Examples
     --------
@@ -77,34 +59,17 @@ def named_map(
 
 
 def given_map(
-    features: Any,
+    features: object,
     owner: str,
     shape: tuple[int, int],
     n_grids: int | None,
     seed: int,
     n_jobs: int | None,
 ) -> SizedMap:
-    """Return a copy of a feature map, what it leaves open as the estimator has it.
+    """Return a copy of the user's feature map, completed by the parameters of the estimator.
 
-    Parameters
-    ----------
-    features : SizedMap
-    owner : str
-        The estimator, for messages.
-    shape : (n_rows, n_inputs)
-    n_grids : int or None
-        As given to the estimator.
-    seed : int
-    n_jobs : int or None
-
-    Returns
-    -------
-    SizedMap
-
-    Raises
-    ------
-    InputError
-        If it is no feature map, names categories, or would not fit into memory.
+    Maps that name categories themselves or would not fit into memory are refused; ``owner``
+    names the estimator in messages.
 
     Examples
     --------

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful, array_in, require
+from gramless.base.types import AnyArray, TableLike
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
 from gramless.preprocessing.encoder import TableEncoder, is_frame
 from gramless.preprocessing.imputer import Imputer
@@ -23,7 +25,7 @@ from gramless.preprocessing.rows import (
 )
 
 _MANY_COLUMNS = 1000
-"""Of sparse rows: of fewer, empty ones cost little."""
+"""Sparse rows of at most so many columns keep them all: empty ones cost little."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class RowInputs(Stateful):
     categorical : array (n_inputs,) of bool, or None
         Which inputs are categories; None if none is.
     kept : array (n_inputs,) of int64, or None
-        Of sparse rows of more than 1,000 columns, those that are not empty in the rows of the
-        fit: others tell nothing, and would cost as much. None where all columns are inputs.
+        The columns that are not empty in the training rows, if sparse rows have more than
+        1,000 columns; None where all columns are inputs.
     """
 
     encoder: TableEncoder | None
@@ -81,43 +83,28 @@ class RowInputs(Stateful):
 
     @classmethod
     def fit(
-        cls, estimator: Any, X: Any, y: Any, categorical: Any, target_options: dict[str, Any]
-    ) -> tuple[RowInputs, Rows, NDArray[Any]]:
-        """Learn from training rows, and check them with their targets.
+        cls,
+        estimator: Any,
+        X: TableLike,
+        y: ArrayLike,
+        categorical: str | ArrayLike,
+        target_options: dict[str, Any],
+    ) -> tuple[RowInputs, Rows, AnyArray]:
+        """Learn from training rows; return what was learned, the inputs and the checked targets.
 
-        Parameters
-        ----------
-        estimator : estimator
-            Gets ``n_features_in_`` and ``feature_names_in_``.
-        X : array-like, sparse matrix or data frame (n_samples, n_features)
-        y : array-like
-        categorical : "auto", list of int or str, or array (n_features,) of bool
-            "auto" takes text, truth values and categories of data frames, which
-            are always categories; others are so besides.
-        target_options : dict
-            How ``validate_data`` treats the targets.
-
-        Returns
-        -------
-        inputs : RowInputs
-        rows : ndarray (n_samples, n_inputs) or csr_array
-        y : ndarray
-
-        Raises
-        ------
-        ValueError
-            On infinity, NaN in sparse rows or targets, wrong shapes, or categories
-            that do not exist or are no whole numbers.
+        The estimator gets ``n_features_in_`` and ``feature_names_in_``. Text, truth values and
+        categories of data frames are always categories, and the columns that ``categorical``
+        names, if it is not "auto". ``target_options`` say how ``validate_data`` treats targets.
         """
         chosen = None if isinstance(categorical, str) and categorical == "auto" else categorical
         if is_frame(X):
             encoder = TableEncoder().fit(X, chosen)
             options = ROW_OPTIONS | target_options
-            rows, y = validated(estimator, encoder.transform(X), y, **options)
+            rows, targets = validated(estimator, encoder.transform(X), y, **options)
             estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
             estimator.n_features_in_ = len(encoder.names)
-            return cls(encoder, None, _some(encoder.categorical_outputs)), rows, y
-        rows, y = validated(estimator, X, y, **_options(X), **target_options)
+            return cls(encoder, None, _some(encoder.categorical_outputs)), rows, targets
+        rows, targets = validated(estimator, X, y, **_options(X), **target_options)
         check_integers(rows, "X")
         rows = normalise_rows(rows)
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
@@ -125,30 +112,14 @@ class RowInputs(Stateful):
         if sp.issparse(rows):
             kept = _not_empty(rows)
             if kept is None:
-                return cls(None, None, _some(mask)), rows, y
-            return cls(None, None, _some(mask[kept]), kept), rows[:, kept], y
+                return cls(None, None, _some(mask)), rows, targets
+            return cls(None, None, _some(mask[kept]), kept), rows[:, kept], targets
         gaps = Imputer.fit(rows, mask)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
-        return cls(None, gaps, _some(mask)), gaps.transform(rows), y
+        return cls(None, gaps, _some(mask)), gaps.transform(rows), targets
 
-    def transform(self, estimator: Any, X: Any) -> Rows:
-        """Check new rows and return their inputs.
-
-        Parameters
-        ----------
-        estimator : estimator
-        X : array-like, sparse matrix or data frame (n_samples, n_features)
-            A data frame where ``fit`` had one.
-
-        Returns
-        -------
-        ndarray (n_samples, n_inputs) or csr_array
-
-        Raises
-        ------
-        ValueError
-            As in :meth:`fit`, or on other columns.
-        """
+    def transform(self, estimator: BaseEstimator, X: TableLike) -> Rows:
+        """Check new rows, a data frame where :meth:`fit` had one, and return their inputs."""
         if self.encoder is not None:
             if is_frame(X):
                 return self.encoder.transform(X)
@@ -163,8 +134,8 @@ class RowInputs(Stateful):
             check_categories(rows, self.categorical[: rows.shape[1]])
         return rows if self.gaps is None else self.gaps.transform(rows)
 
-    def of_inputs(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return, of one value or one a column, one value or one an input."""
+    def of_inputs(self, values: AnyArray) -> AnyArray:
+        """Return the values of the inputs from those of the columns; a single value stays."""
         return values if self.kept is None or values.ndim == 0 else values[self.kept]
 
     def sources(self, n_features: int) -> NDArray[np.intp]:
@@ -179,7 +150,7 @@ class RowInputs(Stateful):
 
 
 def _not_empty(rows: Any) -> NDArray[np.int64] | None:
-    """Return the columns of many that have non-zeros; None where they are all kept."""
+    """Return the columns that have non-zeros, if they are many; None where all are kept."""
     if rows.shape[1] <= _MANY_COLUMNS:
         return None
     kept = np.unique(rows.indices[rows.data != 0]).astype(np.int64)
@@ -188,7 +159,7 @@ def _not_empty(rows: Any) -> NDArray[np.int64] | None:
     return kept if len(kept) < rows.shape[1] else None
 
 
-def _options(X: Any) -> dict[str, Any]:
+def _options(X: TableLike) -> dict[str, Any]:
     """Return how ``validate_data`` treats rows: NaN is a gap, but in sparse rows a mistake."""
     return ROW_OPTIONS | {"ensure_all_finite": True if sp.issparse(X) else "allow-nan"}
 

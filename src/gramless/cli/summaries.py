@@ -1,10 +1,15 @@
-"""What a model chose, and how its run went, in words."""
+"""What a fitted model chose, and how its run went, in words and as plain data."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gramless.cli.report import number
+
+if TYPE_CHECKING:
+    from gramless.estimators.base import KernelMachine
+    from gramless.estimators.streamed import StreamedMachine
+    from gramless.streaming.strategies import Strategy
 
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
 _STRATEGIES = {"checking": "checking (CDSG)", "uniform": "uniform (UDSG)", "grow": "grow (DSG)"}
@@ -20,7 +25,7 @@ _ENDS = {
 }
 
 
-def bandwidth_of(model: Any) -> str:
+def bandwidth_of(model: KernelMachine) -> str:
     """Return the bandwidths of a model's random grids."""
     if model.bandwidth_ is None:
         return "none, each grid has its own widths"
@@ -30,34 +35,40 @@ def bandwidth_of(model: Any) -> str:
     return " to ".join(dict.fromkeys(map(number, ends)))
 
 
-def relevance_of(model: Any) -> str:
+def relevance_of(model: KernelMachine) -> str:
     """Return how a model weighs its inputs."""
     if model.settings_.grids != "random":
         return "by choice of grids"
     return "equal" if model.settings_.relevance is None else "learned"
 
 
-def features_of(model: Any) -> str:
-    """Return what a model's features are, and how many."""
+def grids_of(model: KernelMachine) -> int | None:
+    """Return the number of a model's grids; None if its features are no bins."""
+    from gramless.features.binning import BinningMap
+    from gramless.features.smooth import SmoothBinning
+
     features = model.features_
+    return len(features.n_bins_) if isinstance(features, (BinningMap, SmoothBinning)) else None
+
+
+def features_of(model: KernelMachine) -> str:
+    """Return what a model's features are, and how many."""
+    features, n_grids = model.features_, grids_of(model)
     n_columns = features._n_features_out
-    if not hasattr(features, "n_bins_"):
+    if n_grids is None:
         return f"{type(features).__name__}, {n_columns:,} columns"
     share = model.settings_.random_share
     averaged = "" if share is None else f" ({share:.0%} of the prediction by random ones)"
     kind = f"{_KINDS[model.settings_.grids]}{averaged}"
-    return f"{len(features.n_bins_):,} {kind}, {n_columns:,} bins"
+    return f"{n_grids:,} {kind}, {n_columns:,} bins"
 
 
-def run_of(model: Any) -> dict[str, Any]:
-    """Return what the run of a streamed model was and came to, as plain data.
+def run_of(model: StreamedMachine) -> dict[str, Any]:
+    """Return the run of a streamed model and its result as plain data.
 
-    Parameters
-    ----------
-    model : DoublyStochasticClassifier or DoublyStochasticRegressor
-        ``steps`` and ``blocks`` are those of the run, ``kept_*`` those of its best function.
-        ``held_back_error`` is the share of wrong classes, or the root mean squared error in
-        standard deviations of the target.
+    ``steps`` and ``blocks`` are those of the run, ``kept_*`` those of its best function.
+    ``held_back_error`` is the share of wrong classes, or the root mean squared error in
+    standard deviations of the target.
     """
     import numpy as np
 
@@ -85,7 +96,7 @@ def run_of(model: Any) -> dict[str, Any]:
     }
 
 
-def run_in_words(model: Any) -> dict[str, str | None]:
+def run_in_words(model: StreamedMachine) -> dict[str, str | None]:
     """Return the same for people."""
     run = run_of(model)
     components = run["components"]
@@ -107,14 +118,16 @@ def run_in_words(model: Any) -> dict[str, str | None]:
     }
 
 
-def error_of(model: Any, error: float) -> str:
+def error_of(model: StreamedMachine, error: float) -> str:
     """Return an error on held-back rows of a streamed model in words."""
-    if hasattr(model, "classes_"):
+    from gramless import DoublyStochasticClassifier
+
+    if isinstance(model, DoublyStochasticClassifier):
         return f"{error:.2%} wrong"
     return f"RMSE {number(error)} standard deviations of the target"
 
 
-def _name_of(strategy: Any) -> str:
+def _name_of(strategy: str | Strategy) -> str:
     if isinstance(strategy, str):
         return _STRATEGIES[strategy]
     return f"{_STRATEGIES[type(strategy).__name__.lower()]}, {strategy}"

@@ -1,4 +1,4 @@
-"""How far a run of steps is: a panel on a terminal, plain lines elsewhere; and its proper end."""
+"""The display of a run of steps, and its orderly end by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from gramless.base.formatting import duration
 from gramless.cli.report import Report, facts, number
 
 _RECENT = 20
-"""Steps whose rows a second are told."""
+"""Number of steps over which speed is measured."""
 _SILENCE = 30.0
-"""Seconds after which a line is due though nothing was judged."""
+"""Seconds without validation after which a line is due."""
 
 
 class Interruption:
-    """Ctrl-C as a wish, once there is something to save.
+    """Ctrl-C as a request to stop after the step, once there is something to save.
 
     Attributes
     ----------
     begun : bool
         Whether steps have been taken. Before, and when it comes twice, Ctrl-C ends all at once.
-    asked : bool
+    requested : bool
         Whether it has come.
     """
 
     def __init__(self) -> None:
-        self.begun = self.asked = False
+        self.begun = self.requested = False
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Let Ctrl-C be a wish, meanwhile; where it is ignored it stays so."""
+        """Take Ctrl-C as a request in the meantime; where it is ignored it stays so."""
         # Shells have background runs ignore it: it is meant for what runs in front.
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             yield
@@ -52,13 +52,13 @@ class Interruption:
 
     def _take(self, signum: int, frame: Any) -> None:
         # Nothing is printed here: the signal may come in the middle of another line.
-        if self.asked or not self.begun:
+        if self.requested or not self.begun:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
 
 
-class Progress:
-    """Shows the steps of a run.
+class RunDisplay:
+    """Shows the steps of a run, as a panel on a terminal and as lines elsewhere.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Progress:
     ) -> None:
         self._report, self._max_steps, self._error = report, max_steps, error
         self._time_budget, self._interruption = time_budget, interruption
-        self._started = self._said = time.perf_counter()
+        self._started = self._last_line = time.perf_counter()
         self._pace = Pace()
         self._held = ""
         self._facts: dict[str, str] = {}
@@ -108,7 +108,7 @@ class Progress:
         return console.is_terminal and not console.is_dumb_terminal
 
     def after(self, step: Any, evaluation: Any, batch_rows: int) -> None:
-        """Take note of a step, and of how rows held back judged it, or None."""
+        """Show a step and, if there was one, its validation on held-back rows."""
         now = time.perf_counter()
         self._pace.add(step.n_blocks, now)
         self._step = step.iteration
@@ -121,11 +121,11 @@ class Progress:
             "speed": self._speed(batch_rows),
             "left": self._left(self._max_steps - step.iteration, now),
         }
-        is_due = evaluation is not None or now - self._said > _SILENCE
+        is_due = evaluation is not None or now - self._last_line > _SILENCE
         if is_due and not self._has_panel:
-            self._said = now
-            told = "; ".join(f"{name}: {value}" for name, value in self._facts.items())
-            self._report.note(f"step {step.iteration:,} of {self._max_steps:,}; {told}")
+            self._last_line = now
+            line = "; ".join(f"{name}: {value}" for name, value in self._facts.items())
+            self._report.note(f"step {step.iteration:,} of {self._max_steps:,}; {line}")
 
     def _speed(self, batch_rows: int) -> str:
         steps = self._pace.steps_a_second()
@@ -148,12 +148,12 @@ class Progress:
             ProgressBar(total=self._max_steps, completed=self._step, width=40),
             f"{self._step:,} of {self._max_steps:,} steps",
         )
-        asked = "interrupted: this step is finished and all saved; Ctrl-C again ends at once"
-        return Group(bar, facts(self._facts), *([asked] if self._interruption.asked else []))
+        notice = "interrupted: this step is finished and all saved; Ctrl-C again ends at once"
+        return Group(bar, facts(self._facts), *([notice] if self._interruption.requested else []))
 
 
 class Pace:
-    """What steps cost of late, by the blocks there are, and so what the rest will.
+    """The cost of recent steps by the number of blocks, and so the cost of the rest.
 
     Examples
     --------
