@@ -502,7 +502,7 @@ def test_lines_elsewhere(monkeypatch, terminal, kind):
     progress, report = progress_on(terminal, kind=kind)
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
-    progress._said = 0.0
+    progress._last_line = 0.0
     with progress.shown():
         for k in range(1, 6):
             progress.after(step(k), None, 4000)
