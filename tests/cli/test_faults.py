@@ -38,7 +38,7 @@ FIT_FAULTS = {
     "no number": (["a.csv", "--kernel", "hat:x"], "hat:x"),
     "negative bandwidth": (["a.csv", "--bandwidth", "-1"], "bandwidth must be positive"),
     "regression of text": (["text.csv", "--task", "regression"], "regression needs numbers"),
-    "one class": (["one.csv", "--task", "classification"], "at least two classes"),
+    "one class": (["one.csv", "--task", "classification"], "at least 2 classes"),
     "holes in the target": (["holes.csv"], "missing in 1 of 120 rows"),
     "beyond the memory": (["a.csv", "--limits", "max_memory=1e3"], "--limits max_memory="),
     "no such limit": (["a.csv", "--limits", "memory=1e3"], "NAME of max_line_bytes"),

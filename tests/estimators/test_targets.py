@@ -88,7 +88,7 @@ def test_labels_come_back(labels):
 def test_unknown_labels_and_single_classes_are_refused():
     with pytest.raises(InputError, match="'c' was not among"):
         ClassEncoder.fit(["a", "b"], "me").encode(["a", "c"])
-    with pytest.raises(InputError, match="me needs at least two classes"):
+    with pytest.raises(InputError, match="me needs at least 2 classes"):
         ClassEncoder.fit(["a", "a"], "me")
 
 

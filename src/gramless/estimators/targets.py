@@ -198,7 +198,7 @@ class ClassEncoder(TargetEncoder):
         classes = np.unique(np.asarray(labels))
         if len(classes) < 2:
             raise InputError(
-                f"{owner} needs at least two classes, got only one class: {classes.tolist()}."
+                f"{owner} needs at least 2 classes, got only one class: {classes.tolist()}."
             )
         return cls(classes)
 
