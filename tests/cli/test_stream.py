@@ -429,7 +429,7 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
         read=lambda start, stop: (np.eye(3), whole),
         chunks=lambda: iter([(np.eye(3), whole), (np.eye(2), odd)]),
     )
-    kind, reason, found = with_labels(source, "auto", tmp_path)
+    found, kind, reason = with_labels(source, "auto", tmp_path)
     assert (kind, reason) == ("classification", "2 distinct whole numbers, 6 rows looked at")
     chunks = found.chunks()
     assert next(chunks)[1].tolist() == [0, 1, 1]
@@ -439,7 +439,7 @@ def test_labels_that_turn_out_to_be_measured_are_refused(tmp_path):
 
 def test_each_row_is_looked_at_once(tmp_path):
     source = ArraySource(np.eye(50), np.arange(50) / 7.0, seed=0, n_held_out=5)
-    assert with_labels(source, "auto", tmp_path)[1] == "50 distinct numbers, 50 rows looked at"
+    assert with_labels(source, "auto", tmp_path)[2] == "50 distinct numbers, 50 rows looked at"
 
 
 def test_one_label_a_row_is_needed(write, shell, tmp_path):

@@ -10,10 +10,10 @@ import pytest
 
 from gramless import RandomBinning
 from gramless.base.errors import InputError, MissingDependencyError
+from gramless.inspection.explanation import sampled_rows
 from gramless.inspection.pictures import (
     check_picture,
     draw_matrix,
-    sampled_rows,
     write_picture,
 )
 from gramless.kernels import Laplacian

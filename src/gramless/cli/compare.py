@@ -228,11 +228,11 @@ def _cut(rows: Training, path: Path, task: str) -> tuple[Split, str]:
 def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> KernelFacts:
     """Measure the kernel on some of the rows, errors at the sizes tried that they allow."""
     from gramless.inspection.comparison import ends_with_rows, scaled_rows
-    from gramless.inspection.explanation import take_rows
-    from gramless.inspection.kernel_errors import kernel_effective_dimension, kernel_errors, sampled
+    from gramless.inspection.explanation import sampled_rows, take_rows
+    from gramless.inspection.kernel_errors import kernel_effective_dimension, kernel_errors
 
     features: Any = chosen.model.features_
-    few = sampled(len(split.y), _KERNEL_ROWS, 0)
+    few = sampled_rows(len(split.y), _KERNEL_ROWS, 0, "rows judged")
     rows = scaled_rows(chosen.model, take_rows(split.X, few))
     dimension = kernel_effective_dimension(features, rows, chosen.alpha, n_rows=_GRAM_ROWS)
     share = len(few) / len(split.y)

@@ -37,9 +37,9 @@ from gramless.inspection.explanation import (
     main_effect,
     model_grid_use,
     permutation_importance,
+    sampled_rows,
     take_rows,
 )
-from gramless.inspection.pictures import sampled_rows
 
 Model: TypeAlias = KernelClassifier | KernelRegressor
 Trial: TypeAlias = Mapping[str, Any]

@@ -19,7 +19,7 @@ from gramless.estimators.doubly_stochastic import (
     DoublyStochasticClassifier,
     DoublyStochasticRegressor,
 )
-from gramless.inspection.pictures import sampled_rows
+from gramless.inspection.explanation import sampled_rows
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry

@@ -16,12 +16,17 @@ from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.summaries import run_in_words, run_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from matplotlib.figure import Figure
 
+    from gramless.base.types import AnyArray, FloatArray
+    from gramless.estimators.base import KernelMachine
+    from gramless.estimators.streamed import StreamedMachine
+    from gramless.features.base import FeatureMap
     from gramless.inspection.diagnostics import Diagnostics
+    from gramless.preprocessing.rows import Rows
 
 THREADS = (2, 8, 64)
-"""Where the law of speed-up is told."""
+"""Numbers of threads whose speed-up is shown."""
 _TOGETHER = "--data and --picture need each other: rows, and where to draw."
 
 Data = Annotated[
@@ -62,47 +67,42 @@ def inspect(
     with reporting(as_json, debug) as report:
         from gramless.estimators.persistence import describe, load
 
-        found = describe(model)
+        document = describe(model)
         with report.stage("load", "loading"):
             loaded = load(model)
-        head = {
-            "class": found["class"],
-            "written by": f"gramless {found['gramless_version']}, format {found['format']}",
-            "size": sized(found["bytes"]),
+        lines = {
+            "class": document["class"],
+            "written by": f"gramless {document['gramless_version']}, format {document['format']}",
+            "size": sized(document["bytes"]),
         }
         if is_streamed(loaded):
-            _tell_run(report, loaded, found, head, data, picture)
-            return
-        if picture is not None and data is None:
-            raise typer.BadParameter(_TOGETHER)
-        told = head | _fitted(found["fitted"])
-        diagnostics = _diagnostics(loaded)
-        if diagnostics is not None:
-            estimate = _estimate(diagnostics, loaded)
-            found["diagnostics"] = _document(diagnostics, estimate)
-            told |= _in_words(diagnostics, estimate, hasattr(loaded, "classes_"))
-        if data is not None and picture is not None:
-            told["picture"] = _draw(report, model, loaded, data, part, limits, picture)
-            found["picture"] = picture
-        report.result(found, facts(told | _params(found["params"])))
+            lines |= _run_lines(report, loaded, document, data, picture)
+        else:
+            if picture is not None and data is None:
+                raise typer.BadParameter(_TOGETHER)
+            lines |= _fitted(document["fitted"]) | _bin_lines(loaded, document)
+            if data is not None and picture is not None:
+                lines["picture"] = _draw_bins(report, model, loaded, data, part, limits, picture)
+                document["picture"] = picture
+        report.result(document, facts(lines | _params(document["params"])))
 
 
-def _tell_run(
+def _run_lines(
     report: Report,
-    model: Any,
-    found: dict[str, Any],
-    head: dict[str, Any],
+    model: StreamedMachine,
+    document: dict[str, Any],
     data: Path | None,
     picture: Path | None,
-) -> None:
+) -> dict[str, Any]:
+    """Return lines about the run of a streamed model, draw it if asked to, and document both."""
     if data is not None:
         raise InputError(f"--data {data}: a {type(model).__name__} has no bins; leave it out.")
-    lists = {"names": "feature_names_in_", "classes": "classes_"}
-    brief = {name: _brief(_listed(model, attribute)) for name, attribute in lists.items()}
-    told = head | run_in_words(model) | brief
-    found["run"] = run_of(model)
-    if hasattr(model, "run_"):
-        told["checkpoint"] = "gramless stream --checkpoint goes on from this file"
+    fitted, lines = vars(model), run_in_words(model)
+    for name, attribute in {"names": "feature_names_in_", "classes": "classes_"}.items():
+        lines[name] = _brief(fitted[attribute].tolist()) if attribute in fitted else None
+    if "run_" in fitted:
+        lines["checkpoint"] = "gramless stream --checkpoint goes on from this file"
+    document["run"] = run_of(model)
     if picture is not None:
         from gramless.inspection.pictures import check_picture, write_picture
 
@@ -111,34 +111,28 @@ def _tell_run(
 
         with report.stage("draw", "drawing"):
             write_picture(draw_run(model), picture)
-        told["picture"] = found["picture"] = picture
-    report.result(found, facts(told | _params(found["params"])))
+        document["picture"], lines["picture"] = picture, str(picture)
+    return lines
 
 
-def _listed(model: Any, attribute: str) -> list[Any] | None:
-    found = getattr(model, attribute, None)
-    return None if found is None else found.tolist()
-
-
-def _diagnostics(model: Any) -> Diagnostics | None:
-    """Return what the training rows' bins say, if the features are bins."""
+def _bin_lines(model: KernelMachine | FeatureMap, document: dict[str, Any]) -> dict[str, Any]:
+    """Return lines about the bins of the training rows, if there are any, and document them."""
+    from gramless import KernelClassifier
+    from gramless.estimators.base import KernelMachine
+    from gramless.features.binning import BinningMap
     from gramless.inspection.diagnostics import summarise
 
-    features = getattr(model, "features_", model)
-    if not hasattr(features, "nu_"):
-        return None
-    return summarise(features.nu_, features.offsets_[-1])
-
-
-def _estimate(diagnostics: Diagnostics, model: Any) -> float | None:
-    """Return the estimate of Theorem 1, in squared units of the target in regression."""
-    if not hasattr(model, "coef_"):
-        return None
-    # Weights are kept in units of the target. A loss that grows as its square is the same in
-    # them but for a factor; a quantile's is not, and its own units are not in the file.
-    if model.loss_.name == "quantile":
-        return None
-    return diagnostics.error_estimate(model.loss_, model.coef_)
+    estimator = model if isinstance(model, KernelMachine) else None
+    features = model if estimator is None else estimator.features_
+    if not isinstance(features, BinningMap):
+        return {}
+    diagnostics, estimate = summarise(features.nu_, features.offsets_[-1]), None
+    # The weights are in the model's own units of the target. The estimate scales with their
+    # square, as most losses do; a quantile loss does not, and the file does not hold its unit.
+    if estimator is not None and estimator.loss_.name != "quantile":
+        estimate = diagnostics.error_estimate(estimator.loss_, estimator.coef_)
+    document["diagnostics"] = _document(diagnostics, estimate)
+    return _in_words(diagnostics, estimate, isinstance(model, KernelClassifier))
 
 
 def _document(diagnostics: Diagnostics, estimate: float | None) -> dict[str, Any]:
@@ -174,14 +168,22 @@ def _in_words(
     }
 
 
-def _draw(
-    report: Report, path: Path, model: Any, data: Path, part: str, limits: str, picture: Path
+def _draw_bins(
+    report: Report,
+    path: Path,
+    model: KernelMachine | FeatureMap,
+    data: Path,
+    part: str,
+    limits: str,
+    picture: Path,
 ) -> str:
     """Draw a sample of the rows of a file; return a line about it."""
-    from gramless.inspection.pictures import ROWS, check_picture, sampled_rows, write_picture
+    from gramless.estimators.base import KernelMachine
+    from gramless.inspection.explanation import sampled_rows
+    from gramless.inspection.pictures import ROWS, check_picture, write_picture
 
     check_picture(picture)
-    if not hasattr(model, "scaler_"):
+    if not isinstance(model, KernelMachine):
         raise InputError(
             f"{path} holds a {type(model).__name__} alone, which does not know the columns of a "
             "file; --picture needs a model that gramless fit wrote."
@@ -194,31 +196,24 @@ def _draw(
     return f"{picture}, {shown.shape[0]:,} of {rows.shape[0]:,} rows"
 
 
-def _figure(model: Any, rows: Any) -> Any:
+def _figure(model: KernelMachine, rows: Rows) -> Figure:
+    from sklearn.base import clone
+
+    from gramless.features.binning import BinningMap, RandomBinning
+    from gramless.inspection.kernel_errors import exact_gram
     from gramless.inspection.pictures import draw_matrix
-    from gramless.preprocessing.categories import category_mask
 
-    binning = model.features_
+    features = model.features_
+    if not isinstance(features, BinningMap):
+        raise InputError(f"--picture draws plain bins; a {type(features).__name__} has none.")
+    exact = None
+    if isinstance(features, RandomBinning):
+        template = clone(features).set_params(bandwidth=features.bandwidth_)
 
-    def exact(chosen: NDArray[Any]) -> NDArray[Any]:
-        some, used = _dense(rows[chosen])
-        categorical = category_mask(binning.categorical, rows.shape[1])[used]
-        kernel, bandwidth = binning.check_parameters(), binning.bandwidth_[used]
-        return kernel.gram(some, bandwidth=bandwidth, categorical=categorical)
+        def exact(chosen: AnyArray) -> FloatArray:
+            return exact_gram(template, rows[chosen])
 
-    is_kernel = hasattr(binning, "check_parameters")
-    return draw_matrix(binning.rows_matrix(rows), exact=exact if is_kernel else None)
-
-
-def _dense(rows: Any) -> tuple[NDArray[Any], Any]:
-    """Return rows as an array, sparse ones without the inputs that are zero in all, and which."""
-    import numpy as np
-
-    if not hasattr(rows, "toarray"):
-        return rows, slice(None)
-    # One input more, of zeros, says nothing, and serves rows that have no others.
-    used = np.union1d(rows.indices, [0])
-    return rows[:, used].toarray(), used
+    return draw_matrix(features.rows_matrix(rows), exact=exact)
 
 
 def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -176,7 +177,7 @@ def stream(
     options: dict[str, Any] = {
         "strategy": strategy,
         "update": update,
-        "bandwidth": "median"
+        "bandwidth": bandwidth
         if bandwidth == "median"
         else auto_or_number(bandwidth, "--bandwidth"),
         "alpha": auto_or_number(alpha, "--alpha"),
@@ -192,46 +193,73 @@ def stream(
         "random_state": seed,
         "n_jobs": n_jobs,
     }
+    files = _Files(data, model, checkpoint, rows_folder, picture)
     with reporting(as_json, debug) as report:
         options["kernel"] = named_kernel(kernel)
-        check_output("--model", model, {"the data": data})
-        if picture is not None:
-            from gramless.inspection.pictures import check_picture
-
-            check_picture(picture)
-        if checkpoint is not None:
-            check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
-        _check_loss(loss, task)
-        _check_options(options)
-        if checkpoint is not None and checkpoint.exists():
-            report.note(_going_on(checkpoint, loss, options))
-        with report.stage("shuffle", f"reading {data}") as show_line:
-            from gramless import open_stream
-            from gramless.datasets.limits import parse_limits
-
-            source = open_stream(
-                data,
-                target=target,
-                folder=rows_folder,
-                random_state=seed,
-                report=show_line,
-                limits=parse_limits(limits),
-            )
-            kind, reason, source = with_labels(source, task, data)
+        _check(report, files, task, loss, options)
+        source, kind, reason = _open(report, files, target, task, seed, limits)
         estimator = _estimator(kind, loss, options)
         _train(report, estimator, source, Interruption())
-        _save(report, estimator, model, picture)
-        places = {"data": data, "checkpoint": checkpoint, "picture": picture}
-        _report_result(report, estimator, source, model, places, kind, reason)
+        _save(report, estimator, files)
+        _report_result(report, estimator, source, files, kind, reason)
         if estimator.status_ == "stopped":
             raise typer.Exit(INTERRUPTED)
 
 
-def with_labels(source: RowSource, task: str, data: Path) -> tuple[str, str, RowSource]:
-    """Decide the task by some rows, and give a source the labels that ``fit`` would have.
+@dataclass(frozen=True)
+class _Files:
+    """The files and folders of a run."""
 
-    Returns the task, the reason and the source: classes that are whole numbers as integers, other
-    numbers as text.
+    data: Path
+    model: Path
+    checkpoint: Path | None
+    rows_folder: Path | None
+    picture: Path | None
+
+
+def _check(
+    report: Report, files: _Files, task: str, loss: str | None, options: dict[str, Any]
+) -> None:
+    """Refuse what could not be trained or written before the rows are read."""
+    checkpoint = files.checkpoint
+    check_output("--model", files.model, {"the data": files.data})
+    if files.picture is not None:
+        from gramless.inspection.pictures import check_picture
+
+        check_picture(files.picture)
+    if checkpoint is not None:
+        others = {"the data": files.data, "the model": files.model}
+        check_output("--checkpoint", checkpoint, others)
+    _check_loss(loss, task)
+    _check_options(options)
+    if checkpoint is not None and checkpoint.exists():
+        report.note(_going_on(checkpoint, loss, options))
+
+
+def _open(
+    report: Report, files: _Files, target: str | None, task: str, seed: int, limits: str
+) -> tuple[RowSource, str, str]:
+    """Shuffle the rows on the disk; return them with their labels, the task and its reason."""
+    from gramless import open_stream
+    from gramless.datasets.limits import parse_limits
+
+    with report.stage("shuffle", f"reading {files.data}") as show_line:
+        source = open_stream(
+            files.data,
+            target=target,
+            folder=files.rows_folder,
+            random_state=seed,
+            report=show_line,
+            limits=parse_limits(limits),
+        )
+        return with_labels(source, task, files.data)
+
+
+def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
+    """Decide the task by some rows, and convert the labels as ``gramless fit`` does.
+
+    Returns the source, the task and the reason for it. Classes that are whole numbers become
+    integers, other numbers become text.
     """
     import numpy as np
 
@@ -245,9 +273,9 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[str, str, Row
     kind, reason = decide_task(y, task)
     reason = f"{reason}, {len(y):,} rows looked at" if task == "auto" else reason
     if kind == "regression" or y.dtype.kind == "O":
-        return kind, reason, source
+        return source, kind, reason
     convert = _as_integers if labels_of(y, kind).dtype.kind == "i" else _as_text
-    return kind, reason, MappedSource(source, convert)
+    return MappedSource(source, convert), kind, reason
 
 
 def _as_integers(y: AnyArray) -> AnyArray:
@@ -262,7 +290,7 @@ def _as_integers(y: AnyArray) -> AnyArray:
 
 
 def _as_text(y: AnyArray) -> AnyArray:
-    """Return numbers that are no whole ones as text, also where all of a part are."""
+    """Return numbers as text, even in a batch where all of them happen to be whole."""
     import numpy as np
 
     from gramless.preprocessing.columns import labels
@@ -281,7 +309,7 @@ def _check_loss(loss: str | None, task: str) -> None:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Refuse before the rows are read what the estimator would refuse after."""
+    """Refuse parameters that the estimator would only refuse once the rows are read."""
     from gramless import DoublyStochasticRegressor
     from gramless.kernels import as_spectral_kernel, bandwidth_vector
 
@@ -301,7 +329,7 @@ def _check_options(options: dict[str, Any]) -> None:
 
 
 def _going_on(path: Path, loss: str | None, options: dict[str, Any]) -> str:
-    """Return a line about a run that is to go on, if it can."""
+    """Return a line about the run that a checkpoint holds; refuse one that cannot go on."""
     from gramless.estimators.checkpoints import Checkpoint
     from gramless.estimators.persistence import describe
 
@@ -346,25 +374,24 @@ def _train(
         model.fit_stream(source, callback=after)
 
 
-def _save(report: Report, model: StreamedMachine, path: Path, picture: Path | None) -> None:
+def _save(report: Report, model: StreamedMachine, files: _Files) -> None:
     from gramless import save
 
-    with report.stage("save", f"saving {path}"):
-        save(model, path)
-    if picture is not None:
+    with report.stage("save", f"saving {files.model}"):
+        save(model, files.model)
+    if files.picture is not None:
         with report.stage("draw", "drawing"):
             from gramless.cli.figures import draw_run
             from gramless.inspection.pictures import write_picture
 
-            write_picture(draw_run(model), picture)
+            write_picture(draw_run(model), files.picture)
 
 
 def _report_result(
     report: Report,
     model: StreamedMachine,
     source: RowSource,
-    path: Path,
-    places: dict[str, Path | None],
+    files: _Files,
     task: str,
     reason: str,
 ) -> None:
@@ -372,16 +399,18 @@ def _report_result(
 
     held, rows = len(source.held_out()[1]), source.n_rows
     classes = model.classes_ if is_classifier(model) else None
-    n_bytes = path.stat().st_size
+    n_bytes = files.model.stat().st_size
     document = {
-        "model": path,
+        "model": files.model,
         "bytes": n_bytes,
         "task": task,
         "rows": rows,
         "held_back_rows": held,
         "classes": classes,
         **run_of(model),
-        **places,
+        "data": files.data,
+        "checkpoint": files.checkpoint,
+        "picture": files.picture,
         "seconds": report.seconds,
     }
     lines = {
@@ -390,19 +419,19 @@ def _report_result(
         "classes": None if classes is None else f"{len(classes):,}",
         **run_in_words(model),
         "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
-        "checkpoint": places["checkpoint"],
-        "picture": places["picture"],
-        "model": f"{path} ({sized(n_bytes)})",
+        "checkpoint": files.checkpoint,
+        "picture": files.picture,
+        "model": f"{files.model} ({sized(n_bytes)})",
     }
     report.result(document, facts(lines))
     if not report.as_json:
-        for line in _next(model, path, places["checkpoint"]):
+        for line in _next_steps(model, files):
             report.note(line)
 
 
-def _next(model: StreamedMachine, path: Path, checkpoint: Path | None) -> Iterator[str]:
-    """Yield what could be done now."""
-    name = shlex.quote(str(path))
+def _next_steps(model: StreamedMachine, files: _Files) -> Iterator[str]:
+    """Yield lines that suggest what to do next."""
+    name, checkpoint = shlex.quote(str(files.model)), files.checkpoint
     if model.status_ in ("stopped", "time", "max_steps"):
         if checkpoint is None:
             yield "next: with --checkpoint FILE a run like this one can go on later"

@@ -23,7 +23,6 @@ from gramless.features.exact import ExactKernel
 from gramless.features.fourier import RandomFourier
 from gramless.features.registry import FEATURE_MAPS
 from gramless.inspection.explanation import Rows, shape_of, take_rows
-from gramless.inspection.kernel_errors import feature_bytes
 
 By = Literal["time", "memory"]
 Estimator: TypeAlias = KernelClassifier | KernelRegressor
@@ -431,7 +430,7 @@ def _bytes(model: Estimator, split: Split) -> int:
     n_rows, few = len(split.y), min(_FEW_ROWS, len(split.y) // 2)
     spread = np.linspace(0, n_rows - 1, 2 * few).astype(np.intp)
     rows = scaled_rows(model, take_rows(split.X, spread))
-    one, two = (feature_bytes(model.features_.rows_matrix(rows[:m])) for m in (few, 2 * few))
+    one, two = (model.features_.rows_matrix(rows[:m]).nbytes for m in (few, 2 * few))
     return two + (two - one) * (n_rows - 2 * few) // few
 
 

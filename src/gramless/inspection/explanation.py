@@ -71,6 +71,19 @@ def take_rows(X: T, rows: AnyArray) -> T:
     return taken
 
 
+def sampled_rows(n_samples: int, most: int, seed: int = 0, purpose: str = "rows shown") -> AnyArray:
+    """Return row numbers in ascending order: all, or ``most`` drawn without replacement.
+
+    Examples
+    --------
+    >>> sampled_rows(3, 5), len(sampled_rows(1000, 5))
+    (array([0, 1, 2]), 5)
+    """
+    if n_samples <= most:
+        return np.arange(n_samples)
+    return np.sort(stream(seed, purpose).choice(n_samples, most, replace=False))
+
+
 def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     """Return a column as plain values, and whether these are categories.
 

@@ -16,14 +16,14 @@ from scipy.special import wrightomega
 from sklearn.base import clone
 
 from gramless.base.errors import InputError
-from gramless.base.random import seed_from, stream
+from gramless.base.random import seed_from
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray
 from gramless.features.base import SizedMap
 from gramless.features.binning import RandomBinning
 from gramless.features.fourier import RandomFourier
+from gramless.inspection.explanation import sampled_rows
 from gramless.kernels import Kernel
-from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.rows import Rows, check_rows
 
@@ -125,7 +125,7 @@ def kernel_errors(
     seed = seed_from(template.random_state)
     template.set_params(random_state=seed)
     template = _settled(template, template.resized(min(sizes)).fit(rows))
-    chosen = sampled(rows.shape[0], n_rows, seed)
+    chosen = sampled_rows(rows.shape[0], n_rows, seed, "rows judged")
     truth = exact_gram(template, rows[chosen])[np.triu_indices(len(chosen), 1)]
     bounds = Bounds.of(template.check_parameters(), *_compared(template, rows[chosen]), failure)
     found = []
@@ -170,8 +170,14 @@ def _run(
     seconds = time.perf_counter() - started
     gram = feature_map.rows_matrix(rows[chosen]).row_gram()
     errors = np.abs(gram[np.triu_indices(len(chosen), 1)] - truth)
-    n_bytes = feature_bytes(features)
-    return features.shape[1], errors.max(), errors.mean(), np.mean(errors**2), n_bytes, seconds
+    return (
+        features.shape[1],
+        errors.max(),
+        errors.mean(),
+        np.mean(errors**2),
+        features.nbytes,
+        seconds,
+    )
 
 
 def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
@@ -189,31 +195,6 @@ def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
     dense, bandwidth, categorical = _compared(feature_map, rows)
     kernel: Kernel = feature_map.check_parameters()
     return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)
-
-
-def feature_bytes(matrix: FeatureMatrix) -> int:
-    """Return what a feature matrix takes when all of it is kept.
-
-    Examples
-    --------
-    >>> from gramless import RandomBinning
-    >>> feature_bytes(RandomBinning(n_grids=8).fit_matrix(np.eye(3))) < 2 * 24 + 16 * 9
-    True
-    """
-    return matrix.nbytes
-
-
-def sampled(n_samples: int, most: int, seed: int) -> AnyArray:
-    """Return numbers of rows, drawn without repetition, in ascending order.
-
-    Examples
-    --------
-    >>> sampled(3, 5, seed=0)
-    array([0, 1, 2])
-    """
-    if n_samples <= most:
-        return np.arange(n_samples)
-    return np.sort(stream(seed, "rows judged").choice(n_samples, most, replace=False))
 
 
 def kernel_effective_dimension(
@@ -259,7 +240,7 @@ def kernel_effective_dimension(
     """
     if not alpha > 0:
         raise InputError(f"kernel_effective_dimension: alpha must be above 0, got {alpha!r}.")
-    chosen = sampled(X.shape[0], n_rows, seed)
+    chosen = sampled_rows(X.shape[0], n_rows, seed, "rows judged")
     gram = exact_gram(feature_map, X[chosen])
     with one_blas_thread():
         values = scipy.linalg.eigvalsh(gram, overwrite_a=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gramless.base.errors import InputError, MissingDependencyError
-from gramless.base.random import stream
 from gramless.base.types import AnyArray, FloatArray
+from gramless.inspection.explanation import sampled_rows
 from gramless.matrices.binned import BinnedMatrix
 
 if TYPE_CHECKING:
@@ -107,19 +107,6 @@ def draw_matrix(
     panels[0].set_title(f"Z: {len(shown):,} of {_counted(matrix.n_grids, 'grid')}", size=10)
     _draw_kernels(figure, panels[1:], kernels)
     return figure
-
-
-def sampled_rows(n_samples: int, most: int) -> AnyArray:
-    """Return at most so many row numbers, drawn evenly, ascending, the same on every call.
-
-    Examples
-    --------
-    >>> sampled_rows(3, 5), len(sampled_rows(1000, 5))
-    (array([0, 1, 2]), 5)
-    """
-    if n_samples <= most:
-        return np.arange(n_samples)
-    return np.sort(stream(0, "rows shown").choice(n_samples, most, replace=False))
 
 
 def require_matplotlib() -> None:
