@@ -8,25 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
-_HOMES = {
-    "DoublyStochasticClassifier": "gramless.estimators.doubly_stochastic",
-    "DoublyStochasticRegressor": "gramless.estimators.doubly_stochastic",
-    "ExactKernel": "gramless.features.exact",
-    "GrownBinning": "gramless.estimators.grown",
-    "Hybrid": "gramless.features.hybrid",
-    "IndependentBlocks": "gramless.features.blocks",
-    "KernelClassifier": "gramless.estimators.classifier",
-    "KernelRegressor": "gramless.estimators.regressor",
-    "Nystrom": "gramless.features.nystrom",
-    "RandomBinning": "gramless.features.binning",
-    "RandomFourier": "gramless.features.fourier",
-    "SmoothBinning": "gramless.features.smooth",
-    "load": "gramless.estimators.persistence",
-    "open_stream": "gramless.streaming.opening",
-    "save": "gramless.estimators.persistence",
-}
+from gramless.base.public import HOMES
+from gramless.base.public import VERSION as __version__
 
 __all__ = [
     "DoublyStochasticClassifier",
@@ -67,8 +50,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module 'gramless' has no attribute {name!r}")
 
 

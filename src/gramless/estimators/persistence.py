@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,9 +22,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from sklearn.utils.validation import check_is_fitted
 
-import gramless
 from gramless.base.errors import GramlessError, InputError, ModelFileError
 from gramless.base.files import replacing
+from gramless.base.public import HOMES, VERSION
 from gramless.base.state import Decoder, Encoder, Json, StatefulEstimator
 from gramless.base.types import AnyArray
 
@@ -158,8 +159,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    Reads the file twice, the second time from the system's cache. Takes the bytes of its arrays
-    twice, and where bins are small up to twice more.
+    Reads the file twice, the second time from the system's cache. Takes up to four times its size
+    in memory.
     """
     with _explained(path), open(path, "rb") as file:
         header = _read_header(file)
@@ -207,10 +208,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
 
 
 def define_classes() -> None:
-    """Import the classes that users see, which defines all that files may name."""
-    for name in gramless.__all__:
-        if name[0].isupper():
-            getattr(gramless, name)
+    """Import the modules of the classes that users see, which define all that files may name."""
+    for module in set(HOMES.values()):
+        import_module(module)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def file_parts(
     metadata = {
         "format": _FORMAT_NAME,
         "format_version": str(FORMAT),
-        "gramless_version": gramless.__version__,
+        "gramless_version": VERSION,
         "model": json.dumps(content, allow_nan=False),
         "data_sha256": digest.hexdigest(),
         "header_sha256": _UNSIGNED,
@@ -281,7 +281,7 @@ def _read_header(file: IO[bytes]) -> _Header:
     if int(metadata["format_version"]) > FORMAT:
         raise ModelFileError(
             f"it was written by gramless {metadata.get('gramless_version', '?')[:20]} in format "
-            f"{metadata['format_version'][:10]}, and this is gramless {gramless.__version__}, "
+            f"{metadata['format_version'][:10]}, and this is gramless {VERSION}, "
             f"which reads up to format {FORMAT}. Install a newer gramless"
         )
     signature = metadata["header_sha256"]

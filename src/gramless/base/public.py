@@ -1,0 +1,23 @@
+"""The version, and the modules in which users' names live; they are imported on first use."""
+
+from __future__ import annotations
+
+VERSION = "0.1.0"
+
+HOMES = {
+    "DoublyStochasticClassifier": "gramless.estimators.doubly_stochastic",
+    "DoublyStochasticRegressor": "gramless.estimators.doubly_stochastic",
+    "ExactKernel": "gramless.features.exact",
+    "GrownBinning": "gramless.estimators.grown",
+    "Hybrid": "gramless.features.hybrid",
+    "IndependentBlocks": "gramless.features.blocks",
+    "KernelClassifier": "gramless.estimators.classifier",
+    "KernelRegressor": "gramless.estimators.regressor",
+    "Nystrom": "gramless.features.nystrom",
+    "RandomBinning": "gramless.features.binning",
+    "RandomFourier": "gramless.features.fourier",
+    "SmoothBinning": "gramless.features.smooth",
+    "load": "gramless.estimators.persistence",
+    "open_stream": "gramless.streaming.opening",
+    "save": "gramless.estimators.persistence",
+}
