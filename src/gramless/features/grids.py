@@ -113,11 +113,11 @@ class BinTables:
     @classmethod
     def empty(cls, n_grids: int) -> BinTables:
         """Return tables that know no bin."""
-        return cls(
-            np.zeros(n_grids, np.int64),
-            np.full(n_grids, _FIRST_BITS, np.int64),
-            *_room(n_grids, _FIRST_ROOM, loops.slot_bits(_FIRST_ROOM - 1, _FIRST_BITS)),
-        )
+        most = loops.slot_bits(_FIRST_ROOM - 1, _FIRST_BITS)
+        table, slots = _room(n_grids, _FIRST_ROOM, most)
+        slots[:, : 1 << _FIRST_BITS] = 0
+        bits = np.full(n_grids, _FIRST_BITS, np.int64)
+        return cls(np.zeros(n_grids, np.int64), bits, table, slots)
 
     @classmethod
     def from_keys(cls, keys: list[IntArray]) -> BinTables:
@@ -194,16 +194,13 @@ def _keys_of_zeros(inverse: AnyArray, shifts: AnyArray, multipliers: AnyArray) -
 
 
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[IntArray, AnyArray]:
-    """Return an empty table for ``n_bins`` entries a grid, and room for its index.
+    """Return an empty table for ``n_bins`` entries a grid, and uninitialised room for its index.
 
-    Only what an empty index reads is initialised, so unused room costs no time and mostly no
-    memory.
+    Room that is not used costs no time and mostly no memory.
     """
     table = np.empty((n_grids, n_bins), np.int64)
-    slots = np.empty((n_grids, 1 << bits), np.int32)
     table[:, 0] = 0
-    slots[:, : 1 << _FIRST_BITS] = 0
-    return table, slots
+    return table, np.empty((n_grids, 1 << bits), np.int32)
 
 
 def _filled_up(part: AnyArray) -> AnyArray:
@@ -340,9 +337,11 @@ class KnownBins:
         n_learned: int = 0,
     ) -> KnownBins:
         """Rebuild the tables from the keys of all bins, grid after grid."""
-        parts = [keys[offsets[r] : offsets[r + 1]] for r in range(len(grids))]
-        groups = row_blocks(len(grids), GROUP)
-        return cls(grids, [BinTables.from_keys(parts[a:b]) for a, b in groups], n_learned)
+        tables = [
+            BinTables.from_keys([keys[offsets[r] : offsets[r + 1]] for r in range(a, b)])
+            for a, b in row_blocks(len(grids), GROUP)
+        ]
+        return cls(grids, tables, n_learned)
 
     def arrays(self) -> dict[str, object]:
         """Return what :meth:`from_arrays` needs besides widths, shifts and offsets."""
