@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,42 +15,33 @@ from gramless.base.errors import InputError
 Weights = NDArray[np.float64]
 
 
-class Penalty(Protocol):
-    """``l1 |w|_1 + l2/2 |w|^2``; the last ``n_free`` rows of ``w`` are left alone."""
+class Penalty(ABC):
+    """``l1 |w|_1 + l2/2 |w|^2`` over all but the last ``n_free`` rows of ``w``.
 
-    @property
-    def n_free(self) -> int:
-        """Rows at the end of ``w``, such as the intercept, that go unpenalised."""
+    A subclass is a frozen dataclass that says what its parameters make of ``l1`` and ``l2``; all
+    else follows from these.
 
-    @property
-    def l1(self) -> float:
-        """Weight of the absolute values."""
+    Attributes
+    ----------
+    alpha : float
+        The strength, not negative.
+    n_free : int
+        Rows at the end of ``w``, such as the intercept, that go unpenalised.
 
-    @property
-    def l2(self) -> float:
-        """Weight of half the squares."""
-
-    def scaled(self, factor: float) -> Penalty:
-        """Return the penalty, ``factor`` times as strong."""
-
-    def value(self, w: Weights) -> float:
-        """Return the penalty of ``w``, summed over its outputs."""
-
-    def prox(self, w: Weights, step: float) -> Weights:
-        """Return ``argmin_v step * value(v) + |v - w|^2 / 2``."""
-
-    def gradient(self, w: Weights) -> Weights:
-        """Return the gradient of the squares, zero on free rows."""
-
-    def diagonal(self, w: Weights) -> Weights:
-        """Return the Hessian's diagonal, shaped to multiply ``w``."""
-
-    def distance(self, w: Weights, gradient: Weights) -> Weights:
-        """Return how far each weight is from optimal, given the gradient of the losses."""
-
-
-class _Separable(ABC):
-    """What follows from ``l1``, ``l2`` and ``n_free``."""
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Half(Penalty):
+    ...     alpha: float
+    ...     n_free: int = 0
+    ...     l1 = 0.0
+    ...
+    ...     @property
+    ...     def l2(self):
+    ...         return 0.5 * self.alpha
+    >>> Half(2.0).value(np.array([3.0]))
+    4.5
+    """
 
     alpha: float
     n_free: int
@@ -80,7 +71,7 @@ class _Separable(ABC):
         return sizes + (0.5 * self.l2 * inner(kept, kept) if self.l2 else 0.0)
 
     def prox(self, w: Weights, step: float) -> Weights:
-        """Return ``w``, shrunken towards zero by ``step * l1``, over ``1 + step * l2``."""
+        """Return ``argmin_v step * value(v) + |v - w|^2 / 2``."""
         shrunken = np.sign(w) * np.maximum(np.abs(w) - step * self._over_rows(w, self.l1), 0.0)
         return shrunken / (1.0 + step * self.diagonal(w)) + 0.0
 
@@ -93,18 +84,10 @@ class _Separable(ABC):
         return self._over_rows(w, self.l2)
 
     def distance(self, w: Weights, gradient: Weights) -> Weights:
-        """Return the distance of ``-gradient`` from the subdifferential, elementwise.
+        """Return how far each weight is from optimal, given the gradient of the mean loss.
 
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        gradient : array like ``w``
-            Of the mean loss alone.
-
-        Returns
-        -------
-        array like ``w``
-            Zero everywhere exactly at the minimum (the KKT residual).
+        That is the distance of ``-gradient`` from the subdifferential, the KKT residual: zero
+        everywhere at the minimum alone.
         """
         slope, l1 = gradient + self.gradient(w), self._over_rows(w, self.l1)
         at_zero = np.maximum(np.abs(slope) - l1, 0.0)
@@ -117,7 +100,7 @@ class _Separable(ABC):
 
 
 @dataclass(frozen=True)
-class L2(_Separable):
+class L2(Penalty):
     """``alpha/2 |w|^2`` (RB16, equation 1).
 
     Parameters
@@ -129,7 +112,6 @@ class L2(_Separable):
 
     Examples
     --------
-    >>> import numpy as np
     >>> L2(2.0, n_free=1).value(np.array([3.0, 100.0]))
     9.0
     """
@@ -149,7 +131,7 @@ class L2(_Separable):
 
 
 @dataclass(frozen=True)
-class L1(_Separable):
+class L1(Penalty):
     """``alpha |w|_1``, which leaves most weights at exactly zero (RB16, equation 23).
 
     Parameters
@@ -161,7 +143,6 @@ class L1(_Separable):
 
     Examples
     --------
-    >>> import numpy as np
     >>> L1(0.5).value(np.array([3.0, -1.0]))
     2.0
     >>> L1(0.5).prox(np.array([3.0, -0.2]), step=1.0)
@@ -183,7 +164,7 @@ class L1(_Separable):
 
 
 @dataclass(frozen=True)
-class ElasticNet(_Separable):
+class ElasticNet(Penalty):
     """``alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)`` (Zou & Hastie 2005).
 
     Parameters
@@ -197,7 +178,6 @@ class ElasticNet(_Separable):
 
     Examples
     --------
-    >>> import numpy as np
     >>> ElasticNet(1.0, l1_ratio=0.5).value(np.array([2.0]))
     2.0
     """

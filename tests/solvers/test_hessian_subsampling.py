@@ -16,6 +16,7 @@ from gramless.penalties import L2
 from gramless.solvers.hessian_subsampling import CurvedRows, RowChoice
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
+from gramless.solvers.preconditioners import RootJacobi
 
 N_ROWS, N_GRIDS, N_BINS = 4500, 10, 700
 Array = NDArray[np.float64]
@@ -57,7 +58,7 @@ def curvatures() -> Array:
 
 def chosen_from(Z: BinnedMatrix, c: Array, alpha: float, draws: int = 0) -> CurvedRows:
     """Return the rows of one of many draws, with half of alpha for a row."""
-    choice = RowChoice(Z, 2.0 * alpha)
+    choice = RowChoice(Z, 2.0 * alpha, 4096)
     choice.draws = draws
     return choice.choose(c, 0.5)
 
@@ -104,10 +105,10 @@ def test_all_rows_where_they_are_few_or_nearly_all_count(enough: float) -> None:
 
 
 def test_mean_squared_norm() -> None:
-    assert RowChoice(matrix(), 1.0).squared_norm == pytest.approx(1.0)
+    assert RowChoice(matrix(), 1.0, 4096).squared_norm == pytest.approx(1.0)
     rows = np.random.default_rng(0).normal(size=(3000, 40))
-    assert RowChoice(DenseMatrix(rows), 1.0).squared_norm == pytest.approx(40.0, rel=0.05)
-    few = RowChoice(DenseMatrix(rows[:5]), 1.0)
+    assert RowChoice(DenseMatrix(rows), 1.0, 4096).squared_norm == pytest.approx(40.0, rel=0.05)
+    few = RowChoice(DenseMatrix(rows[:5]), 1.0, 4096)
     assert few.squared_norm == pytest.approx((rows[:5] ** 2).sum() / 5)
 
 
@@ -120,15 +121,11 @@ LOSSES = [Logistic(), SquaredHinge(), Multinomial(), Huber(0.5)]
 @pytest.mark.parametrize(
     ("loss", "alpha"), [*((loss, 1e-3) for loss in LOSSES), (Logistic(), 1e-5)]
 )
-def test_the_solution_is_that_of_all_rows(
-    loss: Loss, alpha: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_solution_is_that_of_all_rows(loss: Loss, alpha: float) -> None:
     problem = problem_of(loss, alpha)
     found = NewtonCG(tol=1e-7, max_iter=60).solve(problem)
     assert found.status == "converged"
-    monkeypatch.setattr("gramless.solvers.hessian_subsampling._FEW_ROWS", N_ROWS)
-    monkeypatch.setattr("gramless.solvers.newton_cg.fit_for_rows", lambda *_: False)
-    exact = NewtonCG(tol=1e-8).solve(problem)
+    exact = NewtonCG(RootJacobi(), tol=1e-8, all_rows_below=N_ROWS).solve(problem)
     assert exact.status == "converged"
     np.testing.assert_allclose(found.weights, exact.weights, rtol=1e-4, atol=1e-5)
     assert problem.value(found.weights) <= problem.value(exact.weights) * (1 + 1e-11)

@@ -35,7 +35,7 @@ def searched(line: Line) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n_runs = len(line.penalty[0])
     zero, step = np.zeros(n_runs), np.full(n_runs, 1e-7)
     slope = (line.value(step) - line.value(-step)) / 2e-7
-    lengths, objective = search(line, line.value(zero), slope, np.zeros(n_runs, bool))
+    lengths, objective = search(line, line.value(zero), slope, zero, np.zeros(n_runs, bool))
     return lengths, objective, line.value(zero)
 
 
@@ -74,17 +74,17 @@ def test_uphill_steps_have_no_length() -> None:
     line = line_of(Logistic())
     zeros = np.zeros(3)
     before = line.value(zeros)
-    lengths, objective = search(line, before, np.ones(3), np.zeros(3, bool))
+    lengths, objective = search(line, before, np.ones(3), zeros, np.zeros(3, bool))
     np.testing.assert_array_equal(lengths, 0.0)
     np.testing.assert_array_equal(objective, before)
 
 
 def test_flat_runs_go_on_as_long_as_it_helps() -> None:
-    line = line_of(Squared(), 1e-6)
+    line, zeros = line_of(Squared(), 1e-6), np.zeros(3)
     slope = np.full(3, -1e-12)
-    lengths, objective = search(line, line.value(np.zeros(3)), slope, np.ones(3, bool))
+    lengths, objective = search(line, line.value(zeros), slope, zeros, np.ones(3, bool))
     assert (lengths > 1e4).all()
-    assert (objective < line.value(np.zeros(3))).all()
+    assert (objective < line.value(zeros)).all()
 
 
 @every_loss

@@ -18,12 +18,14 @@ from gramless.losses import (
     Logistic,
     Loss,
     Multinomial,
+    Poisson,
     SmoothPinball,
     Squared,
     SquaredHinge,
 )
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
 from gramless.solvers.cg import ConjugateGradient
@@ -510,6 +512,22 @@ def test_an_output_that_stalls_does_not_hold_up_the_others() -> None:
     assert solution.status == "stalled"
     np.testing.assert_allclose(solution.weights[:, 0], exact[:, 0], rtol=1e-5, atol=1e-6)
     assert not solution.weights[:, 1].any()
+
+
+@pytest.mark.parametrize(("tol", "status"), [(1e-10, "converged"), (0.0, "stalled")])
+@pytest.mark.parametrize("loss", [Squared(), Huber(), Poisson()], ids=lambda loss: loss.name)
+def test_no_steps_on_rounding(loss: Loss, tol: float, status: str) -> None:
+    """Terms of 3e4 and more make up objectives of about 1, whose last digits are noise."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(300, 20))
+    targets = 3e4 + inputs[:, 0] + 0.3 * rng.standard_t(3, size=300)
+    if loss.name == "poisson":
+        targets = rng.poisson(3e4 * np.exp(0.5 * inputs[:, 0])).astype(float)
+    matrix = WithIntercept(DenseMatrix(inputs))
+    problem = Problem(matrix, targets, L2(1e-3, n_free=1), loss)
+    solution = NewtonCG(tol=tol, max_iter=1000).solve(problem)
+    assert solution.status == status
+    assert solution.n_iter < 40
 
 
 def test_no_penalty_and_no_curvature() -> None:

@@ -304,11 +304,17 @@ def test_threads_change_no_bit() -> None:
     assert one.tobytes() == two.tobytes()
 
 
-def test_draws_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, short = case_of().problem, RandomDescent(3, tol=0.0, max_iter=3)
-    whole = short.solve(problem).weights
-    monkeypatch.setattr("gramless.solvers.random_descent._DRAWS", 7)
-    assert short.solve(problem).weights.tobytes() == whole.tobytes()
+def test_draws_in_pieces_are_the_same() -> None:
+    problem = case_of().problem
+    stored = StoredColumns.of(problem)
+    whole, pieces = (
+        SimultaneousSteps(problem, stored, 3, seed=0, draws_at_once=n) for n in (10_000, 7)
+    )
+    for _ in range(3):
+        whole.epoch()
+        pieces.epoch()
+    assert pieces.weights.any()
+    assert pieces.weights.tobytes() == whole.weights.tobytes()
 
 
 @every_solver

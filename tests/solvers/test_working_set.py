@@ -42,8 +42,7 @@ alike = pytest.mark.parametrize("alike", [True, False])
 
 @pytest.fixture(autouse=True)
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let few rows make several parts, worth three threads on any machine."""
-    monkeypatch.setattr(working_set, "_WORTH_THREADS", 0)
+    """Let several parts take three threads on any machine."""
     monkeypatch.setattr(threads, "available_cpus", lambda: 4)
 
 
@@ -89,10 +88,10 @@ def make_case(penalty: Penalty, chosen: list[int], *, alike: bool) -> Case:
 
 
 def descended(
-    case: Case, n_jobs: int = 1, tol: float = 1e-10, max_sweeps: int = 5000
+    case: Case, n_jobs: int = 1, tol: float = 1e-10, max_sweeps: int = 5000, worth: int = 0
 ) -> WorkingSet:
-    chosen = case.fresh()
-    chosen.descend(case.model, (tol, tol), max_sweeps, stream(0, "orders of a test", 0), n_jobs)
+    chosen, orders = case.fresh(), stream(0, "orders of a test", 0)
+    chosen.descend(case.model, (tol, tol), max_sweeps, orders, n_jobs, worth_threads=worth)
     return chosen
 
 
@@ -217,7 +216,7 @@ def test_small_sets_and_few_parts_use_few_threads(
         used.append(n_threads)
         function(0, 1)
 
-    monkeypatch.setattr(working_set, "_WORTH_THREADS", worth)
     monkeypatch.setattr(working_set, "run_together", alone)
-    descended(make_case(PENALTIES["net"], CHOSEN["all columns"], alike=True), n_jobs=n_jobs)
+    case = make_case(PENALTIES["net"], CHOSEN["all columns"], alike=True)
+    descended(case, n_jobs=n_jobs, worth=worth)
     assert used == [expected]

@@ -15,7 +15,7 @@ from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, Solver
-from gramless.solvers.intercept import last_columns
+from gramless.solvers.intercept import free_part, last_columns
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import (
     Inverse,
@@ -99,13 +99,13 @@ class ConjugateGradient(Solver):
     def _begin(
         self, problem: Problem, start: Vector | None, watched: bool
     ) -> tuple[ConjugateRuns | RowRuns, float]:
-        """Return the runs at their start, and the objective of zero weights."""
+        """Return the runs at their start, and the objective at zero weights."""
         row_weights, targets = problem.row_weights[:, None], columns(problem.targets)
         weighted = row_weights * targets
         inverse = self.preconditioner.inverse(problem)
         first = None if start is None else columns(start)
         runs: ConjugateRuns | RowRuns
-        # Weights cost a product there: only where nobody looks at them on the way.
+        # In the space of rows, looking at the weights costs a product: not with a callback.
         if not watched and fit_for_rows(inverse, problem.matrix):
             system = RowSystem.of_squares(problem, first)
             runs = RowRuns(system, inverse, self.tol, self.n_jobs)
@@ -125,16 +125,16 @@ def _record(at_zero: float, runs: ConjugateRuns | RowRuns) -> dict[str, float]:
 
 
 WORTH_KEEPING = 0.75
-"""Dropping outputs copies all others: not before a quarter has converged."""
+"""Dropping converged outputs copies all others, so wait until a quarter has converged."""
 
 
 class Curvature(Protocol):
-    """The weights ``C`` between ``Z'`` and ``Z``: one number a row and output, or a K x K block."""
+    """The ``C`` of ``Z' C Z``: a number for each row and output, or a K x K block for each row."""
 
     coupled: ClassVar[bool]
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
-        """Multiply responses (m, len(active)) of some rows and outputs in place."""
+        """Multiply the responses (m, len(active)) of some rows and outputs by ``C``, in place."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class SoftmaxCurvature:
 
 @dataclass(frozen=True)
 class System:
-    """The equations: their matrix and right-hand sides (n_columns, K)."""
+    """The equations ``(Z' C Z + diag(ridge)) w = right`` for K right-hand sides."""
 
     matrix: FeatureMatrix
     curvature: Curvature
@@ -176,7 +176,7 @@ class System:
     right: Vector
 
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
-        """Return ``Z' C Z w`` of some outputs, without the ridge."""
+        """Return ``Z' C Z w`` for the active outputs, without the ridge."""
 
         def curve(rows: slice, responses: Vector) -> Vector:
             self.curvature.apply(rows, responses, active)
@@ -186,9 +186,9 @@ class System:
 
 
 class ConjugateRuns:
-    """CG runs side by side, on the outputs that have not converged.
+    """Conjugate gradients on all outputs that have not converged, side by side.
 
-    Coupled outputs share their steps: they are one run over all of them.
+    Coupled outputs share the lengths of their steps: they form a single run.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class ConjugateRuns:
         self.relative = relative_norm(self.energy, self.scale)
 
     def step(self) -> None:
-        """Advance every active output by one iteration."""
+        """Advance all active outputs by one iteration."""
         product = self.system.times(self.direction, self.active, self.room)
         curvature = by_run(
             self._over_rows(loops.add_ridge, self.direction, self.system.ridge, product),
@@ -261,7 +261,7 @@ class ConjugateRuns:
         self.relative[self.active] = relative_norm(there, self.scale[self.active])
 
     def drop_converged(self) -> bool:
-        """Forget the outputs that have converged, once they are many; True when all have."""
+        """Drop the converged outputs once they are many; tell whether all have converged."""
         keep = self.relative[self.active] > self.tol
         if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
             self.result()
@@ -274,7 +274,7 @@ class ConjugateRuns:
         return not keep.any()
 
     def result(self) -> Vector:
-        """Return the weights of all outputs, (n_columns, K)."""
+        """Return the weights of all outputs."""
         if self.weights is not self.found:
             self.found[:, self.active] = self.weights
         return self.found
@@ -283,7 +283,7 @@ class ConjugateRuns:
         return len(self.active) if self.system.curvature.coupled else 1
 
     def _over_rows(self, function: Callable[..., None], *arrays: Vector) -> Vector:
-        """Call ``function(*row blocks, sums)`` side by side; return the sums, added in order."""
+        """Call ``function(*row blocks, sums)`` in parallel; add the sums in order."""
 
         def work(first: int, last: int) -> Vector:
             sums = np.zeros(len(self.active))
@@ -294,60 +294,52 @@ class ConjugateRuns:
 
 
 def by_run(sums: Vector, curvature: Curvature) -> Vector:
-    """Return each run's sum, given the outputs': of all outputs where they are coupled."""
+    """Turn sums over outputs into sums over runs: coupled outputs all get the total."""
     return np.full_like(sums, sums.sum()) if curvature.coupled else sums
 
 
 def relative_norm(energy: Vector, scale: Vector) -> Vector:
-    """Return each run's norm, given its square, relative to a scale; that itself where it is 0."""
+    """Return norms, given their squares, relative to a scale where that is above 0."""
     norm = np.sqrt(np.maximum(energy, 0.0))
     return np.divide(norm, scale, out=norm, where=scale > 0)
 
 
 def fit_for_rows(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledInverse]:
-    """Tell whether runs can be shorter in the space of rows, and as exact."""
+    """Tell whether runs over the rows would have shorter vectors and be as precise."""
     n_rows, n_columns = matrix.shape
-    # Where the sample is all rows, inner products without columns cancel too many digits.
+    # With all rows in the sample, inner products over rows lose too many digits.
     return isinstance(inverse, SampledInverse) and len(inverse.chosen) < n_rows < n_columns
 
 
 @dataclass
 class Combination:
-    """``t g + Z' u + f`` of each output: (K,), (n_rows, K) and (n_free, K)."""
+    """For each output a vector ``t g + Z' u + f``, with ``f`` in the free columns alone.
+
+    The parts are (K,), (n_rows, K) and (n_free, K).
+    """
 
     of_given: NDArray[np.float64]
     of_rows: Vector
     of_free: Vector
 
     def add(self, length: NDArray[np.float64], other: Combination, n_jobs: int | None) -> None:
-        """Add other vectors, each times a number."""
+        """Add ``length`` (K,) times other vectors."""
         self.of_given = self.of_given + length * other.of_given
         add_times(self.of_rows, length, other.of_rows, n_jobs)
         self.of_free = self.of_free + length * other.of_free
 
     def kept(self, keep: NDArray[np.bool_]) -> Combination:
-        """Return those of some outputs."""
+        """Return the vectors of some outputs."""
         rows = np.ascontiguousarray(self.of_rows[:, keep])
         return Combination(self.of_given[keep], rows, self.of_free[:, keep])
 
 
 @dataclass(frozen=True)
 class RowSystem:
-    """``(Z' C Z + alpha I) w = right``, nothing of alpha in the last columns, and a start.
+    """``(Z' C Z + alpha I) w = right``, without alpha in the free columns, and a start.
 
-    Attributes
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-    curvature : Curvature
-    alpha : float
-    n_free : int
-        How many last columns have no penalty.
-    given : array (n_columns, K) or None
-        The vector ``g``; None where nothing has a share of it.
-    responses : array (n_rows, K) or None
-        To ``g``, where they are known.
-    right, start, residual : Combination
-        The residual is that of the start.
+    ``given`` is the ``g`` (n_columns, K) of all combinations, None where none contains it, and
+    ``responses`` are those to it, where they are known. The residual is that at the start.
     """
 
     matrix: FeatureMatrix
@@ -369,7 +361,7 @@ class RowSystem:
         right: Vector,
         factors: NDArray[np.float64],
     ) -> RowSystem:
-        """Return the system with a right-hand side (n_columns, K) times factors (K,), from zero."""
+        """Return the system of the right-hand sides ``factors * right``, started at zero."""
         nothing = _nothing(matrix.shape[0], penalty.n_free, right.shape[1])
         whole = Combination(factors, nothing.of_rows, nothing.of_free)
         n_free = penalty.n_free
@@ -377,7 +369,7 @@ class RowSystem:
 
     @classmethod
     def of_squares(cls, problem: Problem, start: Vector | None) -> RowSystem:
-        """Return the equations of a squared-loss problem, from weights (n_columns, K)."""
+        """Return the equations of a squared-loss problem."""
         matrix, row_weights = problem.matrix, problem.row_weights[:, None]
         weighted = row_weights * columns(problem.targets)
         alpha, n_free = problem.penalty.l2, problem.penalty.n_free
@@ -388,14 +380,14 @@ class RowSystem:
             ones, responses = np.ones(weighted.shape[1]), matvec(matrix, start)
             first = Combination(ones, nothing.of_rows, nothing.of_free)
             left = weighted - row_weights * responses
-            residual = Combination(-alpha * ones, left, alpha * start[len(start) - n_free :])
+            residual = Combination(-alpha * ones, left, alpha * free_part(start, n_free))
         curvature = RowCurvature(row_weights)
         return cls(matrix, curvature, alpha, n_free, start, responses, right, first, residual)
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a run must know of ``g``: responses, square, entries in columns without a penalty."""
+    """The responses to ``g``, its squared norms and its entries in the free columns."""
 
     responses: Vector
     squared: NDArray[np.float64]
@@ -403,7 +395,7 @@ class Given:
 
     @classmethod
     def of(cls, system: RowSystem, n_jobs: int | None) -> Given:
-        """Look at a system's vector; one matvec, unless its responses are known."""
+        """Compute them with one matvec, unless the responses are known."""
         g, nothing = system.given, system.right.of_free
         n_outputs = nothing.shape[1]
         if g is None:
@@ -411,33 +403,20 @@ class Given:
             return cls(np.zeros(shape), np.zeros(n_outputs), np.zeros_like(nothing))
         squared = weighted_inner(None, g, g, n_jobs)
         responses = matvec(system.matrix, g) if system.responses is None else system.responses
-        return cls(responses, squared, g[len(g) - system.n_free :])
+        return cls(responses, squared, free_part(g, system.n_free))
 
     def kept(self, keep: NDArray[np.bool_]) -> Given:
-        """Return that of some outputs."""
+        """Return those of some outputs."""
         responses = np.ascontiguousarray(self.responses[:, keep])
         return Given(responses, self.squared[keep], self.free[:, keep])
 
 
 class RowRuns:
-    """:class:`~gramless.solvers.cg.ConjugateRuns` for one ridge and sampled rows.
+    """The iterates of :class:`ConjugateRuns`, but for rounding, kept as combinations of rows.
 
-    The same iterates but for rounding. A step makes a product with the transpose, the two with
-    the sampled rows, and a product: columns are written once and read once. Memory for eight
-    vectors of ``n_rows`` and two of ``n_columns`` an output.
-
-    Parameters
-    ----------
-    system : RowSystem
-    inverse : SampledInverse
-        Of rows of the system's matrix.
-    tol : float
-        As for ``ConjugateRuns``: of the residual in the preconditioner's norm, relative to
-        that of the right-hand side.
-    n_jobs : int or None
-        Threads for the vector work.
-    room : array (n_columns, K), optional
-        To write over: memory that is used for the first time is dear.
+    A step multiplies by the transpose, twice by the sampled rows, and by the matrix, so vectors
+    over columns are written once and read once. Memory for eight vectors of ``n_rows`` and two of
+    ``n_columns`` an output. ``room`` (n_columns, K) may be written over: fresh memory is costly.
     """
 
     def __init__(
@@ -469,7 +448,7 @@ class RowRuns:
         self.decrease = 0.5 * float(both.sum())
 
     def step(self) -> None:
-        """Advance every active output by one iteration."""
+        """Advance all active outputs by one iteration."""
         alpha, direction = self.system.alpha, self.direction
         curved = self.responses.copy()
         self.system.curvature.apply(slice(None), curved, self.active)
@@ -497,7 +476,7 @@ class RowRuns:
         self.relative[self.active] = relative_norm(there, self.scale[self.active])
 
     def drop_converged(self) -> bool:
-        """Forget the outputs that have converged, once they are many; True when all have."""
+        """Drop the converged outputs once they are many; tell whether all have converged."""
         keep = self.relative[self.active] > self.tol
         if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
             self._store()
@@ -510,7 +489,7 @@ class RowRuns:
         return not keep.any()
 
     def result(self) -> Vector:
-        """Return the weights of all outputs, (n_columns, K); the next step writes over them."""
+        """Return the weights of all outputs; the next step overwrites them."""
         self._store()
         all_here = len(self.active) == len(self.scale)
         weights = self.room if all_here else np.empty((len(self.room), len(self.scale)))
@@ -518,18 +497,20 @@ class RowRuns:
             rmatvec(self.system.matrix, self.found.of_rows, weights)
         else:
             weights[:] = 0.0
-        weights[len(weights) - self.system.n_free :] += self.found.of_free
+        free = free_part(weights, self.system.n_free)
+        free += self.found.of_free
         if self.system.given is not None:
             add_times(weights, self.found.of_given, self.system.given, self.n_jobs)
         return weights
 
     def _preconditioned(self, residual: Combination) -> tuple[Combination, Vector]:
-        """Return the inverse times a vector, and its responses."""
-        inverse, mu, n_free = self.inverse, self.inverse.mu, self.system.n_free
+        """Return the preconditioned residual and the responses to it."""
+        inverse, mu = self.inverse, self.inverse.mu
         scaled = Combination(residual.of_given / mu, residual.of_rows / mu, residual.of_free / mu)
         columns = rmatvec(self.system.matrix, scaled.of_rows, self.room)
-        columns[len(columns) - n_free :] += scaled.of_free
-        # What the given vector has in the residual is not among the columns.
+        free = free_part(columns, self.system.n_free)
+        free += scaled.of_free
+        # The columns leave out the share of g in the residual.
         there = self.given.responses[inverse.chosen] * residual.of_given
         coefficients = inverse.solved(mu * matvec(inverse.rows, columns) + there)
         inverse.subtract(coefficients, columns)
@@ -547,7 +528,7 @@ class RowRuns:
         return np.maximum(by_run(energy, self.system.curvature), 0.0)
 
     def _inner(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
-        """Return each run's ``a' b``, given the responses to ``b``; never below zero."""
+        """Return each run's ``a' b``, given the responses to ``b``, clipped at 0."""
         return np.maximum(by_run(self._product(a, b, responses), self.system.curvature), 0.0)
 
     def _product(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
@@ -559,12 +540,12 @@ class RowRuns:
         return np.asarray(sums + np.einsum("fk,fk->k", a.of_free, self._free_part(b)))
 
     def _free_part(self, vector: Combination) -> Vector:
-        """Return a vector's entries without a penalty, (n_free, K)."""
+        """Return a vector's entries in the free columns."""
         of_rows = np.einsum("nf,nk->fk", self.free, vector.of_rows)
         return np.asarray(vector.of_given * self.given.free + of_rows + vector.of_free)
 
     def _store(self) -> None:
-        """Write the active outputs' weights among those of all."""
+        """Copy the weights of the active outputs into those of all."""
         if self.weights is not self.found:
             self.found.of_given[self.active] = self.weights.of_given
             self.found.of_rows[:, self.active] = self.weights.of_rows

@@ -1,4 +1,4 @@
-"""Ridge regression solved at once: the Gram matrix of the columns or of the rows, factorised."""
+"""Direct ridge regression: factorise the Gram matrix of the columns or of the rows."""
 
 from __future__ import annotations
 
@@ -13,21 +13,18 @@ from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.matrices.abilities import (
-    SupportsColumnGram,
-    SupportsDiagonalBlocks,
-)
+from gramless.matrices.abilities import SupportsColumnGram, SupportsDiagonalBlocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateRuns, RowCurvature, System
 from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
-from gramless.solvers.intercept import last_columns, n_free_of, without_ones
+from gramless.solvers.intercept import free_part, last_columns, n_free_of, without_ones
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import matvec, rmatvec
 
 _PRECISE, _GOOD = 1e-9, 1e-6
-"""Residuals, relative to that of zero weights: not worth two more products; converged."""
+"""Relative residuals: below the first refinement is skipped, below the second is convergence."""
 
 
 def _has_small_gram(matrix: FeatureMatrix) -> bool:
@@ -45,17 +42,18 @@ _SMALL_GRAM = MatrixNeed(
 class Cholesky(Solver):
     """Ridge regression by a Cholesky factorisation of ``Z' S Z + alpha I`` (RB16, equation 8).
 
-    Where there are fewer rows than columns, of ``S^1/2 Z Z' S^1/2 + alpha I`` instead: the
-    same answer. Where the matrix is block-diagonal, block by block; the columns that
-    all rows share are eliminated. Where rounding makes the system singular, by its
-    eigenvectors: with ``alpha`` 0 the weights are those of least norm. One step of
-    refinement by products with the matrix itself makes up for Gram matrices that were
-    summed in single precision.
+    With fewer rows than columns, ``S^1/2 Z Z' S^1/2 + alpha I`` is factorised instead, for the
+    same solution. Block-diagonal matrices are factorised block by block, after eliminating the
+    columns that all rows share. Systems that are singular up to rounding are solved by their
+    eigenvectors; with ``alpha`` 0 the weights are those of least norm. Refinement with products
+    of the matrix itself makes up for Gram matrices summed in single precision.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
         Threads over diagonal blocks. Results do not depend on it.
+    max_refinements : int, default=50
+        Steps of refinement at most, where the unknowns are the weights.
 
     Notes
     -----
@@ -75,6 +73,7 @@ class Cholesky(Solver):
     """
 
     n_jobs: int | None = None
+    max_refinements: int = 50
     capabilities: ClassVar[Capabilities] = replace(RIDGE, matrix=_SMALL_GRAM)
 
     def solve(
@@ -91,44 +90,30 @@ class Cholesky(Solver):
         return prepared.solve(problem, start, callback)
 
     def prepared(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> PreparedCholesky:
-        """Return the solver of all ridge problems over a matrix with these row weights.
+        """Return a solver for any alpha and targets over one matrix, whose Gram matrix it keeps.
 
-        Parameters
-        ----------
-        matrix : FeatureMatrix (n_rows, n_columns)
-        row_weights : array (n_rows,)
-            Not negative; their sum is made 1.
-
-        Returns
-        -------
-        PreparedCholesky
-            For any alpha and targets: the Gram matrix is kept, and factorised for each.
+        Row weights are divided by their sum.
         """
         self.capabilities.check_matrix(matrix, "Cholesky")
         weights = row_weights / row_weights.sum()
-        return PreparedCholesky(matrix, weights, gram_of(matrix, weights, self.n_jobs), self.n_jobs)
+        gram = gram_of(matrix, weights, self.n_jobs)
+        return PreparedCholesky(matrix, weights, gram, self)
 
 
 @dataclass(frozen=True)
 class PreparedCholesky(Solver):
-    """Ridge problems over one matrix and its row weights: see :meth:`Cholesky.prepared`."""
+    """Solves ridge problems over one matrix and row weights, see :meth:`Cholesky.prepared`."""
 
     matrix: FeatureMatrix = field(repr=False)
     row_weights: NDArray[np.float64] = field(repr=False)
     gram: Gram = field(repr=False)
-    n_jobs: int | None = None
+    options: Cholesky
     capabilities: ClassVar[Capabilities] = Cholesky.capabilities
 
     def solve(
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
-        """Minimise a problem over the matrix, see :meth:`Cholesky.solve`.
-
-        Raises
-        ------
-        InputError
-            For another loss, penalty or matrix, or other row weights.
-        """
+        """Minimise a problem over the prepared matrix, see :meth:`Cholesky.solve`."""
         self.check_problem(problem)
         if problem.matrix is not self.matrix or not np.allclose(
             problem.row_weights, self.row_weights, rtol=1e-9, atol=0.0
@@ -137,12 +122,12 @@ class PreparedCholesky(Solver):
                 "PreparedCholesky solves problems over the matrix and the row weights that it was "
                 "prepared for; prepare another for these."
             )
-        factor = self.gram.factor(problem.penalty, self.n_jobs)
+        factor = self.gram.factor(problem.penalty, self.options.n_jobs)
         start_point = self.gram.start(problem)
         scale = _norms(start_point)
         found = self.gram.moved(problem, start_point, factor.solve(start_point.residual))
         if _relative(found, scale) > _PRECISE:
-            polished = self.gram.polished(problem, found, factor, self.n_jobs)
+            polished = self.gram.polished(problem, found, factor, self.options)
             found = min(found, polished, key=lambda point: _objective(problem, point))
         weights = found.weights.reshape(problem.matrix.shape[1], *problem.targets.shape[1:])
         history = [_record(problem, point, scale) for point in (start_point, found)]
@@ -158,7 +143,7 @@ def _norms(point: Point) -> NDArray[np.float64]:
 
 
 def _relative(point: Point, scale: NDArray[np.float64]) -> float:
-    """Return the largest norm of a gradient, relative to that of zero weights."""
+    """Return the largest gradient norm over the outputs, relative to those at zero weights."""
     norms = _norms(point)
     return float(np.divide(norms, scale, out=norms, where=scale > 0).max(initial=0.0))
 
@@ -175,30 +160,21 @@ def _objective(problem: Problem, point: Point) -> float:
 
 _BLOCKS_AT_ONCE = 16
 _COLUMNS_AT_ONCE = 64
-_TOL, _MOST_STEPS = 1e-9, 50
-"""Of the gradient in the factor's norm, relative to that at zero, and steps to get there."""
+_TOL = 1e-9
+"""Of refinement: the gradient in the factor's norm, relative to that at zero."""
 
 BYTES_A_NUMBER = 16
-"""The Gram matrix and its factor."""
+"""Of a Gram matrix with its factor."""
 
 _REMEDY = "Use ConjugateGradient."
-
-DiagonalBlock = tuple[Any, slice, NDArray[Any]]
-"""Rows, columns, and the numbers there; all others in these rows are zero."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Unknowns of a system, (n_unknowns, K), with what it takes to improve and judge them.
+    """Unknowns and residuals of a system (n_unknowns, K), and the state of the problem there.
 
-    Attributes
-    ----------
-    unknowns, residual : array (n_unknowns, K)
-        The residual is the right-hand sides less what the unknowns give.
-    weights, gradient : array (n_columns, K)
-        The weights that the unknowns stand for, and the objective's gradient there.
-    errors : array (n_rows, K)
-        Targets less responses.
+    The weights and the gradient of the objective are (n_columns, K); the errors, targets minus
+    responses, are (n_rows, K).
     """
 
     unknowns: Vector
@@ -209,21 +185,21 @@ class Point:
 
 
 class Gram(Protocol):
-    """The equations of all ridge problems over one matrix and its row weights."""
+    """The linear systems of all ridge problems over one matrix and row weights."""
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
-        """Return their matrix with a penalty, factorised."""
+        """Factorise the system of a penalty."""
 
     def start(self, problem: Problem) -> Point:
         """Return the point of zero weights."""
 
     def moved(self, problem: Problem, point: Point, step: Vector) -> Point:
-        """Return the point whose unknowns are a step further."""
+        """Return the point a step further."""
 
     def polished(
-        self, problem: Problem, point: Point, factor: BorderedFactor, n_jobs: int | None
+        self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
     ) -> Point:
-        """Return a better point than that of the factor, which is rounded, by products."""
+        """Refine a point, found with a rounded factor, by products with the matrix."""
 
 
 class _Primal:
@@ -235,24 +211,23 @@ class _Primal:
         return _at_weights(problem, zeros)
 
     def moved(self, problem: Problem, point: Point, step: Vector) -> Point:
-        """Return the point whose weights are a step further."""
+        """Return the point a step further."""
         return _at_weights(problem, point.weights + step)
 
     def polished(
-        self, problem: Problem, point: Point, factor: BorderedFactor, n_jobs: int | None
+        self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
     ) -> Point:
-        """Go on by conjugate gradients, preconditioned by the factor.
+        """Refine the weights by conjugate gradients, preconditioned by the factor.
 
-        One step or two where alpha is far above the rounding of a Gram matrix in single
-        precision, more where it is not.
+        One or two steps suffice where alpha is far above the rounding of the Gram matrix.
         """
         row_weights, weights = problem.row_weights[:, None], point.weights
         right = rmatvec(problem.matrix, row_weights * columns(problem.targets))
         ridge = problem.penalty.diagonal(weights[:, 0])
         system = System(problem.matrix, RowCurvature(row_weights), ridge, right)
         inverse = FactorInverse.of(factor, len(weights))
-        runs = ConjugateRuns(system, inverse, _TOL, n_jobs, weights)
-        for _ in range(_MOST_STEPS):
+        runs = ConjugateRuns(system, inverse, _TOL, options.n_jobs, weights)
+        for _ in range(options.max_refinements):
             if runs.drop_converged():
                 break
             runs.step()
@@ -269,12 +244,12 @@ class ColumnGram(_Primal):
 
     @classmethod
     def of(cls, matrix: SupportsColumnGram, row_weights: NDArray[np.float64]) -> ColumnGram:
-        """Sum it up over the rows."""
+        """Sum over the rows."""
         check_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
         return cls(matrix, row_weights, matrix.column_gram(row_weights))
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
-        """Return ``Z' S Z + ridge`` factorised."""
+        """Factorise ``Z' S Z + ridge``."""
         ridge = penalty.diagonal(np.empty(len(self.gram)))
         precise = not ridge.any() and is_singular(self.gram)
         whole = [(slice(0, len(self.gram)), self._by_products() if precise else self.gram)]
@@ -282,10 +257,10 @@ class ColumnGram(_Primal):
         return BorderedFactor.of(whole, ridge, nothing, np.empty((0, 0)), n_jobs)
 
     def _by_products(self) -> NDArray[np.float64]:
-        """Return ``Z' S Z`` summed in double precision.
+        """Return ``Z' S Z`` in double precision.
 
-        Columns that depend on each other do not in a Gram matrix of single precision, in which
-        BLAS need not sum equal columns in the same order.
+        In single precision linearly dependent columns may look independent, since BLAS need not
+        sum equal columns in the same order.
         """
         n, weights = len(self.gram), self.row_weights[:, None]
         gram = np.empty((n, n))
@@ -299,9 +274,9 @@ class ColumnGram(_Primal):
 class RowGram:
     """``S^1/2 Z Z' S^1/2``, (n_rows, n_rows).
 
-    The penalised weights are ``Z' S^1/2 a`` of unknowns ``a``, one a row, which are
-    ``S^1/2`` times the errors over alpha; the free weights are unknowns of their own.
-    Without a penalty all weights are of the first kind, and of least norm.
+    The penalised weights are ``Z' S^1/2 a`` with an unknown ``a`` for each row, ``S^1/2`` times
+    the error over alpha; free weights are unknowns of their own. Without a penalty all weights are
+    of the first kind, and their norm is the least.
     """
 
     matrix: FeatureMatrix
@@ -310,7 +285,7 @@ class RowGram:
 
     @classmethod
     def of(cls, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> RowGram:
-        """Multiply the rows with each other."""
+        """Multiply the rows by each other."""
         check_memory(matrix.shape[0], "rows", "Cholesky", _REMEDY)
         gram, roots = matrix.row_gram(), np.sqrt(row_weights)
         gram *= roots
@@ -318,7 +293,7 @@ class RowGram:
         return cls(matrix, roots, gram)
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
-        """Return ``S^1/2 Z Z' S^1/2 + alpha`` of the penalised columns, bordered by the free."""
+        """Factorise ``S^1/2 Z Z' S^1/2 + alpha I`` of penalised columns, bordered by free ones."""
         n, n_free = len(self.roots), n_free_of(penalty)
         free = self.roots[:, None] * last_columns(self.matrix, n_free)
         with one_blas_thread():
@@ -333,22 +308,22 @@ class RowGram:
         return self._at(problem, zeros)
 
     def moved(self, problem: Problem, point: Point, step: Vector) -> Point:
-        """Return the point whose unknowns are a step further."""
+        """Return the point a step further."""
         return self._at(problem, point.unknowns + step)
 
     def polished(
-        self, problem: Problem, point: Point, factor: BorderedFactor, n_jobs: int | None
+        self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
     ) -> Point:
-        """Solve for what is left, once."""
+        """Solve once more, for the residual."""
         return self.moved(problem, point, factor.solve(point.residual))
 
     def _at(self, problem: Problem, unknowns: Vector) -> Point:
         n, roots = len(self.roots), self.roots[:, None]
         own, free = unknowns[:n], unknowns[n:]
         weights = rmatvec(self.matrix, roots * own)
-        first_free = len(weights) - len(free)
-        left = -weights[first_free:]
-        weights[first_free:] = free
+        free_weights = free_part(weights, len(free))
+        left = -free_weights
+        free_weights[:] = free
         here = _at_weights(problem, weights)
         residual = np.concatenate([roots * here.errors - problem.penalty.l2 * own, left])
         return Point(unknowns, residual, weights, here.gradient, here.errors)
@@ -358,8 +333,8 @@ class RowGram:
 class BlockGrams(_Primal):
     """``Z' S Z`` of a matrix with diagonal blocks and a few columns that all rows share.
 
-    ``cross`` and ``corner`` are the products of the columns in blocks, and of the
-    shared ones, with the shared ones.
+    ``cross`` holds the products of columns in blocks with shared columns, ``corner`` those of the
+    shared columns with each other.
     """
 
     grams: list[tuple[slice, NDArray[np.float64]]]
@@ -374,7 +349,7 @@ class BlockGrams(_Primal):
         row_weights: NDArray[np.float64],
         n_jobs: int | None,
     ) -> BlockGrams:
-        """Multiply each block of ``inner`` with itself, which is ``matrix`` but for its ones."""
+        """Multiply the blocks of ``inner``, which is ``matrix`` without its column of ones."""
         n_shared = matrix.shape[1] - inner.shape[1]
         roots = np.sqrt(row_weights)
         blocks = (own for own in inner.diagonal_blocks() if own[2].shape[1] > 0)
@@ -393,7 +368,7 @@ class BlockGrams(_Primal):
         return cls(grams, products[:n], products[n:])
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
-        """Return the blocks factorised, and the shared columns eliminated."""
+        """Factorise the blocks and eliminate the shared columns."""
         n, n_shared = self.cross.shape
         ridge = penalty.diagonal(np.empty(n + n_shared))
         corner = self.corner + np.diag(ridge[n:])
@@ -403,22 +378,7 @@ class BlockGrams(_Primal):
 def gram_of(
     matrix: FeatureMatrix, row_weights: NDArray[np.float64], n_jobs: int | None = None
 ) -> Gram:
-    """Return the smallest Gram matrix that serves ridge problems over a matrix.
-
-    Parameters
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-    row_weights : array (n_rows,)
-        Summing to 1.
-    n_jobs : int or None, default=None
-        Threads over diagonal blocks.
-
-    Returns
-    -------
-    Gram
-        Of the diagonal blocks where there are any, else of the rows or of the columns,
-        whichever are fewer.
-    """
+    """Return the Gram matrix of diagonal blocks, if any, or of the fewer of rows and columns."""
     inner, _ = without_ones(matrix)
     if isinstance(inner, SupportsDiagonalBlocks):
         return BlockGrams.of(matrix, inner, row_weights, n_jobs)
@@ -428,7 +388,7 @@ def gram_of(
 
 
 def _at_weights(problem: Problem, weights: Vector) -> Point:
-    """Look at a problem at weights: a matvec unless they are zero, and an rmatvec."""
+    """Return the point of some weights: a matvec unless they are zero, and an rmatvec."""
     errors = columns(problem.targets).astype(float)
     if weights.any():
         errors -= matvec(problem.matrix, weights)
@@ -448,10 +408,10 @@ def check_memory(size: int, what: str, who: str, remedy: str) -> None:
 
 
 def has_diagonal_blocks(matrix: FeatureMatrix) -> bool:
-    """Tell whether a matrix is block-diagonal, a last column of ones aside."""
+    """Tell whether a matrix is block-diagonal, apart from a last column of ones."""
     return isinstance(without_ones(matrix)[0], SupportsDiagonalBlocks)
 
 
 def direct_is_possible(matrix: FeatureMatrix) -> bool:
-    """Tell whether a matrix of features without zeros has what a direct solution needs."""
+    """Tell whether a matrix has a Gram matrix of its columns."""
     return isinstance(matrix, SupportsColumnGram) or has_diagonal_blocks(matrix)

@@ -1,4 +1,4 @@
-"""Symmetric systems factorised once and solved for many right-hand sides."""
+"""Factorisations of symmetric systems, each for many right-hand sides."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.matrices.base import Vector
 
 _LEAST_PIVOT = 1e-6
-"""Of the largest entry on the diagonal: what is smaller can be rounding, without a ridge."""
+"""Without a ridge, smaller pivots, relative to the largest diagonal entry, may be rounding."""
 
 _MARGIN = 4.0
-"""Over the most negative eigenvalue: from there on eigenvalues are believed."""
+"""Eigenvalues count as real above this multiple of the most negative one's size."""
 
 _NARROW = 2
-"""Right-hand sides that are solved one by one."""
+"""At most so many right-hand sides are solved one by one."""
 
 _FIRST_SHIFT, _MORE = 1e-10, 10.0
-"""Of the largest entry on the diagonal, far above rounding; and from one shift to the next."""
+"""The first shift of the diagonal, relative to its largest entry, and the factor to the next."""
 
 
 class Factor(Protocol):
-    """A symmetric matrix, ready to be divided by; calls BLAS without keeping it to one thread."""
+    """A factorised symmetric matrix. It calls BLAS without limiting its threads."""
 
     def solve(self, right: Vector) -> Vector:
         """Return the solution for right-hand sides (n, K)."""
@@ -40,7 +40,7 @@ class CholeskyFactor:
     factor: NDArray[np.float64]
 
     def solve(self, right: Vector) -> Vector:
-        """Return ``(L L')^-1 right``: 2 n^2 operations a side."""
+        """Return ``(L L')^-1 right`` in 2 n^2 operations for each side."""
         return np.ascontiguousarray(divided(self.factor, right))
 
 
@@ -56,7 +56,7 @@ def divided(factor: NDArray[np.float64], right: Vector) -> Vector:
     if right.shape[1] > _NARROW or right.size == 0:
         solution, _ = scipy.linalg.lapack.dpotrs(factor, right, lower=1)
         return solution
-    # Many sides share the factor's way into the cache; for a few, LAPACK's copies of it cost more.
+    # dpotrs copies the factor, which is only worth it for many sides.
     solution, solve = np.empty_like(right), scipy.linalg.blas.dtrsv
     for k in range(right.shape[1]):
         half = solve(factor, right[:, k], lower=1)
@@ -66,11 +66,11 @@ def divided(factor: NDArray[np.float64], right: Vector) -> Vector:
 
 @dataclass(frozen=True)
 class SpectralFactor:
-    """``V diag(values) V'``, divided by as far as rounding lets it be known.
+    """The pseudo-inverse of ``V diag(values) V'``, robust to rounding.
 
-    Where double precision cannot tell an eigenvalue from zero its direction is left out,
-    which gives the solution of least norm. The most negative eigenvalue tells the matrix's
-    own rounding: none is taken to be smaller than that.
+    Eigenvalues that double precision cannot tell from zero are left out, which gives solutions of
+    least norm. The most negative eigenvalue measures the rounding of the matrix itself: smaller
+    ones are raised to that size.
     """
 
     vectors: NDArray[np.float64]
@@ -92,31 +92,12 @@ class SpectralFactor:
 
 
 def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
-    """Return ``gram + diag(ridge)``, or what is next to it and can be factorised.
+    """Factorise ``gram + diag(ridge)``, or a matrix close to it; ``gram`` is not changed.
 
-    Parameters
-    ----------
-    gram : array (n, n)
-        Symmetric, without negative eigenvalues but for rounding; not changed.
-    ridge : array (n,)
-        One number, or 0 for columns that are left alone.
-
-    Returns
-    -------
-    Factor
-        By Cholesky. Where the ridge is too small for the rounding of the Gram matrix, of
-        a matrix with more on its diagonal, the first that works. Without any ridge, where
-        the Gram matrix is singular or nearly, by its eigenvalues.
-
-    Raises
-    ------
-    InputError
-        If the Gram matrix is not finite.
-
-    Notes
-    -----
-    n^3 / 3 operations and 8 n^2 bytes for each that is tried; for eigenvalues some 10 n^3
-    operations and 16 n^2 bytes.
+    By Cholesky, in n^3 / 3 operations and 8 n^2 bytes. If the ridge is too small for the rounding
+    of the Gram matrix, the diagonal is raised until this works. A Gram matrix that is singular, or
+    nearly, and has no ridge is decomposed by its eigenvectors: some 10 n^3 operations and 16 n^2
+    bytes. Raises ``InputError`` if the Gram matrix is not finite.
     """
     rounding = len(ridge) * np.finfo(float).eps
     largest = _largest(gram)
@@ -131,12 +112,7 @@ def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
 
 
 def is_singular(gram: NDArray[np.float64]) -> bool:
-    """Tell whether :func:`factorised` without a ridge goes by eigenvalues.
-
-    Raises
-    ------
-    InputError
-        If the Gram matrix is not finite.
+    """Tell whether :func:`factorised` without a ridge needs eigenvectors.
 
     Examples
     --------
@@ -159,7 +135,7 @@ def _largest(gram: NDArray[np.float64]) -> float:
 def _cholesky(
     gram: NDArray[np.float64], ridge: NDArray[np.float64], least_pivot: float
 ) -> CholeskyFactor | None:
-    """Return ``gram + diag(ridge)`` factorised, or None where a pivot is too small."""
+    """Factorise ``gram + diag(ridge)``; None where a pivot is too small."""
     factor = np.array(gram.T, order="F")
     factor[np.diag_indices_from(factor)] += ridge
     factor, failed = scipy.linalg.lapack.dpotrf(factor, lower=1, clean=0, overwrite_a=1)
@@ -171,8 +147,7 @@ def _cholesky(
 class BorderedFactor:
     """``[[H, B], [B', C]]`` with a block-diagonal ``H`` and a narrow border ``B``.
 
-    Solved for the right-hand sides and for the border at once; what is left is a
-    small system for the border's own unknowns, the last ones.
+    ``H`` is eliminated; its Schur complement is a small system for the last unknowns.
     """
 
     factors: list[tuple[slice, Factor]]
@@ -190,18 +165,7 @@ class BorderedFactor:
         corner: NDArray[np.float64],
         n_jobs: int | None,
     ) -> BorderedFactor:
-        """Factorise the blocks ``gram + diag(ridge)`` of ``H`` and eliminate it.
-
-        Parameters
-        ----------
-        blocks : list of (slice, array)
-            Which unknowns, and their Gram matrix.
-        ridge : array (n,)
-        border : array (n, b)
-        corner : array (b, b)
-        n_jobs : int or None
-            Threads over the blocks.
-        """
+        """Factorise the blocks ``gram + diag(ridge)`` of ``H`` in parallel and eliminate it."""
         with one_blas_thread():
             made = map_blocks(lambda own, gram: factorised(gram, ridge[own]), blocks, n_jobs)
         factors = [(own, factor) for (own, _), factor in zip(blocks, made, strict=True)]
@@ -239,22 +203,22 @@ def _solve_blocks(factors: list[tuple[slice, Factor]], right: Vector, n_jobs: in
 
 @dataclass(frozen=True)
 class FactorInverse:
-    """A factorised matrix as the preconditioner of systems that it is close to."""
+    """A factorised matrix as the preconditioner of systems close to it."""
 
     factor: BorderedFactor
     diagonal: Vector
 
     @classmethod
     def of(cls, factor: BorderedFactor, n_columns: int) -> FactorInverse:
-        """Return it for residuals (n_columns, K)."""
+        """Wrap a factor of n_columns unknowns."""
         return cls(factor, np.zeros(n_columns))
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return the residual and the solution for it."""
+        """Return the residual and its solution."""
         return np.stack([residual, self.factor.solve(residual)])
 
     def energy(self, coefficients: Vector) -> Vector:
-        """Return less than nothing: all of the operator is what is subtracted."""
+        """Return the negative energy: the whole operator is in the subtracted part."""
         residual, solution = coefficients
         return -np.einsum("dk,dk->k", residual, solution)
 

@@ -17,7 +17,7 @@ from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import Capabilities, Iterations, MatrixNeed, Solver
-from gramless.solvers.intercept import initial_weights
+from gramless.solvers.intercept import initial_weights, n_penalised
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import rmatvec
 from gramless.solvers.working_set import BinDescent, Chosen, Descent, GramDescent, Model, Task
@@ -142,7 +142,7 @@ class _State:
         self.targets, self.row_weights = columns(problem.targets), problem.row_weights
         self.typical_curvature = problem.loss.typical_curvature(self.targets, self.row_weights)
         n_columns, n_outputs = problem.matrix.shape[1], self.targets.shape[1]
-        self.n_penalised = n_columns - problem.penalty.n_free
+        self.n_penalised = n_penalised(problem)
         self.weights = initial_weights(problem)
         self.responses = np.zeros((n_outputs, len(self.targets)))
         self._respond()

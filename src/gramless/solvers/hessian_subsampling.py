@@ -11,26 +11,14 @@ from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.matrices.base import FeatureMatrix, Vector
 
-_FEW_ROWS = 4096
-"""So many cost less than to choose among them."""
 _WORTH_COPYING = 0.75
-"""More of the rows are as dear as all."""
+"""Above this fraction, use all rows."""
 _MEASURED_ROWS = 256
 
 
 @dataclass(frozen=True)
 class CurvedRows:
-    """Some rows of a matrix; all of them where it is the whole.
-
-    Attributes
-    ----------
-    matrix : FeatureMatrix (m, n_columns)
-    chosen : array (m,) of int, or slice
-        Which rows of the whole.
-    upscale : array (m,)
-        By how much their weights grow, so that they stand for the rest.
-    whole : bool
-    """
+    """Some rows of a matrix, or the whole of it; weights of the rows grow by ``upscale``."""
 
     matrix: FeatureMatrix
     chosen: NDArray[np.intp] | slice
@@ -48,41 +36,23 @@ class RowChoice:
 
     A row with curvature ``c`` is kept with the chance ``p = min(1, c / enough)`` and then
     counts ``1 / p`` times: the expected Hessian is the whole one, and no row that stands for
-    others has more curvature than ``enough``. With a part of the penalty that is what bounds
-    the error (Cohen, Musco & Musco 2017, leverage scores with a ridge, from above).
-
-    Parameters
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-    alpha : float
-        The L2 penalty; 0 keeps every row with any curvature.
+    others has more curvature than ``enough``. With ``enough`` a part of the penalty, this bounds
+    the error (Cohen, Musco & Musco 2017: ridge leverage scores, bounded from above). With ``alpha``
+    0 every row with any curvature is kept, and so are all of at most ``all_below`` rows.
     """
 
-    def __init__(self, matrix: FeatureMatrix, alpha: float) -> None:
-        self.matrix, self.alpha, self.draws = matrix, alpha, 0
+    def __init__(self, matrix: FeatureMatrix, alpha: float, all_below: int) -> None:
+        self.matrix, self.alpha, self.all_below, self.draws = matrix, alpha, all_below, 0
 
     def choose(self, curvatures: Vector, penalties: float) -> CurvedRows:
-        """Draw rows; each draw is another.
+        """Draw rows, other ones each time; all where nearly all are drawn.
 
-        Parameters
-        ----------
-        curvatures : array (n_rows, K)
-            Row weights included; the largest of a row's outputs counts.
-        penalties : float
-            Curvature that a row may stand for, as a multiple of alpha.
-
-        Returns
-        -------
-        CurvedRows
-            All where they are few, or nearly all are drawn.
-
-        Notes
-        -----
-        At most ``curvatures.sum() / (penalties * alpha)`` rows of norm 1 are expected. They are
-        copied: time and memory of their part of the matrix.
+        Of the curvatures (n_rows, K), times row weights, the largest of a row counts. A row may
+        stand for a curvature of ``penalties * alpha``: at most ``curvatures.sum()`` over that many
+        rows of norm 1 are expected, and their part of the matrix is copied.
         """
         n_rows = self.matrix.shape[0]
-        if n_rows <= _FEW_ROWS:
+        if n_rows <= self.all_below:
             return all_rows(self.matrix)
         largest = curvatures.max(axis=1)
         chances = (largest > 0).astype(float)

@@ -46,6 +46,11 @@ def free_part(weights: Vector, n_free: int) -> Vector:
     return weights[len(weights) - n_free :]
 
 
+def n_penalised(problem: Problem) -> int:
+    """Return how many columns there are before the free ones."""
+    return problem.matrix.shape[1] - problem.penalty.n_free
+
+
 def initial_weights(problem: Problem) -> Vector:
     """Return the weights (n_columns, K) that a solver of smooth losses starts from.
 

@@ -127,35 +127,26 @@ class Line:
 
 
 def search(
-    line: Line, before: Numbers, slope: Numbers, flat: NDArray[np.bool_]
+    line: Line, before: Numbers, slope: Numbers, rounding: Numbers, flat: NDArray[np.bool_]
 ) -> tuple[Numbers, Numbers]:
     """Return lengths that lower each run's objective, 0 where none does, and the objective there.
 
-    Parameters
-    ----------
-    line : Line
-    before : array (n_runs,)
-        The objective at length 0.
-    slope : array (n_runs,)
-        Its slope there.
-    flat : array (n_runs,) of bool
-        Runs whose curvature is a guess: their steps are doubled while that helps.
-
-    Returns
-    -------
-    array (n_runs,), array (n_runs,)
+    At length 0 the runs have the objective ``before``, with an error of up to ``rounding``, and
+    the slope ``slope``. Where runs are ``flat`` their curvature is a guess, and their steps are
+    doubled while that helps.
     """
-    lengths, objective = _halved(line, before, slope)
-    lengths, objective = _doubled(line, lengths, objective, flat)
+    lengths, objective = _halved(line, before, slope, rounding)
+    lengths, objective = _doubled(line, lengths, objective, rounding, flat)
     return _refined(line, lengths, objective)
 
 
-def _halved(line: Line, before: Numbers, slope: Numbers) -> tuple[Numbers, Numbers]:
+def _halved(
+    line: Line, before: Numbers, slope: Numbers, rounding: Numbers
+) -> tuple[Numbers, Numbers]:
     """Halve each run's step until its objective falls by enough; 0 where it never does.
 
     A step at which the loss overflows is too long.
     """
-    rounding = 4 * np.finfo(float).eps * np.abs(before)
     lengths = np.where(slope < 0, 1.0, 0.0)
     for _ in range(_HALVINGS):
         there = line.value(lengths)
@@ -167,16 +158,20 @@ def _halved(line: Line, before: Numbers, slope: Numbers) -> tuple[Numbers, Numbe
 
 
 def _doubled(
-    line: Line, lengths: Numbers, objective: Numbers, flat: NDArray[np.bool_]
+    line: Line,
+    lengths: Numbers,
+    objective: Numbers,
+    rounding: Numbers,
+    flat: NDArray[np.bool_],
 ) -> tuple[Numbers, Numbers]:
-    """Double the steps of flat runs while that helps."""
+    """Double the steps of flat runs while the objective falls by more than its rounding."""
     growing = flat & (lengths > 0)
     for _ in range(_DOUBLINGS):
         if not growing.any():
             break
         longer = np.where(growing, 2.0 * lengths, lengths)
         there = line.value(longer)
-        growing = growing & (there < objective)
+        growing = growing & (there < objective - rounding)
         lengths = np.where(growing, longer, lengths)
         objective = np.where(growing, there, objective)
     return lengths, objective

@@ -33,6 +33,7 @@ from gramless.solvers.preconditioners import (
 )
 from gramless.solvers.vectors import add_times, matvec, rmatvec, scale_and_add, weighted_inner
 
+_ROUNDING = 4 * np.finfo(float).eps
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
 _LITTLE = 1e-6
@@ -68,6 +69,8 @@ class NewtonCG(Solver):
         Conjugate gradients a step at most.
     n_jobs : int or None, default=None
         Threads for the vector work. Results do not depend on it.
+    all_rows_below : int, default=4096
+        So many rows all have a say in each step, which costs less than choosing among them.
 
     Notes
     -----
@@ -93,6 +96,7 @@ class NewtonCG(Solver):
     inner_tol: float = 0.3
     max_inner: int = 100
     n_jobs: int | None = None
+    all_rows_below: int = 4096
     capabilities: ClassVar[Capabilities] = Capabilities()
 
     def solve(
@@ -101,8 +105,8 @@ class NewtonCG(Solver):
         """Minimise a problem with any smooth loss, see :meth:`Solver.solve`.
 
         ``n_iter`` counts Newton steps; the history's ``products`` counts conjugate gradients so
-        far, a pair of products of the chosen rows each. Status ``"stalled"`` means that no step
-        lowered the objective: rounding is as good as it gets.
+        far, a pair of products of the chosen rows each. Status ``"stalled"`` means that rounding
+        hides what further steps would gain.
         """
         self.check_problem(problem)
         state = _State(problem, start, self, watched=callback is not None)
@@ -128,8 +132,10 @@ class _State:
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
         if self.weights.any():
             self.responses = matvec(problem.matrix, self.weights)
-        self.products = 0
-        self.choice, self.penalties = RowChoice(problem.matrix, problem.penalty.l2), _AT_ZERO
+        self.products, self.slow = 0, False
+        all_below = options.all_rows_below
+        self.choice = RowChoice(problem.matrix, problem.penalty.l2, all_below)
+        self.penalties = _AT_ZERO
         self._differentiate()
         self.at_zero, self.scale = self.gradient, self.norm
         self.penalties = _LATER
@@ -163,8 +169,11 @@ class _State:
         slope = -self.losses.by_run(downhill)
         mixed = self._inner(self.ridge, self.weights, direction)
         penalty = (self.penalty_value, mixed, self._penalty(direction))
+        rounding = _ROUNDING * (np.abs(self.objective) + self.sensitivity)
+        if self.slow and self.rows.whole and (slope >= -2.0 * rounding).all():
+            return False
         line = Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
-        lengths, self.objective = search(line, self.objective, slope, self.flat)
+        lengths, self.objective = search(line, self.objective, slope, rounding, self.flat)
         if not lengths.any():
             return False
         scale_and_add(direction, lengths, self.weights, self.options.n_jobs)
@@ -175,7 +184,8 @@ class _State:
         before = self.relative.max()
         self._differentiate()
         self._compare()
-        if self.relative.max() > _SLOW * before:
+        self.slow = bool(self.relative.max() > _SLOW * before)
+        if self.slow:
             self.penalties /= _FINER
         return True
 
@@ -202,8 +212,13 @@ class _State:
         return ConjugateRuns(system, inverse, tol, self.options.n_jobs)
 
     def _differentiate(self) -> None:
-        """Set the gradient, the curvatures, their preconditioner and the gradient's norm."""
+        """Set the gradient, the curvatures, their preconditioner and the gradient's norm.
+
+        And each run's ``sensitivity``, the change of its mean loss where rounding changes
+        responses, relative to their rounding.
+        """
         slopes, curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
+        self.sensitivity = self.losses.by_run(np.abs(slopes * self.responses).sum(axis=0))
         # The gradient at zero is kept; later ones write over each other.
         room = None if self.gradient is self.at_zero else self.gradient
         self.gradient = rmatvec(self.problem.matrix, slopes, room)

@@ -28,9 +28,9 @@ _MOST_ROWS = 2048
 
 
 class Inverse(Protocol):
-    """A symmetric positive operator, ``diagonal`` less a part of low rank.
+    """A symmetric positive operator: a diagonal minus a part of low rank.
 
-    Solvers do the work on the diagonal, which is most of it, in their own loops.
+    Solvers apply the diagonal, most of the work, in their own loops.
     """
 
     @property
@@ -38,23 +38,23 @@ class Inverse(Protocol):
         """The diagonal part, (n_columns,)."""
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return what :meth:`subtract` needs for ``residual``, (n_columns, K)."""
+        """Return what :meth:`subtract` needs for a residual (n_columns, K)."""
 
     def energy(self, coefficients: Vector) -> Vector:
-        """Return the low-rank part's share of ``residual' inverse residual``, (K,)."""
+        """Return the low-rank part of ``residual' inverse residual``, (K,)."""
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
         """Subtract the low-rank part of ``inverse residual`` from ``direction``."""
 
 
 class Preconditioner(Protocol):
-    """Builds the operator by which a solver multiplies gradients."""
+    """Approximates the inverse Hessian of problems."""
 
     def inverse(self, problem: Problem) -> Inverse:
-        """Return the operator for a problem."""
+        """Return the approximate inverse for a problem."""
 
     def drawn(self, matrix: FeatureMatrix) -> Preconditioner:
-        """Return the same for problems over one matrix, what they share done once."""
+        """Return a preconditioner for problems over one matrix, with their shared work done."""
 
 
 def energy(
@@ -72,12 +72,12 @@ def energy(
 
 @dataclass(frozen=True)
 class DiagonalInverse:
-    """A diagonal and nothing else."""
+    """A diagonal alone."""
 
     diagonal: Vector
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return none."""
+        """Return an empty array."""
         return np.empty((0, residual.shape[1]))
 
     def energy(self, coefficients: Vector) -> Vector:
@@ -92,13 +92,13 @@ class DiagonalInverse:
 class SampledInverse:
     """``(I - V' (mu I + V V')^-1 V) / mu`` with ``V = diag(roots) Z_m`` of m rows.
 
-    ``factor`` is the lower Cholesky factor of ``mu I + V V'``.
+    ``factor`` is the lower Cholesky factor of ``mu I + V V'``, and ``chosen`` holds the indices of
+    the m rows.
     """
 
     mu: float
     rows: FeatureMatrix
     chosen: NDArray[np.intp]
-    """Which rows of the problem's matrix they are."""
     roots: NDArray[np.float64]
     factor: NDArray[np.float64]
 
@@ -108,12 +108,12 @@ class SampledInverse:
         return np.full(self.rows.shape[1], 1.0 / self.mu)
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return ``(mu I + V V')^-1 V residual`` of the m rows, and ``V residual``."""
+        """Return ``(mu I + V V')^-1 V residual`` and ``V residual``."""
         narrow = residual[:, 0] if residual.shape[1] == 1 else residual
         return self.solved(self.rows.matvec(narrow).reshape(len(self.roots), -1))
 
     def solved(self, responses: Vector) -> Vector:
-        """Return the coefficients, given the rows' responses to the residual, (m, K)."""
+        """Return the coefficients, given the responses of the rows to the residual, (m, K)."""
         responses = responses * self.roots[:, None]
         with one_blas_thread():
             shares = divided(self.factor, responses)
@@ -133,12 +133,12 @@ class SampledInverse:
             self.rows.add_rmatvec(shares, direction)
 
     def subtracted(self, coefficients: Vector) -> Vector:
-        """Return how much of each row :meth:`subtract` takes away, (m, K)."""
+        """Return the multiples of the rows that :meth:`subtract` takes away, (m, K)."""
         return np.asarray(coefficients[0] * (self.roots[:, None] / self.mu))
 
 
 class NothingShared:
-    """Preconditioners whose problems share nothing more."""
+    """A preconditioner whose problems over one matrix share no work."""
 
     def drawn(self, matrix: FeatureMatrix) -> Self:
         """Return itself."""
@@ -158,10 +158,9 @@ class Identity(NothingShared, Stateful):
 class Jacobi(NothingShared, Stateful):
     """The exact diagonal of the Hessian.
 
-    Within a grid the columns of a binned matrix are disjoint, so the weighted
-    bin counts are the whole diagonal block of each grid: one rmatvec. Fast at
-    first, slow at the end: it also spreads the eigenvalue ``alpha``, which most
-    columns share.
+    For binned matrices these are the weighted bin counts, which are the whole diagonal blocks of
+    the grids. Progress is fast at first and slow at the end, because the diagonal also spreads
+    the eigenvalue ``alpha`` that most columns share.
     """
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -175,9 +174,8 @@ class Jacobi(NothingShared, Stateful):
 class RootJacobi(NothingShared, Stateful):
     """The square root of the exact diagonal, halfway between plain and Jacobi.
 
-    Full bins are slowed down as far as they must be, and the cluster of
-    eigenvalues at ``alpha`` stays together: fewer iterations than both to 0.1
-    and 0.01 % of the objective, as few as the diagonal to 1 %.
+    It damps full bins and keeps the cluster of eigenvalues at ``alpha`` together: fewer
+    iterations than both to 0.1 and 0.01 % of the objective, as few as the diagonal to 1 %.
     """
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -187,24 +185,23 @@ class RootJacobi(NothingShared, Stateful):
 
 @dataclass(frozen=True)
 class SampledRows(Stateful):
-    """The Hessian of a random part of the rows, inverted exactly.
+    """The Hessian of a random sample of m rows, inverted exactly.
 
-    With m of the rows, ``M = Z_m' S_m Z_m + mu I`` has the Hessian's large
-    eigenvalues; m rows cannot tell eigenvalues below about 1/m from zero, so
-    ``mu`` is 0.4/m of the mean squared norm of a row, or alpha if that is more.
-    By the Woodbury identity ``M^-1 = (I - Z_m' C Z_m) / mu`` with an m x m
-    matrix. Where all rows are taken, M is the Hessian.
+    ``M = Z_m' S_m Z_m + mu I`` shares the large eigenvalues of the Hessian. As m rows cannot
+    tell eigenvalues below about 1/m from zero, ``mu`` is 0.4/m of the mean squared norm of a
+    row, or alpha if that is more. By the Woodbury identity ``M^-1 = (I - Z_m' C Z_m) / mu``
+    with an m x m matrix C. A sample of all rows gives the Hessian itself.
 
     Parameters
     ----------
     n_rows : int, optional
-        How many rows. Not given: 5 times the root of their number, at least 256
-        and at most 2,048.
+        Size of the sample. By default 5 times the square root of the number of rows, at
+        least 256 and at most 2,048.
 
     Notes
     -----
-    m^2 * (n_grids / 16 + m / 3) operations once, m^2 + m * n_grids an
-    iteration; 16 m^2 bytes, at most 67 MB by default.
+    m^2 * (n_grids / 16 + m / 3) operations once, m^2 + m * n_grids an iteration; 16 m^2
+    bytes, at most 67 MB by default.
     """
 
     n_rows: int | None = None
@@ -213,11 +210,11 @@ class SampledRows(Stateful):
         check_options(self)
 
     def inverse(self, problem: Problem) -> SampledInverse:
-        """Draw the rows, weigh them as the problem does, and factorise."""
+        """Draw rows with the problem's weights, and factorise."""
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
     def drawn(self, matrix: FeatureMatrix) -> DrawnRows:
-        """Return the preconditioner that weighs the same rows anew for each problem."""
+        """Return a preconditioner that reweighs the same rows for each problem."""
         return DrawnRows(self, self.draw(matrix, np.ones(matrix.shape[0])))
 
     def draw(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> RowSample:
@@ -235,15 +232,17 @@ class SampledRows(Stateful):
 
 @dataclass(frozen=True)
 class RowSample(NothingShared):
-    """Rows drawn once, for a path of penalties: see :class:`SampledRows`."""
+    """Rows drawn once for a path of penalties, see :class:`SampledRows`.
+
+    ``products`` are those of the rows with each other, without weights; a ``complete`` sample
+    holds all rows.
+    """
 
     chosen: NDArray[np.intp] = field(repr=False)
     rows: FeatureMatrix
     products: NDArray[np.float64] = field(repr=False)
-    """Of the rows with each other, not weighted."""
     roots: NDArray[np.float64]
     complete: bool
-    """Whether the sample is all rows."""
     _factors: dict[float, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -255,16 +254,16 @@ class RowSample(NothingShared):
         weights: NDArray[np.float64],
         complete: bool,
     ) -> RowSample:
-        """Weigh rows, whose products are known."""
+        """Weigh rows whose products are known."""
         return cls(chosen, rows, products, np.sqrt(weights / weights.sum()), complete)
 
     def with_weights(self, row_weights: NDArray[np.float64]) -> RowSample:
-        """Return the same rows with other weights, given those of all rows."""
+        """Return the same rows with new weights, given those of all rows."""
         weights = row_weights[self.chosen]
         return self.weighed(self.chosen, self.rows, self.products, weights, self.complete)
 
     def inverse(self, problem: Problem) -> SampledInverse:
-        """Return the operator for a problem; the last factorisation is kept for the next."""
+        """Return the approximate inverse; the last factorisation is kept for the next problem."""
         alpha = problem.penalty.l2
         share = _ALL_ROWS_RESOLUTION if self.complete else resolution(len(self.roots))
         mu = max(alpha, share * float(self.products.diagonal() @ self.roots**2)) or 1.0
@@ -280,50 +279,46 @@ class RowSample(NothingShared):
 
 @dataclass(frozen=True)
 class DrawnRows(NothingShared):
-    """Rows drawn once, for problems of any row weights: see :meth:`SampledRows.drawn`.
+    """Rows drawn once for problems with any row weights, see :meth:`SampledRows.drawn`.
 
-    Their products with each other, half of the work, are kept. Where some rows of
-    the matrix have no weight, others are drawn from the rest.
+    Their products with each other, half of the work, are kept. Problems in which some rows have
+    no weight draw a sample of their own.
     """
 
     otherwise: SampledRows
     sample: RowSample
 
     def inverse(self, problem: Problem) -> SampledInverse:
-        """Weigh the rows as the problem does, and factorise."""
+        """Weigh the rows by the problem's weights, and factorise."""
         if not problem.row_weights.all():
             return self.otherwise.inverse(problem)
         return self.sample.with_weights(problem.row_weights).inverse(problem)
 
 
 def resolution(n_rows: int) -> float:
-    """Return the least eigenvalue that so many rows can tell from zero, in units of their trace."""
+    """Return the least eigenvalue that n rows can tell from zero, relative to the trace."""
     return _RESOLUTION / n_rows
 
 
 def default_rows(n_rows: int) -> int:
-    """Return how many rows of so many :class:`SampledRows` takes where nothing is said."""
+    """Return the default sample size of :class:`SampledRows`."""
     return int(np.clip(_ROWS_A_ROOT * np.sqrt(n_rows), _FEWEST_ROWS, _MOST_ROWS))
 
 
 def _factorised(mu: float, gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the lower Cholesky factor of ``mu I + gram``, overwriting ``gram``."""
+    """Return the lower Cholesky factor of ``mu I + gram``; ``gram`` is overwritten."""
     gram[np.diag_indices_from(gram)] += mu
     with one_blas_thread():
         factor, _ = scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
     return factor
 
 
-_FIRST_RANK = 64
-_MOST_RANK = 1024
-_OF_COLUMNS = 2
-_MOST_RESPONSES = 1 << 24
 _ENOUGH = 10.0
-"""Of alpha: eigenvalues below it need little care."""
+"""Directions suffice once the smallest eigenvalue is below this multiple of alpha."""
 
 _LEAST_SHIFT = 1e-15
 _LEAST_VALUE = 1e-12
-"""Of the largest eigenvalue; what is smaller is rounding."""
+"""Eigenvalues below this fraction of the largest are rounding."""
 
 
 @dataclass(frozen=True)
@@ -351,75 +346,77 @@ class LowRankInverse:
 
 @dataclass(frozen=True)
 class RandomisedNystrom(NothingShared, Stateful):
-    """The Hessian's large eigenvalues, from its products with random directions, inverted.
+    """The large eigenvalues of the Hessian, found by products with random directions.
 
     With ``A = Z' S Z`` and orthonormal random directions ``O``, ``A O (O' A O)^-1 O' A``
-    has the large eigenvalues of ``A`` and, nearly, their vectors ``U``. The inverse is
-    exact on these, and elsewhere that of the smallest eigenvalue found:
+    approximates the large eigenvalues ``L`` of ``A`` and their vectors ``U``. These are
+    inverted, and all other directions are divided by the smallest eigenvalue found:
     ``U (L + alpha)^-1 U' + (I - U U') / (l_r + alpha)`` (Frangella, Tropp & Udell 2021,
     equation 1.3 up to a factor).
 
     Parameters
     ----------
     rank : int, optional
-        How many directions. Not given: doubled from 64 on until the smallest
-        eigenvalue found is at most 10 alpha, up to half of the columns and 1,024.
+        Number of directions. By default it is doubled from ``first_rank`` on until the
+        smallest eigenvalue found is at most 10 alpha, up to ``max_share`` of the columns and
+        ``max_rank``.
+    first_rank, max_rank : int, default=64, 1024
+    max_share : float, default=0.5
+    max_responses : int, default=2**24
+        Responses of all rows that are held at once, for matrices that need two passes.
 
     Notes
     -----
-    One pass over the matrix a doubling, with ``rank`` columns at once; 4 n_rows *
-    n_columns * rank operations in all, and 2 n_columns * rank**2 more. An iteration
-    takes 4 n_columns * rank. 24 n_columns * rank bytes.
+    One pass over the matrix for each doubling, with ``rank`` columns at once; in all 4
+    n_rows * n_columns * rank + 2 n_columns * rank**2 operations, and 4 n_columns * rank an
+    iteration. 24 n_columns * rank bytes.
     """
 
     rank: int | None = None
+    first_rank: int = 64
+    max_rank: int = 1024
+    max_share: float = 0.5
+    max_responses: int = 1 << 24
 
     def __post_init__(self) -> None:
         check_options(self)
 
     def inverse(self, problem: Problem) -> LowRankInverse:
-        """Draw directions, multiply them, and invert the approximation."""
+        """Draw directions, multiply them by the matrix, and invert the approximation."""
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
     def draw(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> NystromSketch:
         """Return the preconditioner of all problems with these rows and weights."""
-        return NystromSketch(matrix, row_weights / row_weights.sum(), self.rank)
+        return NystromSketch(matrix, row_weights / row_weights.sum(), self)
 
 
 class NystromSketch(NothingShared):
-    """Directions and their products, for a path of penalties: see :class:`RandomisedNystrom`.
+    """Directions and their products for a path of penalties, see :class:`RandomisedNystrom`.
 
-    Grows when a penalty needs more of them.
-
-    Parameters
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-    row_weights : array (n_rows,)
-        Summing to 1.
-    rank : int, optional
-        As in :class:`RandomisedNystrom`.
+    More are added when a penalty needs them. The row weights sum to 1.
     """
 
     def __init__(
-        self, matrix: FeatureMatrix, row_weights: NDArray[np.float64], rank: int | None
+        self, matrix: FeatureMatrix, row_weights: NDArray[np.float64], options: RandomisedNystrom
     ) -> None:
         self.matrix, self.row_weights = matrix, row_weights
         n_rows, n_columns = matrix.shape
-        by_default = min(_MOST_RANK, max(_FIRST_RANK, n_columns // _OF_COLUMNS))
+        rank, first = options.rank, options.first_rank
+        by_default = min(options.max_rank, max(first, int(options.max_share * n_columns)))
         in_one_pass = isinstance(matrix, SupportsOnePass)
-        self._at_once = n_columns if in_one_pass else max(1, _MOST_RESPONSES // n_rows)
+        self._at_once = n_columns if in_one_pass else max(1, options.max_responses // n_rows)
         self.most = min(n_rows, n_columns, by_default if rank is None else rank)
         self.directions = np.empty((n_columns, 0))
         self.products = np.empty((n_columns, 0))
-        self._grow(min(self.most, _FIRST_RANK) if rank is None else self.most)
+        self._grow(min(self.most, first) if rank is None else self.most)
 
     @property
     def rank(self) -> int:
-        """How many directions there are."""
+        """Number of directions."""
         return self.directions.shape[1]
 
     def inverse(self, problem: Problem) -> LowRankInverse:
-        """Return the operator for a problem, after as many doublings as it needs."""
+        """Return the approximate inverse, after as many doublings as the penalty needs."""
         alpha = problem.penalty.l2
         while self.rank < self.most and self.values[0] > _ENOUGH * alpha:
             self._grow(min(2 * self.rank, self.most))
@@ -429,11 +426,11 @@ class NystromSketch(NothingShared):
         return LowRankInverse(diagonal, self.vectors, shares)
 
     def _grow(self, rank: int) -> None:
-        """Add random directions, orthogonal to those there are, and decompose anew."""
+        """Add random directions, orthogonal to the present ones, and decompose again."""
         n_columns, before = self.directions.shape
         drawn = stream(0, "sketch", before).normal(size=(n_columns, rank - before))
         with one_blas_thread():
-            # Once more for what rounding left.
+            # The second pass removes what rounding left.
             for _ in range(2):
                 drawn -= self.directions @ (self.directions.T @ drawn)
                 drawn, _ = scipy.linalg.qr(drawn, mode="economic", check_finite=False)
@@ -445,7 +442,7 @@ class NystromSketch(NothingShared):
         self.values, self.vectors = _decomposed(self.directions, self.products)
 
     def _times(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``Z' S Z`` times some directions."""
+        """Return ``Z' S Z`` times directions."""
 
         def weigh(rows: slice, responses: Vector) -> Vector:
             responses *= self.row_weights[rows, None]
@@ -457,10 +454,9 @@ class NystromSketch(NothingShared):
 def _decomposed(
     directions: NDArray[np.float64], products: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the eigenvalues of the approximation, ascending, and its vectors.
+    """Return the ascending eigenvalues of the approximation and their vectors.
 
-    Of the matrix with a small shift, so that the small factor exists (Frangella,
-    Tropp & Udell 2021, algorithm 2.1).
+    A small shift makes the Cholesky factor exist (Frangella, Tropp & Udell 2021, algorithm 2.1).
     """
     size = float(np.sqrt(np.einsum("dr,dr->", products, products)))
     shift = _LEAST_SHIFT * size

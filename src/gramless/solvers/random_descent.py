@@ -1,4 +1,4 @@
-"""Randomised coordinate descent: the paper's parallel algorithm, and the one its law is about."""
+"""Randomised coordinate descent, with simultaneous steps and with threads that share weights."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from gramless.loops import coordinate_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
 from gramless.solvers.base import Capabilities, Solver
+from gramless.solvers.intercept import n_penalised
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 
 _DRAWS = 1 << 16
+"""Coordinates drawn at once."""
 _PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
 _LOSSES = (Squared, SquaredHinge, Logistic, Huber, SmoothPinball)
 _CAPABILITIES = Capabilities(losses=_LOSSES, l1=True)
@@ -29,37 +31,34 @@ _CAPABILITIES = Capabilities(losses=_LOSSES, l1=True)
 class RandomDescent(Solver):
     """Coordinate descent that takes several random steps at once (RB16, section 4).
 
-    Each step draws ``n_simultaneous`` distinct coordinates, as likely as any
-    others, computes all their proximal steps from the same weights (RB16,
-    equations 24-26), and takes them. They are shortened so that they cannot spoil
-    each other on average: ``M_j`` is replaced by
-    ``(1 + (omega - 1)(tau - 1) / max(1, D - 1)) M_j``, with ``tau`` steps at once,
-    D columns and at most ``omega`` non-zeros a row (Richtarik & Takac 2015,
-    Theorem 19). The law of speed-up, RB16's equation 29, is about this algorithm.
+    Each step draws ``n_simultaneous`` distinct coordinates uniformly, computes their
+    proximal steps from the same weights (RB16, equations 24-26), and takes them all. The
+    steps are shortened so that together they still descend on average: ``M_j`` is replaced
+    by ``(1 + (omega - 1)(tau - 1) / max(1, D - 1)) M_j``, with ``tau`` steps at once, D
+    columns and at most ``omega`` non-zeros a row (Richtarik & Takac 2015, Theorem 19). The
+    speed-up of RB16's equation 29 is that of this algorithm.
 
     Parameters
     ----------
     n_simultaneous : int, default=1
-        Steps taken at once; more than there are columns means all of them.
+        Steps taken at once, at most the number of columns.
     tol : float, default=1e-2
         An output has converged when no weight is further from optimal
-        (``Penalty.distance``) than ``tol`` times the penalty's ``l1``; without one,
-        than ``tol`` times the largest gradient at zero weights. Checked once an epoch.
+        (``Penalty.distance``) than ``tol`` times the penalty's ``l1``, or without one the
+        largest gradient at zero weights. Checked once an epoch.
     max_iter : int, default=1000
-        Epochs: passes of as many updates as there are columns, rounded up to
-        whole steps.
+        Epochs of ``n_columns`` updates each, rounded up to whole steps.
     seed : int, default=0
     n_jobs : int or None, default=None
-        Threads; each takes whole outputs. Results do not depend on it.
+        Threads over outputs. Results do not depend on it.
 
     Notes
     -----
-    The columns are stored as SciPy's CSC: 12 bytes a non-zero (16 beyond 2^31),
-    twice that while they are made. An epoch reads each non-zero about twice, and
-    once more in each of a matvec and an rmatvec, which compute the responses
-    anew, so that rounding does not add up, and the gradient. An output takes two
-    vectors of ``n_columns`` and two of ``n_rows``. Results are the same to the
-    last bit for a seed; an output is solved as if it were alone.
+    The columns are stored as SciPy's CSC: 12 bytes a non-zero (16 beyond 2^31), twice that
+    while they are made. An epoch reads each non-zero about twice, and once more in each of a
+    matvec, which recomputes the responses so that rounding does not add up, and an rmatvec
+    for the gradient. An output takes two vectors of ``n_columns`` and two of ``n_rows``. A
+    seed gives the same bits every time; outputs do not affect each other.
 
     Examples
     --------
@@ -99,14 +98,13 @@ class RandomDescent(Solver):
 class ParallelRandomDescent(Solver):
     """Algorithm 2 of RB16: threads that step along random coordinates, without locks.
 
-    Each thread draws coordinates from its own stream and takes full steps from
-    whatever the shared responses are at that moment; it adds to them atomically.
-    With more than one thread the last bits, and the number of epochs, depend on
-    timing: no other solver of this package is like that. With one thread the
-    results are the same to the last bit for a seed.
+    Each thread draws coordinates from its own stream and takes full steps from the shared
+    responses as they are at that moment, adding to them atomically. With several threads
+    the last bits and the number of epochs depend on timing, unlike all other solvers of
+    this package. With one thread a seed gives the same bits every time.
 
-    Steps are not shortened, as in the paper: many threads on few columns can
-    overshoot. An objective that grows is seen in the history.
+    As in the paper, steps are not shortened: many threads on few columns can overshoot. The
+    history then shows a growing objective.
 
     Parameters
     ----------
@@ -120,8 +118,8 @@ class ParallelRandomDescent(Solver):
 
     Notes
     -----
-    Memory and work as in :class:`RandomDescent`; threads wait for each other once
-    an epoch. Outputs are solved one after the other.
+    Memory and work as in :class:`RandomDescent`. Threads synchronise once an epoch;
+    outputs are solved one after the other.
 
     Examples
     --------
@@ -154,19 +152,11 @@ class ParallelRandomDescent(Solver):
 
 @dataclass(frozen=True)
 class StoredColumns:
-    """What all outputs share: the matrix by columns, the loss for the loops, the curvatures.
+    """What all outputs share: the matrix as CSC arrays, and what the loops know of the loss.
 
-    Attributes
-    ----------
-    matrix : tuple of arrays
-        ``indptr``, ``indices`` and ``data`` of SciPy's CSC.
-    loss : tuple (int, float, float)
-        The loss's number in ``loops/coordinate_descent.py``, and its parameters.
-    curvatures : array (n_columns,)
-        ``M_j = beta sum_i s_i z_ij^2``, with the rows' weights ``s`` and the
-        loss's ``smoothness`` beta (RB16, below equation 25).
-    most_nonzeros : int
-        The largest number of non-zeros in a row: omega.
+    ``loss`` is its number in ``loops/coordinate_descent.py`` and two parameters. The curvatures
+    are ``M_j = beta sum_i s_i z_ij^2``, with the rows' weights ``s`` and the loss's ``smoothness``
+    beta (RB16, below equation 25). ``most_nonzeros`` is omega, the most non-zeros in a row.
     """
 
     matrix: tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
@@ -184,14 +174,14 @@ class StoredColumns:
 
 
 class _Output(ABC):
-    """One output's weights and responses, and how good they are."""
+    """The weights and responses of one output, their objective and residual."""
 
     def __init__(self, problem: Problem, stored: StoredColumns, start: Vector | None) -> None:
-        n_columns, penalty = problem.matrix.shape[1], problem.penalty
+        penalty = problem.penalty
         self.problem, self.stored = problem, stored
         self.row_weights = problem.row_weights
-        self.weights = np.zeros(n_columns)
-        self.penalty = (float(penalty.l1), float(penalty.l2), n_columns - penalty.n_free)
+        self.weights = np.zeros(problem.matrix.shape[1])
+        self.penalty = (float(penalty.l1), float(penalty.l2), n_penalised(problem))
         at_zero = float(np.abs(problem.loss_gradient(self.weights)).max(initial=0.0))
         self.scale = min(penalty.l1 or at_zero, at_zero) or 1.0
         if start is not None:
@@ -200,10 +190,10 @@ class _Output(ABC):
 
     @abstractmethod
     def epoch(self) -> None:
-        """Update as many coordinates as there are, and measure."""
+        """Make as many updates as there are columns, and measure."""
 
     def measure(self) -> None:
-        """Compute the responses anew, the objective and the residual."""
+        """Recompute the responses, the objective and the residual."""
         problem = self.problem
         self.responses = problem.matrix.matvec(self.weights)
         slopes = problem.loss.gradient(self.responses, problem.targets)
@@ -213,13 +203,13 @@ class _Output(ABC):
         self.objective = self.value()
 
     def value(self) -> float:
-        """Return the objective at the present weights and responses: no product."""
+        """Return the objective at the present weights and responses, without a product."""
         losses = self.problem.loss.value(self.responses, self.problem.targets)
         mean = inner(self.row_weights, losses)
         return mean + self.problem.penalty.value(self.weights)
 
     def arguments(self, curvatures: NDArray[np.float64]) -> tuple[Any, ...]:
-        """Return what both loops take after the draws."""
+        """Return the arguments of both loops after the draws."""
         return (
             self.stored.matrix,
             self.row_weights,
@@ -233,17 +223,7 @@ class _Output(ABC):
 
 
 class SimultaneousSteps(_Output):
-    """The state of :class:`RandomDescent` for one output.
-
-    Parameters
-    ----------
-    problem : Problem
-        With targets (n_rows,).
-    stored : StoredColumns
-    n_simultaneous : int
-    seed : int
-    start : array (n_columns,), optional
-    """
+    """The state of :class:`RandomDescent` for one output, with targets (n_rows,)."""
 
     def __init__(
         self,
@@ -252,6 +232,7 @@ class SimultaneousSteps(_Output):
         n_simultaneous: int,
         seed: int,
         start: Vector | None = None,
+        draws_at_once: int = _DRAWS,
     ) -> None:
         super().__init__(problem, stored, start)
         n_columns = len(self.weights)
@@ -260,17 +241,17 @@ class SimultaneousSteps(_Output):
         self.curvatures = (1.0 + max(0.0, excess)) * stored.curvatures
         self.order = np.arange(n_columns)
         self.generator = stream(seed, "random descent")
+        self.steps_at_once = max(1, draws_at_once // max(1, tau))
 
     def step(self, n_steps: int) -> None:
         """Take steps of ``n_simultaneous`` coordinates each."""
-        at_once = max(1, _DRAWS // max(1, self.n_simultaneous))
-        arguments = self.arguments(self.curvatures)
+        at_once, arguments = self.steps_at_once, self.arguments(self.curvatures)
         for done in range(0, n_steps, at_once):
             shape = (min(at_once, n_steps - done), self.n_simultaneous)
             loops.simultaneous_steps(self.generator.random(shape), self.order, *arguments)
 
     def epoch(self) -> None:
-        """Update as many coordinates as there are, and measure."""
+        """Make as many updates as there are columns, and measure."""
         self.step(-(-len(self.weights) // max(1, self.n_simultaneous)))
         self.measure()
 
@@ -291,7 +272,7 @@ class SharedSteps(_Output):
         self.generators = [stream(seed, purpose, thread) for thread in range(n_threads)]
 
     def epoch(self) -> None:
-        """Update as many coordinates as there are, and measure."""
+        """Make as many updates as there are columns, and measure."""
         n_columns, n_threads = len(self.weights), len(self.generators)
         arguments = self.arguments(self.stored.curvatures)
 
@@ -306,7 +287,7 @@ class SharedSteps(_Output):
 
 
 def _one_by_one(problem: Problem, start: Vector | None) -> list[tuple[Problem, Vector | None]]:
-    """Return each output's problem, and its weights to start from."""
+    """Return each output's problem and start."""
     targets = columns(problem.targets)
     starts = None if start is None else columns(np.asarray(start))
     return [
@@ -326,7 +307,7 @@ def _descend(
     callback: Callback | None,
     n_jobs: int | None,
 ) -> Solution:
-    """Give an epoch to the outputs that have not converged, until all have."""
+    """Run epochs on the outputs that have not converged, until all have."""
     history, status = [_record(outputs)], "max_iter"
     for iteration in range(1, max_iter + 1):
         active = [(output,) for output in outputs if not output.residual <= tol]
@@ -355,7 +336,7 @@ def _weights(problem: Problem, outputs: Sequence[_Output]) -> Vector:
 
 
 def _numbered(loss: Loss) -> tuple[int, float, float]:
-    """Return the loss's number in the loops, and its parameters."""
+    """Return the loss's number in the loops and its parameters."""
     if isinstance(loss, Huber):
         return loops.HUBER, float(loss.threshold), 0.0
     if isinstance(loss, SmoothPinball):

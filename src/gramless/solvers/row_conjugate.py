@@ -13,7 +13,7 @@ from gramless.base.threads import one_blas_thread
 from gramless.matrices.base import Vector
 from gramless.solvers.base import RIDGE, Capabilities, Solver
 from gramless.solvers.cg import ConjugateRuns, System
-from gramless.solvers.intercept import last_columns
+from gramless.solvers.intercept import free_part, last_columns
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import DiagonalInverse
 from gramless.solvers.vectors import matvec, rmatvec
@@ -153,10 +153,11 @@ class _RowEquations:
         problem, n_free = self.problem, self.problem.penalty.n_free
         found = rmatvec(problem.matrix, self.roots * unknowns)
         if n_free:
-            found[-n_free:] = 0.0
+            free = free_part(found, n_free)
+            free[:] = 0.0
             left = columns(problem.targets) - matvec(problem.matrix, found)
             coefficients = self._coefficients(self.roots * left)
-            found[-n_free:] = np.einsum("pm,mk->pk", self.back, coefficients)
+            free[:] = np.einsum("pm,mk->pk", self.back, coefficients)
         return found.reshape(problem.matrix.shape[1], *problem.targets.shape[1:])
 
     @property

@@ -1,4 +1,4 @@
-"""A few columns, and descent over them on a quadratic model: over bins, or on a Gram matrix."""
+"""Coordinate descent on quadratic models of a few columns: over bins, or on a Gram matrix."""
 
 from __future__ import annotations
 
@@ -21,15 +21,12 @@ from gramless.penalties import Penalty
 from gramless.solvers.direct import BYTES_A_NUMBER, check_memory
 from gramless.solvers.vectors import matvec
 
-_WORTH_THREADS = 1 << 16
-"""Non-zeros a sweep; with fewer, threads would mostly wait for each other."""
-
 
 @dataclass(frozen=True)
 class Model:
     """``sum_i slopes_i d_i + curvatures_i d_i^2 / 2 + penalty``, d the change of the responses.
 
-    The penalty leaves columns from ``n_penalised`` on alone.
+    Columns from ``n_penalised`` on are free.
     """
 
     slopes: NDArray[np.float64]
@@ -39,7 +36,7 @@ class Model:
 
 
 class Chosen(Protocol):
-    """Columns of one output, ascending, with their weights before and after the descent."""
+    """Ascending columns of one output, with their weights before and after the descent."""
 
     output: int
     columns: NDArray[np.int64]
@@ -49,7 +46,7 @@ class Chosen(Protocol):
 
     @property
     def step(self) -> NDArray[np.float64]:
-        """Change of the weights."""
+        """The change of the weights."""
 
 
 Set = TypeVar("Set", bound=Chosen)
@@ -57,19 +54,9 @@ Set = TypeVar("Set", bound=Chosen)
 
 @dataclass(frozen=True)
 class Task(Generic[Set]):
-    """A working set and what is to be minimised over it, and how well.
+    """A model to minimise over a working set, with the gradient of the loss (n_columns,).
 
-    Attributes
-    ----------
-    chosen : Chosen
-    model : Model
-    gradient : array (n_columns,)
-        Of the loss at the present weights.
-    tols : (float, float)
-        See :meth:`WorkingSet.descend`.
-    max_sweeps : int
-    orders : numpy.random.Generator
-        Draws the order of each sweep.
+    :meth:`WorkingSet.descend` explains ``tols``; ``orders`` draws the order of each sweep.
     """
 
     chosen: Set
@@ -81,10 +68,10 @@ class Task(Generic[Set]):
 
 
 class Descent(Protocol[Set]):
-    """What descent over working sets needs of a matrix."""
+    """Descent over working sets of the columns of a matrix."""
 
     def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> Set:
-        """Return ascending columns of an output, with their weights, as a working set."""
+        """Return a working set of an output: ascending columns and their weights."""
 
     def minimise(self, outputs: list[int], task: Callable[[int], Task[Set]]) -> list[Set]:
         """Minimise the models of some outputs over their working sets."""
@@ -95,10 +82,7 @@ class Descent(Protocol[Set]):
 
 @dataclass
 class WorkingSet:
-    """Columns of one output, ascending, with their weights before and after the descent.
-
-    ``starts`` cuts them by grids, whose numbers are ``grids``.
-    """
+    """Ascending columns of one output, cut at ``starts`` by the ``grids`` they belong to."""
 
     lists: RowLists
     output: int
@@ -120,7 +104,7 @@ class WorkingSet:
 
     @property
     def step(self) -> NDArray[np.float64]:
-        """Change of the weights."""
+        """The change of the weights."""
         return self.after - self.before
 
     def descend(
@@ -130,13 +114,14 @@ class WorkingSet:
         max_sweeps: int,
         orders: np.random.Generator,
         n_jobs: int | None,
+        worth_threads: int = 1 << 16,
     ) -> None:
-        """Sweep until no weight moves by more than ``tols[0]``, as a gradient.
+        """Sweep until no weight moves by more than ``tols[0]``, in units of the gradient.
 
-        Until the sweeps have cost as much as a gradient of all columns, ``tols[1]``
-        is what ends them: a better model is then cheaper than another look at all.
-        The grids' order is drawn anew for each sweep: fixed orders take two to three
-        times as many sweeps.
+        While the sweeps have cost less than a gradient of all columns, the tighter ``tols[1]``
+        applies: going on is then cheaper than looking at all columns again. Each sweep has a new
+        random order of the grids; fixed orders take two to three times as many sweeps. With fewer
+        than ``worth_threads`` non-zeros, threads would mostly wait for each other.
         """
         lists, penalty, sizes = self.lists, model.penalty, self._sizes()
         of_rows, of_columns = self._curvatures(model, sizes)
@@ -157,7 +142,8 @@ class WorkingSet:
                 *(sums, changes, worst, state, thread, n_threads),
             )
 
-        run_together(sweep, self._threads(sizes, n_jobs))
+        alone = int(sizes.sum()) < worth_threads
+        run_together(sweep, 1 if alone else min(thread_count(n_jobs), n_parts))
         self.after = weights
         self.sweeps = grid_descent.turns_taken(state) // len(self.grids)
 
@@ -179,7 +165,7 @@ class WorkingSet:
         return (bounds[:, first + 1] - bounds[:, first]).sum(axis=0, dtype=np.int64)
 
     def _curvatures(self, model: Model, sizes: NDArray[np.int64]) -> tuple[Vector, Vector]:
-        """Return the curvatures of rows, one number if all are alike, and of the columns."""
+        """Return the curvatures of the rows, one number if all are equal, and of the columns."""
         lists, of_rows = self.lists, model.curvatures
         if of_rows.min() == of_rows.max():
             return of_rows[:1], of_rows[0] * sizes * self._by_column(lists.values[self.grids]) ** 2
@@ -195,12 +181,6 @@ class WorkingSet:
     def _by_column(self, of_grids: NDArray) -> NDArray:
         return np.repeat(of_grids, np.diff(self.starts))
 
-    def _threads(self, sizes: NDArray[np.int64], n_jobs: int | None) -> int:
-        """Return how many threads are worth it; each owns parts of the rows."""
-        if int(sizes.sum()) < _WORTH_THREADS:
-            return 1
-        return min(thread_count(n_jobs), len(self.lists.parts) - 1)
-
 
 @dataclass(frozen=True)
 class BinDescent:
@@ -210,13 +190,13 @@ class BinDescent:
     n_jobs: int | None
 
     def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> WorkingSet:
-        """Return ascending columns of an output as a working set."""
+        """Return a working set of an output."""
         return WorkingSet.of(self.lists, output, columns, weights)
 
     def minimise(
         self, outputs: list[int], task: Callable[[int], Task[WorkingSet]]
     ) -> list[WorkingSet]:
-        """Minimise the models of some outputs over their working sets, side by side."""
+        """Minimise the models of some outputs over their working sets, in parallel."""
 
         def descend(output: int) -> WorkingSet:
             own = task(output)
@@ -233,20 +213,20 @@ class BinDescent:
 
 _FEWEST_SWEEPS = 5
 _COLUMNS_A_SWEEP = 30
-"""Sweeps cost as much as a jump when there is one for so many columns in it."""
+"""A sweep for every so many columns of a jump: then both cost the same."""
 
 _GROWTH = 1.5
-"""Of the columns whose Gram matrix is known, so that it is seldom computed anew."""
+"""The Gram matrix grows by this factor at least, so that it is seldom recomputed."""
 
 _WORTH_ALL = 0.5
-"""Of all columns: where more are needed, the Gram matrix of all of them is."""
+"""Above this fraction of all columns, compute the Gram matrix of all."""
 
 _REMEDY = "A stronger penalty leaves fewer, and RandomDescent needs none."
 
 
 @dataclass
 class ColumnSet:
-    """Columns of one output, ascending, with their weights before and after the descent."""
+    """Ascending columns of one output, with their weights before and after the descent."""
 
     output: int
     columns: NDArray[np.int64]
@@ -256,20 +236,20 @@ class ColumnSet:
 
     @property
     def step(self) -> NDArray[np.float64]:
-        """Change of the weights."""
+        """The change of the weights."""
         return self.after - self.before
 
 
 @dataclass(frozen=True)
 class _Known:
-    """The Gram matrix of some columns, ascending, with these curvatures of the rows."""
+    """The Gram matrix of some ascending columns, weighted by the curvatures of the rows."""
 
     curvatures: NDArray[np.float64]
     columns: NDArray[np.int64]
     gram: NDArray[np.float64]
 
     def serves(self, curvatures: NDArray[np.float64], columns: NDArray[np.int64]) -> bool:
-        """Tell whether it holds that of other columns."""
+        """Tell whether it contains the Gram matrix of these columns."""
         within = np.isin(columns, self.columns, assume_unique=True).all()
         return bool(within) and np.array_equal(curvatures, self.curvatures)
 
@@ -282,15 +262,10 @@ class _Known:
 
 
 class GramDescent:
-    """Descent over columns of a matrix that knows their Gram matrix.
+    """Descent over columns of a matrix, on their Gram matrix.
 
-    Outputs whose rows have the same curvatures share it, and so do rounds: with the
-    squared loss it is computed for new columns only.
-
-    Parameters
-    ----------
-    matrix : SupportsColumnGram
-    n_jobs : int or None
+    Outputs and rounds with the same curvatures of the rows share it: with the squared loss it is
+    computed again only when columns are missing.
     """
 
     def __init__(self, matrix: SupportsColumnGram, n_jobs: int | None) -> None:
@@ -298,7 +273,7 @@ class GramDescent:
         self.known: _Known | None = None
 
     def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> ColumnSet:
-        """Return ascending columns of an output as a working set."""
+        """Return a working set of an output."""
         return ColumnSet(output, columns, weights, weights)
 
     def minimise(
@@ -325,7 +300,7 @@ class GramDescent:
             out[[chosen.output for chosen in sets]] += matvec(self.matrix, steps).T
 
     def _gram_of(self, tasks: list[Task[ColumnSet]]) -> _Known:
-        """Return the Gram matrix of all columns in some tasks of equal curvatures."""
+        """Return the Gram matrix of all columns of some tasks with equal curvatures."""
         curvatures = tasks[0].model.curvatures
         columns = np.unique(np.concatenate([own.chosen.columns for own in tasks]))
         known = self.known
@@ -343,7 +318,7 @@ class GramDescent:
 def _more(
     columns: NDArray[np.int64], n_known: int, tasks: list[Task[ColumnSet]]
 ) -> NDArray[np.int64]:
-    """Add the columns that will most likely be needed next: those of the largest gradients."""
+    """Add the columns most likely to be needed next: those with the largest gradients."""
     slopes = np.max([np.abs(own.gradient) for own in tasks], axis=0)
     most = min(len(slopes), int(np.sqrt(memory_budget() / BYTES_A_NUMBER)))
     wanted = int(_GROWTH * n_known)
@@ -357,7 +332,7 @@ def _more(
 
 
 def _alike(tasks: list[Task[ColumnSet]]) -> Iterator[list[Task[ColumnSet]]]:
-    """Cut tasks into runs whose rows have the same curvatures."""
+    """Cut the tasks into runs with equal curvatures of the rows."""
     run: list[Task[ColumnSet]] = []
     for own in tasks:
         if run and not np.array_equal(run[0].model.curvatures, own.model.curvatures):
@@ -369,7 +344,7 @@ def _alike(tasks: list[Task[ColumnSet]]) -> Iterator[list[Task[ColumnSet]]]:
 
 
 def _descend(task: Task[ColumnSet], gram: NDArray[np.float64]) -> None:
-    """Sweep over the columns, with jumps, until none is far from the model's minimum."""
+    """Alternate sweeps and jumps until no weight is far from the model's minimum."""
     chosen, model = task.chosen, task.model
     penalised = chosen.columns < model.n_penalised
     quadratic = Quadratic(
@@ -387,18 +362,9 @@ def _descend(task: Task[ColumnSet], gram: NDArray[np.float64]) -> None:
 
 
 class Quadratic:
-    """A quadratic model of the weights ``w`` of some columns, plus their penalty.
+    """A quadratic model of the weights of n columns, plus their penalty.
 
-    Parameters
-    ----------
-    gram : array (n, n)
-    gradient : array (n,)
-        Of the model at ``weights``, without the penalty; written over.
-    weights : array (n,)
-        Written over.
-    penalty : Penalty
-    penalised : array (n,) of bool
-        Which columns the penalty is on.
+    ``gradient`` is that of the model at ``weights``, without the penalty; both are written over.
     """
 
     def __init__(
@@ -421,20 +387,20 @@ class Quadratic:
         return float(np.where(self.weights == 0.0, at_zero, inside).max(initial=0.0))
 
     def support(self) -> NDArray[np.intp]:
-        """Return the weights at which the penalty is smooth."""
+        """Return the indices of weights at which the penalty is smooth."""
         return np.flatnonzero((self.weights != 0.0) | (self.l1 == 0.0))
 
     def sweep(self, orders: NDArray[np.int64], tol: float) -> int:
-        """Move one weight after the other to its minimum; return how many sweeps were made."""
+        """Move each weight in turn to its minimum; return how many sweeps were made."""
         state = (self.gram, self.gradient, self.weights, self.l1, self.l2)
         return int(coordinate_descent.sweep(*state, orders, tol))
 
     def jump(self) -> None:
-        """Go towards the minimum over all weights at once whose signs stay as they are.
+        """Move all weights of the support at once towards their joint minimum.
 
-        As far as the first sign that would change, or all the way with those weights
-        at zero, whichever is lower; nowhere where neither is lower or the Gram matrix
-        of the support is singular.
+        Either up to the first change of a sign, or all the way with the weights that would change
+        signs at zero, whichever is lower. The weights stay where neither is lower, or where the
+        Gram matrix of the support is singular.
         """
         support = self.support()
         if len(support) == 0:
@@ -458,7 +424,7 @@ class Quadratic:
     def _take_lowest(
         self, support: NDArray[np.intp], candidates: tuple[NDArray[np.float64], ...]
     ) -> None:
-        """Take the candidate with the lowest model, if it is lower than the present weights."""
+        """Take the candidate with the lowest model, if it is lower than at the present weights."""
         w, rows = self.weights[support], self.gram[support]
         best = 0.0
         found: tuple[Vector, Vector] | None = None

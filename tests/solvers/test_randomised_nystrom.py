@@ -16,7 +16,6 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L2
-from gramless.solvers import preconditioners as module
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem
@@ -87,8 +86,9 @@ def times(inverse: LowRankInverse, residual: Array) -> Array:
     return product
 
 
-def sketch_of(case: Case, rank: int | None) -> NystromSketch:
-    return RandomisedNystrom(rank).draw(case.problem.matrix, case.problem.row_weights)
+def sketch_of(case: Case, rank: int | None, **options: Any) -> NystromSketch:
+    made = RandomisedNystrom(rank, **options)
+    return made.draw(case.problem.matrix, case.problem.row_weights)
 
 
 # The operator.
@@ -143,15 +143,11 @@ def test_large_eigenvalues_are_found() -> None:
 # Its rank.
 
 
-def test_rank_grows_until_the_smallest_eigenvalue_is_near_alpha(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "_FIRST_RANK", 4)
-    monkeypatch.setattr(module, "_OF_COLUMNS", 1)
+def test_rank_grows_until_the_smallest_eigenvalue_is_near_alpha() -> None:
     case = make_case()
     ranks = []
     for alpha in (1e-2, 1e-4, 1e-6):
-        sketch = sketch_of(case, None)
+        sketch = sketch_of(case, None, first_rank=4, max_share=1.0)
         sketch.inverse(replace(case.problem, penalty=L2(alpha)))
         assert sketch.values[0] <= 10 * alpha
         half = sketch_of(case, sketch.rank // 2)
@@ -204,13 +200,10 @@ def test_ranks_below_one(rank: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bins", "dense"])
-def test_many_directions_are_multiplied_in_parts(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_directions_are_multiplied_in_parts(kind: str) -> None:
     case = make_case(kind)
     whole = sketch_of(case, 20)
-    monkeypatch.setattr(module, "_MOST_RESPONSES", 3 * N_ROWS)
-    parts = sketch_of(case, 20)
+    parts = sketch_of(case, 20, max_responses=3 * N_ROWS)
     np.testing.assert_allclose(parts.products, whole.products, atol=1e-14)
     np.testing.assert_allclose(whole.products, case.gram @ whole.directions, atol=1e-13)
 
