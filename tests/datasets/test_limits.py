@@ -96,6 +96,17 @@ def test_parquet_beyond_the_memory(write: Writer) -> None:
         read_table(path, limits=SMALL)
 
 
+@pytest.mark.parametrize("read", [read_table, open_chunks])
+def test_a_parquet_column_that_unpacks_beyond_the_memory(tmp_path: Path, read: Reader) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    rows = arrow.table({"a": ["x" * 100_000 + str(k) for k in range(100)]})
+    pytest.importorskip("pyarrow.parquet").write_table(rows, path, compression="zstd")
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataFileError, match="its largest column chunk takes 10"):
+        read(path, limits=ReadLimits(max_memory=1_000_000))
+
+
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
 @pytest.mark.parametrize(("name", "line"), [("a.csv", "1,2\n"), ("a.libsvm", "1 1:2\n")])
 def test_ratio(write: Writer, name: str, line: str, ending: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from gramless.base.errors import InputError
 
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray
     from gramless.datasets import Table
+    from gramless.datasets.table import Matrix
     from gramless.estimators.base import KernelMachine
     from gramless.estimators.streamed import StreamedMachine
     from gramless.preprocessing.encoder import TableEncoder
@@ -28,7 +29,7 @@ class Training:
     ``target`` names the column of labels; it is None for labels that the file keeps apart.
     """
 
-    X: Any
+    X: Matrix | Table
     y: AnyArray
     weight: AnyArray | None
     target: str | None
@@ -137,16 +138,16 @@ def checked_labels(table: Table, y: AnyArray) -> AnyArray:
     return y
 
 
-def _inputs(table: Table, names: Sequence[str], named: bool) -> Any:
+def _inputs(table: Table, names: Sequence[str], named: bool) -> Matrix | Table:
     """Return columns as a table where names matter or numbers are missing, else as an array."""
     import numpy as np
 
     from gramless.datasets import Table
 
     if not named:
-        matrix = table.select(names)
-        if not np.isnan(matrix).any():
-            return matrix
+        X = table.select(names)
+        if not isinstance(X, Table) and not np.isnan(X).any():
+            return X
     return Table({name: table.column(name) for name in names}, source=table.source)
 
 
@@ -200,7 +201,7 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
     return np.array([*labels(found)], dtype=object) if found.dtype.kind == "f" else found
 
 
-def rows_for(model: Predictor, table: Table, target: str | None = None) -> Any:
+def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matrix | Table:
     """Return the inputs that a model asks for.
 
     A model fitted with names finds its columns by name, in any order and among others; a model
@@ -251,7 +252,7 @@ def encoder_of(model: Predictor) -> TableEncoder | None:
     return None if isinstance(model, StreamedMachine) else model.encoder_
 
 
-def _complete(table: Table, X: Any) -> Any:
+def _complete(table: Table, X: Matrix | Table) -> Matrix:
     """Return columns if all of them hold numbers, and none is missing."""
     import numpy as np
     from scipy import sparse

@@ -83,6 +83,7 @@ def frame_pieces(path: Path, format: str, limits: ReadLimits) -> Pieces:
     """Open a plain Parquet or Arrow IPC file; its first 200 rows say which columns are text."""
     refuse_compressed(path)
     file = _Frames(path, format, path)
+    file.check_chunks(limits)
     most = limits.rows_of_block(8 * file.n_columns)
     head = next(file.tables(min(most, _HEAD_ROWS)), None)
     if head is None:
@@ -96,6 +97,7 @@ def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
     what = f"a table of {file.n_rows:,} rows and {file.n_columns:,} columns"
     needed = 8 * file.n_rows * file.n_columns
     limits.check_memory(where, what, needed, "Read it by open_chunks.")
+    file.check_chunks(limits)
     with faults(where):
         table = next(file.tables(None), None)
     if table is None:
@@ -141,6 +143,21 @@ class _Frames:
                 self._fragment = vars(dataset)[kind]().make_fragment(**opened)
                 self.n_rows = self._fragment.count_rows()
                 self.n_columns = len(self._fragment.physical_schema)
+
+    def check_chunks(self, limits: ReadLimits) -> None:
+        """Refuse a column chunk that would unpack beyond the limits, by what its footer declares.
+
+        The other readers do not tell the sizes of compressed buffers before they unpack them.
+        """
+        if self._polars or self._format != "parquet":
+            return
+        with self._faults():
+            metadata = self._fragment.metadata
+            groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+            sizes = [
+                g.column(j).total_uncompressed_size for g in groups for j in range(g.num_columns)
+            ]
+        limits.check_memory(self._path, "its largest column chunk", max(sizes, default=0))
 
     def tables(self, most_rows: int | None) -> Iterator[Table]:
         """Yield the rows in their order, some at a time, or all at once.

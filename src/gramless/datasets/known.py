@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -16,12 +16,12 @@ from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
 from gramless.datasets.delimited import read_csv
 from gramless.datasets.libsvm import read_dense_libsvm, read_libsvm
-from gramless.datasets.table import Table
+from gramless.datasets.table import Matrix, Table
 
 Task = Literal["binary", "multiclass", "regression"]
 Loader = Literal["libsvm", "sparse-libsvm", "letter", "kddcup99"]
 
-Part = tuple[Any, AnyArray]
+Part = tuple[Matrix, AnyArray]
 """Rows, as a float32 array or a CSR matrix, and their labels."""
 
 

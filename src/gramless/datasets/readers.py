@@ -149,8 +149,8 @@ class ChunkedTable:
     def __init__(
         self, pieces: Pieces, target: str | int | None, chunk_rows: int, limits: ReadLimits
     ) -> None:
-        X, y, names = pieces.head.split_target(target)
-        _refuse_text(X)
+        inputs, y, names = pieces.head.split_target(target)
+        X = _numbers(inputs)
         self.n_features, self.names = int(X.shape[1]), names
         self.n_rows = pieces.n_rows
         self.chunk_rows = chunk_rows
@@ -174,8 +174,8 @@ class ChunkedTable:
     def _split(self) -> Iterator[Chunk]:
         n_waiting = 0
         for table in self._pieces.read():
-            X, y, _ = table.split_target(self._target)
-            _refuse_text(X)
+            inputs, y, _ = table.split_target(self._target)
+            X = _numbers(inputs)
             n_waiting += len(y)
             self._check_memory(X, min(n_waiting, self.chunk_rows))
             n_waiting %= self.chunk_rows
@@ -309,9 +309,10 @@ def _label_file(target: str | int | os.PathLike[str] | None) -> Path | None:
     return None
 
 
-def _refuse_text(X: Matrix | Table) -> None:
+def _numbers(X: Matrix | Table) -> Matrix:
+    """Return inputs that are numbers; refuse others."""
     if not isinstance(X, Table):
-        return
+        return X
     name = X.categorical[0]
     seen = next((value for value in X.column(name) if value), "")
     raise InputError(

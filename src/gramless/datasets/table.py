@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from scipy import sparse
@@ -69,23 +69,24 @@ class Table(NamedColumns):
     """
 
     columns: Mapping[str, AnyArray] | None = None
-    matrix: Any = None
+    matrix: Matrix | None = None
     names: Sequence[str] | None = None
     target: AnyArray | None = None
     source: str = "the table"
 
     def __post_init__(self) -> None:
-        """Bring every form into one: float matrix in CSR, names as a tuple, checked shapes."""
+        """Check shapes; convert numbers to floats, sparse ones to CSR, and names to a tuple."""
         if (self.columns is None) == (self.matrix is None):
             raise InputError("Table needs exactly one of columns and matrix.")
         if self.columns is not None:
             object.__setattr__(self, "columns", {k: _column(v) for k, v in self.columns.items()})
             names: tuple[str, ...] | None = tuple(self.columns)
         else:
-            object.__setattr__(self, "matrix", _float_matrix(self.matrix))
+            matrix = _float_matrix(self._numbers)
+            object.__setattr__(self, "matrix", matrix)
             names = tuple(self.names) if self.names is not None else None
-            if names is None and not sparse.issparse(self.matrix):
-                names = tuple(f"x{j + 1}" for j in range(self.matrix.shape[1]))
+            if names is None and not sparse.issparse(matrix):
+                names = tuple(f"x{j + 1}" for j in range(matrix.shape[1]))
         object.__setattr__(self, "names", names)
         self._check()
 
@@ -106,7 +107,7 @@ class Table(NamedColumns):
             )
 
     def __repr__(self) -> str:
-        """Say what it holds, never the numbers."""
+        """Describe the table without its numbers."""
         kind = "columns" if self.columns is not None else type(self.matrix).__name__
         return f"Table({self.shape[0]:,} x {self.shape[1]:,}, {kind}, from {self.source})"
 
@@ -116,10 +117,15 @@ class Table(NamedColumns):
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """Return ``(n_rows, n_columns)``, own target not counted."""
+        """Number of rows and of columns, without the labels that the file keeps apart."""
         if self.columns is not None:
             return len(next(iter(self.columns.values()), ())), len(self.columns)
-        return int(self.matrix.shape[0]), int(self.matrix.shape[1])
+        return int(self._numbers.shape[0]), int(self._numbers.shape[1])
+
+    @property
+    def _numbers(self) -> Matrix:
+        """The matrix of a table that is kept as one."""
+        return cast(Matrix, self.matrix)
 
     @property
     def categorical(self) -> tuple[str, ...]:
@@ -173,11 +179,10 @@ class Table(NamedColumns):
         index = self.index_of(name)
         if self.columns is not None:
             return self.columns[self._name(index)]
-        if sparse.issparse(self.matrix):
-            # A list of columns would take memory for all those there are.
-            dense: AnyArray = self.matrix[:, index : index + 1].toarray()
-            return dense[:, 0]
-        return np.asarray(self.matrix[:, index])
+        # A slice of a sparse matrix takes less memory than a list of one column.
+        column = self._numbers[:, index : index + 1]
+        dense = column.toarray() if isinstance(column, sparse.csr_matrix) else column
+        return dense[:, 0]
 
     def index_of(self, name: str | int) -> int:
         """Return the position of a column given by name or position.
@@ -219,7 +224,7 @@ class Table(NamedColumns):
         shown = ", ".join(self.names[:20])
         return shown if width <= 20 else f"{shown}, ... ({width} columns)"
 
-    def select(self, features: Sequence[str | int] | None = None) -> Any:
+    def select(self, features: Sequence[str | int] | None = None) -> Matrix | Table:
         """Return the columns named, in that order, ready for an estimator.
 
         Parameters
@@ -248,11 +253,11 @@ class Table(NamedColumns):
         array([[2., 1.]])
         """
         if self.columns is None and features is None:
-            return self.matrix
+            return self._numbers
         order = self._order(features)
         if self.columns is None:
             whole = order == list(range(self.shape[1]))
-            return self.matrix if whole else self.matrix[:, order]
+            return self._numbers if whole else self._numbers[:, order]
         names = list(self.columns)
         chosen = {names[j]: self.columns[names[j]] for j in order}
         if any(values.dtype.kind == "O" for values in chosen.values()):
@@ -261,7 +266,7 @@ class Table(NamedColumns):
 
     def split_target(
         self, target: str | int | None = None, features: Sequence[str | int] | None = None
-    ) -> tuple[Any, AnyArray, tuple[str, ...] | None]:
+    ) -> tuple[Matrix | Table, AnyArray, tuple[str, ...] | None]:
         """Split into inputs and labels.
 
         Parameters
@@ -301,14 +306,14 @@ class Table(NamedColumns):
         if self._has_own(target):
             own = np.asarray(self.target)
             if features is None and self.names is None:
-                return self.matrix, own, None
+                return self._numbers, own, None
             order = self._order(features)
             return self.select(order), own, self._names_of(order)
         position = self._default_target() if target is None else self.index_of(target)
         if features is None and self.shape[1] == 1:
             raise InputError(f"{self.source} has one column only; nothing is left to learn from.")
         if features is None and self.names is None:
-            sides = [self.matrix[:, :position], self.matrix[:, position + 1 :]]
+            sides = [self._numbers[:, :position], self._numbers[:, position + 1 :]]
             return sparse.hstack(sides, format="csr"), self.column(position), None
         others = [j for j in range(self.shape[1]) if j != position]
         order = others if features is None else self._order(features)
@@ -365,7 +370,7 @@ class Table(NamedColumns):
         if self.columns is not None:
             columns = {name: values[rows] for name, values in self.columns.items()}
             return Table(columns, target=target, source=self.source)
-        matrix = self.matrix[rows]
+        matrix = self._numbers[rows]
         return Table(matrix=matrix, names=self.names, target=target, source=self.source)
 
 
