@@ -38,11 +38,11 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one look, joined or not; a line breaks where a number is not finite.
+    """Points that are drawn alike, joined by a line or as dots.
 
-    The look has keywords of matplotlib's ``Axes.plot``, with the colours of
-    :data:`gramless.cli.svg.LIGHT`. The name stands in the legend, and where the pointer rests on a
-    mark; "" keeps it out of both. Dots have the width and the cap of the line, and are one path.
+    ``look`` has keywords of ``Axes.plot``, with the colours of :data:`gramless.cli.svg.LIGHT`. A
+    line breaks where a number is not finite. ``name`` stands in the legend and in the hints of
+    marks, unless it is empty.
     """
 
     x: Sequence[float]
@@ -54,11 +54,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series on two axes.
+    """Series on two axes, which also span ``x_held`` and ``y_held``.
 
-    Logarithmic axes leave out points at or below zero. Axes also hold the numbers in ``x_held`` and
-    ``y_held``. The x axis has the names in ``x_ticks``, or those of round numbers; with ``y_down``
-    y grows downwards.
+    Logarithmic axes omit points that are not positive. ``x_ticks`` names places on the x axis, by
+    default round numbers; with ``y_down`` y grows downwards.
     """
 
     title: str
@@ -74,7 +73,7 @@ class Chart:
 
     @property
     def legend(self) -> list[Series]:
-        """The series that have a name, each name once: that of most points."""
+        """The named series, of each name the one with the most points."""
         named: dict[str, Series] = {}
         for one in filter(lambda one: one.name and len(one.x), self.series):
             named[one.name] = max(named.get(one.name, one), one, key=lambda same: len(same.x))
@@ -82,14 +81,7 @@ class Chart:
 
 
 def line_chart(chart: Chart, width: float = WIDTH, height: float = HEIGHT) -> Markup:
-    """Draw a chart without its title and legend, which stand beside it in a page.
-
-    Examples
-    --------
-    >>> growth = Series([1, 2], [3.0, 4.0], {"marker": "o"}, "growth")
-    >>> "growth: 2, 4" in line_chart(Chart("", "time", "size", [growth]))
-    True
-    """
+    """Draw a chart without its title and legend, which stand beside it on the page."""
     against = " against ".join(filter(None, (chart.y_label, chart.x_label)))
     title = ": ".join(filter(None, (chart.title, against)))
     with drawing(width, height) as figure:
@@ -97,7 +89,7 @@ def line_chart(chart: Chart, width: float = WIDTH, height: float = HEIGHT) -> Ma
 
 
 def key(series: Series) -> Markup:
-    """Draw the sample of a series that stands in a legend."""
+    """Draw the sample of a series for a legend."""
     with drawing(KEY_WIDTH, KEY_HEIGHT) as figure:
         draw_sample(figure, series, 0.0, 0.0)
         return svg_text(figure, "")
@@ -120,7 +112,7 @@ def short_number(value: float) -> str:
 
 
 class _ShortNumbers(Formatter):
-    """Names of ticks: short where that tells them apart, with all their digits elsewhere."""
+    """Labels of ticks: short ones if these differ, otherwise with all digits."""
 
     def __call__(self, value: float, pos: int | None = None) -> str:
         return short_number(value)
@@ -131,7 +123,7 @@ class _ShortNumbers(Formatter):
 
 
 def draw(figure: Figure, chart: Chart, box: Box) -> dict[str, list[str]]:
-    """Draw a chart into a box of a figure, and return the hints of its marks for ``svg_text``."""
+    """Draw a chart into a box of a figure; return the hints of its marks for ``svg_text``."""
     left, top, width, height = box
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), facecolor="none", axisbelow=True)
     axes.spines[["top", "left", "right"]].set_visible(False)
@@ -183,7 +175,7 @@ def draw(figure: Figure, chart: Chart, box: Box) -> dict[str, list[str]]:
 def placed(
     x: Sequence[float], y: Sequence[float], x_log: bool, y_log: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return points; those that the axes have no place for are not numbers."""
+    """Return the points as floats, NaN where the axes have no place for them."""
     across, up = np.array(x, dtype=float), np.array(y, dtype=float)
     away = ~(np.isfinite(across) & np.isfinite(up))
     away |= (x_log & (across <= 0.0)) | (y_log & (up <= 0.0))
@@ -192,7 +184,7 @@ def placed(
 
 
 def _vertices(series: Series, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return what is drawn: of dots, a line from each point to itself."""
+    """Return what is drawn: for dots, a line from each point to itself."""
     if not series.is_dots:
         return x, y
     apart = np.array([0.0, 0.0, np.nan])
@@ -207,7 +199,7 @@ def _hints(series: Series, x: FloatArray, y: FloatArray) -> list[str]:
 
 
 def _label(axes: Axes, chart: Chart) -> None:
-    """Choose which numbers are named, and draw a rule at those of the y axis."""
+    """Choose the labelled numbers, and draw a rule at those of the y axis."""
     soft = {"labelcolor": LIGHT["soft"], "color": LIGHT["base"]}
     axes.tick_params("x", length=4, width=1, pad=4, **soft)
     axes.tick_params("y", length=0, pad=6, **soft)
@@ -230,7 +222,7 @@ def _locator(low: float, high: float) -> LogLocator:
 
 
 def draw_sample(figure: Figure, series: Series, across: float, down: float) -> None:
-    """Draw the sample of a series that stands in a legend, its upper left corner at a pixel."""
+    """Draw the sample of a series for a legend, its upper left corner at a pixel."""
     size = pixels(figure)
     box = np.divide((across, size[1] - down - KEY_HEIGHT, KEY_WIDTH, KEY_HEIGHT), np.tile(size, 2))
     axes = figure.add_axes(tuple(box), xlim=(0.0, KEY_WIDTH), ylim=(0.0, KEY_HEIGHT))
@@ -245,10 +237,7 @@ def draw_sample(figure: Figure, series: Series, across: float, down: float) -> N
 
 @dataclass(frozen=True)
 class Bars:
-    """One column of horizontal bars that start at ``base``, with texts behind them.
-
-    There is room for the numbers in ``reach`` too, so that columns can share a scale.
-    """
+    """A column of horizontal bars from ``base``, on a scale that also spans ``reach``."""
 
     title: str
     values: Sequence[float]
@@ -261,15 +250,7 @@ class Bars:
 def bar_chart(
     title: str, labels: Sequence[str], columns: Sequence[Bars], width: float = 760.0
 ) -> Markup:
-    """Draw horizontal bars, one row a label, columns side by side.
-
-    A third of the width, and 210 pixels at most, are for the labels.
-
-    Examples
-    --------
-    >>> "cats" in bar_chart("Pets", ["cats"], [Bars("", [2.0], ["2"])])
-    True
-    """
+    """Draw columns of horizontal bars side by side, with one row for each label."""
     left = min(_LABELS, width / 3.0)
     each = (width - left) / len(columns)
     with drawing(width, _HEAD + _ROW * len(labels) + 6.0) as figure:
@@ -282,7 +263,7 @@ def bar_chart(
 
 
 def _draw_bars(figure: Figure, column: Bars, left: float, width: float) -> None:
-    """Draw one column of bars at the pixels from left to left + width."""
+    """Draw one column of bars in the pixels from left to left + width."""
     room = width - CHARACTER * max(map(len, column.texts), default=0) - 14.0
     held = [column.base, *column.values, *column.reach]
     low, high = min(held), max(held)

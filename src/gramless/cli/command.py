@@ -10,13 +10,7 @@ PACKAGES = ("typer", "rich", "polars", "matplotlib", "jinja2")
 
 
 def main() -> None:
-    """Run the command line.
-
-    Raises
-    ------
-    SystemExit
-        With one line, if packages that the command needs are not installed.
-    """
+    """Run the command line, or exit with one line if its packages are not installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         sys.exit(

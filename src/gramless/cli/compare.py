@@ -75,15 +75,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of every method.")]
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What a method's kernel asks for, and how well features stand for it.
-
-    Parameters
-    ----------
-    dimension : float
-        Degrees of freedom of the exact kernel with the penalty chosen.
-    errors : sequence of KernelErrors
-        By rising size.
-    """
+    """Effective dimension of the exact kernel with the chosen penalty, and errors by size."""
 
     dimension: float
     errors: Sequence[KernelErrors]
@@ -158,7 +150,7 @@ def compare(
 
 
 def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
-    """Return what the budget is of, and how much."""
+    """Return what the budget limits, and its size."""
     if memory is None:
         return "time", SECONDS if time is None else time
     if time is not None:
@@ -175,7 +167,7 @@ def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
 
 
 def _methods(chosen: list[str] | None, n_rows: int) -> tuple[Sequence[str], dict[str, str]]:
-    """Return what to try, and what is left out because it would take minutes."""
+    """Return the methods to try, and why others are left out."""
     from gramless.features.registry import FEATURE_MAPS
 
     if chosen is not None:
@@ -187,7 +179,7 @@ def _methods(chosen: list[str] | None, n_rows: int) -> tuple[Sequence[str], dict
 
 
 def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Split, str]:
-    """Return training and test rows, and why the task is what it is."""
+    """Return training and test rows, and the reason for the task."""
     from gramless import datasets
     from gramless.datasets.files import detect_format, plain_path
     from gramless.datasets.limits import parse_limits
@@ -209,7 +201,7 @@ def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Spli
 
 
 def _cut(rows: Training, path: Path, task: str) -> tuple[Split, str]:
-    """Hold back the fifth of the rows that data sets without a test part hold back."""
+    """Hold back a fifth of the rows, as data sets without a test part do."""
     import numpy as np
 
     from gramless.inspection.comparison import Split
@@ -226,7 +218,7 @@ def _cut(rows: Training, path: Path, task: str) -> tuple[Split, str]:
 
 
 def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> KernelFacts:
-    """Measure the kernel on some of the rows, errors at the sizes tried that they allow."""
+    """Measure the kernel on some rows, and its errors at the sizes that they allow."""
     from gramless.inspection.comparison import ends_with_rows, scaled_rows
     from gramless.inspection.explanation import sampled_rows, take_rows
     from gramless.inspection.kernel_errors import kernel_effective_dimension, kernel_errors
@@ -276,14 +268,14 @@ def _document(
 
 
 def _reference(found: Comparison) -> Outcome | None:
-    """Return what others are measured by: Fourier features of the size that predicts best."""
+    """Return the most accurate outcome of Fourier features, the others' reference."""
     return min(found.of(_REFERENCE), key=lambda outcome: outcome.error, default=None)
 
 
 def _tables(
     head: dict[str, object], reason: str, found: Comparison, kernels: dict[str, KernelFacts]
 ) -> list[Table]:
-    """Return the tables that people read."""
+    """Return the tables for people."""
     rows, test_rows = head["rows"], head["test_rows"]
     head_lines = {
         "task": f"{head['task']} ({reason})",
@@ -301,7 +293,7 @@ def _tables(
 
 
 def _beyond(found: Comparison) -> Iterator[str]:
-    """Yield what methods came to that have nothing within the budget."""
+    """Yield the results of methods that had none within the budget."""
     within = {one.method for one in found.best()}
     for one in found.outcomes:
         if one.method not in within:
@@ -363,7 +355,7 @@ def _reached(reference: Outcome, reached: Sequence[Reached]) -> Table:
 
 
 def _cost_and_share(value: float | None, of: float, in_words: Callable[[float], str]) -> list[str]:
-    """Return a cost and its share of another; dashes where the error was not reached."""
+    """Return a cost and its ratio to another; dashes if the error was not reached."""
     return ["-", "-"] if value is None else [in_words(value), f"{value / of:.2g}"]
 
 
@@ -384,5 +376,5 @@ def _kernels(kernels: dict[str, KernelFacts]) -> Table:
 
 
 def _bound(value: float | None) -> str:
-    """Return a bound; a dash where none is known, or none below 1."""
+    """Return a bound, or a dash if there is none below 1."""
     return "-" if value is None or value > 1.0 else number(value)

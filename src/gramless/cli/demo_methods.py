@@ -40,8 +40,8 @@ class Digits:
 class Entry:
     """One method with its test error, its costs and its fitted model.
 
-    The seconds of a fit include the choice of options; ``n_bytes`` is the size of the file, or of
-    the arrays that prediction needs.
+    The time of a fit includes choosing options; ``n_bytes`` is the size of the file, or of the
+    arrays that prediction needs.
     """
 
     name: str
@@ -58,13 +58,7 @@ class Entry:
 
 
 def load_digits(seed: int) -> Digits:
-    """Split scikit-learn's digits, four fifths for training.
-
-    Examples
-    --------
-    >>> len(load_digits(0).y_test)
-    360
-    """
+    """Split scikit-learn's digits, four fifths for training."""
     X, y = datasets.load_digits(return_X_y=True)
     parts = train_test_split(X / _INK, y, test_size=0.2, stratify=y, random_state=seed)
     return Digits(parts[0], parts[2], parts[1], parts[3])
@@ -74,8 +68,8 @@ def load_digits(seed: int) -> Digits:
 class Contest:
     """The rows that all methods get, and the options of each.
 
-    ``n_grids`` is an option of this package; random Fourier features have ``n_components`` and try
-    the ``ridges``. Loops are compiled with ``warm_up_rows``.
+    ``n_grids`` is for this package; random Fourier features have ``n_components`` and try all
+    ``ridges``. Loops are compiled with ``warm_up_rows``.
     """
 
     digits: Digits
@@ -87,7 +81,7 @@ class Contest:
     warm_up_rows: int = 200
 
     def methods(self) -> dict[str, Callable[[], Entry]]:
-        """Return what enters each method, by name."""
+        """Return, by name, functions that run each method."""
         return {
             "gramless": self.binning,
             "the exact kernel machine": self.exact,
@@ -95,18 +89,18 @@ class Contest:
         }
 
     def compile_loops(self) -> float:
-        """Run on a few rows and return how much longer that takes the first time."""
+        """Fit a few rows twice and return how much longer the first time takes."""
         few = replace(self, digits=self.digits.head(self.warm_up_rows))
         first, second = (few.binning().fit_seconds for _ in range(2))
         return max(0.0, first - second)
 
     def binning(self) -> Entry:
-        """Enter this package with its defaults."""
+        """Run this package with its defaults."""
         model = KernelClassifier(n_grids=self.n_grids, random_state=self.seed, n_jobs=self.n_jobs)
         return self._run("gramless, defaults", "see below", model)
 
     def exact(self) -> Entry:
-        """Enter the exact kernel machine; it has no seed and one thread."""
+        """Run the exact kernel machine, which has no seed and one thread."""
         entry = self._run("SVC, Gaussian kernel", "C 10, gamma 'scale'", SVC(C=10.0))
         machine = entry.model
         parts = (machine.support_vectors_, machine.dual_coef_, machine.intercept_)
@@ -114,7 +108,7 @@ class Contest:
         return entry
 
     def fourier(self) -> Entry:
-        """Enter random Fourier features, gamma and ridge chosen on held-back rows."""
+        """Run random Fourier features, with gamma and ridge chosen on held-back rows."""
         started = time.perf_counter()
         X, y = self.digits.X_train, self.digits.y_train
         scale = 1.0 / (X.shape[1] * X.var())

@@ -71,10 +71,10 @@ _WIDE, _NARROW = 760.0, 372.0
 
 @dataclass(frozen=True)
 class Shuffled:
-    """How much the error grows when columns are shuffled, the most important column first.
+    """Growth of the error when columns are shuffled, the most important column first.
 
-    ``error`` is that of the ``n_rows`` rows before; ``increases`` has a row a column and a column a
-    shuffle.
+    ``error`` is that of the ``n_rows`` rows as they are; ``increases`` has shape (n_columns,
+    n_shuffles).
     """
 
     error_name: str
@@ -86,13 +86,12 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the page tells.
+    """Everything that the page shows.
 
-    ``places`` has the files of the ``model`` and the ``data`` and the name of the ``target``, if it
-    has one; ``metrics`` is what ``gramless evaluate`` tells, and ``rows``. ``relevance`` is the
-    largest of the inputs that a column became. ``response`` says what ``dependence`` has the means
-    of, ``outputs`` has their names: that of a single one may be empty. ``scatter`` has true and
-    predicted numbers of some rows.
+    ``places`` has the files ``model`` and ``data`` and the name of the ``target``; ``metrics`` are
+    those of ``gramless evaluate``, with ``rows``. ``relevance`` is the largest among the inputs of
+    a column. ``dependence`` has means of the ``response`` for each of the ``outputs``, whose name
+    is empty if there is only one. ``scatter`` has true and predicted numbers of some rows.
     """
 
     model: Model
@@ -110,7 +109,7 @@ class Findings:
 
 
 def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
-    """Look at a model with rows and their labels."""
+    """Examine a model with rows and their labels."""
     predicted, inputs = model.predict(X), input_columns(model)
     metrics, names = _metrics(model, X, y, predicted), list(inputs)
     n_rows = min(_ROWS, max(_LEAST_ROWS, _NUMBERS // len(model.relevance_)))
@@ -141,7 +140,7 @@ def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Find
 
 
 def _stages(model: Model) -> list[Stage]:
-    """Return the stages of a model's search, in order."""
+    """Return the stages of a model's search in order."""
     unit = model.features_.size_unit
     is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[Trial]] = {}
@@ -167,7 +166,7 @@ def _metrics(model: Model, X: Rows, y: AnyArray, predicted: AnyArray) -> dict[st
 
 
 def _response(model: Model, predicted: AnyArray) -> tuple[str, list[str], Predictor]:
-    """Return what predictions are, the names of the outputs shown, and what gives them."""
+    """Describe predictions, name the outputs shown, and return the function that gives them."""
     if not isinstance(model, KernelClassifier):
         return "prediction", [""], lambda X: model.predict(X)[:, None]
     classes, likely = model.classes_, has_probabilities(model)
@@ -185,7 +184,7 @@ def _response(model: Model, predicted: AnyArray) -> tuple[str, list[str], Predic
 
 
 def _promising(X: Rows, response: Predictor, weights: FloatArray) -> list[int]:
-    """Return the columns to be shuffled: all, or those of most weight or by what they explain."""
+    """Return the columns to shuffle: all, or those of most weight or main effect."""
     if len(weights) <= _MOST_INPUTS:
         return list(range(len(weights)))
     if np.ptp(weights) == 0:
@@ -215,7 +214,7 @@ def _shuffle(model: Model, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled
 
 
 def page(found: Findings) -> str:
-    """Return a page of HTML that is also well-formed XML, the same for the same findings."""
+    """Return a page of HTML that is also well-formed XML."""
     templates = environment("gramless.cli")
     templates.filters["number"] = number
     templates.globals.update(
@@ -233,7 +232,7 @@ def page(found: Findings) -> str:
 
 
 def _choices(found: Findings) -> list[tuple[str, str, str]]:
-    """Return what was chosen: the parameter, its value and the reason."""
+    """Return hyperparameters, their values and the reasons for them."""
     model, settings, counts = found.model, found.model.settings_, found.use.counts
     best = "best on held-back rows" if model.search_ else "by rule: too few rows to compare"
     each = f"{counts.mean():.1f} inputs on average" if found.use.selective else "all inputs"
@@ -252,7 +251,7 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
 
 
 def _searched(found: Findings) -> dict[str, object]:
-    """Return the trials of the search, and the learning curve."""
+    """Return the trials of the search and the learning curve."""
     model, growth = found.model, vars(found.model).get("growth_") or []
     last = found.stages[-1][1] if found.stages else []
     return {
@@ -264,7 +263,7 @@ def _searched(found: Findings) -> dict[str, object]:
 
 
 def _trials(name: str, trials: Sequence[Trial], model: Model) -> Chart:
-    """Chart a stage of the search: scores by bandwidth, or by alpha where that alone changes."""
+    """Chart the scores of one stage of the search by bandwidth, or by alpha if only it varies."""
     several = len({trial["bandwidth"] for trial in trials}) > 1
     key_of = "bandwidth" if several else "alpha"
     groups: dict[str, list[tuple[float, float]]] = {}
@@ -303,7 +302,7 @@ def _trials(name: str, trials: Sequence[Trial], model: Model) -> Chart:
 
 
 def _rounded(value: float) -> float:
-    """Return a bandwidth or alpha alike, whichever way the search came to it."""
+    """Return a bandwidth or alpha without the rounding errors of how it was reached."""
     return float(f"{value:.6g}")
 
 
@@ -324,7 +323,7 @@ def _dots(points: Sequence[tuple[float, float]], colour: str) -> Series:
 
 
 def _learning_curve(model: Model, growth: Sequence[Trial], stages: Sequence[Stage]) -> Chart:
-    """Chart growth; else the best trial of the search; else the final solve."""
+    """Chart the growth of grids, else the best trial of the search, else the final solve."""
     searched = stages[-1][1] if stages else [{"curve": [], "score": 0.0}]
     best = min(searched, key=lambda trial: trial["score"])
     if growth:
@@ -342,7 +341,7 @@ def _learning_curve(model: Model, growth: Sequence[Trial], stages: Sequence[Stag
 
 
 def _inputs(found: Findings) -> dict[str, object]:
-    """Return the bars of the inputs that were shuffled, and of pairs that share grids."""
+    """Return the bars of shuffled inputs and of pairs that share grids."""
     shuffled, use = found.shuffled, found.use
     mean, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
     texts = [f"{m:.3g} ± {s:.2g}" for m, s in zip(mean, spread, strict=True)]
@@ -367,7 +366,7 @@ def _inputs(found: Findings) -> dict[str, object]:
 
 
 def _dependences(found: Findings) -> list[dict[str, object]]:
-    """Return charts of the inputs that are numbers, and bars of those that are categories."""
+    """Return charts for numerical inputs and bars for categorical ones."""
     means = [float(value) for one in found.dependence for value in one.means.ravel()]
     return [
         {"chart": None, **_category_bars(one, found.outputs)}

@@ -58,7 +58,7 @@ _WIDE = 5.0
 
 
 def draw_demo(path: Path, digits: Digits, entries: Sequence[Entry]) -> None:
-    """Draw the hardest digits of the first method, and errors and times of all."""
+    """Draw the digits that the first method finds hardest, and errors and times of all."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=[1.1, 1.0])
     _draw_digits(parts[0], digits, entries[0].model)
@@ -104,11 +104,10 @@ def _draw_bars(figure: SubFigure, entries: Sequence[Entry]) -> None:
 
 
 def draw_reliability(found: Mapping[str, Any]) -> Figure:
-    """Draw how often a classifier was right, against how sure it was.
+    """Draw how often a classifier was right against how confident it was.
 
-    Above, a point a tenth of confidence; grey bars reach two standard errors to both sides of the
-    diagonal, where honest probabilities would lie in some 95 % of samples of that size. Below,
-    the rows in each tenth.
+    Above, one point per tenth of confidence; grey bars span two standard errors around the
+    diagonal, where calibrated probabilities lie in some 95 % of samples. Below, the rows in each.
     """
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.0, 1.0])
@@ -137,11 +136,7 @@ def draw_reliability(found: Mapping[str, Any]) -> Figure:
 
 
 def draw_predictions(y: AnyArray, predicted: AnyArray, found: Mapping[str, float]) -> Figure:
-    """Draw predicted numbers against true ones; on the diagonal predictions are right.
-
-    Of more than 5,000 rows so many are drawn, evenly, the same ones each time. ``found`` holds the
-    metrics of all rows.
-    """
+    """Draw predicted against true numbers of at most 5,000 rows, and metrics of all rows."""
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
     axes = figure.subplots()
     rows = sampled_rows(len(y), _POINTS)
@@ -157,10 +152,9 @@ def draw_predictions(y: AnyArray, predicted: AnyArray, found: Mapping[str, float
 
 
 def draw_comparison(found: Comparison, kernels: Mapping[str, Sequence[KernelErrors]]) -> Figure:
-    """Draw errors of approximations against size, seconds and bytes, as RB16's Figure 5.
+    """Draw errors of approximations against size, time and memory, as RB16's Figure 5.
 
-    The fourth panel has the errors of the kernel itself, with the bounds of RR07; methods without
-    any are left out.
+    The fourth panel has the errors of the kernel itself with the bounds of RR07.
     """
     figure = Figure(figsize=(11.0, 8.0), layout="constrained")
     panels = figure.subplots(2, 2).flat
@@ -191,7 +185,7 @@ def draw_comparison(found: Comparison, kernels: Mapping[str, Sequence[KernelErro
 
 
 def _log_errors(axes: Axes, labelled: Sequence[float]) -> None:
-    """Give errors a logarithmic axis, with some multiples of powers of ten as people write them."""
+    """Give errors a logarithmic axis with plain numbers at the given multiples."""
     axes.set(yscale="log")
     axes.yaxis.set_major_locator(LogLocator(subs=labelled))
     axes.yaxis.set_major_formatter("{x:g}")
@@ -218,11 +212,7 @@ def _draw_kernel_errors(axes: Axes, kernels: Mapping[str, Sequence[KernelErrors]
 def draw_run(
     model: DoublyStochasticClassifier | DoublyStochasticRegressor, most_points: int = 20_000
 ) -> Figure:
-    """Draw how a run went: losses and errors by time, blocks and lengths of steps.
-
-    Where no rows were held back, the panel of errors says so. Of more than ``most_points`` steps
-    so many are drawn, evenly.
-    """
+    """Draw the course of a run: losses and errors by time, blocks and lengths of steps."""
     has_classes = isinstance(model, DoublyStochasticClassifier)
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", height_ratios=[1.3, 1.0])
@@ -247,7 +237,7 @@ def draw_run(
 
 
 def _times(history: dict[str, AnyArray]) -> tuple[AnyArray, str]:
-    """Return when each step ended, and in which unit; partial fits know no seconds."""
+    """Return the ends of the steps and their unit; partial fits have no seconds."""
     seconds = np.asarray(history["seconds"])
     if seconds.min() > 0:
         return seconds, "seconds"
@@ -314,7 +304,7 @@ def _draw_steps(axes: Axes, history: dict[str, AnyArray], is_new: BoolArray, mos
 
 
 def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> None:
-    """Draw a value a step, in two colours; of very many steps some, evenly."""
+    """Draw one value per step, new and old blocks in two colours; at most ``most`` of each."""
     steps = np.arange(1, len(is_new) + 1)
     for chosen, name, style in ((is_new, "a new block", _NEW), (~is_new, "an old block", _OLD)):
         points = np.flatnonzero(chosen)
@@ -323,7 +313,7 @@ def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> N
 
 
 def _log_where_wide(axes: Axes, which: str, values: AnyArray) -> bool:
-    """Give positive numbers of wide range a logarithmic axis, labelled as people write them."""
+    """Give positive numbers of a wide range a logarithmic axis with plain labels."""
     finite = values[np.isfinite(values)]
     if not len(finite) or not 0.0 < _WIDE * finite.min() < finite.max():
         return False

@@ -20,23 +20,15 @@ _LEAST_PROBABILITY = 1e-15
 
 
 def has_probabilities(model: object) -> bool:
-    """Tell whether a fitted model predicts probabilities.
-
-    scikit-learn's convention for methods that depend on parameters is that they are not there.
-    """
+    """Tell whether a fitted model predicts probabilities, by scikit-learn's convention."""
     return hasattr(model, "predict_proba")
 
 
 def regression_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, float]:
     """Compare predicted numbers with the truth.
 
-    ``rmse_std`` is relative to the standard deviation of ``y``; it and ``r2`` are NaN where a
-    constant ``y`` leaves them undefined.
-
-    Examples
-    --------
-    >>> regression_metrics(np.array([0.0, 2.0]), np.array([0.0, 1.0]))["r2"]
-    0.5
+    ``rmse_std`` is relative to the standard deviation of ``y``; it and ``r2`` are NaN for a
+    constant ``y``.
     """
     mean_square, variance = np.mean((predicted - y) ** 2), np.var(y)
     relative = mean_square / variance if variance > 0 else np.nan
@@ -49,11 +41,11 @@ def regression_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, float]:
 
 
 def classification_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, Any]:
-    """Compare predicted classes with the truth; labels are of one type.
+    """Compare predicted classes with true ones of the same type.
 
     ``balanced_accuracy`` is the mean recall of the classes in ``y``; ``classes`` has ``rows``,
-    ``precision``, ``recall`` and ``f1`` of each; ``confusion``, a row a true class, is there for at
-    most 12 classes.
+    ``precision``, ``recall`` and ``f1`` of each; ``confusion``, one row per true class, is there
+    for at most 12 classes.
 
     Examples
     --------
@@ -79,19 +71,13 @@ def classification_metrics(y: AnyArray, predicted: AnyArray) -> dict[str, Any]:
 
 
 def probability_metrics(truth: IntArray, probabilities: FloatArray) -> dict[str, Any]:
-    """Judge predicted probabilities, ``(n_rows, n_classes)``.
+    """Evaluate predicted probabilities of shape (n_rows, n_classes).
 
-    ``truth`` has the column of each row's true class; -1 for a class that the model does not know,
-    which scikit-learn's scores refuse. ``log_loss`` is of the natural logarithm, with probabilities
-    no smaller than 1e-15; ``brier`` is the mean squared distance to the truth, summed over the
-    classes. ``reliability`` groups the rows by the probability of the predicted class, in tenths
-    (``low`` to ``high``), with its mean (``predicted``) and how often it was right (``observed``).
-
-    Examples
-    --------
-    >>> found = probability_metrics(np.array([0, 1]), np.array([[0.75, 0.25], [0.75, 0.25]]))
-    >>> found["brier"], found["reliability"]
-    (0.625, [{'low': 0.7, 'high': 0.8, 'rows': 2, 'predicted': 0.75, 'observed': 0.5}])
+    ``truth`` has the column of each row's class, -1 for a class that the model does not know, which
+    scikit-learn's scores refuse. ``log_loss`` takes probabilities of at least 1e-15; ``brier`` is
+    the squared distance to the truth, summed over the classes. ``reliability`` groups the rows by
+    the probability of the predicted class in tenths (``low`` to ``high``), with its mean
+    (``predicted``) and how often it was right (``observed``).
     """
     given = np.where(truth >= 0, probabilities[np.arange(len(truth)), truth], 0.0)
     squares = (probabilities**2).sum(axis=1) - 2.0 * given + 1.0
@@ -116,13 +102,8 @@ def probability_metrics(truth: IntArray, probabilities: FloatArray) -> dict[str,
 def comparable_labels(y: AnyArray, classes: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return true labels and a model's classes as values of one type.
 
-    A file may hold as text or as 1.0 what was an integer or a truth value in the table that the
-    model was fitted to: both become numbers if both are, else text.
-
-    Examples
-    --------
-    >>> comparable_labels(np.array(["True", "False"], object), np.array([False, True]))
-    (array(['True', 'False'], dtype='<U5'), array(['False', 'True'], dtype='<U5'))
+    A file may hold as text or as 1.0 what was an integer or a truth value in the training table:
+    both become numbers if both are numeric, otherwise text.
     """
     if y.dtype.kind in "iuf" and classes.dtype.kind in "biuf":
         return y, classes.astype(y.dtype if classes.dtype.kind == "b" else classes.dtype)

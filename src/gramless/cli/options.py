@@ -56,13 +56,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came f
 
 
 def names(text: str | None, option: str) -> list[str] | None:
-    """Split a list of names at its commas.
-
-    Examples
-    --------
-    >>> names("age, pet", "--features")
-    ['age', 'pet']
-    """
+    """Split a list of names at its commas."""
     if text is None:
         return None
     found = [name.strip() for name in text.split(",")]
@@ -72,13 +66,7 @@ def names(text: str | None, option: str) -> list[str] | None:
 
 
 def auto_or_number(text: str, option: str) -> str | float:
-    """Read a number, or the word auto.
-
-    Examples
-    --------
-    >>> auto_or_number("auto", "--alpha"), auto_or_number("1e-3", "--alpha")
-    ('auto', 0.001)
-    """
+    """Read a number, or the word auto."""
     if text == "auto":
         return text
     try:
@@ -88,10 +76,7 @@ def auto_or_number(text: str, option: str) -> str | float:
 
 
 def check_output(option: str, path: Path, others: Mapping[str, Path]) -> None:
-    """Refuse before, not after, the work a file that could not be written.
-
-    Others are the files that it must not replace, by what they are.
-    """
+    """Refuse a file that cannot be written or would replace one of ``others``, before any work."""
     folder = path.resolve().parent
     if not folder.is_dir():
         raise InputError(f"{option} {path}: there is no folder {folder}; make it.")

@@ -24,10 +24,7 @@ FEW_VALUES = 20
 
 @dataclass(frozen=True)
 class Training:
-    """Inputs, labels and weights to learn from.
-
-    ``target`` names the column of labels; it is None for labels that the file keeps apart.
-    """
+    """Inputs, labels and weights; ``target`` is None for labels that the file keeps apart."""
 
     X: Matrix | Table
     y: AnyArray
@@ -45,9 +42,8 @@ def read_data(
 ) -> Table:
     """Read a table of any format.
 
-    The columns in ``categorical`` are text whatever they hold. ``part`` chooses among the parts of
-    an NPZ file that has two; ``"auto"`` is the test part. ``n_features`` is for LIBSVM, whose last
-    columns may be empty in this file; ``limits`` is what ``parse_limits`` reads.
+    Columns in ``categorical`` are read as text. ``part`` selects a part of an NPZ file that has
+    two; ``"auto"`` is the test part. ``n_features`` is for LIBSVM, whose last columns may be empty.
     """
     from gramless.datasets import read_npz, read_table
     from gramless.datasets.files import detect_format, plain_path
@@ -66,7 +62,7 @@ def read_data(
 
 
 def _with_text(table: Table, categorical: Sequence[str]) -> Table:
-    """Return a table whose columns named are text, also where the file holds numbers."""
+    """Return a table whose named columns are text, even if the file holds numbers."""
     import numpy as np
 
     from gramless.datasets import Table
@@ -84,10 +80,7 @@ def _with_text(table: Table, categorical: Sequence[str]) -> Table:
 def training_rows(
     table: Table, target: str | None, features: Sequence[str] | None, weight: str | None
 ) -> Training:
-    """Split a table into inputs, labels and weights.
-
-    The inputs are the columns in ``features``, by default all but the target and the weights.
-    """
+    """Split a table into inputs (by default all other columns), labels and weights."""
     from scipy import sparse
 
     if sparse.issparse(table.matrix):
@@ -109,10 +102,7 @@ def training_rows(
 
 
 def target_name(table: Table, target: str | None) -> str | None:
-    """Return the name of the column of labels, None where the file keeps labels apart.
-
-    Without ``target`` it is the column that :meth:`Table.split_target` takes by itself.
-    """
+    """Return the name of the column of labels, or None if the file keeps labels apart."""
     # On one row, for the names alone.
     _, _, inputs = table.take_rows(slice(0, 1)).split_target(target)
     taken = set(inputs or ())
@@ -126,7 +116,7 @@ def _label_column(table: Table, name: str | None) -> AnyArray:
 
 
 def checked_labels(table: Table, y: AnyArray) -> AnyArray:
-    """Return labels if there is one in every row."""
+    """Return labels if every row has exactly one."""
     if y.ndim != 1:
         raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
     missing = int((y != y).sum()) if y.dtype.kind == "f" else int((y == "").sum())
@@ -139,7 +129,7 @@ def checked_labels(table: Table, y: AnyArray) -> AnyArray:
 
 
 def _inputs(table: Table, names: Sequence[str], named: bool) -> Matrix | Table:
-    """Return columns as a table where names matter or numbers are missing, else as an array."""
+    """Return columns as a table if names matter or numbers are missing, else as an array."""
     import numpy as np
 
     from gramless.datasets import Table
@@ -152,16 +142,7 @@ def _inputs(table: Table, names: Sequence[str], named: bool) -> Matrix | Table:
 
 
 def decide_task(y: AnyArray, asked: str) -> tuple[str, str]:
-    """Return the task, ``"classification"`` or ``"regression"``, and the reason.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> decide_task(np.array([0.0, 1.0, 2.0]), "auto")
-    ('classification', '3 distinct whole numbers')
-    >>> decide_task(np.array([0.5, 1.0, 2.0]), "auto")
-    ('regression', '3 distinct numbers')
-    """
+    """Return the task, ``classification`` or ``regression``, and the reason for it."""
     import numpy as np
 
     if y.dtype.kind == "O":
@@ -178,9 +159,7 @@ def decide_task(y: AnyArray, asked: str) -> tuple[str, str]:
 
 
 def labels_of(y: AnyArray, task: str) -> AnyArray:
-    """Return labels as estimators should have them.
-
-    Classes that are whole numbers become integers, other numbers text.
+    """Return labels as estimators take them: integers or text for classes.
 
     Examples
     --------
@@ -202,7 +181,7 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
 
 
 def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matrix | Table:
-    """Return the inputs that a model asks for.
+    """Return the inputs that a model takes.
 
     A model fitted with names finds its columns by name, in any order and among others; a model
     fitted without names takes all columns but the one named ``target``.
@@ -238,7 +217,7 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
 
 
 def input_names(model: Predictor) -> Sequence[str]:
-    """Return the names of the columns that a model was fitted to, none if they had none."""
+    """Return the names of the columns that a model was fitted to, empty if they had none."""
     encoder = encoder_of(model)
     # scikit-learn's convention: the attribute is there only where there were names.
     names = vars(model).get("feature_names_in_", ()) if encoder is None else encoder.names
@@ -246,14 +225,14 @@ def input_names(model: Predictor) -> Sequence[str]:
 
 
 def encoder_of(model: Predictor) -> TableEncoder | None:
-    """Return what encodes columns; a streamed model takes numbers as they are."""
+    """Return the encoder of columns; a streamed model has none."""
     from gramless.estimators.streamed import StreamedMachine
 
     return None if isinstance(model, StreamedMachine) else model.encoder_
 
 
 def _complete(table: Table, X: Matrix | Table) -> Matrix:
-    """Return columns if all of them hold numbers, and none is missing."""
+    """Return columns if all of them hold numbers and none is missing."""
     import numpy as np
     from scipy import sparse
 

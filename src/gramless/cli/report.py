@@ -36,10 +36,7 @@ class Report:
 
     @contextlib.contextmanager
     def stage(self, name: str, text: str) -> Iterator[Callable[[str], None]]:
-        """Time a stage and, on a terminal, show that it runs.
-
-        Yields a function that shows a line about how far it is.
-        """
+        """Time a stage and show it on a terminal; yields a function that updates the line."""
         with self.timed(name):
             if self.err.is_terminal:
                 with self.err.status(f"{text} ...") as status:
@@ -49,7 +46,7 @@ class Report:
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time a stage that shows itself."""
+        """Time a stage that has its own display."""
         started = time.perf_counter()
         try:
             yield
@@ -71,10 +68,7 @@ class Report:
 
 @contextlib.contextmanager
 def reporting(as_json: bool, debug: bool) -> Iterator[Report]:
-    """Run a verb: warnings become lines, faults one line and an exit code.
-
-    ``debug`` shows where a fault came from.
-    """
+    """Run a verb: warnings become lines, and errors become one line and an exit code."""
     report = Report(as_json)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, category, *_, **__: _warn(report, message, category)
@@ -114,13 +108,7 @@ def _warn(report: Report, message: Warning | str, category: type[Warning]) -> No
 
 
 def plain(value: object) -> object:
-    """Return a value as plain data: numbers that JSON lacks become None.
-
-    Examples
-    --------
-    >>> plain({"a": (1.0, float("nan"))})
-    {'a': [1.0, None]}
-    """
+    """Return a value as plain data for JSON, with None for NaN and infinity."""
     import numpy as np
 
     if isinstance(value, Mapping):
@@ -148,7 +136,7 @@ def facts(rows: Mapping[str, object]) -> Table:
 
 
 def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """Return a table with a title; all columns but the first are set to the right."""
+    """Return a table with a title; all columns but the first are aligned to the right."""
     table = Table(title=title or None, title_justify="left")
     for j, column in enumerate(columns):
         table.add_column(column, justify="right" if j else "left", overflow="fold")
@@ -158,11 +146,5 @@ def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 def number(value: float) -> str:
-    """Return a number with four digits.
-
-    Examples
-    --------
-    >>> number(0.000123456), number(1234567.0)
-    ('0.0001235', '1.235e+06')
-    """
+    """Return a number with four significant digits."""
     return f"{value:.4g}"

@@ -24,14 +24,9 @@ _SILENCE = 30.0
 
 
 class Interruption:
-    """Ctrl-C as a request to stop after the step, once there is something to save.
+    """Ctrl-C as a request to stop after the step.
 
-    Attributes
-    ----------
-    begun : bool
-        Whether steps have been taken. Before, and when it comes twice, Ctrl-C ends all at once.
-    requested : bool
-        Whether it has come.
+    It ends the process at once if it comes twice, or before steps have ``begun``.
     """
 
     def __init__(self) -> None:
@@ -60,16 +55,7 @@ class Interruption:
 class RunDisplay:
     """Shows the steps of a run, as a panel on a terminal and as lines elsewhere.
 
-    Parameters
-    ----------
-    report : Report
-        Lines go to its stderr.
-    max_steps : int
-    time_budget : float or None
-        Seconds.
-    error : callable
-        From an error on held-back rows to words.
-    interruption : Interruption
+    ``error`` describes an error on held-back rows in words.
     """
 
     def __init__(
@@ -194,12 +180,6 @@ class Pace:
 
 
 def three_digits(rows: float) -> str:
-    """Return a number of rows for people.
-
-    Examples
-    --------
-    >>> three_digits(123456.7), three_digits(12.0)
-    ('123,000', '12')
-    """
+    """Return a number of rows rounded to three digits."""
     digits = max(0, len(str(int(rows))) - 3)
     return f"{round(rows, -digits):,.0f}"

@@ -70,7 +70,7 @@ ET.register_namespace("", _SVG)
 
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
-    """Give a figure of so many pixels; inside, the user's matplotlib settings do not count."""
+    """Give a figure of a size in pixels, unaffected by the user's matplotlib settings."""
     with style.context(["default", _STYLE]), warnings.catch_warnings():
         # The browser draws the text, and has fonts for all of it.
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font")
@@ -89,7 +89,7 @@ def pixels(figure: Figure) -> tuple[float, float]:
 def write(
     figure: Figure, across: float, down: float, text: str, width: float = math.inf, **options: Any
 ) -> None:
-    """Write a line of text at a pixel, cut where it is wider than so many pixels."""
+    """Write a line of text at a pixel, cut if it is wider than ``width`` pixels."""
     most = max(3.0, width / CHARACTER)
     line = printable(text)
     shown = line if len(line) <= most else f"{line[: int(most) - 1].rstrip()}…"
@@ -101,18 +101,10 @@ def write(
 def svg_text(
     figure: Figure, title: str, hints: Mapping[str, Sequence[str]] | None = None, css: str = ""
 ) -> Markup:
-    """Return a figure as an ``svg`` element; call it inside :func:`drawing`.
+    """Return a figure in the colours of ``LIGHT`` as an ``svg`` element, inside :func:`drawing`.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        Drawn with the colours of :data:`LIGHT`.
-    title : str
-        For those who cannot see the picture.
-    hints : mapping of str to sequence of str, default=None
-        By the gid of a line: what is shown where the pointer rests on its marks.
-    css : str, default=""
-        Stands inside, for pictures that stand in no page.
+    ``title`` describes the picture to those who cannot see it. ``hints`` are shown where the
+    pointer rests on the marks of a line, by its gid. ``css`` is for pictures outside of pages.
 
     Examples
     --------
@@ -143,7 +135,7 @@ def variables() -> str:
 
 
 def _name(root: ET.Element, title: str, css: str) -> None:
-    """Put title and style first, in place of matplotlib's style, which all of a page would get."""
+    """Insert title and style in place of matplotlib's style, which would apply to a whole page."""
     width, height = root.attrib["viewBox"].split()[2:]
     root.attrib.update(width=width, height=height)
     root.attrib.update({"role": "img"} if title else {"aria-hidden": "true"})
@@ -158,7 +150,7 @@ def _name(root: ET.Element, title: str, css: str) -> None:
 
 
 def _clean(element: ET.Element) -> None:
-    """Leave fonts and colours to the page; drop clips, and ids that its pictures would share."""
+    """Leave fonts and colours to the page; drop clips, and ids that other pictures share."""
     element.attrib.pop("clip-path", None)
     for child in element.findall(f"{{{_SVG}}}defs"):
         if child.find(f"{{{_SVG}}}clipPath") is not None:

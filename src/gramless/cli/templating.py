@@ -11,11 +11,10 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def environment(*packages: str) -> Environment:
-    """Return the templates of some packages, the first that has a template first.
+    """Return the templates of packages, those of earlier packages first.
 
-    What templates insert into HTML is escaped, characters that XML forbids become a mark, and a
-    name that is not defined is an error: pages are well-formed XML whatever columns are called.
-    Each package has a folder ``templates``.
+    Inserted values are escaped, characters forbidden in XML are replaced, and undefined names are
+    errors: pages are well-formed XML whatever columns are called.
 
     Examples
     --------
@@ -35,13 +34,7 @@ def environment(*packages: str) -> Environment:
 
 
 def printable(text: object) -> str:
-    """Return text without the characters that XML forbids: a mark stands for each.
-
-    Examples
-    --------
-    >>> printable("a" + chr(0))
-    'a\ufffd'
-    """
+    """Return text in which a mark replaces each character that XML forbids."""
     return _FORBIDDEN.sub("\ufffd", str(text))
 
 

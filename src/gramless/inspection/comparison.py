@@ -36,21 +36,10 @@ _LEAST_SEARCH = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """What the search of a method found, at a middle size.
+    """Hyperparameters that the search of one method found, at a middle size.
 
-    Parameters
-    ----------
-    method : str
-    feature_map : SizedMap
-        A template, of which any size may be fitted.
-    scaling : str
-    bandwidth : float or array (n_features,)
-        In units of the scaled inputs.
-    alpha : float
-    seconds : float
-        Taken by the search and the fit at that size.
-    model : estimator
-        That fit.
+    ``feature_map`` is a template of which any size may be fitted, ``bandwidth`` is in units of the
+    scaled inputs, and ``model`` is the fit at that size, which took ``seconds`` with the search.
     """
 
     method: str
@@ -76,25 +65,12 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The errors and costs of a method at one size.
+    """The error and the costs of a method at one size.
 
-    Parameters
-    ----------
-    method : str
-    size : int
-        Grids, columns of Fourier features, landmarks, or rows of a block.
-    unit : str
-        What the size counts.
-    n_columns : int
-    n_bytes : int
-        Taken by the features of all rows of the fit, kept whole.
-    seconds : float
-        To compute the features and to solve; the median over the seeds.
-    predict_seconds : float
-        For the test rows; the median over the seeds.
-    error : float
-        Share of wrong classes, or RMSE over the targets' standard deviation; the mean over
-        the seeds.
+    ``size`` counts grids, columns, landmarks or rows of a block, as ``unit`` says. ``n_bytes`` is
+    what the features of all training rows take, stored in full. ``seconds`` (features and solver)
+    and ``predict_seconds`` (test rows) are medians over the seeds; ``error``, their mean, is the
+    share of wrong classes, or the RMSE over the targets' standard deviation.
     """
 
     method: str
@@ -117,9 +93,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Reached:
-    """The least seconds and bytes, each by itself, of a method's outcomes that are good enough.
+    """The least time and the least memory, each by itself, with which a method was good enough.
 
-    Both are None where no size was.
+    Both are None if it was not at any size.
     """
 
     method: str
@@ -129,18 +105,11 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
-    Parameters
-    ----------
-    by : {"time", "memory"}
-    budget : float
-        Seconds of a fit, or bytes of its features.
-    chosen : list of Chosen
-    outcomes : list of Outcome
-        Of each method by rising size; the last may cost more than the budget.
-    left_out : dict
-        Methods that were not tried, or not to the end, and why.
+    ``budget`` is in seconds of a fit or in bytes of its features, as ``by`` says. ``outcomes`` are
+    sorted by size within each method; the last one may exceed the budget. ``left_out`` gives the
+    reason why a method was not tried, or not to the end.
     """
 
     by: By
@@ -150,11 +119,11 @@ class Comparison:
     left_out: dict[str, str]
 
     def of(self, method: str) -> list[Outcome]:
-        """Return one method's outcomes, by rising size."""
+        """Return one method's outcomes by increasing size."""
         return [outcome for outcome in self.outcomes if outcome.method == method]
 
     def best(self) -> list[Outcome]:
-        """Return each method's outcome of least error within the budget, the best first."""
+        """Return the most accurate outcome of each method within the budget, best first."""
         found = []
         for chosen in self.chosen:
             within = [o for o in self.of(chosen.method) if o.cost(self.by) <= self.budget]
@@ -162,18 +131,12 @@ class Comparison:
         return sorted(found, key=lambda outcome: outcome.error)
 
     def to_reach(self, error: float) -> list[Reached]:
-        """Return what each method needed to predict no worse than an error."""
+        """Return what each method needed for an error of at most ``error``."""
         return [to_reach(self.of(one.method), one.method, error) for one in self.chosen]
 
 
 def to_reach(outcomes: Iterable[Outcome], method: str, error: float) -> Reached:
-    """Return the least seconds and the least bytes of outcomes that are no worse than an error.
-
-    Examples
-    --------
-    >>> to_reach([Outcome("binning", 8, "grids", 90, 800, 0.1, 0.1, 0.3)], "binning", 0.2)
-    Reached(method='binning', seconds=None, n_bytes=None)
-    """
+    """Return the least time and memory among outcomes with at most a given error."""
     good = [outcome for outcome in outcomes if outcome.error <= error]
     seconds = min((outcome.seconds for outcome in good), default=None)
     return Reached(method, seconds, min((outcome.n_bytes for outcome in good), default=None))
@@ -181,7 +144,7 @@ def to_reach(outcomes: Iterable[Outcome], method: str, error: float) -> Reached:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows with their targets, of a task ``classification`` or ``regression``."""
+    """Training and test rows of a task, ``classification`` or ``regression``."""
 
     X: Rows
     y: AnyArray
@@ -190,10 +153,7 @@ class Split:
     task: str
 
     def estimator(self, features: SizedMap, **settings: Any) -> Estimator:
-        """Return an unfitted estimator of the task that weighs inputs alike.
-
-        Seed and threads are those of the features.
-        """
+        """Return an unfitted estimator with the seed and threads of the features."""
         kind = KernelClassifier if self.task == "classification" else KernelRegressor
         return kind(
             features,
@@ -307,18 +267,12 @@ def compare(
 
 
 def template(method: str, split: Split, seed: int, n_jobs: int | None) -> SizedMap:
-    """Return the features of a method, of any size, for the inputs of a split."""
+    """Return the feature map of a method, of any size, for the inputs of a split."""
     return named_map(method, shape_of(split.X), 1, None, seed, n_jobs)
 
 
 def why_left_out(feature_map: SizedMap, n_rows: int) -> str | None:
-    """Return why a method does not suit so many rows; None where it does.
-
-    Examples
-    --------
-    >>> why_left_out(ExactKernel(max_rows=100), 500)
-    '500 rows; ExactKernel takes at most 100'
-    """
+    """Return why a method cannot be used on so many rows, or None if it can."""
     if not isinstance(feature_map, ExactKernel) or n_rows <= feature_map.max_rows:
         return None
     return f"{n_rows:,} rows; ExactKernel takes at most {feature_map.max_rows:,}"
@@ -327,11 +281,7 @@ def why_left_out(feature_map: SizedMap, n_rows: int) -> str | None:
 def choose(
     method: str, feature_map: SizedMap, split: Split, seconds: float | None = None
 ) -> Chosen:
-    """Find scaling, bandwidth and alpha by the search of the estimators, at a middle size.
-
-    The search may take ``seconds``. A method that cannot be used on these rows raises a
-    :class:`~gramless.base.errors.GramlessError`.
-    """
+    """Find scaling, bandwidth and alpha by the estimators' search, within ``seconds``."""
     started = time.perf_counter()
     middle = feature_map.sketch(feature_map.enough_to_search)
     model = split.estimator(middle, time_budget=seconds).fit(split.X, split.y)
@@ -341,10 +291,7 @@ def choose(
 
 
 def climb(chosen: Chosen, split: Split, n_seeds: int, by: By, budget: float) -> Iterator[Outcome]:
-    """Yield outcomes of sizes that double, for as long as the next may be within a budget.
-
-    At least the first size is tried.
-    """
+    """Yield outcomes at doubling sizes, the first in any case, until the budget is reached."""
     if not ends_with_rows(chosen.feature_map):
         # Compiled loops are loaded on first use, and this size is cheap.
         _fit_once(chosen, next(sizes(chosen.feature_map, len(split.y))), split, 0)
@@ -356,14 +303,7 @@ def climb(chosen: Chosen, split: Split, n_seeds: int, by: By, budget: float) -> 
 
 
 def sizes(feature_map: SizedMap, n_rows: int) -> Iterator[int]:
-    """Yield a map's sizes from small to large, to its natural end if it has one.
-
-    Examples
-    --------
-    >>> from gramless.features.nystrom import Nystrom
-    >>> list(sizes(Nystrom(), 100))
-    [32, 64, 100]
-    """
+    """Yield a map's sizes in increasing order, up to the number of rows if that bounds them."""
     if not isinstance(feature_map, ExactKernel):
         size = _FIRST_SIZES[feature_map.size_name]
         while size < n_rows or not ends_with_rows(feature_map):
@@ -373,19 +313,12 @@ def sizes(feature_map: SizedMap, n_rows: int) -> Iterator[int]:
 
 
 def ends_with_rows(feature_map: SizedMap) -> bool:
-    """Tell whether a map can be no larger than there are rows.
-
-    Examples
-    --------
-    >>> from gramless import RandomBinning
-    >>> ends_with_rows(RandomBinning())
-    False
-    """
+    """Tell whether a map can be no larger than the number of rows."""
     return not (feature_map.size_name == "n_grids" or isinstance(feature_map, RandomFourier))
 
 
 def measure(chosen: Chosen, size: int, split: Split, n_seeds: int) -> Outcome:
-    """Fit one size with settings given, once a seed beginning with that of the features."""
+    """Fit one size with the given hyperparameters, once for each seed."""
     runs = [_fit_once(chosen, size, split, k) for k in range(n_seeds)]
     return replace(
         runs[0],
@@ -426,7 +359,7 @@ def _fit_once(chosen: Chosen, size: int, split: Split, k: int) -> Outcome:
 
 
 def _bytes(model: Estimator, split: Split) -> int:
-    """Return what the features of all rows take, from those of a few."""
+    """Extrapolate the bytes that the features of all rows take from those of a few."""
     n_rows, few = len(split.y), min(_FEW_ROWS, len(split.y) // 2)
     spread = np.linspace(0, n_rows - 1, 2 * few).astype(np.intp)
     rows = scaled_rows(model, take_rows(split.X, spread))

@@ -15,29 +15,13 @@ from gramless.matrices.occupancy import fullest_shares
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """The numbers that RB16 ties to how fast random binning learns.
+    """Statistics of bins that RB16 relates to how fast random binning learns.
 
-    Parameters
-    ----------
-    n_grids : int
-        R, the non-zeros of a row.
-    n_columns : int
-        D, the occupied bins of all grids.
-    nu : float
-        Mean over the grids of the share of the rows in the fullest bin
-        (equation 9 and below): 1 where a grid tells no rows apart, ``1/n_rows``
-        where it tells all apart.
-    kappa : float
-        Mean over the grids of one over that share (equation 10). At least
-        ``1 / nu``, at most ``kappa_bar``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> codes = np.array([[1, 2, 1, 1], [1, 2, 3, 4]], np.uint8)
-    >>> found = diagnose(BinnedMatrix(codes, np.array([0, 2, 6])))
-    >>> found.nu, round(found.kappa, 4), found.kappa_bar
-    (0.5, 2.6667, 3.0)
+    ``n_grids`` is R, the non-zeros of a row, and ``n_columns`` is D, the occupied bins of all
+    grids. ``nu`` is the mean over the grids of the share of the rows in the fullest bin (equation 9
+    and below): 1 where a grid separates no rows, ``1/n_rows`` where it separates all. ``kappa`` is
+    the mean over the grids of the inverse of that share (equation 10), at least ``1 / nu`` and at
+    most ``kappa_bar``.
     """
 
     n_grids: int
@@ -51,67 +35,32 @@ class Diagnostics:
         return self.n_columns / self.n_grids
 
     def speedup(self, threads: float) -> float:
-        """Return how much faster parallel coordinate descent is: :func:`law_of_speedup`.
-
-        Examples
-        --------
-        >>> found = Diagnostics(n_grids=10, n_columns=910, nu=0.1, kappa=10.0)
-        >>> found.speedup(1), round(found.speedup(102), 6), found.speedup_limit
-        (1.0, 51.0, 101.0)
-        """
+        """Return the speed-up of parallel coordinate descent by :func:`law_of_speedup`."""
         return law_of_speedup(threads, self.n_grids, self.n_columns)
 
     @property
     def speedup_limit(self) -> float:
-        """``(D - 1) / (R - 1)``, which :meth:`speedup` approaches as threads are added.
+        """The limit of :meth:`speedup` for many threads, ``(D - 1) / (R - 1)``.
 
-        RB16 gives it as ``kappa_bar``, for large D and R (equation 30). Infinite
-        for one grid, whose bins share no row; 1 where every grid has one bin, and
-        for dense features, where D = R.
+        RB16 gives ``kappa_bar``, its value for large D and R (equation 30). It is infinite for one
+        grid and 1 for dense features, where D = R.
         """
         if self.n_columns == self.n_grids:
             return 1.0
         return (self.n_columns - 1) / (self.n_grids - 1) if self.n_grids > 1 else np.inf
 
     def error_estimate(self, loss: Loss, weights: FloatArray) -> float:
-        """Return ``beta |w|^2 / (kappa R)``, an estimate of Theorem 1's bound.
+        """Return ``beta |w|^2 / (kappa R)``, an estimate of the bound of Theorem 1.
 
-        Theorem 1 of RB16: ``E F(w_R) - F(w*) <= beta |w*|^2 / (kappa R')`` with
-        ``R' = R - c`` and ``c = ceil(2 kappa (F(0) - F(w*)) / (beta |w*|^2))``. F
-        is the objective on the training rows, ``w_R`` its best weights on R
-        random grids, and ``w*`` any reference solution over the infinitely many
-        bins of all grids, such as the one that no finite R reaches.
+        Theorem 1 of RB16: ``E F(w_R) - F(w*) <= beta |w*|^2 / (kappa R')`` with ``R' = R - c`` and
+        ``c = ceil(2 kappa (F(0) - F(w*)) / (beta |w*|^2))``. F is the objective on the training
+        rows, ``w_R`` its minimiser on R random grids, ``w*`` a reference solution over the bins of
+        infinitely many grids, and beta is ``loss.smoothness``. ``weights``, one row per column and
+        without the intercept, are in the units of the targets.
 
-        This is an estimate and not a bound: ``w*`` is not known, and the norm of the
-        fitted weights stands in for its own, R for ``R'``. It is about the mean over
-        draws of the grids and about the objective on training rows, neither about this
-        one draw nor about new rows. A small bandwidth raises kappa and overfits. Free
-        rows such as an intercept do not count.
-
-        Parameters
-        ----------
-        loss : Loss
-            ``loss.smoothness`` is beta.
-        weights : array (D,) or (D, K)
-            In units of the targets that the loss is taken of.
-
-        Returns
-        -------
-        float
-            In units of the objective.
-
-        Raises
-        ------
-        InputError
-            If ``weights`` has not one row a column.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from gramless.losses import Logistic
-        >>> found = Diagnostics(n_grids=2, n_columns=4, nu=0.5, kappa=2.0)
-        >>> found.error_estimate(Logistic(), np.array([2.0, 0.0, -2.0, 0.0]))
-        0.5
+        This is no bound: the norm of the fitted weights replaces that of the unknown ``w*``, and R
+        replaces ``R'``. It is about the mean over draws of the grids and the training objective,
+        not about this draw or new rows: a small bandwidth raises kappa and overfits.
         """
         if len(weights) != self.n_columns:
             raise InputError(
@@ -122,20 +71,17 @@ class Diagnostics:
 
 
 def law_of_speedup(threads: float, n_nonzeros: int, n_columns: int) -> float:
-    """Return how much faster parallel coordinate descent is (RB16, equation 29).
+    """Return the speed-up of parallel coordinate descent (RB16, equation 29).
 
-    ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads, each of which updates one column at
-    a time, drawn uniformly from all D; rows have at most R non-zeros, which is the number of grids
-    of random bins. It compares guarantees: coordinate steps that the theory asks of one thread,
-    over rounds of steps that it asks of tau. Costs of memory and threads are not in it, and
-    solvers that do not descend by coordinates do not follow it.
+    ``tau / (1 + (R - 1) (tau - 1) / (D - 1))`` for tau threads that each update a column drawn
+    uniformly from all D, where rows have at most R non-zeros. It compares guarantees, steps of one
+    thread with rounds of tau steps; it ignores the costs of memory and threads, and does not apply
+    to solvers other than coordinate descent.
 
     Examples
     --------
     >>> round(law_of_speedup(102, n_nonzeros=10, n_columns=910), 6)
     51.0
-    >>> law_of_speedup(102, n_nonzeros=64, n_columns=64)
-    1.0
     """
     if not threads >= 1:
         raise InputError(f"The law of speed-up: threads must be at least 1, got {threads!r}.")
@@ -174,16 +120,7 @@ def diagnose(matrix: BinnedMatrix) -> Diagnostics:
 
 
 def summarise(shares: FloatArray, n_columns: int) -> Diagnostics:
-    """Return the diagnostics of grids by the shares of their fullest bins.
-
-    :class:`RandomBinning` keeps the shares as ``nu_``; ``n_columns`` counts the bins of all grids.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> summarise(np.array([0.25, 0.5]), n_columns=8).kappa
-    3.0
-    """
+    """Return the diagnostics of grids with ``n_columns`` bins from the shares of their fullest."""
     if len(shares) == 0 or not ((shares > 0.0) & (shares <= 1.0)).all():
         raise InputError(
             "Diagnostics need at least one grid and, in each, a bin that holds rows: take the "

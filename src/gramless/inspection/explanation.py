@@ -52,33 +52,21 @@ class _PolarsFrame(Protocol):
 
 
 def shape_of(X: Rows) -> tuple[int, int]:
-    """Return the rows and columns of a table of any kind."""
+    """Return the number of rows and columns of a table of any kind."""
     table: Any = X
     n_rows, n_columns = np.shape(table)
     return n_rows, n_columns
 
 
 def take_rows(X: T, rows: AnyArray) -> T:
-    """Return some rows of a table of any kind, in the order of their numbers.
-
-    Examples
-    --------
-    >>> take_rows(np.eye(2), np.array([1]))
-    array([[0., 1.]])
-    """
+    """Return the given rows, in that order, of a table of any kind."""
     table: Any = X
     taken: T = table.take_rows(rows) if isinstance(X, Table) else _safe_indexing(table, rows)
     return taken
 
 
 def sampled_rows(n_samples: int, most: int, seed: int = 0, purpose: str = "rows shown") -> AnyArray:
-    """Return row numbers in ascending order: all, or ``most`` drawn without replacement.
-
-    Examples
-    --------
-    >>> sampled_rows(3, 5), len(sampled_rows(1000, 5))
-    (array([0, 1, 2]), 5)
-    """
+    """Return row numbers in ascending order: all, or ``most`` drawn without replacement."""
     if n_samples <= most:
         return np.arange(n_samples)
     return np.sort(stream(seed, purpose).choice(n_samples, most, replace=False))
@@ -88,11 +76,6 @@ def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     """Return a column as plain values, and whether these are categories.
 
     Numbers are float64 with NaN where missing, categories str with ``""`` where missing.
-
-    Examples
-    --------
-    >>> column_values(np.array([[1, 5], [2, 6]]), 1)
-    (array([5., 6.]), False)
     """
     if is_frame(X):
         values, categorical = list(named_columns(X).values())[column]()
@@ -176,18 +159,7 @@ def permutation_importance(
 def partial_dependence(response: Predictor, X: Rows, column: int, donors: AnyArray) -> FloatArray:
     """Return the mean response when every row has the same value in one column.
 
-    Parameters
-    ----------
-    response : callable
-        ``response(X)`` returns (n_rows,) or (n_rows, K).
-    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
-    column : int
-    donors : array (n_values,) of int
-        Rows that hold the values.
-
-    Returns
-    -------
-    array (n_values,) or (n_values, K)
+    The values are those of the rows ``donors``; the result has one row per value.
 
     Examples
     --------
@@ -201,16 +173,11 @@ def partial_dependence(response: Predictor, X: Rows, column: int, donors: AnyArr
 
 @dataclass(frozen=True)
 class Dependence:
-    """How responses depend on one column, averaged over the rows.
+    """The dependence of responses on one column, averaged over the rows.
 
-    Attributes
-    ----------
-    name : str
-    values : array (n_values,) of float, ascending, or of str for categories
-    shares : array (n_values,)
-        Of a number: the share of the rows below it, and half of those that hold it.
-        Of a category: the share of the rows that hold it.
-    means : array (n_values, n_outputs)
+    ``values`` are ascending numbers or the names of categories. ``shares`` has, for a number, the
+    share of the rows below it plus half of those equal to it; for a category, the share of the rows
+    that hold it. ``means`` has shape (n_values, n_outputs).
     """
 
     name: str
@@ -259,7 +226,7 @@ def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Depen
 
 
 def _quantile_rows(values: FloatArray) -> AnyArray:
-    """Return rows whose values are evenly spaced quantiles, ascending, each value once."""
+    """Return rows whose values are evenly spaced quantiles in ascending order, all distinct."""
     order = np.argsort(values, kind="stable")[: np.count_nonzero(~np.isnan(values))]
     if not len(order):
         return order
@@ -269,7 +236,7 @@ def _quantile_rows(values: FloatArray) -> AnyArray:
 
 
 def _category_rows(values: AnyArray) -> AnyArray:
-    """Return one row of each of the most frequent categories, those first."""
+    """Return one row for each of the most frequent categories, by decreasing frequency."""
     ranked = sorted(Counter(values).items(), key=lambda found: (-found[1], found[0]))
     found = values.tolist()
     return np.array([found.index(category) for category, _ in ranked[:_CATEGORIES]], np.intp)
@@ -278,13 +245,7 @@ def _category_rows(values: AnyArray) -> AnyArray:
 def main_effect(values: AnyArray, responses: FloatArray) -> float:
     """Return the share of the variance of responses that one column explains by itself.
 
-    Numbers are cut at their deciles. What shows only together with other columns is not counted.
-
-    Examples
-    --------
-    >>> x = np.linspace(-1, 1, 1001)
-    >>> round(main_effect(x, x**2), 2), round(main_effect(np.zeros(1001), x**2), 2)
-    (0.95, 0.0)
+    Numbers are cut at their deciles; interactions with other columns are not counted.
     """
     if values.dtype.kind == "f":
         known = values[~np.isnan(values)]
@@ -302,17 +263,10 @@ def main_effect(values: AnyArray, responses: FloatArray) -> float:
 
 
 def input_columns(model: KernelMachine) -> dict[str, AnyArray]:
-    """Return, by the name of each column of the table, the positions of the inputs that it became.
+    """Return the positions of the inputs that each column of the table became, by its name.
 
-    Positions are those in ``relevance_`` and in the rows that the scaler is given: two where
-    numbers were missing, else one.
-
-    Examples
-    --------
-    >>> from gramless import KernelRegressor
-    >>> X = np.random.default_rng(0).normal(size=(30, 2))
-    >>> input_columns(KernelRegressor(random_state=0).fit(X, X[:, 0]))
-    {'x1': array([0]), 'x2': array([1])}
+    Positions are those in ``relevance_`` and in the scaler's rows: two where numbers were missing
+    in training, otherwise one.
     """
     names = vars(model).get("feature_names_in_")
     if names is None:
@@ -323,18 +277,11 @@ def input_columns(model: KernelMachine) -> dict[str, AnyArray]:
 
 @dataclass(frozen=True)
 class GridUse:
-    """Which columns the grids of a model use, and which they use together.
+    """The columns that the grids of a model use, and which of them they use together.
 
-    Attributes
-    ----------
-    counts : array (n_grids,) of int
-        Columns that each grid uses.
-    share : array (n_columns,)
-        Weight of the grids that use a column, of all grids' weight.
-    pairs : list of (int, int, float)
-        Two columns, and the weight of the small grids that use both, heaviest first.
-    selective : bool
-        Whether some grid leaves out a column that another one uses.
+    ``counts`` has the number of columns of each grid, ``share`` each column's share of the total
+    weight of the grids. ``pairs`` lists two columns and the weight of the small grids that use
+    both, heaviest first. ``selective`` tells whether some grid omits a column that another uses.
     """
 
     counts: AnyArray
@@ -344,15 +291,10 @@ class GridUse:
 
 
 def grid_use(uses: BoolArray, weights: FloatArray, most: int = 12) -> GridUse:
-    """Count which columns grids use, and which they use together.
+    """Count the columns that grids use, and which of them they use together.
 
-    Parameters
-    ----------
-    uses : array (n_grids, n_columns) of bool
-    weights : array (n_grids,)
-        Not negative; all alike if they are all 0.
-    most : int, default=12
-        Grids of more columns say nothing about pairs.
+    ``uses`` has shape (n_grids, n_columns). Weights that are all 0 count alike. Grids of more than
+    ``most`` columns say nothing about pairs.
 
     Examples
     --------
@@ -373,17 +315,10 @@ def grid_use(uses: BoolArray, weights: FloatArray, most: int = 12) -> GridUse:
 
 
 def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
-    """Tell which columns of the table the grids of a fitted model use, and which together.
+    """Return the use of the table's columns by the grids of a fitted model.
 
     A grid weighs as much as its part of the prediction varies over the rows. Columns are in the
     order of :func:`input_columns`.
-
-    Examples
-    --------
-    >>> from gramless import KernelRegressor
-    >>> X = np.random.default_rng(0).normal(size=(30, 2))
-    >>> model_grid_use(KernelRegressor(random_state=0).fit(X, X[:, 0]), X).selective
-    False
     """
     rows = model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
     features: Any = model.features_

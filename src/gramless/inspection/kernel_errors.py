@@ -34,26 +34,15 @@ _SETTLED, _SHRINKS = 1e-6, 0.99
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """How well features of one size stand for their kernel, means over the seeds.
+    """How well features of one size approximate their kernel; means over the seeds.
 
-    Parameters
-    ----------
-    size : int
-        Grids, columns of Fourier features or landmarks.
-    n_columns, n_pairs : int
-        Pairs of different rows, all of a sample.
-    sup, mean, rms : float
-        Largest, mean and root mean square of ``|z(x)'z(y) - k(x, y)|`` over the pairs.
-    hoeffding_pair, hoeffding : float or None
-        Bounds on the error of one pair, and on the largest of all these pairs, that hold with
-        the probability asked for; None where draws are not independent.
-    claim : float or None
-        The same for all pairs of a region that holds the sample, by Claim 1 or 2 of RR07;
-        infinite where its constants are.
-    n_bytes : int
-        Taken by the features of all rows of the fit, kept whole.
-    seconds : float
-        To fit, to compute these features and to multiply by them once.
+    ``sup``, ``mean`` and ``rms`` are the largest, the mean and the root mean square of ``|z(x)'z(y)
+    - k(x, y)|`` over ``n_pairs`` pairs of different rows. ``hoeffding_pair`` and ``hoeffding``
+    bound the error of one pair and the largest over all these pairs with the probability asked for;
+    they are None for dependent draws. ``claim`` bounds it for all pairs of a region that contains
+    the sample, by Claim 1 or 2 of RR07; it is infinite where its constants are. ``n_bytes`` is what
+    the features of all rows take, and ``seconds`` the time to fit and compute these features and to
+    multiply by them once.
     """
 
     size: int
@@ -142,7 +131,7 @@ def kernel_errors(
 
 
 def _settled(template: SizedMap, fitted: SizedMap) -> SizedMap:
-    """Return a map with the bandwidth and sampling that one fitted to all rows has found."""
+    """Return a map with the bandwidth and the sampling found by one fitted to all rows."""
     template.set_params(bandwidth=fitted.bandwidth_)
     if isinstance(fitted, RandomFourier):
         template.set_params(sampling=fitted.sampling_)
@@ -181,17 +170,7 @@ def _run(
 
 
 def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
-    """Return the kernel that a map approximates, between all pairs of a few rows.
-
-    The ``bandwidth`` of the map must be a number, or one for each input.
-
-    Examples
-    --------
-    >>> from gramless import RandomBinning
-    >>> exact_gram(RandomBinning(bandwidth=2.0), np.array([[0.0], [2.0]])).round(4)
-    array([[1.    , 0.3679],
-           [0.3679, 1.    ]])
-    """
+    """Return the exact kernel of a map whose ``bandwidth`` is numeric, between a few rows."""
     dense, bandwidth, categorical = _compared(feature_map, rows)
     kernel: Kernel = feature_map.check_parameters()
     return kernel.gram(dense, bandwidth=bandwidth, categorical=categorical)
@@ -249,10 +228,7 @@ def kernel_effective_dimension(
 
 
 def _compared(feature_map: SizedMap, rows: Any) -> tuple[AnyArray, FloatArray, BoolArray]:
-    """Return a few rows as an array, and the bandwidth and categories of its inputs.
-
-    Inputs that are zero in all of some sparse rows are left out.
-    """
+    """Return rows, bandwidth and category mask without inputs that are zero in all sparse rows."""
     mask = category_mask(feature_map.categorical, rows.shape[1])
     bandwidth = np.broadcast_to(feature_map.bandwidth, rows.shape[1])
     if not sp.issparse(rows):
@@ -264,19 +240,11 @@ def _compared(feature_map: SizedMap, rows: Any) -> tuple[AnyArray, FloatArray, B
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the bounds of RR07 ask of a kernel and some rows.
+    """What the bounds of RR07 depend on.
 
-    Parameters
-    ----------
-    failure : float
-        The probability that a bound may fail.
-    n_inputs : int
-        Those that the kernel does not ignore.
-    diameter : float or None
-        Largest Euclidean distance between the rows, in bandwidths; None with categories, which
-        the claims do not cover.
-    curvature, slope : float
-        See :func:`curvature_at_zero` and :func:`slope_at_zero`.
+    ``failure`` is the probability that a bound may fail, ``n_inputs`` counts the inputs that the
+    kernel uses, ``diameter`` is the largest Euclidean distance between the rows in bandwidths; it
+    is None with categories, which the claims do not cover.
     """
 
     failure: float
@@ -323,15 +291,10 @@ class Bounds:
 
 
 def independent_draws(feature_map: SizedMap) -> tuple[int, float] | None:
-    """Return how many independent draws a map is the mean of, and the spread of one.
+    """Return the number of independent draws that a map averages, and the range of one.
 
-    A grid has values 0 or 1, a frequency values from -1 to 1, or from -2 to 2 in the shifted map.
-    None where draws depend on one another or on rows.
-
-    Examples
-    --------
-    >>> independent_draws(RandomBinning(n_grids=64))
-    (64, 1.0)
+    A grid takes values 0 or 1; a frequency takes values from -1 to 1, or from -2 to 2 in the
+    shifted map. None for draws that depend on one another or on rows.
     """
     if isinstance(feature_map, RandomBinning):
         return feature_map.n_grids, 1.0
@@ -346,15 +309,9 @@ def hoeffding_error(
 ) -> float:
     """Return a bound on the errors of some pairs that fails with a given probability.
 
-    Hoeffding's inequality for a mean of ``n_draws`` independent numbers in an interval of
-    length ``spread``, ``2 exp(-2 D eps^2 / spread^2)``, summed over the pairs and solved for
-    eps; with ``spread=2``, RR07's ``2 exp(-D eps^2 / 2)``.
-
-    Examples
-    --------
-    >>> error = hoeffding_error(1000, 0.05)
-    >>> round(float(2 * np.exp(-1000 * error**2 / 2)), 6)
-    0.05
+    Hoeffding's inequality for a mean of ``n_draws`` independent numbers in an interval of length
+    ``spread``, ``2 exp(-2 D eps^2 / spread^2)``, summed over the pairs and solved for eps; with
+    ``spread=2``, RR07's ``2 exp(-D eps^2 / 2)``.
     """
     return float(spread * np.sqrt(np.log(2.0 * n_pairs / failure) / (2.0 * n_draws)))
 
@@ -395,16 +352,9 @@ def claim_2_error(
 
 
 def curvature_at_zero(kernel: Kernel) -> float:
-    """Return ``E w^2``, what one input adds to Claim 1's ``sigma_p^2`` at bandwidth 1.
+    """Return ``E w^2 = -k''(0)``, an input's part of Claim 1's ``sigma_p^2`` at bandwidth 1.
 
-    ``-k''(0)`` (RR07, section 3), as the limit of ``2 (1 - k(h)) / h^2``; infinite for a kernel
-    with a kink at 0.
-
-    Examples
-    --------
-    >>> from gramless.kernels import Gaussian, Laplacian
-    >>> round(curvature_at_zero(Gaussian()), 6), curvature_at_zero(Laplacian())
-    (1.0, inf)
+    It is the limit of ``2 (1 - k(h)) / h^2``, infinite for a kernel with a kink at 0.
     """
     return _limit(2.0 * (1.0 - kernel.profile(_DISTANCES)) / _DISTANCES**2)
 
@@ -412,13 +362,7 @@ def curvature_at_zero(kernel: Kernel) -> float:
 def slope_at_zero(kernel: Kernel) -> float:
     """Return ``-k'(0)``, which is ``E[1/delta]`` and the Lipschitz constant in Claim 2.
 
-    For convex, decreasing kernels; infinite for one that falls straight down at 0.
-
-    Examples
-    --------
-    >>> from gramless.kernels import ExponentialPower, Laplacian
-    >>> round(slope_at_zero(Laplacian()), 4), slope_at_zero(ExponentialPower(0.5))
-    (1.0, inf)
+    For convex, decreasing kernels; infinite for one that falls vertically at 0.
     """
     return _limit((1.0 - kernel.profile(_DISTANCES)) / _DISTANCES)
 

@@ -120,10 +120,7 @@ def require_matplotlib() -> None:
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Refuse before, not after, the work a picture that could not be written.
-
-    The ending must be one of .png, .svg and .pdf, the folder must exist, and so must matplotlib.
-    """
+    """Refuse a place where no picture could be written, before any work is done."""
     place = Path(path)
     if place.suffix.lower() not in _WITHOUT_DATE:
         raise InputError(f"{path}: a picture ends in {', '.join(_WITHOUT_DATE)}; name it so.")
@@ -135,14 +132,7 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 
 
 def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure in the format of the ending, the same bytes on every run.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    path : str or path-like
-        Checked as in :func:`check_picture`.
-    """
+    """Write a figure in the format of the ending, byte by byte the same on every run."""
     check_picture(path)
     from matplotlib import rc_context
 
@@ -158,11 +148,7 @@ def _shares_met(matrix: BinnedMatrix) -> FloatArray:
 
 
 def _alike_together(met: FloatArray) -> AnyArray:
-    """Return the rows in an order in which neighbours meet in many grids.
-
-    The leaves of a tree of mean distances ``1 - met``, turned so that the sum of
-    the distances between neighbours is least.
-    """
+    """Order the leaves of a tree of mean distances so that neighbours meet in many grids."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
@@ -183,7 +169,7 @@ def _bin_ranks(codes: AnyArray) -> AnyArray:
 
 
 def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
-    """Draw one mark a row and grid of ``codes`` (grids, rows), each grid one unit wide."""
+    """Draw one mark for each row and grid of ``codes`` (grids, rows), each grid one unit wide."""
     shown, n_rows = codes.shape
     labels = []
     for r, grid in enumerate(codes):
