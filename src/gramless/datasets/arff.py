@@ -41,24 +41,18 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     path : str or Path
         Plain or compressed (``.gz``, ``.bz2``, ``.xz``).
     limits : ReadLimits, default=None
-        What reading may take; by default ``ReadLimits()``.
+        Limits on memory and size; by default ``ReadLimits()``.
 
     Returns
     -------
     Table
-        Numeric columns as float64 with NaN for ``?``; all others as object
-        arrays of str.
+        Numeric columns as float64 with NaN for ``?``; all others as object arrays of str.
 
     Raises
     ------
     DataFileError
-        With the line of the fault, such as a value that its column does not
-        declare; also for sparse ARFF rows and relational columns, which are not
-        supported, and for what is beyond the limits.
-
-    Notes
-    -----
-    Cost as :func:`~gramless.datasets.read_csv`.
+        With the line of the fault, such as a value that its column does not declare, and
+        for what exceeds the limits. Sparse rows and relational columns are not supported.
 
     Examples
     --------
@@ -82,7 +76,7 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
 
 @dataclass(frozen=True)
 class _Header:
-    """What stands before the rows: the kind of each column, and the quote that the rows use."""
+    """The declared kind of each column, the lines before the rows, and the quote of the rows."""
 
     kinds: dict[str, str]
     n_lines: int
@@ -122,7 +116,7 @@ def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, kind: str)
 
 
 def _plain_word(word: str) -> str:
-    """Return a word without the quotes around it and the backslashes in it."""
+    """Return a word without its quotes and backslashes."""
     bare = word.strip()
     if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "'\"":
         bare = bare[1:-1].strip()
@@ -158,7 +152,7 @@ def _header(path: Path, encoding: str, limits: ReadLimits) -> _Header:
 
 
 def _attribute(path: Path, number: int, line: str) -> tuple[str, str]:
-    """Return the name of a column and what it is declared to hold."""
+    """Return the name and the declared kind of a column."""
     found = _ATTRIBUTE.match(line.strip())
     if found:
         name, kind = found[1].strip("'\""), found[2].split("%")[0].strip()
@@ -173,7 +167,7 @@ def _attribute(path: Path, number: int, line: str) -> tuple[str, str]:
 
 
 def _quote(path: Path, lines: Iterable[str], number: int) -> str:
-    """Return the quote of the first data row that has one; both are in use."""
+    """Return the quote character of the first row that has one; both kinds are in use."""
     for offset, line in enumerate(lines, start=1):
         body = line.strip()
         if body.startswith("{"):

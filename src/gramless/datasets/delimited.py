@@ -159,10 +159,10 @@ def delimited_pieces(
 
 @dataclass(frozen=True)
 class DelimitedRows:
-    """The data rows of a delimited text file, read anew at every pass.
+    """The data rows of a delimited text file, read anew in every pass.
 
-    polars parses blocks in which every line is a row, has all its cells and no quote, and of
-    which it understands every number; the csv module parses all others, and finds what is wrong.
+    polars parses blocks in which every line is a complete row without quotes whose numbers it
+    understands; the csv module parses the others and locates faults.
     """
 
     path: Path
@@ -176,9 +176,9 @@ class DelimitedRows:
     comment: str | None = None
 
     def blocks(self, text: Collection[int] = ()) -> Iterator[list[Column]]:
-        """Yield the columns of some rows at a time, at least one row; ``text`` are known as text.
+        """Yield the columns of some rows at a time; those in ``text`` are known to be text.
 
-        From the first cell of a column on that is no number its cells are yielded as they are.
+        From its first block with a cell that is no number on, a column is yielded as raw cells.
         """
         size = int(min(self.limits.block_bytes, self.limits.max_line_bytes))
         doubtful = set(text)
@@ -335,15 +335,7 @@ def _is_filled(row: Sequence[str]) -> bool:
 
 
 def to_numbers(cells: Sequence[str]) -> FloatArray | None:
-    """Return cells as numbers, missing ones as NaN, or None if any is neither.
-
-    Examples
-    --------
-    >>> to_numbers(["1", "?", " 2.5e1"])
-    array([ 1., nan, 25.])
-    >>> to_numbers(["1", "red"]) is None
-    True
-    """
+    """Return cells as numbers, missing ones as NaN, or None if any cell is neither."""
     # Python reads 1_000 as a number; in a data file it is a name.
     if "_" in "".join(cells):
         return None
@@ -359,13 +351,7 @@ def to_numbers(cells: Sequence[str]) -> FloatArray | None:
 
 
 def is_number(cell: str) -> bool:
-    """Tell whether one cell is a number or missing.
-
-    Examples
-    --------
-    >>> is_number("2.5e1"), is_number("NA"), is_number("1_000")
-    (True, True, False)
-    """
+    """Tell whether a cell is a number or missing."""
     try:
         float(cell)
     except ValueError:
@@ -395,11 +381,10 @@ def _n_bytes(column: Column) -> int:
 def read_columns(
     rows: DelimitedRows, text: Collection[int] = (), stray_share: float = STRAY_SHARE
 ) -> dict[str, AnyArray]:
-    """Read all columns as float64 or object arrays, in one pass or, if numbers end late, two.
+    """Read all columns as float64 or object arrays, in two passes if text follows numbers.
 
-    A column is numeric if every cell is a number or missing. It is text if more than
-    ``stray_share`` of its cells are neither; below that, the few strays are taken for faults and
-    reported, because one typing error must not turn a million numbers into as many categories.
+    A column is text if more than ``stray_share`` of its cells are neither numbers nor missing.
+    Fewer are reported as faults: one typing error must not turn numbers into categories.
     """
     known = set(text)
     while True:

@@ -120,9 +120,9 @@ def open_plain(path: Path) -> Iterator[IO[bytes]]:
 def open_bytes(
     path: Path, limits: ReadLimits, ends: Sequence[bytes] = ()
 ) -> Iterator[io.BufferedReader]:
-    """Open a file, decompressed by its ending; refuse what is beyond the limits before it is held.
+    """Open a file, decompressed by its ending, and refuse what exceeds the limits as it is read.
 
-    The length of lines is watched where ``ends`` says what ends a line.
+    The length of lines is checked if ``ends`` lists the ends of a line.
     """
     with open_plain(path) as file:
         watched = _WatchedBytes(path, file, limits, ends)
@@ -159,10 +159,10 @@ class _WatchedBytes(io.RawIOBase):
 
 @contextmanager
 def open_text(path: Path, encoding: str, limits: ReadLimits) -> Iterator[io.TextIOWrapper]:
-    """Open a text file for reading, its line ends as they are.
+    """Open a text file for reading, with its line ends unchanged.
 
-    Halves of UTF-16 characters look like ends of lines to :func:`open_bytes`: read such text by
-    :func:`next_line`, which measures it after decoding.
+    Halves of UTF-16 characters look like line ends to :func:`open_bytes`; read lines by
+    :func:`next_line`, which measures them after decoding.
     """
     with (
         open_bytes(path, limits, (b"\n", b"\r")) as file,
@@ -205,13 +205,7 @@ def read_head(path: Path) -> bytes:
 
 
 def without_compression(name: str) -> str:
-    """Return a file name without its compression ending.
-
-    Examples
-    --------
-    >>> without_compression("ijcnn1.t.bz2")
-    'ijcnn1.t'
-    """
+    """Return a file name without its compression ending."""
     stem, ending = os.path.splitext(name)
     return stem if ending.lower() in _OPENERS else name
 
@@ -249,8 +243,7 @@ def _looks_like_libsvm(head: bytes) -> bool:
 def text_encodings(path: Path) -> tuple[str, ...]:
     """Return the encodings to try in turn for a text file; refuse files that are not text.
 
-    UTF-8, with or without a mark, comes before Latin-1, which accepts every byte; UTF-16 stands
-    alone where its mark is found.
+    Latin-1 comes last because it accepts every byte.
     """
     head = read_head(path)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -106,10 +106,10 @@ def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
 
 
 class _Frames:
-    """A file of columns as one of the libraries reads it.
+    """A columnar file, read by whichever library is installed.
 
-    pyarrow holds one compressed row group and one table; polars decodes every row group anew
-    for each table cut from it.
+    pyarrow holds one compressed row group and one table; polars decodes every row group again for
+    each table.
     """
 
     def __init__(self, path: Path, format: str, source: Path | io.BytesIO) -> None:
@@ -145,9 +145,9 @@ class _Frames:
                 self.n_columns = len(self._fragment.physical_schema)
 
     def check_chunks(self, limits: ReadLimits) -> None:
-        """Refuse a column chunk that would unpack beyond the limits, by what its footer declares.
+        """Refuse a column chunk that its footer declares to unpack beyond the limits.
 
-        The other readers do not tell the sizes of compressed buffers before they unpack them.
+        polars and Arrow IPC files do not tell the sizes of compressed buffers in advance.
         """
         if self._polars or self._format != "parquet":
             return
@@ -160,10 +160,9 @@ class _Frames:
         limits.check_memory(self._path, "its largest column chunk", max(sizes, default=0))
 
     def tables(self, most_rows: int | None) -> Iterator[Table]:
-        """Yield the rows in their order, some at a time, or all at once.
+        """Yield the rows in order, at most ``most_rows`` at a time, or all at once.
 
-        A column that misses all its values in one table is float64 there, whatever it is
-        elsewhere.
+        A column without any value in one of the tables is float64 there.
         """
         read = self._by_polars(most_rows) if self._polars else self._by_pyarrow(most_rows)
         while True:

@@ -29,11 +29,11 @@ def make_regression_like(
     dtype: DTypeLike = np.float32,
     n_jobs: int | None = None,
 ) -> tuple[Floats, Floats]:
-    """Make a smooth regression table: waves in single columns and in pairs of columns.
+    """Generate a smooth regression problem from waves in columns and in pairs of columns.
 
-    The inputs are uniform on [0, 1). Of the first 12 columns each adds a sine
-    wave of its own, and each neighbouring pair the product of its two waves;
-    later columns do nothing. Before noise the target has mean 0 and variance 1.
+    The inputs are uniform on [0, 1). Each of the first 12 columns contributes a sine wave, and each
+    neighbouring pair of them the product of its two waves; later columns are irrelevant. Without
+    noise the target has mean 0 and variance 1.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def make_regression_like(
     noise : float, default=0.1
         Standard deviation of the normal noise added to the target.
     dtype : float32 or float64, default=float32
-        Of both X and y.
+        Type of X and y.
     n_jobs : int, default=None
-        Threads; the numbers do not depend on it.
+        Number of threads; the numbers do not depend on it.
 
     Returns
     -------
@@ -54,13 +54,13 @@ def make_regression_like(
     Raises
     ------
     InputError
-        If a size is below 1, noise is negative, or dtype is another.
+        If a size is below 1, the noise is negative, or the dtype is another.
 
     Notes
     -----
-    About 5 nanoseconds a cell on one thread. Nothing but the result and one
-    block of rows a thread is held. A longer table begins with the rows of a
-    shorter one, and X does not depend on ``noise``.
+    About 5 nanoseconds per cell and thread. Memory holds the result and one block of rows per
+    thread. A longer table begins with the rows of a shorter one, and X does not depend on
+    ``noise``.
 
     Examples
     --------
@@ -102,10 +102,10 @@ def friedman1(
     dtype: DTypeLike = np.float64,
     n_jobs: int | None = None,
 ) -> tuple[Floats, Floats]:
-    """Make Friedman's first table: five columns matter, the others do not.
+    """Generate Friedman's first regression problem, in which five columns matter.
 
-    ``y = 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 + noise``, inputs
-    uniform on [0, 1).
+    ``y = 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 + noise``, with inputs uniform on [0,
+    1).
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def friedman1(
         Standard deviation of the normal noise.
     dtype : float32 or float64, default=float64
     n_jobs : int, default=None
-        Threads; the numbers do not depend on it.
+        Number of threads; the numbers do not depend on it.
 
     Returns
     -------
@@ -128,11 +128,6 @@ def friedman1(
     ------
     InputError
         If ``n_columns`` is below 5, or as :func:`make_regression_like`.
-
-    Notes
-    -----
-    About 5 nanoseconds a cell on one thread; memory as
-    :func:`make_regression_like`.
 
     References
     ----------

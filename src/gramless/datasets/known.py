@@ -40,10 +40,10 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class KnownSet:
-    """One known data set.
+    """A known data set, with ``n_rows`` in its training file.
 
-    ``n_rows`` are those of the training file. Without a test file the last ``n_test_rows`` of them
-    are the official test set, if any. Without a training file only ``NAME.npz`` is accepted.
+    Without a test file the last ``n_test_rows`` of them are the official test set, if any. Without
+    a training file only ``NAME.npz`` is accepted.
     """
 
     name: str

@@ -99,8 +99,8 @@ def read_libsvm(
 def read_dense_libsvm(path: Path, n_features: int) -> tuple[NDArray[np.float32], FloatArray]:
     """Read one-based LIBSVM text of nearly full rows into a dense array.
 
-    Never holds more than one block of text in sparse form, so that files of many gigabytes need
-    the room of the dense result, twice for a moment at the end.
+    Only one block is held in sparse form, so that memory is needed for the dense result alone,
+    twice for a moment at the end.
     """
     where = plain_path(path)
     parts = [
@@ -113,7 +113,7 @@ def read_dense_libsvm(path: Path, n_features: int) -> tuple[NDArray[np.float32],
 def libsvm_pieces(
     path: Path, n_features: int | None, zero_based: ZeroBased, limits: ReadLimits
 ) -> Pieces:
-    """Open LIBSVM text; read it through first where the columns are not fully told."""
+    """Open LIBSVM text, after a first pass if the columns are not fully specified."""
     _check_parameters(n_features, zero_based)
     n_rows = None
     if n_features is None or zero_based == "auto":
@@ -130,7 +130,7 @@ def libsvm_pieces(
 
 
 def _check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
-    """Refuse numbers of columns and first indices that cannot be."""
+    """Refuse an impossible number of columns or first index."""
     if zero_based not in (True, False, "auto"):
         raise InputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
     whole = isinstance(n_features, (int, np.integer)) and not isinstance(n_features, bool)
@@ -144,7 +144,7 @@ def _find_columns(
     n_features: int | None,
     zero_based: ZeroBased,
 ) -> tuple[int, int, int]:
-    """Return the index of the first column, the number of columns and that of the rows."""
+    """Return the index of the first column and the numbers of columns and rows."""
     least, beyond, n_rows = None, 0, 0
     for X, y in blocks:
         n_rows += len(y)

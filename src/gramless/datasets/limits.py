@@ -92,13 +92,7 @@ LIMITS = tuple(each.name for each in fields(ReadLimits))
 
 
 def parse_limits(text: str) -> ReadLimits:
-    """Read limits from text, as the command line gives them.
-
-    Examples
-    --------
-    >>> parse_limits("max_memory=8e9,max_ratio=5000").max_ratio
-    5000.0
-    """
+    """Read limits from text, as the command line gives them: ``max_memory=8e9,max_ratio=5000``."""
     given: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         name, _, value = (word.strip() for word in part.partition("="))

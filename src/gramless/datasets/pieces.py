@@ -19,10 +19,10 @@ Chunk: TypeAlias = tuple[Matrix, AnyArray]
 
 @dataclass(frozen=True)
 class Pieces:
-    """A file of rows that is read piece by piece.
+    """A file of rows that is read in pieces.
 
-    ``head`` holds a few rows, which show the columns that all pieces have; ``read`` returns a new
-    iterator over all rows in their order; ``n_rows`` is None where only reading tells.
+    ``head`` has a few rows, with the columns of all pieces; ``read`` returns a new iterator over
+    all rows in order; ``n_rows`` is None if only reading can tell.
     """
 
     head: Table
@@ -31,15 +31,7 @@ class Pieces:
 
 
 class RowBuffer:
-    """Rows that have arrived and are not yet taken, first come, first served.
-
-    Examples
-    --------
-    >>> buffer = RowBuffer()
-    >>> buffer.add(np.eye(3), np.array([1, 2, 3]))
-    >>> buffer.take(2)[1], buffer.n_rows
-    (array([1, 2]), 1)
-    """
+    """A queue of rows."""
 
     def __init__(self) -> None:
         self._chunks: deque[Chunk] = deque()
@@ -53,7 +45,7 @@ class RowBuffer:
             self.n_rows += len(y)
 
     def take(self, n_rows: int) -> Chunk:
-        """Return the oldest rows, copied only where they are put together from several chunks."""
+        """Return the oldest rows, copied only if they come from several chunks."""
         taken: list[Chunk] = []
         self.n_rows -= n_rows
         while n_rows:
@@ -71,7 +63,7 @@ class RowBuffer:
 
 
 def regroup(chunks: Iterable[Chunk], n_rows: int) -> Iterator[Chunk]:
-    """Cut chunks of any sizes into chunks of ``n_rows`` rows and a last one of what is left.
+    """Cut chunks of any sizes into chunks of ``n_rows`` rows and a last one with the rest.
 
     Examples
     --------
@@ -89,14 +81,7 @@ def regroup(chunks: Iterable[Chunk], n_rows: int) -> Iterator[Chunk]:
 
 
 def join(chunks: list[Chunk]) -> Chunk:
-    """Return chunks as one; a single one as it is.
-
-    Examples
-    --------
-    >>> X, y = join([(np.eye(2), np.array([1, 2])), (np.eye(2), np.array([3, 4]))])
-    >>> X.shape, y.tolist()
-    ((4, 2), [1, 2, 3, 4])
-    """
+    """Concatenate chunks; a single one is returned as it is."""
     if len(chunks) == 1:
         return chunks[0]
     rows = [X for X, _ in chunks]

@@ -298,11 +298,10 @@ class _Answer(Protocol):
 def fetch_file(
     url: str, target: Path, sha256: str | None = None, progress: Progress | None = None
 ) -> None:
-    """Download a file under a temporary name, check it, then rename it at once.
+    """Download a file under a temporary name, check it, and rename it.
 
-    Nothing is left behind of a file that cannot be reached, breaks off, or has another checksum
-    than ``sha256``. Without one, what comes is accepted and its checksum recorded for
-    :func:`verify`.
+    A file that cannot be reached, breaks off or has another checksum leaves nothing behind. Without
+    ``sha256`` the checksum is recorded for :func:`verify`.
     """
     if urlsplit(url).scheme not in _SCHEMES:
         raise InputError(f"Only {', '.join(_SCHEMES)} addresses are downloaded, got {url!r}.")
@@ -330,8 +329,7 @@ def fetch_file(
 def verify(path: Path, sha256: str | None = None) -> None:
     """Check a local file against its checksum, known or recorded.
 
-    Without a known checksum the first use is trusted: what the file hashes to is recorded beside
-    it as ``NAME.sha256`` and holds ever after.
+    Without a known checksum the first use is trusted: the hash is recorded as ``NAME.sha256``.
     """
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()

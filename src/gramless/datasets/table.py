@@ -19,15 +19,9 @@ TARGET_NAMES = ("target", "label", "class", "y")
 
 
 def as_floats(values: AnyArray) -> AnyArray:
-    """Return a real array as float32 or float64, whichever holds its values exactly.
+    """Convert a real array to float32 if that holds its type exactly, else to float64.
 
-    Floats of at most 32 bits and integers of at most 16 become float32, all others float64. There
-    is no copy if nothing changes.
-
-    Examples
-    --------
-    >>> as_floats(np.array([1, 2], dtype=np.uint8)).dtype
-    dtype('float32')
+    Arrays that already have that type are not copied.
     """
     narrow = 4 if values.dtype.kind == "f" else 2
     return values.astype(np.float32 if values.dtype.itemsize <= narrow else np.float64, copy=False)
@@ -35,31 +29,29 @@ def as_floats(values: AnyArray) -> AnyArray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(NamedColumns):
-    """A table read from a file, before anything is encoded.
+    """A table as read from a file, before any encoding.
 
-    Exactly one of ``columns`` and ``matrix`` is given. Numbers are float32 or
-    float64, with NaN where a value is missing; text, boolean and categorical
-    columns are object arrays of str, with ``""`` where a value is missing.
+    Exactly one of ``columns`` and ``matrix`` is given. Numbers are float32 or float64, with NaN for
+    missing values; text, boolean and categorical columns are object arrays of str, with ``""`` for
+    missing values.
 
     Parameters
     ----------
     columns : mapping of str to ndarray of shape (n_rows,), default=None
-        One array a column.
     matrix : ndarray or CSR matrix of shape (n_rows, n_columns), default=None
         Numbers only.
     names : sequence of str, default=None
-        Column names of ``matrix``; by default x1, x2, ..., which a sparse
-        matrix does not store but understands.
+        Column names of ``matrix``; by default x1, x2, ..., which a sparse matrix understands
+        without storing them.
     target : ndarray of shape (n_rows,) or (n_rows, n_outputs), default=None
         Labels that the file keeps apart from its columns (LIBSVM, NPZ).
     source : str, default="the table"
-        Where it came from, for messages.
+        Where the table came from, for messages.
 
     Raises
     ------
     InputError
-        If both or neither of ``columns`` and ``matrix`` are given, or shapes
-        or names do not agree.
+        If both or neither of ``columns`` and ``matrix`` are given, or shapes or names do not agree.
 
     Examples
     --------
@@ -129,47 +121,21 @@ class Table(NamedColumns):
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """Return the names of the text, boolean and categorical columns."""
+        """Names of the text, boolean and categorical columns."""
         if self.columns is None:
             return ()
         return tuple(name for name, values in self.columns.items() if values.dtype.kind == "O")
 
     def is_categorical(self, name: str) -> bool:
-        """Tell whether column ``name`` holds text, booleans or categories.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        bool
-
-        Raises
-        ------
-        InputError
-            If there is no such column.
-        """
+        """Tell whether column ``name`` holds text, booleans or categories."""
         self.index_of(name)
         return self.columns is not None and self.columns[name].dtype.kind == "O"
 
     def column(self, name: str | int) -> AnyArray:
-        """Return one column as a dense array.
+        """Return the column with a name or position (negative from the end) as a dense array.
 
-        Parameters
-        ----------
-        name : str or int
-            Name, or position (negative from the end).
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Shared with the table where it is stored as such.
-
-        Raises
-        ------
-        InputError
-            If there is no such column.
+        The array is shared with the table where it is stored as such. ``InputError`` if there is no
+        such column.
 
         Examples
         --------
@@ -185,22 +151,7 @@ class Table(NamedColumns):
         return dense[:, 0]
 
     def index_of(self, name: str | int) -> int:
-        """Return the position of a column given by name or position.
-
-        Parameters
-        ----------
-        name : str or int
-
-        Returns
-        -------
-        int
-            At least 0.
-
-        Raises
-        ------
-        InputError
-            If there is no such column; the message lists those there are.
-        """
+        """Return the position of a column; ``InputError`` lists those that exist."""
         width = self.shape[1]
         if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
             if -width <= name < width:
@@ -225,7 +176,7 @@ class Table(NamedColumns):
         return shown if width <= 20 else f"{shown}, ... ({width} columns)"
 
     def select(self, features: Sequence[str | int] | None = None) -> Matrix | Table:
-        """Return the columns named, in that order, ready for an estimator.
+        """Return columns in the given order, ready for an estimator.
 
         Parameters
         ----------
@@ -235,17 +186,13 @@ class Table(NamedColumns):
         Returns
         -------
         ndarray, CSR matrix or Table
-            Numbers as an array or a CSR matrix of shape
-            (n_rows, n_features); a Table if any column is categorical.
+            Numbers as an array or a CSR matrix of shape (n_rows, n_features); a Table if any column
+            is categorical. A whole matrix is not copied.
 
         Raises
         ------
         InputError
-            If a column is missing or asked for twice, or none is left.
-
-        Notes
-        -----
-        Costs one copy of the columns; a whole matrix is returned as it is.
+            If a column does not exist or is repeated, or none is left.
 
         Examples
         --------
@@ -267,14 +214,14 @@ class Table(NamedColumns):
     def split_target(
         self, target: str | int | None = None, features: Sequence[str | int] | None = None
     ) -> tuple[Matrix | Table, AnyArray, tuple[str, ...] | None]:
-        """Split into inputs and labels.
+        """Split the table into inputs and labels.
 
         Parameters
         ----------
         target : str, int or None, default=None
-            Name or position of the column of labels. By default the labels
-            that the file keeps apart, else the column called target, label,
-            class or y (in any case, in this order), else the last column.
+            Name or position of the column of labels. By default the labels that the file keeps
+            apart, else the column called target, label, class or y (in any case, in this order),
+            else the last column.
         features : sequence of str or int, default=None
             Columns to keep; by default all but the target.
 
@@ -291,10 +238,6 @@ class Table(NamedColumns):
         ------
         InputError
             If a column does not exist or no feature is left.
-
-        Notes
-        -----
-        Costs one copy of the features, none if the file keeps its labels apart.
 
         Examples
         --------
@@ -322,7 +265,7 @@ class Table(NamedColumns):
         return self.select(order), self.column(position), self._names_of(order)
 
     def _order(self, features: Sequence[str | int] | None) -> list[int]:
-        """Return the positions of the columns asked for."""
+        """Return the positions of the requested columns."""
         if isinstance(features, str):
             raise InputError(f"features must be a list of column names, got {features!r}.")
         wanted = range(self.shape[1]) if features is None else features
@@ -351,21 +294,7 @@ class Table(NamedColumns):
         return tuple(self._name(index) for index in order)
 
     def take_rows(self, rows: slice | AnyArray) -> Table:
-        """Return the rows given, in that order, as a new table.
-
-        Parameters
-        ----------
-        rows : slice or ndarray of int or bool
-
-        Returns
-        -------
-        Table
-
-        Examples
-        --------
-        >>> Table(matrix=np.eye(3)).take_rows(slice(0, 2)).shape
-        (2, 3)
-        """
+        """Return the rows at a slice, numbers or a mask, in that order, as a new table."""
         target = None if self.target is None else self.target[rows]
         if self.columns is not None:
             columns = {name: values[rows] for name, values in self.columns.items()}

@@ -26,8 +26,7 @@ def category_mask(
 ) -> Mask:
     """Return which inputs are categories, as a mask of shape (n_inputs,).
 
-    ``chosen`` lists positions from 0 or names, or is a mask; None means no input. Error
-    messages call it ``parameter``.
+    ``chosen`` lists positions or names, or is a mask. Messages call it ``parameter``.
 
     Examples
     --------

@@ -64,14 +64,8 @@ Reader: TypeAlias = Callable[[], tuple[AnyArray, bool]]
 def is_frame(X: object) -> TypeGuard[Table]:
     """Tell whether ``X`` is a table of named columns, which needs a ``TableEncoder``.
 
-    True for data frames of pandas and polars and for :class:`NamedColumns`; a polars
-    LazyFrame must be collected first.
-
-    Examples
-    --------
-    >>> from gramless.datasets import Table
-    >>> is_frame(Table({"a": np.array([1.0])})), is_frame(np.eye(2))
-    (True, False)
+    True for data frames of pandas and polars and for :class:`NamedColumns`; a polars LazyFrame must
+    be collected first.
     """
     # The type is asked: a pandas frame shows a column called "join" as an attribute.
     return isinstance(X, NamedColumns) or issubclass(type(X), _FrameMethods)
@@ -179,13 +173,7 @@ def _number(value: object) -> float:
 
 
 def labels(values: Iterable[object]) -> Iterator[str]:
-    """Name categories alike, whether they came as text or as numbers; a missing one is ``""``.
-
-    Examples
-    --------
-    >>> list(labels(["red", 2.0, None, np.True_]))
-    ['red', '2', '', 'True']
-    """
+    """Name categories alike, whether they came as text or as numbers; a missing one is ``""``."""
     for value in values:
         if isinstance(value, str):
             yield value

@@ -41,16 +41,9 @@ _SPELLINGS = {"true": "True", "TRUE": "True", "1": "True"} | {
 class ColumnCode:
     """How one column of a table becomes columns of numbers; plain data.
 
-    Parameters
-    ----------
-    name : str
-    fill : float, default=None
-        What stands for a missing number; None for a column of categories.
-    indicator : bool, default=False
-        Whether a 0/1 column follows that says where a number was missing.
-    categories : tuple of str, default=()
-        In the order of their codes, which are 0, 1, ...; ``""`` is the missing
-        value. The code after the last is that of all other values.
+    ``fill`` replaces missing numbers and is None for a column of categories. With ``indicator`` a
+    0/1 column follows that marks missing numbers. ``categories`` are in the order of their codes 0,
+    1, ...; ``""`` is the missing value, and the code after the last is for all other values.
     """
 
     name: str

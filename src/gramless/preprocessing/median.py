@@ -25,14 +25,12 @@ def median_distance(
 ) -> float:
     """Return the median distance between random pairs of different rows.
 
-    Rows that differ in a categorical input are 1 apart in it. Where more than half of the pairs
-    coincide, the result is the median of the positive distances, or 1.0 if there are none. At
-    most 4,000 rows are read, and ``numbers_at_once`` bounds the differences held in memory.
+    Rows that differ in a categorical input are 1 apart in it. If more than half of the pairs
+    coincide, it is the median of the positive distances, or 1.0 if there are none. At most 4,000
+    rows are read, and ``numbers_at_once`` bounds the differences held in memory.
 
     Examples
     --------
-    >>> median_distance(np.array([[0.0], [3.0]]), seed=0)
-    3.0
     >>> median_distance(np.array([[0.0, 0.0], [3.0, 4.0]]), seed=0, metric="euclidean")
     5.0
     """

@@ -37,21 +37,12 @@ _SPARSE_RANKS = (
 class Scaler(Stateful):
     """The unit of each input and, for quantile scaling, the table of ranks.
 
-    Attributes
-    ----------
-    kind : {"none", "standard", "quantile", "both"}
-        "both" has every input twice: as it is, and as its rank.
-    unit : array (n_features,) or (2 * n_features,) for "both"
-        What a bandwidth of one stands for, in units of the rows that
-        :meth:`rows` returns: 1, or the standard deviation (that of a uniform
-        law for ranks). Infinite for an input to be ignored: a constant one, or
-        the rank of one that has two values or is a category.
-    spread : float
-        Mean L1 distance between two random rows in these units.
-    knots, levels : arrays (n_features, n_knots)
-        Values and their ranks in [0, 1]; empty where there are no ranks.
-    categorical : array like ``unit`` of bool, optional
-        Which inputs of the rows that :meth:`rows` returns are categories.
+    ``kind`` "both" has every input twice, as it is and as its rank. ``unit`` is what a bandwidth of
+    one means in the rows that :meth:`rows` returns: 1, or the standard deviation (of a uniform
+    distribution for ranks); it is infinite for ignored inputs: constants, and ranks of categories
+    or of two values. ``spread`` is the mean L1 distance between two random rows in these units.
+    ``knots`` and ``levels``, of shape (n_features, n_knots), are values and their ranks in [0, 1].
+    ``categorical`` tells which inputs of the returned rows are categories.
     """
 
     kind: ScalingKind
@@ -82,16 +73,10 @@ class Scaler(Stateful):
         sample_weight: FloatArray | None = None,
         categorical: BoolArray | None = None,
     ) -> Scaler:
-        """Learn units from rows.
+        """Learn units from at most 20,000 evenly spaced rows.
 
-        Categorical inputs get the unit 1 and no rank. At most 20,000 evenly spaced rows are used.
-        Raises ``InputError`` for an unknown kind, for ranks of sparse rows, and for an input
-        whose deviation is too small to divide by.
-
-        Examples
-        --------
-        >>> Scaler.fit("standard", np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])).unit.round(3)
-        array([0.816,   inf])
+        Categorical inputs get the unit 1 and no rank. Raises ``InputError`` for an unknown kind,
+        for ranks of sparse rows, and for an input whose deviation is too small to divide by.
         """
         if kind not in SCALINGS:
             raise InputError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}.")
