@@ -23,29 +23,14 @@ _SHORT_ROW = 256
 
 
 def readonly(array: NDArray[Number]) -> NDArray[Number]:
-    """Return a read-only view of an array.
-
-    Examples
-    --------
-    >>> array = np.zeros(3)
-    >>> readonly(array).flags.writeable, array.flags.writeable
-    (False, True)
-    """
+    """Return a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def contiguous_rows(array: NDArray[Number]) -> NDArray[Number]:
-    """Return a matrix each of whose rows is contiguous: the given one, or else a copy.
-
-    Examples
-    --------
-    >>> array = np.arange(12.0).reshape(3, 4)
-    >>> part = array[:, 1:3]
-    >>> contiguous_rows(part) is part, contiguous_rows(array[:, ::2]).strides
-    (True, (16, 8))
-    """
+    """Return a matrix each of whose rows is contiguous: the given one, or else a copy."""
     size = array.itemsize
     between, within = array.strides
     fits = within == size and between >= 0 and between % size == 0
@@ -58,11 +43,6 @@ def padded_rows(shape: tuple[int, int], dtype: DTypeLike) -> AnyArray:
     Vector loads then touch one line each, and rows that are read together do not compete for the
     same sets of the cache. This takes up to 127 bytes more per row; a short row has one number
     more.
-
-    Examples
-    --------
-    >>> padded_rows((2, 1000), np.uint16).strides, padded_rows((2, 3), np.uint16).strides
-    ((2112, 2), (8, 2))
     """
     n, m = shape
     size = np.dtype(dtype).itemsize
@@ -75,11 +55,6 @@ def flat_rows(array: NDArray[Number]) -> tuple[NDArray[Number], int]:
     """Return a flat read-only view of a matrix with contiguous rows, and its row stride.
 
     ``array[i, j]`` is ``flat[i * stride + j]``.
-
-    Examples
-    --------
-    >>> flat_rows(np.arange(12).reshape(3, 4)[:, 1:3])
-    (array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 10]), 4)
     """
     if array.size == 0:
         return readonly(array.reshape(-1)), 0
@@ -93,21 +68,10 @@ def inner(a: FloatArray, b: FloatArray) -> float:
     """Return the sum of all products of two arrays of one shape.
 
     BLAS is avoided: its threads would wait, spinning, on cores that our own threads need.
-
-    Examples
-    --------
-    >>> inner(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-    11.0
     """
     return float(np.einsum("i,i->", a.ravel(), b.ravel()))
 
 
 def weighted_sums(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Return ``weights @ values``, (1,) or (K,), for values (n,) or (n, K), without BLAS.
-
-    Examples
-    --------
-    >>> weighted_sums(np.array([0.5, 0.5]), np.array([1.0, 3.0]))
-    array([2.])
-    """
+    """Return ``weights @ values``, (1,) or (K,), for values (n,) or (n, K), without BLAS."""
     return np.atleast_1d(np.einsum("n,n...->...", weights, values))

@@ -14,18 +14,6 @@ class cached_property(Generic[T]):
     In Python 3.11 ``functools.cached_property`` holds one lock for all instances of a class while
     it computes: a thread that waits for the thread pool meanwhile could wait for ever. Here two
     threads that read at once may both compute; they find the same value.
-
-    Examples
-    --------
-    >>> class Circle:
-    ...     @cached_property
-    ...     def area(self):
-    ...         print("computing")
-    ...         return 3.14
-    >>> circle = Circle()
-    >>> circle.area, circle.area
-    computing
-    (3.14, 3.14)
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

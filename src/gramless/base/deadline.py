@@ -10,13 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Deadline:
-    """A time budget in seconds that starts when this is made; None is no limit.
-
-    Examples
-    --------
-    >>> Deadline().beyond(0.0), Deadline(1e-9).beyond(1.0), Deadline(1e9).beyond(0.5)
-    (False, True, False)
-    """
+    """A time budget in seconds that starts when this is made; None is no limit."""
 
     seconds: float | None = None
     started: float = field(default_factory=time.perf_counter)

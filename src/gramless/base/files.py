@@ -12,18 +12,7 @@ from typing import IO
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of ``target`` once all of it is on the disk.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "a.txt")
-    ...     with replacing(path) as file:
-    ...         size = file.write(b"all of it")
-    ...     path.read_bytes()
-    b'all of it'
-    """
+    """Open a new file that takes the place of ``target`` once all of it is on the disk."""
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with open(part, "xb") as file:

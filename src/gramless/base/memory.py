@@ -25,11 +25,6 @@ def memory_budget() -> int:
 
     The environment variable ``GRAMLESS_MEMORY_LIMIT``, a number of bytes, takes its place;
     ``InputError`` is raised if that is not a number above 0.
-
-    Examples
-    --------
-    >>> memory_budget() > 0
-    True
     """
     given = os.environ.get(VARIABLE)
     return _given(given) if given else int(_SHARE * free_memory())
@@ -41,11 +36,6 @@ def free_memory() -> int:
     This is the least of what the system says is available, what the control group of the process
     leaves (as in a container), and what its limits on address space and data leave (``ulimit -v``,
     ``ulimit -d``).
-
-    Examples
-    --------
-    >>> free_memory() > 0
-    True
     """
     try:
         free = _available()
@@ -59,10 +49,6 @@ def check_memory(what: str, needed: float, remedy: str) -> None:
 
     The message starts with ``what`` needs the memory, such as ``"Nystrom: 10 landmarks"``, and ends
     with a remedy, such as ``"lower n_components"``.
-
-    Examples
-    --------
-    >>> check_memory("Nystrom: 10 landmarks", 3200, "lower n_components")
     """
     budget = memory_budget()
     if needed > budget:

@@ -17,11 +17,6 @@ def seed_from(random_state: RandomState) -> int:
 
     An integer is its own seed, a generator is advanced by one draw, and None draws from NumPy's
     global state, as scikit-learn does. Drawn seeds are in ``[0, 2**31)``.
-
-    Examples
-    --------
-    >>> seed_from(7)
-    7
     """
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         check_random_state(random_state)
@@ -55,12 +50,6 @@ def streams(seed: int, purpose: str, n_blocks: int) -> Iterator[np.random.Genera
 
     They are one generator that moves on: draw the numbers of a block before asking for the next
     one. This takes a sixth of the time of as many calls of :func:`stream`.
-
-    Examples
-    --------
-    >>> numbers = [block.random() for block in streams(1, "grids", 4)]
-    >>> numbers[3] == stream(1, "grids", 3).random()
-    True
     """
     generator = stream(seed, purpose)
     state = generator.bit_generator.state

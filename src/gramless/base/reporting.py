@@ -13,17 +13,7 @@ LOGGER = logging.getLogger("gramless")
 
 @dataclass(frozen=True)
 class Progress:
-    """One step of long work.
-
-    Parameters
-    ----------
-    stage : str
-        Which part of the work, such as "search", "growth" or "final fit".
-    message : str
-        One line for people.
-    details : mapping
-        The same as numbers and text, by name.
-    """
+    """One step of long work, as told to callbacks."""
 
     stage: str
     message: str
@@ -39,15 +29,8 @@ class Reporter:
 
     Each fit has a reporter of its own and hands it down, so that fits which run at once
     never mix their callbacks. Every record also goes to the logger ``gramless`` at level
-    INFO, as ``record.progress``; ``record.owner`` names the sender.
-
-    Parameters
-    ----------
-    owner : str, default=""
-        Who reports: the name of an estimator.
-    callback : callable, optional
-    verbose : bool, default=False
-        Also write each line to standard output, whatever logging is set to.
+    INFO, as ``record.progress``; ``record.owner`` names the sender. ``verbose`` writes each
+    line to standard output too, whatever logging is set to.
 
     Examples
     --------

@@ -92,13 +92,7 @@ class Stateful:
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Build the object of a state, which may come from a foreign file.
-
-        Raises
-        ------
-        Exception
-            Of any kind, where the state is none that :meth:`state` returns.
-        """
+        """Build the object of a state; of a foreign file's, any exception says that it is unsound."""
         built = cls(**state)
         built.check()
         return built
@@ -120,15 +114,8 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
     def check_state(self, state: State) -> None:
         """Check that fitted attributes fit each other, which compiled loops rely on.
 
-        Parameters
-        ----------
-        state : mapping
-            From a foreign file; the parameters are set already.
-
-        Raises
-        ------
-        Exception
-            Of any kind, where the state is unsound.
+        The state may come from a foreign file; any exception says that it is unsound. The
+        parameters are set already.
         """
 
     def state(self) -> State:
@@ -329,12 +316,7 @@ def same_parameter(first: StatefulEstimator, second: StatefulEstimator, name: st
 
 
 def require(condition: bool | np.bool_, complaint: str) -> None:
-    """Raise ``ValueError(complaint)`` unless the condition holds.
-
-    Examples
-    --------
-    >>> require(True, "never said")
-    """
+    """Raise ``ValueError(complaint)`` unless the condition holds."""
     if not condition:
         raise ValueError(complaint)
 
@@ -350,11 +332,6 @@ def array_in(
     """Return an array of a state, or raise ``ValueError`` if it is absent or does not fit.
 
     In ``shape`` None stands for any length; without a shape any will do.
-
-    Examples
-    --------
-    >>> array_in({"a": np.ones((2, 3))}, "a", np.float64, (None, 3)).shape
-    (2, 3)
     """
     array = state.get(name)
     if not isinstance(array, np.ndarray) or array.dtype != dtype:

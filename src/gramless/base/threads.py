@@ -35,11 +35,6 @@ def thread_count(n_jobs: int | None) -> int:
     """Turn ``n_jobs`` into a number of threads: None and -1 mean every processor, -2 all but one.
 
     Raises ``InputError`` if it is 0, not an integer, or above 4,096.
-
-    Examples
-    --------
-    >>> thread_count(3)
-    3
     """
     if n_jobs is None:
         return available_cpus()
@@ -56,11 +51,6 @@ def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int 
     The function should release the GIL for most of its time. It runs in the calling thread if there
     is one block or one thread, or if the caller is a pool thread itself, as a nested wait might
     never end.
-
-    Examples
-    --------
-    >>> map_blocks(lambda a, b: a + b, [(1, 2), (3, 4)], n_jobs=2)
-    [3, 7]
     """
     calls = list(blocks)
     n_threads = min(thread_count(n_jobs), len(calls))
@@ -88,11 +78,6 @@ def run_together(function: Callable[[int, int], None], n_threads: int) -> None:
     Thread 0 is the caller. The others may start late, or never if the pool is busy: the function
     must end once all work is done, whoever did it. It should release the GIL for most of its time.
     There are never more threads than processors.
-
-    Examples
-    --------
-    >>> run_together(lambda thread, n_threads: print(thread, n_threads), 1)
-    0 1
     """
     n_threads = min(n_threads, available_cpus())
     if n_threads <= 1 or _runs_in_place():
@@ -107,12 +92,6 @@ def in_place() -> Iterator[None]:
 
     A thread that holds a lock must not wait for the pool, whose threads may be
     waiting for that lock: whoever works while holding one works inside.
-
-    Examples
-    --------
-    >>> with in_place():
-    ...     run_together(lambda thread, n_threads: print(thread, n_threads), 8)
-    0 1
     """
     before = _runs_in_place()
     _inside.active = True
@@ -123,13 +102,7 @@ def in_place() -> Iterator[None]:
 
 
 def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
-    """Cut ``n_rows`` into ``(start, stop)`` pairs of at most ``block_rows`` rows.
-
-    Examples
-    --------
-    >>> row_blocks(5, 2)
-    [(0, 2), (2, 4), (4, 5)]
-    """
+    """Cut ``n_rows`` into ``(start, stop)`` pairs of at most ``block_rows`` rows."""
     return [(i, min(i + block_rows, n_rows)) for i in range(0, n_rows, block_rows)]
 
 

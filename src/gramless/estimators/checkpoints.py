@@ -24,15 +24,7 @@ _FREE = frozenset(
 
 @dataclass
 class Checkpoint:
-    """Where a run is kept, and how often it is written.
-
-    Parameters
-    ----------
-    path : Path
-        A model file, which also holds the state of the run as ``run_``.
-    seconds : float
-        Between two writings.
-    """
+    """A model file that also holds the state of a run as ``run_``, written every ``seconds``."""
 
     path: Path
     seconds: float

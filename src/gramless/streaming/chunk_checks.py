@@ -41,12 +41,6 @@ def check_chunk(
 
     ``number`` is its position in the stream, from 0, for error messages; ``like`` an earlier chunk,
     whose form it must have: dense or sparse, and the kind of targets.
-
-    Examples
-    --------
-    >>> X, y = check_chunk(([[1, 2], [3, 4]], [0, 1]), 0, n_features=2)
-    >>> X.shape, y.shape
-    ((2, 2), (2,))
     """
     what = f"Chunk {number:,} of the stream"
     if not isinstance(chunk, tuple | list) or len(chunk) != 2:

@@ -92,15 +92,6 @@ def external_shuffle(
         Numbers that identify where the rows come from, kept as the source's ``origin``.
     disk_bytes : int or None, default=None
         Disk space that the shards may take together: by default nine tenths of what is free.
-    sizes : ShuffleSizes, optional
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     source = external_shuffle([(np.eye(4), np.arange(4.0))], Path(folder), seed=0)
-    ...     sorted(source.read(0, 4)[1].tolist())
-    [0.0, 1.0, 2.0, 3.0]
     """
     sizes = sizes or ShuffleSizes()
     if n_held_out < 0:

@@ -37,15 +37,6 @@ class FrequencyBlocks:
 
     Blocks are stored and multiplied in groups of at most ``group_frequencies`` frequencies and
     ``group_numbers`` numbers, but at least one block.
-
-    Examples
-    --------
-    >>> from gramless.kernels import Gaussian
-    >>> blocks = FrequencyBlocks(Gaussian(), seed=0, size=4, n_inputs=3)
-    >>> blocks.draw(7).shape
-    (4, 3)
-    >>> bool((blocks.draw(7) == blocks.draw(7)).all())
-    True
     """
 
     kernel: SpectralKernel

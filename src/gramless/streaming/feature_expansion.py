@@ -20,33 +20,14 @@ class FeatureExpansion:
     """``f(x) = sum_k phi_k(x)' alpha_k``: weights of blocks, one common factor, and averages.
 
     The weights of block k are ``scale`` times what is stored, so that shrinking all blocks is one
-    multiplication. The average of a block over the steps is updated when the block changes; what
-    it misses since then is added when the average is asked for. Two arrays of
-    ``4 block_columns n_outputs`` bytes per block.
+    multiplication; outside ``scale_limits`` the scale is multiplied into them. The average of a
+    block over the steps is updated when the block changes; what it misses since then is added
+    when the average is asked for. It gives step t of T a weight of about ``(t / T)^decay``
+    (Shamir & Zhang 2013, section 4).
 
-    Parameters
-    ----------
-    block_columns : int
-        Features per block: two per frequency.
-    group_blocks : int
-        Number of blocks stored together.
-    n_outputs : int
-        Besides the blocks there is a constant for each output, the sum of an intercept, which is
-        never shrunk, and an offset, which is.
-    decay : float, default=3.0
-        The average gives step t of T a weight of about ``(t / T)^decay`` (Shamir & Zhang 2013,
-        section 4); 0 weighs all steps alike.
-    scale_limits : tuple of float, default=(1e-6, 1e6)
-        Outside these limits ``scale`` is multiplied into the stored weights.
-
-    Examples
-    --------
-    >>> f = FeatureExpansion(block_columns=2, group_blocks=1, n_outputs=1)
-    >>> f.add(np.ones((2, 1)), np.ones(1))
-    >>> f.shrink(0.5)
-    >>> f.add(np.ones((2, 1)), np.ones(1))
-    >>> f.weights().ravel()
-    array([0.5, 0.5, 1. , 1. ], dtype=float32)
+    Blocks of ``block_columns`` features, two per frequency, are stored ``group_blocks`` together,
+    in two arrays of ``4 block_columns n_outputs`` bytes per block. Besides there is a constant for
+    each output, the sum of an intercept, which is never shrunk, and an offset, which is.
     """
 
     def __init__(

@@ -25,17 +25,6 @@ class RowDigest:
 
     Every bit counts: numbers, types, labels, the order of the rows and, in sparse rows, the
     columns. ``n_rows`` is the number of rows so far. BLAKE2b, about 1 ns per byte.
-
-    Examples
-    --------
-    >>> whole, parts, other = RowDigest(), RowDigest(), RowDigest()
-    >>> X, y = np.eye(3), np.array(["a", "b", "c"])
-    >>> whole.update(X, y)
-    >>> parts.update(X[:1], y[:1])
-    >>> parts.update(X[1:], y[1:])
-    >>> other.update(X, np.array(["a", "b", "d"]))
-    >>> whole.hexdigest() == parts.hexdigest(), whole.hexdigest() == other.hexdigest()
-    (True, False)
     """
 
     def __init__(self) -> None:
@@ -80,16 +69,6 @@ class FingerprintedSource:
     If the number of rows is known, every training row and target counts: shards on the disk have
     checksums already, other rows are read by ``chunks``. If it is not known, the rows count that
     ``read`` has returned. The held-out rows and the first rows of the endless order always count.
-
-    Examples
-    --------
-    >>> from gramless.streaming.sources import ArraySource
-    >>> X, y = np.ones((9, 2)), np.arange(9.0)
-    >>> source = FingerprintedSource(ArraySource(X, y, seed=0))
-    >>> n_rows = sum(len(targets) for _, targets in source.chunks())
-    >>> y[2] = 12345.0
-    >>> FingerprintedSource(ArraySource(X, y, seed=0)).difference(source.fingerprint())
-    'a row held out, or one of the first to be read, has changed'
     """
 
     def __init__(self, source: RowSource) -> None:

@@ -20,14 +20,7 @@ from gramless.streaming.summary_statistics import Summary
 
 @dataclass(frozen=True, eq=False)
 class Projection(Stateful):
-    """A projection of rows to a few linear combinations of their centred inputs.
-
-    Examples
-    --------
-    >>> Projection(np.array([1.0, 0.0]), np.array([[2.0], [0.0]])).apply(np.eye(2))
-    array([[ 0.],
-           [-2.]], dtype=float32)
-    """
+    """A projection of rows to a few linear combinations of their centred inputs."""
 
     mean: FloatArray  # (n_features,)
     components: FloatArray  # (n_features, n_components)
@@ -43,14 +36,6 @@ class Projection(Stateful):
 
         As scikit-learn's PCA, but the entry of largest magnitude of each direction is positive, and
         directions without any variance are left out. Costs ``O(n_features^3)`` once.
-
-        Examples
-        --------
-        >>> from gramless.streaming.summary_statistics import summarise
-        >>> rows = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
-        >>> summary = summarise([(rows, np.zeros(3))], seed=0, covariance=True)
-        >>> Projection.principal(summary, 1).apply(rows).ravel()
-        array([-2.,  0.,  2.], dtype=float32)
         """
         if summary.covariance is None:
             raise InputError("Principal components need the covariance: summarise with it.")

@@ -18,12 +18,6 @@ def row_draws(
 
     ``numbers`` must increase, from 0. Each run of ``draws_per_stream`` numbers has a random stream
     of its own.
-
-    Examples
-    --------
-    >>> whole = row_draws(0, "example", np.arange(10_000))
-    >>> bool((row_draws(0, "example", np.array([5, 9000])) == whole[[5, 9000]]).all())
-    True
     """
     blocks, starts = np.unique(numbers // draws_per_stream, return_index=True)
     parts = np.split(numbers, starts[1:])
@@ -35,15 +29,7 @@ def row_draws(
 
 
 class Reservoir:
-    """A uniform sample of the rows of a stream: those with the smallest draws.
-
-    Examples
-    --------
-    >>> reservoir = Reservoir(2, seed=0, purpose="example")
-    >>> taken, dropped = reservoir.add(np.eye(3), np.arange(3), np.arange(3))
-    >>> int(taken.sum()), reservoir.rows()[1]
-    (2, array([1, 2]))
-    """
+    """A uniform sample of the rows of a stream: those with the smallest draws."""
 
     def __init__(self, size: int, seed: int, purpose: str) -> None:
         self.size, self.seed, self.purpose = size, seed, purpose
@@ -56,12 +42,8 @@ class Reservoir:
     ) -> tuple[BoolArray, tuple[Rows, AnyArray, IntArray]]:
         """Offer the next rows, whose numbers in the stream are consecutive.
 
-        Returns
-        -------
-        taken : array (n,) of bool
-            Which of these rows are now in the sample.
-        dropped : X, y, numbers
-            Earlier rows that have left the sample.
+        Returns which of them are now in the sample, and the earlier rows, targets and numbers that
+        have left it.
         """
         draws = row_draws(self.seed, self.purpose, numbers)
         if self._kept is None:

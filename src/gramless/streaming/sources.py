@@ -65,26 +65,13 @@ def names_of(source: object) -> tuple[str, ...] | None:
 
 
 def rows_to_judge(n_rows: int, share: float = 0.1, most: int = 4096) -> int:
-    """Return how many rows are held out by default: a tenth, at most 4,096.
-
-    Examples
-    --------
-    >>> rows_to_judge(9), rows_to_judge(500), rows_to_judge(10**6)
-    (0, 50, 4096)
-    """
+    """Return how many rows are held out by default: a tenth, at most 4,096."""
     return min(most, int(share * n_rows))
 
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The rows of a source, with targets converted by a function of some rows' targets.
-
-    Examples
-    --------
-    >>> source = ArraySource(np.eye(2), np.array([0, 1]), seed=0, shuffle=False)
-    >>> MappedSource(source, lambda y: np.array(["no", "yes"])[y]).read(0, 3)[1].tolist()
-    ['no', 'yes', 'no']
-    """
+    """The rows of a source, with targets converted by a function of some rows' targets."""
 
     source: RowSource
     convert: Callable[[AnyArray], AnyArray]

@@ -57,12 +57,6 @@ def summarise(
     About 2 ns per number, and ``n_features / 10`` ns more for the covariance on one core, of which
     a task computes ``panel_columns``. Holds the current chunk, 96 MB, the sample, and
     ``16 n_features^2`` bytes with covariance.
-
-    Examples
-    --------
-    >>> summary = summarise([(np.eye(2), [0, 1]), (np.eye(2), [1, 2])], seed=0)
-    >>> summary.n_rows, summary.mean, summary.variance, summary.classes
-    (4, array([0.5, 0.5]), array([0.25, 0.25]), array([0, 1, 2]))
     """
     reservoir = Reservoir(sample_rows, seed, "sample")
     rows = _Moments("Column", panel_columns if covariance else None, n_jobs)

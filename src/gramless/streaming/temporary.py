@@ -44,21 +44,7 @@ def temporary_folder() -> tuple[Path, Callable[[], None]]:
 
     The owner holds a lock on a file in the folder, which the system releases however the process
     ends. Folders whose owners are gone are removed first. Returns the folder and a function that
-    removes it, which does nothing in a forked child.
-
-    Raises
-    ------
-    DataFileError
-        If no folder can be created.
-
-    Examples
-    --------
-    >>> folder, remove = temporary_folder()
-    >>> sorted(path.name for path in folder.iterdir())
-    ['owner.lock']
-    >>> remove()
-    >>> folder.exists()
-    False
+    removes it, which does nothing in a forked child; raises ``DataFileError`` if none can be made.
     """
     remove_abandoned()
     for _ in range(_ATTEMPTS):

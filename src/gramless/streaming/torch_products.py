@@ -36,15 +36,6 @@ class TorchProducts:
     A row and a frequency cost ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine, in
     float32: TF32 and other reduced precisions are switched off. Besides the budget and the rows
     the device holds two groups of blocks and some 70 MB of features.
-
-    Examples
-    --------
-    >>> from gramless.kernels import Gaussian
-    >>> blocks = FrequencyBlocks(Gaussian(), seed=0, size=4, n_inputs=3)
-    >>> products = TorchProducts(blocks, np.zeros(3), np.ones(3), 1 << 20)  # doctest: +SKIP
-    >>> rows = products.prepare(np.ones((5, 3)))  # doctest: +SKIP
-    >>> products.gradient(rows, block=0, slopes=np.ones((5, 1))).shape  # doctest: +SKIP
-    (8, 1)
     """
 
     def __init__(

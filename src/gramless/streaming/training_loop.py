@@ -237,13 +237,7 @@ class Training:
 
 
 def in_groups(weights: NDArray[np.float32], group_columns: int) -> list[NDArray[np.float32]]:
-    """Split weights (n_columns, n_outputs) into those of groups of blocks.
-
-    Examples
-    --------
-    >>> [len(group) for group in in_groups(np.zeros((10, 1), np.float32), 4)]
-    [4, 4, 2]
-    """
+    """Split weights (n_columns, n_outputs) into those of groups of blocks."""
     return [weights[k : k + group_columns] for k in range(0, len(weights), group_columns)]
 
 
