@@ -1,4 +1,4 @@
-"""Parameters, widths and classes far larger than anybody means: one case each, a fixed list."""
+"""Absurdly large parameters, widths and numbers of classes: a fixed list of cases."""
 
 from __future__ import annotations
 

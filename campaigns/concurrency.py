@@ -1,4 +1,4 @@
-"""Fits and predictions of every kind, side by side in four threads of one process."""
+"""Concurrent fits and predictions of every kind, in four threads of one process."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _alone: dict[str, bytes] = {}
 
 
 def check(number: int, seed: int) -> str:
-    """Fit a pair of kinds and two more, a thread each, and compare what they predict."""
+    """Fit a pair of kinds and two more in threads of their own, and compare their predictions."""
     names = kinds_of(number, seed)
     for name in names:
         if name not in _alone:
@@ -121,7 +121,7 @@ def check(number: int, seed: int) -> str:
 
 
 def kinds_of(number: int, seed: int) -> tuple[str, ...]:
-    """Return the four kinds of a case: every pair has its turn."""
+    """Return the four kinds of a case; every pair occurs."""
     if number == 0:
         return FIRST
     pair = PAIRS[np.random.default_rng(seed).permutation(len(PAIRS))[number % len(PAIRS)]]

@@ -1,4 +1,4 @@
-"""Environments: versions of other packages, processors, and machines that let us write nowhere."""
+"""Versions of dependencies, processors, and machines without a writable folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits of model files that go through the checks of their form, to meet those of their sense."""
+"""Edits that keep model files well-formed, so that they reach the checks of their meaning."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from campaigns.fitted import N_FEATURES
 
@@ -26,8 +27,8 @@ _DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u4", "u8", "?")
 _MOST_BYTES = 1 << 24
 
 
-def value(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Put an odd value, or that of another place, into the state or the parameters."""
+def put_odd_value(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Replace a value of the state or the parameters by an odd one or another of its values."""
     container, key = _place(rng, content)
     if rng.random() < 0.3:
         other, source = _place(rng, content)
@@ -36,8 +37,8 @@ def value(rng: np.random.Generator, content: Content, tensors: Tensors, donor: D
         container[key] = copy.deepcopy(_ODD[rng.integers(len(_ODD))])
 
 
-def missing(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Leave out a field, and its arrays."""
+def drop_field(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Remove a field and its arrays."""
     states = [place for place in _containers(content) if isinstance(place[0], dict)]
     container, key = states[rng.integers(len(states))]
     text = json.dumps(container.pop(key))
@@ -45,23 +46,23 @@ def missing(rng: np.random.Generator, content: Content, tensors: Tensors, donor:
         del tensors[name]
 
 
-def swapped(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Exchange two arrays."""
+def swap_arrays(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Swap two arrays."""
     if tensors:
         first, second = (str(rng.choice(list(tensors))) for _ in range(2))
         tensors[first], tensors[second] = tensors[second], tensors[first]
 
 
-def typed(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Give an array another type of numbers."""
+def change_type(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Convert an array to another dtype."""
     if tensors:
         name = str(rng.choice(list(tensors)))
         with np.errstate(all="ignore"):
             tensors[name] = tensors[name].astype(rng.choice(_DTYPES))
 
 
-def shaped(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Give an array other dimensions, or cut it, or make it longer."""
+def change_shape(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Reshape, cut or lengthen an array."""
     if not tensors:
         return
     name = str(rng.choice(list(tensors)))
@@ -84,8 +85,8 @@ def shaped(rng: np.random.Generator, content: Content, tensors: Tensors, donor: 
     tensors[name] = np.asarray(ways[rng.integers(len(ways))]())
 
 
-def numbers(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Put numbers out of range into an array: into one place, some, or all."""
+def put_odd_numbers(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Put out-of-range numbers into one, some or all entries of an array."""
     filled = [name for name, array in tensors.items() if array.size]
     if not filled:
         return
@@ -100,8 +101,8 @@ def numbers(rng: np.random.Generator, content: Content, tensors: Tensors, donor:
     tensors[name] = array
 
 
-def resized(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Change a size everywhere, or in all of one part: widths, grids, bins, landmarks, outputs."""
+def resize(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Change a size, such as the number of inputs, grids or outputs, in the model or one part."""
     sizes = sorted({n for array in tensors.values() for n in array.shape if n})
     if not sizes:
         return
@@ -119,8 +120,8 @@ def resized(rng: np.random.Generator, content: Content, tensors: Tensors, donor:
                 container[key] = new
 
 
-def colliding(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Let keys of bins meet: repeat one, make all equal, or let them share their top bits."""
+def collide_keys(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Make keys of bins collide: repeat one, make all equal, or give all the same top bits."""
     names = [name for name in tensors if name.split(".")[-1] == "keys"]
     if not names:
         return
@@ -139,8 +140,8 @@ def colliding(rng: np.random.Generator, content: Content, tensors: Tensors, dono
     tensors[name] = keys
 
 
-def misplaced(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Move where grids or blocks begin."""
+def move_offsets(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Change the offsets at which grids or blocks begin."""
     names = [name for name in tensors if name.endswith("offsets_")]
     names = [name for name in names if tensors[name].ndim == 1 and tensors[name].size > 2]
     if not names:
@@ -164,8 +165,8 @@ def misplaced(rng: np.random.Generator, content: Content, tensors: Tensors, dono
     tensors[name] = offsets
 
 
-def nested(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Put a part of another model in the place of one with the same name, with its arrays."""
+def transplant(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Replace a part by the part of the same name of another model, with its arrays."""
     theirs, their_tensors = donor
     names = sorted(content.get("state", {}).keys() & theirs["state"].keys())
     if not names:
@@ -175,12 +176,12 @@ def nested(rng: np.random.Generator, content: Content, tensors: Tensors, donor: 
     _exchange(tensors, their_tensors, name, name)
 
 
-def part(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Put another model, a map by itself most likely, in the place of a part of a hybrid."""
+def replace_hybrid_part(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Replace one map of a hybrid by another model."""
     theirs, their_tensors = donor
     parts = content.get("state", {}).get("maps_")
     if not isinstance(parts, list) or not parts:
-        nested(rng, content, tensors, donor)
+        transplant(rng, content, tensors, donor)
         return
     k = int(rng.integers(len(parts)))
     parts[k] = {"model": copy.deepcopy(theirs)}
@@ -188,8 +189,8 @@ def part(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Do
     _exchange(tensors, their_tensors, f"maps_.{k}", "")
 
 
-def larger(rng: np.random.Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
-    """Repeat all grids of a map of bins, many times over, so that everything still fits."""
+def repeat_grids(rng: Generator, content: Content, tensors: Tensors, donor: Donor) -> None:
+    """Repeat all grids of a map of bins many times, consistently."""
     names = [name for name in tensors if name.split(".")[-1] == "keys"]
     if not names:
         return
@@ -209,33 +210,34 @@ def larger(rng: np.random.Generator, content: Content, tensors: Tensors, donor: 
 
 
 EDITS = (
-    *(value, value, missing, swapped, typed, shaped, numbers, numbers, resized, resized),
-    *(colliding, misplaced, nested, nested, part, larger),
+    *(put_odd_value, put_odd_value, drop_field, swap_arrays, change_type, change_shape),
+    *(put_odd_numbers, put_odd_numbers, resize, resize),
+    *(collide_keys, move_offsets, transplant, transplant, replace_hybrid_part, repeat_grids),
 )
-"""Some more often than others."""
+"""Each takes a generator, the model's content and arrays, which it changes, and another model."""
 
 
 def _containers(place: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every list and mapping below a place with each of its keys."""
+    """Yield every list and mapping inside a value, with each of its keys."""
     for key in list(place) if isinstance(place, dict) else range(len(place)):
         yield place, key
         if isinstance(place[key], (dict, list)):
             yield from _containers(place[key])
 
 
-def _place(rng: np.random.Generator, content: Content) -> tuple[Any, Any]:
+def _place(rng: Generator, content: Content) -> tuple[Any, Any]:
     found = [place for place in _containers(content) if place[0] is not content]
     return found[rng.integers(len(found))]
 
 
-def _prefix(rng: np.random.Generator, tensors: Tensors) -> str:
-    """Return the start of some arrays' names: of all, or of those of one part."""
+def _prefix(rng: Generator, tensors: Tensors) -> str:
+    """Return a prefix of the names of all arrays, or of those of one part."""
     parts = {name.rpartition(".")[0] + "." for name in tensors if "." in name}
     return str(rng.choice(["", *sorted(parts)]))
 
 
 def _exchange(tensors: Tensors, theirs: Tensors, place: str, source: str) -> None:
-    """Replace the arrays of a place by those of another model's, under this place's name."""
+    """Replace the arrays below a name by those below a name of another model."""
     for name in [name for name in tensors if name == place or name.startswith(f"{place}.")]:
         del tensors[name]
     for name, array in theirs.items():
@@ -246,7 +248,7 @@ def _exchange(tensors: Tensors, theirs: Tensors, place: str, source: str) -> Non
 
 
 def _rename(place: Any, prefix: str) -> None:
-    """Let all references to arrays below a place begin with a prefix."""
+    """Add a prefix to all references to arrays inside a value."""
     for container, key in list(_containers(place)):
         if key in ("tensor", "list") and isinstance(container[key], str):
             container[key] = prefix + container[key]

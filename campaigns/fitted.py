@@ -144,7 +144,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
 
 
 def fit(name: str) -> Any:
-    """Return a fitted model of a kind, without a word."""
+    """Return a fitted model of a kind, without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {**ESTIMATORS, **MAPS, **OTHERS}[name]()

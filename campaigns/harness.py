@@ -20,23 +20,7 @@ _START_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one case ended.
-
-    Parameters
-    ----------
-    number : int
-    environment : str
-        A name from the campaign's ``ENVIRONMENTS``.
-    held : bool
-        Whether the promise was kept.
-    kind : str
-        A few words; counted.
-    detail : str
-        Traceback or stack dump of a case that failed.
-    seconds : float
-    memory : int
-        Bytes at the peak beyond those before the case.
-    """
+    """How one case ended, in a few words, with the traceback or stack dump of a failure."""
 
     number: int
     environment: str
@@ -44,7 +28,7 @@ class Outcome:
     kind: str
     detail: str = ""
     seconds: float = 0.0
-    memory: int = 0
+    memory: int = 0  # bytes at the peak beyond those before the case
 
 
 class Cases:
@@ -97,18 +81,7 @@ def load(campaign: str) -> ModuleType:
 
 
 def run(campaign: str, numbers: range | list[int], seed: int, n_workers: int) -> Iterator[Outcome]:
-    """Yield the outcomes of some cases, as they come.
-
-    Parameters
-    ----------
-    campaign : str
-        The name of a module of this package.
-    numbers : sequence of int
-        Which cases.
-    seed : int
-    n_workers : int
-        Processes of each environment.
-    """
+    """Yield outcomes of cases as they come, from ``n_workers`` processes per environment."""
     module = load(campaign)
     environments: dict[str, dict[str, str]] = module.ENVIRONMENTS
     waiting: queue.Queue[int] = queue.Queue()

@@ -47,7 +47,7 @@ STRATEGIES = ("checking", "uniform", "grow")
 
 
 def prepare(seed: int) -> None:
-    """Have loops compiled before processes are forked, and no threads."""
+    """Compile the loops before processes are forked, while there are no threads."""
     with tempfile.TemporaryDirectory() as folder:
         whole_run("csv", "checking", Path(folder))
     models()
@@ -74,7 +74,7 @@ def check(number: int, seed: int) -> str:
 
 
 class Child:
-    """A forked process that does something and tells its steps, a byte each."""
+    """A forked process that reports each of its steps by one byte."""
 
     def __init__(self, work: Callable[[Callable[..., None]], Any]) -> None:
         self._steps, writing = os.pipe()
@@ -96,7 +96,7 @@ class Child:
             assert told == b".", f"ended early: {told!r}{self._rest()}"
 
     def kill(self) -> bool:
-        """Kill it and tell whether it still was at work."""
+        """Kill the process and tell whether it was still running."""
         os.kill(self._pid, signal.SIGKILL)
         return os.WIFSIGNALED(self._end())
 
@@ -122,7 +122,7 @@ class Child:
 def go_on(
     kind: str, strategy: str, folder: Path, seconds: float, n_jobs: int, after: Any = None
 ) -> Any:
-    """Fit over the rows in a folder, from its checkpoint where there is one."""
+    """Fit the rows in a folder, resuming from its checkpoint if there is one."""
     made = DoublyStochasticClassifier if kind == "csv" else DoublyStochasticRegressor
     model = made(
         strategy=strategy,
@@ -144,7 +144,7 @@ _whole: dict[tuple[str, str], Any] = {}
 
 
 def whole_run(kind: str, strategy: str, folder: Path) -> Any:
-    """Return the model of an unbroken run."""
+    """Return the model of an uninterrupted run."""
     if (kind, strategy) not in _whole:
         place = folder / "whole"
         place.mkdir()
@@ -175,7 +175,7 @@ def start(kind: str, strategy: str, folder: Path, rng: np.random.Generator) -> C
 
 
 def begin_and_kill(kind: str, strategy: str, folder: Path, rng: np.random.Generator) -> None:
-    """Begin a run and kill it at a random moment once its first checkpoint is on the disk."""
+    """Start a run and kill it at a random moment after its first checkpoint."""
     child = start(kind, strategy, folder, rng)
     child.reach(1)
     while not (folder / "run").exists():
@@ -194,7 +194,7 @@ def compare(found: Any, expected: Any) -> None:
 
 
 def only_own_temporary(folder: Path) -> None:
-    """Check that the next start leaves nothing of killed processes."""
+    """Check that the next start removes what killed processes have left."""
     gc.collect()
     own, remove = temporary_folder()
     assert list((folder / "temporary").iterdir()) == [own], "shuffled rows were left"
@@ -224,7 +224,7 @@ def change_source(kind: str, change: str, folder: Path, rng: np.random.Generator
 
 
 def refusal(kind: str, folder: Path) -> str | None:
-    """Return why a run does not go on, None if it does."""
+    """Return why resuming is refused, None if it is not."""
     try:
         go_on(kind, "checking", folder, 0.0, 1)
     except InputError as error:
@@ -246,7 +246,7 @@ def original(kind: str) -> tuple[Any, Any]:
 
 
 def write(kind: str, folder: Path, X: Any, y: Any) -> None:
-    """Put rows into a folder, as a file of that kind or for sources in memory."""
+    """Write rows to a folder, as a file of a kind or for sources in memory."""
     if kind == "csv":
         lines = [",".join([*map(repr, x), t]) for x, t in zip(X.tolist(), y, strict=True)]
         (folder / "rows.csv").write_text("\n".join(["a,b,c,d,e,label", *lines]) + "\n")
@@ -261,7 +261,7 @@ def write(kind: str, folder: Path, X: Any, y: Any) -> None:
 
 
 class Counted(list[Any]):
-    """Batches whose number of rows is known."""
+    """Batches with a known number of rows."""
 
     n_rows: int
 

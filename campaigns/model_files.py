@@ -1,4 +1,4 @@
-"""Model files that were edited by someone who knows their structure, with checksums made right."""
+"""Hostile model files: edited by someone who knows their structure, with valid checksums."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OUTSIDE = "index is out of bounds"
 
 
 def check(number: int, seed: int) -> str:
-    """Edit a file in one to three ways, load it, and let the model do what it can."""
+    """Edit a file one to three times, load it, and call every method of the model."""
     rng = np.random.default_rng([seed, number])
     kind = _KINDS[number // 2 % len(_KINDS)]
     content, tensors = _unedited(kind)
@@ -64,7 +64,7 @@ def check(number: int, seed: int) -> str:
 
 
 def written(content: Content, tensors: Tensors) -> bytes:
-    """Return the bytes of a file, its checksums right."""
+    """Return the bytes of a file with valid checksums."""
     return b"".join(map(bytes, file_parts(content, tensors)))
 
 
@@ -84,7 +84,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _used(model: Any, kind: str) -> str:
-    """Call all that takes rows; errors of gramless are answers too."""
+    """Call every method that takes rows; errors of gramless are allowed."""
     done = []
     given = [rows_for(fit_once(kind), 30), X[:30, :2]]
     for name in ("predict", "predict_proba", "predict_interval", "predict_set", "transform"):

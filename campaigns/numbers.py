@@ -1,4 +1,4 @@
-"""Numbers of every size, type and layout in rows, targets and weights; few rows; all fits."""
+"""Fits to extreme numbers, types, layouts and very few rows."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def pick(generator: np.random.Generator, kinds: dict[str, Any]) -> str:
 
 
 def attempt(model: Any, rows: Any, targets: Any, options: dict[str, Any]) -> str:
-    """Fit, and predict or transform; return how that ended well."""
+    """Fit, and predict or transform; return which good ending it came to."""
     if "Classifier" in type(model).__name__ and np.asarray(targets).dtype.kind == "f":
         targets = np.where(np.isfinite(targets), targets > np.median(targets), targets)
     try:

@@ -1,4 +1,4 @@
-"""Rows with a column too few, one too many, or a single one, wherever a fitted model takes rows."""
+"""Rows of wrong widths, wherever a fitted model takes rows."""
 
 from __future__ import annotations
 

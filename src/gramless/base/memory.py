@@ -99,12 +99,12 @@ def _limits_leave() -> list[int]:
 
 @dataclass(frozen=True)
 class _Group:
-    """A control group that limits the memory of its processes: what its files are called."""
+    """A control group that may limit the memory of its processes: what its files are called."""
 
     folder: Path
-    limit: str
-    used: str
-    cached: str
+    limit: str = "memory.max"
+    used: str = "memory.current"
+    cached: str = "inactive_file"
 
     def bytes_of(self, name: str) -> int:
         """Return the number in a file, 2**63 where it says that there is no limit."""
@@ -126,22 +126,22 @@ class _Group:
         return max(self.bytes_of(self.limit) - self.bytes_of(self.used) + cached, 0)
 
 
+_FIRST_VERSION = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
 @cache
 def _limited_groups() -> list[_Group]:
     """Return the control groups of this process that limit its memory, of either version."""
-    try:
-        lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
     groups = []
-    for _, controllers, path in (line.split(":", 2) for line in lines):
-        root, names = _GROUPS, ("memory.max", "memory.current", "inactive_file")
-        if controllers:
-            root = _GROUPS / "memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        if controllers in ("", "memory"):
+    with suppress(OSError):
+        for line in _OWN_GROUPS.read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
             inside = Path(path.lstrip("/"))
-            groups += [_Group(root / part, *names) for part in (inside, *inside.parents)]
+            folders = (inside, *inside.parents)
+            if controllers == "":
+                groups += [_Group(_GROUPS / part) for part in folders]
+            if controllers == "memory":
+                groups += [_Group(_GROUPS / "memory" / part, *_FIRST_VERSION) for part in folders]
     return [group for group in groups if group.limits]
 
 

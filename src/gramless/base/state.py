@@ -92,7 +92,7 @@ class Stateful:
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Build the object of a state; of a foreign file's, any exception says that it is unsound."""
+        """Build the object of a state; any exception says that a foreign one is unsound."""
         built = cls(**state)
         built.check()
         return built

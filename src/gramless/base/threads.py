@@ -106,19 +106,13 @@ def row_blocks(n_rows: int, block_rows: int) -> list[tuple[int, int]]:
     return [(i, min(i + block_rows, n_rows)) for i in range(0, n_rows, block_rows)]
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> _BlasLimit:
     """Keep BLAS to one thread: its results must not depend on the number of threads.
 
     The limit is the process's. Threads that are inside at the same time share it:
     the first sets it, the last restores what was before, and nobody waits.
     """
-    limit = _blas_limit
-    limit.enter()
-    try:
-        yield
-    finally:
-        limit.leave()
+    return _blas_limit
 
 
 class _BlasLimit:
@@ -129,14 +123,14 @@ class _BlasLimit:
         self._n_inside = 0
         self._before: list[int] = []
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if self._n_inside == 0:
                 self._before = [library.num_threads for library in _blas()]
                 _set_blas_threads([1] * len(self._before))
             self._n_inside += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             self._n_inside -= 1
             if self._n_inside == 0:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -37,24 +36,14 @@ MAX_HEADER_BYTES = 1 << 26
 _FORMAT_NAME = "gramless"
 _UNSIGNED = "0" * 64
 _CHUNK = 1 << 22
-_DTYPES = {
-    np.dtype(f"<{code}"): name
-    for code, name in zip(
-        ("f8", "i8", "u8", "f4", "i4", "u4", "f2", "i2", "u2", "i1", "u1", "?"),
-        ("F64", "I64", "U64", "F32", "I32", "U32", "F16", "I16", "U16", "I8", "U8", "BOOL"),
-        strict=True,
-    )
+_DTYPES = {np.dtype("?"): "BOOL"} | {
+    np.dtype(f"<{code}"): f"{code[0].upper()}{8 * int(code[1])}"
+    for code in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 }
 # What hostile contents can provoke in code that trusts its own files.
 _FAULTS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    MemoryError,
-    AssertionError,
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    *(RecursionError, MemoryError, AssertionError),
 )
 
 
@@ -163,47 +152,33 @@ def load(path: str | os.PathLike[str]) -> Any:
     in memory.
     """
     with _explained(path), open(path, "rb") as file:
-        header = _read_header(file)
+        metadata, entries = _read_header(file)
         start = file.tell()
-        if _digest_rest(file) != header.metadata.get("data_sha256"):
+        if _digest_rest(file) != metadata.get("data_sha256"):
             raise ValueError("its data do not have the checksum that was written with them")
-        content = json.loads(header.metadata["model"])
+        content = json.loads(metadata["model"])
         # Its own reader would map the file: all of it would count as memory beside the arrays.
         with safe_open(os.fspath(path), framework="np") as checked:
             names = checked.keys()
-        tensors = {name: _read_tensor(file, start, header.tensors[name]) for name in names}
+        tensors = {name: _read_tensor(file, start, entries[name]) for name in names}
         return unpack(content, tensors)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
-    """Tell what a model file holds, from its header alone.
+    """Tell what a model file holds, from its header alone: plain data, arrays by dtype and shape.
 
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    dict
-        Plain data: ``class``, ``format``, ``gramless_version``, ``bytes``,
-        ``params``, ``fitted``; arrays by their dtype and shape.
-
-    Raises
-    ------
-    ModelFileError
-        As :func:`load`, but for damage to the data, which are not read.
+    Faults are those of :func:`load`, but for damage to the data, which are not read.
     """
     with _explained(path), open(path, "rb") as file:
-        header = _read_header(file)
-        size = os.fstat(file.fileno()).st_size
-        content = json.loads(header.metadata["model"])
+        metadata, tensors = _read_header(file)
+        content = json.loads(metadata["model"])
         return {
             "class": content["class"],
-            "format": int(header.metadata["format_version"]),
-            "gramless_version": header.metadata["gramless_version"],
-            "bytes": size,
-            "params": _named(content["params"], header.tensors),
-            "fitted": _named(content["state"], header.tensors),
+            "format": int(metadata["format_version"]),
+            "gramless_version": metadata["gramless_version"],
+            "bytes": os.fstat(file.fileno()).st_size,
+            "params": _readable({"dict": content["params"]}, tensors),
+            "fitted": _readable({"dict": content["state"]}, tensors),
         }
 
 
@@ -211,12 +186,6 @@ def define_classes() -> None:
     """Import the modules of the classes that users see, which define all that files may name."""
     for module in set(HOMES.values()):
         import_module(module)
-
-
-@dataclass(frozen=True)
-class _Header:
-    metadata: dict[str, str]
-    tensors: dict[str, Json]
 
 
 def file_parts(
@@ -267,8 +236,8 @@ def _signature_entry(digest: str) -> bytes:
     return b'"header_sha256":"' + digest.encode("ascii", "replace") + b'"'
 
 
-def _read_header(file: IO[bytes]) -> _Header:
-    """Read and verify the header; the file is left at the start of the data."""
+def _read_header(file: IO[bytes]) -> tuple[dict[str, str], dict[str, Json]]:
+    """Read and verify metadata and entries of tensors; leave the file at the start of the data."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
@@ -289,7 +258,7 @@ def _read_header(file: IO[bytes]) -> _Header:
     unsigned = signed.replace(_signature_entry(signature), _signature_entry(_UNSIGNED))
     if hashlib.sha256(unsigned).hexdigest() != signature:
         raise ValueError("its header does not have the checksum that was written with it")
-    return _Header(metadata, tensors)
+    return metadata, tensors
 
 
 def _read_tensor(file: IO[bytes], start: int, entry: Json) -> AnyArray:
@@ -330,10 +299,6 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(f"{path} cannot be loaded: {reason}. {remedy}") from fault
 
 
-def _named(values: Json, tensors: Json) -> dict[str, Json]:
-    return {name: _readable(value, tensors) for name, value in values.items()}
-
-
 def _readable(value: Json, tensors: Json) -> Json:
     """Return a value of the header without its mark, an array as its type and shape."""
     if isinstance(value, list):
@@ -345,13 +310,13 @@ def _readable(value: Json, tensors: Json) -> Json:
     mark, content = next(iter(value.items()))
     if mark in ("tensor", "list"):
         return {key: tensors[content][key] for key in ("dtype", "shape")}
-    if mark == "model":
-        fitted = _named(content.get("state") or {}, tensors)
-        return {"class": content["class"], "params": _named(content["params"], tensors)} | (
-            {"fitted": fitted} if fitted else {}
-        )
-    if mark == "record":
-        return {"class": content, **_named(value["fields"], tensors)}
     if mark == "dict":
-        return _named(content, tensors)
+        return {name: _readable(item, tensors) for name, item in content.items()}
+    if mark == "record":
+        return {"class": content, **_readable({"dict": value["fields"]}, tensors)}
+    if mark == "model":
+        params = _readable({"dict": content["params"]}, tensors)
+        fitted = _readable({"dict": content.get("state") or {}}, tensors)
+        found = {"class": content["class"], "params": params}
+        return found | ({"fitted": fitted} if fitted else {})
     return _readable(content, tensors)

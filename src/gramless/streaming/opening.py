@@ -90,18 +90,16 @@ def open_stream(
     (18, (4, 2), True)
     """
     table = open_chunks(path, target=target, **options)
-    seen = _look(_told(table, "counting", report), max_labels)
-    chunks = _told(table, "shuffling", report, seen.n_rows)
-    if folder is None:
-        source = _spooled_meanwhile(chunks, seen, random_state, disk_bytes)
-    else:
-        source = _spooled(chunks, Path(folder), seen, random_state, disk_bytes)
-    source.names = _given(table.names)
+    seen = _look(_counted(table, "counting", report), max_labels)
+    chunks = _counted(table, "shuffling", report, seen.n_rows)
+    place = None if folder is None else Path(folder)
+    source = _shuffled(chunks, place, seen, random_state, disk_bytes)
+    source.names = _own_names(table.names)
     labels = seen.labels
     return source if labels is None else MappedSource(source, lambda y: labels[y.astype(np.intp)])
 
 
-def _told(
+def _counted(
     chunks: Iterable[Chunk],
     what: str,
     report: Callable[[str], None] | None,
@@ -116,7 +114,7 @@ def _told(
             report(f"{what}, {n_rows:,} {'' if of is None else f'of {of:,} '}rows")
 
 
-def _given(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _own_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return names of columns unless the reader has made them up: x1, x2, ..."""
     if names is None or all(re.fullmatch(r"x\d+", name) for name in names):
         return None
@@ -165,31 +163,24 @@ def _bytes(part: bytes | AnyArray) -> bytes | memoryview:
     return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
 
 
-def _spooled_meanwhile(
+def _shuffled(
     chunks: Iterable[Chunk],
+    folder: Path | None,
     seen: _Seen,
     random_state: RandomState,
     disk_bytes: int | None,
 ) -> ShardSource:
-    """Spool to a temporary folder, which goes when the source does."""
-    folder, remove = temporary_folder()
-    try:
-        source = _spooled(chunks, folder, seen, random_state, disk_bytes)
-    except BaseException:
-        remove()
-        raise
-    # No TemporaryDirectory, which warns where it is not closed.
-    weakref.finalize(source, remove)
-    return source
-
-
-def _spooled(
-    chunks: Iterable[Chunk],
-    folder: Path,
-    seen: _Seen,
-    random_state: RandomState,
-    disk_bytes: int | None,
-) -> ShardSource:
+    """Shuffle rows in a folder, or find them there; by default in one that goes with the source."""
+    if folder is None:
+        folder, remove = temporary_folder()
+        try:
+            source = _shuffled(chunks, folder, seen, random_state, disk_bytes)
+        except BaseException:
+            remove()
+            raise
+        # No TemporaryDirectory, which warns where it is not closed.
+        weakref.finalize(source, remove)
+        return source
     origin = {"rows": seen.n_rows, "checksum": seen.checksum}
     if (folder / MANIFEST).exists():
         found = ShardSource.open(folder)
@@ -203,11 +194,11 @@ def _spooled(
     if seen.labels is not None:
         labels = seen.labels
         numbered = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
-    n_held_out, seed = rows_to_judge(seen.n_rows), seed_from(random_state)
     return external_shuffle(
-        *(numbered, folder),
-        seed=seed,
-        n_held_out=n_held_out,
+        numbered,
+        folder,
+        seed=seed_from(random_state),
+        n_held_out=rows_to_judge(seen.n_rows),
         n_rows=seen.n_rows,
         origin=origin,
         disk_bytes=disk_bytes,
