@@ -35,39 +35,18 @@ _LEAST_ALPHA = 1e-100
 
 @dataclass(frozen=True)
 class StreamDefaults:
-    """What streamed estimators do where a parameter leaves it open.
+    """What streamed estimators do where a parameter leaves it open."""
 
-    Parameters
-    ----------
-    theta_alpha : float
-        Of the schedule; DSG16's Theorem 3 requires a value between 1 and 2.
-    alpha_rows : float
-        alpha times the number of rows.
-    unknown_rows : int
-        Number of rows to assume if it is unknown.
-    min_rows_to_hold_out : int
-        Tables of fewer rows hold out none.
-    max_newton_columns : int
-        Blocks of more features take gradient steps.
-    min_ridge : float
-        Of Newton steps: above the rounding errors of sums in single precision.
-    sample_rows, curvature_rows, variance_rows : int
-        Size of the sample that decides the kernel's scale, and of the parts of it that decide the
-        first step and the variance of blocks.
-    predict_rows : int
-        Rows per block of predictions.
-    """
-
-    theta_alpha: float = 1.5
-    alpha_rows: float = 0.1
-    unknown_rows: int = 1_000_000
-    min_rows_to_hold_out: int = 200
-    max_newton_columns: int = 2048
-    min_ridge: float = 1e-6
-    sample_rows: int = 2000
-    curvature_rows: int = 1000
-    variance_rows: int = 400
-    predict_rows: int = 4096
+    theta_alpha: float = 1.5  # of the schedule; DSG16's Theorem 3 requires from 1 to 2
+    alpha_rows: float = 0.1  # alpha times the number of rows
+    unknown_rows: int = 1_000_000  # rows to assume if their number is unknown
+    min_rows_to_hold_out: int = 200  # tables of fewer rows hold out none
+    max_newton_columns: int = 2048  # blocks of more features take gradient steps
+    min_ridge: float = 1e-6  # of Newton steps: above rounding errors in single precision
+    sample_rows: int = 2000  # decide the kernel's scale
+    curvature_rows: int = 1000  # of these, decide the first step
+    variance_rows: int = 400  # of these, decide the variance of blocks
+    predict_rows: int = 4096  # per block of predictions
 
 
 class StreamParameters(StatefulEstimator):

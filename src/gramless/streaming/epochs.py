@@ -38,13 +38,7 @@ def permutation(seed: int, purpose: str, block: int, n: int) -> NDArray[np.intp]
 
 
 def epoch_parts(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]]:
-    """Split a range of positions into ``(epoch, first, last + 1)`` within epochs.
-
-    Examples
-    --------
-    >>> epoch_parts(8, 21, 10)
-    [(0, 8, 10), (1, 0, 10), (2, 0, 1)]
-    """
+    """Split a range of positions into ``(epoch, first, last + 1)`` within epochs."""
     if not 0 <= start <= stop:
         raise InputError(f"Rows {start} to {stop} cannot be read; give 0 <= start <= stop.")
     epochs = range(start // n_rows, -(-stop // n_rows)) if stop > start else []

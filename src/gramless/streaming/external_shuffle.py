@@ -67,31 +67,17 @@ def external_shuffle(
     disk_bytes: int | None = None,
     sizes: ShuffleSizes | None = None,
 ) -> ShardSource:
-    """Shuffle a stream of rows on a disk.
+    """Shuffle a stream of dense or CSR rows with numbers as targets on a disk.
 
     Each row goes to one of several shards at random, so that every shard is a random sample of all
-    rows. What is written depends on the seed and the rows alone, not on the chunks.
+    rows. What is written depends on the seed and the rows alone, not on the chunks, which are read
+    once. A folder that holds a finished shuffle is refused; the remains of an interrupted one are
+    removed.
 
-    Writes ``4 n_features + 8`` bytes per row once. Holds the current chunk, three blocks of 32 MB,
-    and the held-out rows.
-
-    Parameters
-    ----------
-    chunks : iterable of (X, y)
-        Read once. X dense or CSR (n, n_features), y numbers (n,) or (n, n_outputs).
-    folder : Path
-        Created if it does not exist; one that holds a finished shuffle is refused. The remains of
-        an interrupted shuffle are removed.
-    seed : int
-        Seed of the shards' contents and of the order of every epoch.
-    n_held_out : int, default=0
-        Number of rows, drawn at random, to hold out.
-    n_rows : int or None, default=None
-        Approximate number of rows. Without it there are 256 shards of whatever size results.
-    origin : dict or None, default=None
-        Numbers that identify where the rows come from, kept as the source's ``origin``.
-    disk_bytes : int or None, default=None
-        Disk space that the shards may take together: by default nine tenths of what is free.
+    ``n_rows`` may be approximate; without it there are 256 shards of whatever size results.
+    ``origin`` identifies where the rows come from. ``disk_bytes`` is what the shards may take
+    together: by default nine tenths of what is free. Writes ``4 n_features + 8`` bytes per row.
+    Holds the current chunk, three blocks of 32 MB, and the held-out rows.
     """
     sizes = sizes or ShuffleSizes()
     if n_held_out < 0:
@@ -282,21 +268,8 @@ class ShardSource:
     Every epoch visits the shards in an order of its own and permutes the rows within each: each
     row occurs once, at a place that depends on the seed and the epoch alone. Shards smaller than
     ``shard_rows`` are read together. Holds one shard, two for a moment. Checksums are verified
-    whenever a shard is read.
-
-    Attributes
-    ----------
-    folder : Path
-    seed : int
-        Seed of the shuffle and of the orders.
-    n_features, n_rows : int
-        ``n_rows`` without those held out.
-    origin : dict or None
-        As given to ``external_shuffle``.
-    checksum : str
-        Of the rows, their targets and their order: of the checksums of the shards and the seed.
-    names : tuple of str or None
-        Names of the columns, if the owner sets them.
+    whenever a shard is read; ``checksum`` is one of all rows, targets and their order. The owner
+    may set the ``names`` of the columns.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:
