@@ -17,7 +17,7 @@ from gramless.streaming.sources import (
     MappedSource,
     ReadingSizes,
     RowSource,
-    rows_to_judge,
+    default_held_out,
 )
 
 # Every table is read in runs: of 4 rows, shuffled 5 at a time.
@@ -291,4 +291,4 @@ def test_targets_are_converted_everywhere() -> None:
     ("n_rows", "expected"), [(1, 0), (9, 0), (10, 1), (40_959, 4095), (40_960, 4096), (10**9, 4096)]
 )
 def test_rows_that_judge(n_rows: int, expected: int) -> None:
-    assert rows_to_judge(n_rows) == expected
+    assert default_held_out(n_rows) == expected

@@ -73,7 +73,7 @@ def test_shuffled_rows_of_a_killed_process_are_removed(
         os.kill(os.getpid(), signal.SIGKILL)
 
     with monkeypatch.context() as patched:
-        patched.setattr(opening, "rows_to_judge", killed)
+        patched.setattr(opening, "default_held_out", killed)
         in_killed_process(lambda: open_stream(path))
     assert len(list(room.iterdir())) == 1
     source: Any = open_stream(path)

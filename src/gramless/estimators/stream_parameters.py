@@ -20,7 +20,7 @@ from gramless.kernels import KernelLike, SpectralKernel, as_spectral_kernel
 from gramless.losses import Loss
 from gramless.streaming.bandwidth_selection import Preparation
 from gramless.streaming.doubly_stochastic import FreeIntercept, NewtonStep, NoIntercept, Update
-from gramless.streaming.sources import rows_to_judge
+from gramless.streaming.sources import default_held_out
 from gramless.streaming.step_sizes import InverseTime, first_step, loss_curvature
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 from gramless.streaming.training_loop import Limits
@@ -178,7 +178,7 @@ class StreamParameters(StatefulEstimator):
         """Return how many rows of a table to hold out: none without patience, or of few rows."""
         if self._given_patience() is None or n_rows < self._defaults.min_rows_to_hold_out:
             return 0
-        return rows_to_judge(n_rows)
+        return default_held_out(n_rows)
 
     def _given_strategy(self) -> Strategy:
         given = self.strategy

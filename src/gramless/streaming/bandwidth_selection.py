@@ -135,7 +135,7 @@ def best_units(
 ) -> tuple[int, list[float]]:
     """Return the candidate units with the least validation error of exact kernel ridge regression.
 
-    The first half of the rows is fitted and the second half judges. Returns the index of the best
+    The first half of the rows is fitted, the second half evaluates. Returns the index of the best
     candidate and the mean squared errors of all, each at its best penalty. Costs one
     eigendecomposition of half the rows per candidate: a quarter of a second for 2,000 rows.
     """

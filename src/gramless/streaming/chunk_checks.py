@@ -47,15 +47,7 @@ def check_chunk(
         raise InputError(f"{what} must be a pair (X, y), got {type(chunk).__name__}.")
     X: Rows = _canonical(chunk[0]) if is_sparse(chunk[0]) else np.asarray(chunk[0])
     y = np.asarray(chunk[1])
-    if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] == 0:
-        raise InputError(
-            f"{what}: X must be a table of numbers (n_rows, n_features), got {X.dtype} of "
-            f"shape {X.shape}."
-        )
-    if y.ndim not in (1, 2) or len(y) != X.shape[0]:
-        raise InputError(
-            f"{what}: {X.shape[0]} rows, but targets of shape {y.shape}; give one a row."
-        )
+    check_pair(X, y, f"{what}: ")
     if n_features is not None and X.shape[1] != n_features:
         raise InputError(
             f"{what} has {X.shape[1]} columns, not the {n_features} of the stream; give every "
@@ -71,6 +63,19 @@ def check_chunk(
             f"before: {like[1].dtype}, {like[1].shape[1:] or 1}. Give every chunk the same."
         )
     return X, y
+
+
+def check_pair(X: Rows, y: AnyArray, what: str = "") -> None:
+    """Refuse rows that are no table of numbers, and targets of which not every row has one."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] == 0:
+        raise InputError(
+            f"{what}X must be a table of numbers (n_rows, n_features), got {X.dtype} of shape "
+            f"{X.shape}."
+        )
+    if y.ndim not in (1, 2) or len(y) != X.shape[0]:
+        raise InputError(
+            f"{what}y must hold one target a row, got shape {y.shape} for {X.shape[0]} rows."
+        )
 
 
 def _canonical(X: sp.sparray) -> sp.csr_array:

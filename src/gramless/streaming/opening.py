@@ -19,7 +19,7 @@ from gramless.base.types import AnyArray
 from gramless.datasets.pieces import Chunk
 from gramless.datasets.readers import open_chunks
 from gramless.streaming.external_shuffle import MANIFEST, ShardSource, external_shuffle
-from gramless.streaming.sources import MappedSource, RowSource, rows_to_judge
+from gramless.streaming.sources import MappedSource, RowSource, default_held_out
 from gramless.streaming.temporary import temporary_folder
 
 
@@ -64,7 +64,7 @@ def open_stream(
     Returns
     -------
     RowSource
-        For ``fit_stream``. A tenth of the rows, at most 4,096, is held out to judge. Its
+        For ``fit_stream``. A tenth of the rows, at most 4,096, is held out for evaluation. Its
         ``names`` are those of the columns, None where the file has none.
 
     Raises
@@ -198,7 +198,7 @@ def _shuffled(
         numbered,
         folder,
         seed=seed_from(random_state),
-        n_held_out=rows_to_judge(seen.n_rows),
+        n_held_out=default_held_out(seen.n_rows),
         n_rows=seen.n_rows,
         origin=origin,
         disk_bytes=disk_bytes,

@@ -15,7 +15,7 @@ from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, IntArray, TableLike
 from gramless.datasets.pieces import Chunk, RowBuffer, join
 from gramless.preprocessing.rows import Rows
-from gramless.streaming.chunk_checks import Batch, check_chunk, is_sparse
+from gramless.streaming.chunk_checks import Batch, check_chunk, check_pair, is_sparse
 from gramless.streaming.epochs import EpochCache, GroupReader, epoch_parts, permutation
 
 Batches: TypeAlias = Iterable[Batch] | Callable[[], Iterable[Batch]]
@@ -64,7 +64,7 @@ def names_of(source: object) -> tuple[str, ...] | None:
     return source.names if isinstance(source, NamedSource) else None
 
 
-def rows_to_judge(n_rows: int, share: float = 0.1, most: int = 4096) -> int:
+def default_held_out(n_rows: int, share: float = 0.1, most: int = 4096) -> int:
     """Return how many rows are held out by default: a tenth, at most 4,096."""
     return min(most, int(share * n_rows))
 
@@ -258,15 +258,7 @@ def _check_arrays(X: TableLike, y: ArrayLike) -> Chunk:
         raise InputError(f"X must be dense or CSR, got a {X.format} matrix; give X.tocsr().")
     rows: Rows = X if is_sparse(X) or isinstance(X, np.ndarray) else np.asarray(X)
     labels = y if isinstance(y, np.ndarray) else np.asarray(y)
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or rows.shape[1] == 0:
-        raise InputError(
-            f"X must be a table of numbers (n_rows, n_features), got {rows.dtype} of shape "
-            f"{rows.shape}."
-        )
-    if labels.ndim not in (1, 2) or labels.shape[0] != rows.shape[0]:
-        raise InputError(
-            f"y must hold one target a row, got shape {labels.shape} for {rows.shape[0]} rows."
-        )
+    check_pair(rows, labels)
     return rows, labels
 
 
