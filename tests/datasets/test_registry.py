@@ -15,9 +15,8 @@ from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets import Dataset, available, data_folder, load
-from gramless.datasets.dataset import guess_task
 from gramless.datasets.known import KNOWN, KnownSet, RemoteFile
-from gramless.datasets.registry import fetch_file
+from gramless.datasets.registry import fetch_file, guess_task
 
 TRAIN = b"1 1:0.5\n2 2:1\n1 3:4\n2 1:1 2:1 3:1\n1 1:3\n"
 PACKED = bz2.compress(TRAIN)

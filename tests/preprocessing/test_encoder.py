@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
 from gramless.datasets import Table
-from gramless.preprocessing.encoder import TableEncoder, is_frame
+from gramless.preprocessing.columns import is_frame
+from gramless.preprocessing.encoder import TableEncoder
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -29,7 +29,7 @@ _LABELS, _ROW, _HEAD, _BOLD = 210.0, 20.0, 24.0, 1.15
 _TOP, _BOTTOM, _UNNAMED, _RIGHT, _LEAST_LEFT = 26.0, 40.0, 10.0, 12.0, 30.0
 KEY_WIDTH, KEY_HEIGHT = 28.0, 12.0
 _MULTIPLES = {1.0: (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), 2.5: (1.0, 2.0, 5.0)}
-"""Of powers of ten, that a logarithmic axis of at most so many decades names."""
+"""Multiples of powers of ten to label, by the largest number of decades of the axis."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 Box = tuple[float, float, float, float]

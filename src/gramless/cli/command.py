@@ -1,4 +1,4 @@
-"""The ``gramless`` command: it says what to install where its packages are missing."""
+"""The ``gramless`` command: it says what to install if packages are missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 
 PACKAGES = ("typer", "rich", "polars", "matplotlib", "jinja2")
-"""Those of the extra ``cli``."""
+"""Packages of the extra ``cli``."""
 
 
 def main() -> None:

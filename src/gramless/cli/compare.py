@@ -12,7 +12,17 @@ from rich.table import Table
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, Target, Task, names
+from gramless.cli.options import (
+    AsJson,
+    DataFile,
+    Debug,
+    Jobs,
+    Limits,
+    Target,
+    TaskOption,
+    names,
+    picture_option,
+)
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, number, reporting
 
@@ -21,12 +31,11 @@ if TYPE_CHECKING:
     from gramless.inspection.kernel_errors import KernelErrors
 
 SECONDS = 2.0
-TEST_SHARE = 0.2
 _KERNEL_ROWS, _JUDGED_ROWS, _KERNEL_SEEDS = 5000, 300, 3
-"""Errors of the kernel: rows of the fit, rows whose pairs are compared, and seeds."""
+"""For errors of the kernel: rows to fit, rows whose pairs are compared, and seeds."""
 _GRAM_ROWS = 1000
 _KERNEL_BYTES, _KERNEL_SHARE = 1 << 26, 0.25
-"""Sizes are tried whose features take no more, and that no larger part of the rows limits."""
+"""Limits on the sizes tried: bytes of the features, and their share of the rows."""
 _EXACT_ROWS, _SEARCH_SECONDS = 10_000, 40.0
 _REFERENCE = "fourier"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -60,15 +69,7 @@ Methods = Annotated[
 ]
 Picture = Annotated[
     Path | None,
-    typer.Option(
-        "--picture",
-        metavar="OUT.png|svg|pdf",
-        help="Draw error against size, seconds and bytes, and errors of the kernel.",
-        show_default=False,
-    ),
-]
-TaskOption = Annotated[
-    Task, typer.Option(help="auto takes text and few distinct whole numbers for classes.")
+    picture_option("Draw error against size, seconds and bytes, and errors of the kernel."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every method.")]
 
@@ -202,18 +203,15 @@ def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Spli
 
 def _cut(rows: Training, path: Path, task: str) -> tuple[Split, str]:
     """Hold back a fifth of the rows, as data sets without a test part do."""
-    import numpy as np
-
+    from gramless.datasets.registry import split_rows
     from gramless.inspection.comparison import Split
     from gramless.inspection.explanation import take_rows
 
     kind, reason = decide_task(rows.y, task)
     y = labels_of(rows.y, kind)
-    n_test = round(TEST_SHARE * len(y))
-    if not 0 < n_test < len(y) - 1:
+    train, test = split_rows(len(y))
+    if len(train) < 2 or not len(test):
         raise InputError(f"{path} has {len(y)} rows, too few to hold a fifth back.")
-    order = np.random.RandomState(0).permutation(len(y))
-    train, test = order[:-n_test], order[-n_test:]
     return Split(take_rows(rows.X, train), y[train], take_rows(rows.X, test), y[test], kind), reason
 
 

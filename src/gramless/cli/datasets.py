@@ -46,9 +46,10 @@ def datasets(
 def _list(report: Report, folder: Path | None) -> None:
     from gramless.datasets import available, data_folder
 
-    infos = available(folder)
-    where = data_folder(folder)
-    rows = [[i.name, i.task, "yes" if i.present else "", i.description] for i in infos]
+    infos, where = available(folder), data_folder(folder)
+    rows = [
+        [info.name, info.task, "yes" if info.present else "", info.description] for info in infos
+    ]
     table = listing(f"Data sets (folder: {where})", ["name", "task", "here", "what"], rows)
     for column in table.columns[1:]:
         column.justify = "left"
@@ -59,19 +60,19 @@ def _list(report: Report, folder: Path | None) -> None:
 def _load(report: Report, name: str, folder: Path | None, download: bool) -> None:
     from gramless.datasets import load
 
-    with report.stage("load", f"loading {name}") as say:
+    with report.stage("load", f"loading {name}") as show_line:
 
         def progress(file: str, done: int, total: int | None) -> None:
-            say(f"{file}, {sized(done)}{f' of {sized(total)}' if total else ''}")
+            show_line(f"{file}, {sized(done)}{f' of {sized(total)}' if total else ''}")
 
-        found = load(name, folder=folder, download=download, progress=progress)
-    shape = found.X_train.shape
+        loaded = load(name, folder=folder, download=download, progress=progress)
+    n_rows, n_columns = loaded.X_train.shape
     document = {
-        "name": found.name,
-        "task": found.task,
-        "training_rows": shape[0],
-        "test_rows": found.X_test.shape[0],
-        "columns": shape[1],
+        "name": loaded.name,
+        "task": loaded.task,
+        "training_rows": n_rows,
+        "test_rows": loaded.X_test.shape[0],
+        "columns": n_columns,
     }
     shown = {key.replace("_", " "): value for key, value in document.items()}
     report.result(document | {"seconds": report.seconds}, facts(shown))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from gramless.base.errors import InputError
-from gramless.cli.loading import load_predictor, read_for
 from gramless.cli.options import (
     AsJson,
     DataFile,
@@ -19,21 +17,16 @@ from gramless.cli.options import (
     ModelFile,
     PartOption,
     Target,
+    picture_option,
 )
-from gramless.cli.reading import labels_for, rows_for
+from gramless.cli.reading import labels_for, load_predictor, read_for, rows_for
 from gramless.cli.report import facts, listing, number, reporting
 
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray
 
 Picture = Annotated[
-    Path | None,
-    typer.Option(
-        "--picture",
-        metavar="OUT.png|svg|pdf",
-        help="Draw the predictions; classes need probabilities.",
-        show_default=False,
-    ),
+    Path | None, picture_option("Draw the predictions; classes need probabilities.")
 ]
 
 

@@ -12,7 +12,6 @@ from rich.table import Table
 from gramless.base.errors import InputError
 from gramless.base.files import replacing
 from gramless.base.formatting import sized
-from gramless.cli.loading import is_streamed, load_predictor, read_for
 from gramless.cli.options import (
     AsJson,
     Debug,
@@ -23,7 +22,7 @@ from gramless.cli.options import (
     Target,
     check_output,
 )
-from gramless.cli.reading import labels_for, rows_for
+from gramless.cli.reading import is_streamed, labels_for, load_predictor, read_for, rows_for
 from gramless.cli.report import facts, number, reporting
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What ``gramless explain`` tells of a model, and the page that tells it: one file of HTML."""
+"""What ``gramless explain`` finds out about a model, and its page: one file of HTML."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ Stage: TypeAlias = tuple[str, Sequence[Trial]]
 
 _MOST_INPUTS, _MOST_DRAWN, _MOST_OUTPUTS = 30, 6, 5
 _ROWS, _LEAST_ROWS, _NUMBERS = 2000, 250, 200_000
-"""Rows whose columns are shuffled; of wide tables fewer, for so many numbers."""
+"""Rows whose columns are shuffled: at most, at least, and by the numbers in them."""
 _DRAWN_ROWS = 500
 _BEST, _PAIRS, _MOST_TICKS = 5, 12, 14
 _TOO_FAR_APART = 4.0
-"""A chart whose scores differ by a larger factor gets a logarithmic axis."""
+"""Above this ratio of the scores a chart gets a logarithmic axis."""
 _METRICS = {
     "rmse": "RMSE",
     "rmse_std": "RMSE in standard deviations of the target",

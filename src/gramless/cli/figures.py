@@ -1,4 +1,4 @@
-"""Figures of the verbs: the demonstration, predictions, approximations, and runs of steps."""
+"""Figures of the verbs, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _ERROR_LINES: dict[str, Style] = {
     "Claim 1 or 2": {"ls": ":", "lw": 1.4},
 }
 _VOID, _HIGHEST = 1.0, 10.0
-"""A bound above the one says nothing of a kernel between 0 and 1; above the other none is drawn."""
+"""Bounds above the first are void for a kernel in [0, 1]; above the second they are not drawn."""
 _HELD, _BATCH = "#222222", "#e9a13b"
 # Smaller and above: where steps of both kinds are as long as each other, both are seen.
 _NEW: Style = {"color": "#d1495b", "ms": 2.5, "mew": 0, "zorder": 3, "rasterized": True}
 _OLD: Style = {"color": "#1b6ca8", "ms": 4.0, "mew": 0, "zorder": 2, "rasterized": True}
 _SO_FAR: Style = {"color": "0.75", "lw": 1.0, "zorder": 1, "label": "blocks so far"}
 _WIDE = 5.0
-"""Numbers that differ by a larger factor get a logarithmic axis."""
+"""Above this ratio of the numbers an axis is logarithmic."""
 
 
 def draw_demo(path: Path, digits: Digits, entries: Sequence[Entry]) -> None:
@@ -173,7 +173,7 @@ def draw_comparison(found: Comparison, kernels: Mapping[str, Sequence[KernelErro
         axes.set(xscale="log", xlabel=label, ylabel="error on held-back rows")
         axes.grid(color="0.92", which="both", lw=0.6)
         if any(outcome.error > 0.0 for outcome in found.outcomes):
-            _log_errors(axes, (1.0, 2.0, 5.0))
+            _log_axis(axes, "y")
     if any(kernels.values()):
         _draw_kernel_errors(panels[3], kernels)
     else:
@@ -184,12 +184,13 @@ def draw_comparison(found: Comparison, kernels: Mapping[str, Sequence[KernelErro
     return figure
 
 
-def _log_errors(axes: Axes, labelled: Sequence[float]) -> None:
-    """Give errors a logarithmic axis with plain numbers at the given multiples."""
-    axes.set(yscale="log")
-    axes.yaxis.set_major_locator(LogLocator(subs=labelled))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+def _log_axis(axes: Axes, which: str, multiples: Sequence[float] = (1.0, 2.0, 5.0)) -> None:
+    """Make an axis logarithmic, with plain numbers at multiples of powers of ten."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=multiples))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_kernel_errors(axes: Axes, kernels: Mapping[str, Sequence[KernelErrors]]) -> None:
@@ -204,7 +205,7 @@ def _draw_kernel_errors(axes: Axes, kernels: Mapping[str, Sequence[KernelErrors]
     axes.set(xscale="log", xlabel="grids, columns, landmarks or rows a block")
     axes.set(ylabel="inner products of features less the kernel")
     axes.grid(color="0.92", which="both", lw=0.6)
-    _log_errors(axes, (1.0,))
+    _log_axis(axes, "y", (1.0,))
     kinds = [Line2D([], [], color="0.35", label=n, **style) for n, style in _ERROR_LINES.items()]
     axes.legend(handles=kinds, frameon=False, fontsize=8, loc="lower left")
 
@@ -317,9 +318,5 @@ def _log_where_wide(axes: Axes, which: str, values: AnyArray) -> bool:
     finite = values[np.isfinite(values)]
     if not len(finite) or not 0.0 < _WIDE * finite.min() < finite.max():
         return False
-    axes.set(**{f"{which}scale": "log"})
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
+    _log_axis(axes, which)
     return True

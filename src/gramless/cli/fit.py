@@ -17,7 +17,7 @@ from gramless.cli.options import (
     Jobs,
     Limits,
     Target,
-    Task,
+    TaskOption,
     auto_or_number,
     check_output,
     names,
@@ -27,6 +27,7 @@ from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.summaries import bandwidth_of, features_of, grids_of, relevance_of
 
 if TYPE_CHECKING:
+    from gramless.base.types import AnyArray
     from gramless.estimators.base import KernelMachine
     from gramless.kernels import Kernel
 
@@ -34,9 +35,6 @@ Scaling = Literal["auto", "standard", "quantile", "none"]
 
 ModelOut = Annotated[
     Path, typer.Option("--model", "-m", help="Where the model goes.", show_default=False)
-]
-TaskOption = Annotated[
-    Task, typer.Option(help="auto takes text and few distinct whole numbers for classes.")
 ]
 Features = Annotated[
     str | None,
@@ -217,6 +215,7 @@ def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task
     from gramless import KernelClassifier
 
     features, n_rows = model.features_, len(rows.y)
+    classes = model.classes_ if isinstance(model, KernelClassifier) else None
     document = {
         "model": path,
         "bytes": path.stat().st_size,
@@ -224,7 +223,7 @@ def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task
         "task": task.partition(" ")[0],
         "rows": n_rows,
         "inputs": model.n_features_in_,
-        "classes": model.classes_ if isinstance(model, KernelClassifier) else None,
+        "classes": classes,
         "scaling": model.scaler_.kind,
         "grids_kind": model.settings_.grids,
         "random_share": model.settings_.random_share,
@@ -246,7 +245,7 @@ def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task
         "target": rows.target or "the labels that the file keeps apart",
         "task": task,
         "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
-        "classes": _classes(document["classes"]),
+        "classes": _classes(classes),
         "scaling": model.scaler_.kind,
         "bandwidth": bandwidth_of(model),
         "relevance": relevance_of(model),
@@ -265,7 +264,7 @@ def _left_out(model: KernelMachine) -> str:
     return f"; {model.sparsity_:.1%} of the columns left out" if model.sparsity_ > 0 else ""
 
 
-def _classes(classes: Any) -> str | None:
+def _classes(classes: AnyArray | None) -> str | None:
     if classes is None:
         return None
     shown = ", ".join(map(str, classes[:8]))

@@ -9,9 +9,8 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.loading import is_streamed, read_for
-from gramless.cli.options import AsJson, Debug, Limits, ModelFile, PartOption
-from gramless.cli.reading import rows_for
+from gramless.cli.options import AsJson, Debug, Limits, ModelFile, PartOption, picture_option
+from gramless.cli.reading import is_streamed, read_for, rows_for
 from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.summaries import run_in_words, run_of
 
@@ -35,12 +34,9 @@ Data = Annotated[
 ]
 Picture = Annotated[
     Path | None,
-    typer.Option(
-        "--picture",
-        metavar="OUT.png|svg|pdf",
-        help="Draw the bins of --data and the kernel that they imply; or, without --data, the run "
-        "of a model that gramless stream wrote.",
-        show_default=False,
+    picture_option(
+        "Draw the bins of --data and the kernel that they imply; or, without --data, the run "
+        "of a model that gramless stream wrote."
     ),
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.metrics import (
@@ -12,8 +12,12 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.estimators.classifier import KernelClassifier
+from gramless.estimators.doubly_stochastic import DoublyStochasticClassifier
 from gramless.preprocessing.columns import labels
+
+Classifier: TypeAlias = KernelClassifier | DoublyStochasticClassifier
 
 MAX_CONFUSION = 12
 _LEAST_PROBABILITY = 1e-15
@@ -110,7 +114,9 @@ def comparable_labels(y: AnyArray, classes: AnyArray) -> tuple[AnyArray, AnyArra
     return np.array([*labels(y)], dtype=np.str_), np.array([*labels(classes)], dtype=np.str_)
 
 
-def class_metrics(model: Any, X: object, y: AnyArray, predicted: AnyArray) -> dict[str, Any]:
+def class_metrics(
+    model: Classifier, X: TableLike, y: AnyArray, predicted: AnyArray
+) -> dict[str, Any]:
     """Compare a classifier's predictions, and its probabilities if it has any, with the truth."""
     truth, classes = comparable_labels(y, model.classes_)
     found = classification_metrics(truth, classes[np.searchsorted(model.classes_, predicted)])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer.models import OptionInfo
 
 from gramless.base.errors import InputError
 
@@ -47,12 +48,22 @@ Limits = Annotated[
         show_default=False,
     ),
 ]
+TaskOption = Annotated[
+    Task, typer.Option(help="auto takes text and few distinct whole numbers for classes.")
+]
 Jobs = Annotated[
     int | None,
     typer.Option("--n-jobs", help="Threads; by default every processor.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+
+
+def picture_option(text: str) -> OptionInfo:
+    """Return the option ``--picture``, with what it draws."""
+    metavar = "OUT.png|svg|pdf"
+    option: OptionInfo = typer.Option("--picture", metavar=metavar, help=text, show_default=False)
+    return option
 
 
 def names(text: str | None, option: str) -> list[str] | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
 from gramless.base.errors import InputError
-from gramless.cli.loading import load_predictor, read_for
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, ModelFile, PartOption
-from gramless.cli.reading import rows_for
+from gramless.cli.reading import load_predictor, read_for, rows_for
 from gramless.cli.report import facts, reporting
 
 if TYPE_CHECKING:
-    from gramless.base.types import AnyArray
+    from gramless.base.types import AnyArray, TableLike
+    from gramless.cli.reading import Predictor
 
 Out = Annotated[
     Path | None,
@@ -67,13 +67,13 @@ def predict(
             _write(sys.stdout, columns)
 
 
-def _columns(model: Any, X: object, scores: bool) -> dict[str, AnyArray]:
+def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:
     """Return the columns to write by name."""
-    from sklearn.base import is_classifier
+    from gramless.cli.metrics import Classifier
 
     if not scores:
         return {"prediction": model.predict(X)}
-    if not is_classifier(model):
+    if not isinstance(model, Classifier):
         raise InputError("--scores is for classifiers; this model is a regressor.")
     responses = model.decision_function(X)
     if responses.ndim == 1:
@@ -83,10 +83,10 @@ def _columns(model: Any, X: object, scores: bool) -> dict[str, AnyArray]:
     return {"prediction": model.classes_[responses.argmax(axis=1)], **by_class}
 
 
-def _probabilities(model: Any, X: object) -> dict[str, AnyArray]:
-    from gramless.cli.metrics import has_probabilities
+def _probabilities(model: Predictor, X: TableLike) -> dict[str, AnyArray]:
+    from gramless.cli.metrics import Classifier, has_probabilities
 
-    if not has_probabilities(model):
+    if not isinstance(model, Classifier) or not has_probabilities(model):
         raise InputError("--probabilities needs a classifier fitted with --loss logistic.")
     found = model.predict_proba(X)
     return {f"probability_{c}": found[:, k] for k, c in enumerate(model.classes_)}

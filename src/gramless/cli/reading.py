@@ -1,7 +1,8 @@
-"""Data files into what estimators take, with columns matched to models by name."""
+"""Read data files and models, and match the columns of the one to the other by name."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,7 +172,7 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
     """
     import numpy as np
 
-    from gramless.datasets.dataset import labels_for
+    from gramless.datasets.registry import labels_for
     from gramless.preprocessing.columns import labels
 
     if task == "regression":
@@ -277,3 +278,37 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
     if y.dtype.kind == "O" and regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
     return labels_of(y, "regression" if regression else "classification"), name
+
+
+def load_predictor(path: Path, n_jobs: int | None) -> Predictor:
+    """Load a model that predicts; ``n_jobs`` threads, None keeps the model's own setting."""
+    from gramless import load
+    from gramless.estimators.base import KernelMachine
+    from gramless.estimators.streamed import StreamedMachine
+
+    model = load(path)
+    if not isinstance(model, (KernelMachine, StreamedMachine)):
+        raise InputError(f"{path} holds a {type(model).__name__}, which predicts nothing.")
+    if isinstance(model, StreamedMachine):
+        # Columns are matched by name before; scikit-learn would warn of arrays without names.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+    if n_jobs is not None:
+        model.n_jobs = n_jobs
+        if isinstance(model, KernelMachine):
+            model.features_.n_jobs = n_jobs
+    return model
+
+
+def is_streamed(model: object) -> bool:
+    """Tell whether a model has learned from a stream, and so has no grids and no search."""
+    from gramless.estimators.streamed import StreamedMachine
+
+    return isinstance(model, StreamedMachine)
+
+
+def read_for(model: Predictor, path: Path, part: str, limits: str = "") -> Table:
+    """Read a table with the categories that the model knows kept as text."""
+    encoder = encoder_of(model)
+    if encoder is None:
+        return read_data(path, part=part, n_features=model.n_features_in_, limits=limits)
+    return read_data(path, part=part, categorical=encoder.categorical, limits=limits)

@@ -6,9 +6,10 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -16,6 +17,10 @@ from rich.table import Table
 
 from gramless.base.formatting import duration
 from gramless.cli.report import Report, facts, number
+
+if TYPE_CHECKING:
+    from gramless.streaming.doubly_stochastic import Step
+    from gramless.streaming.training_loop import Evaluation
 
 _RECENT = 20
 """Number of steps over which speed is measured."""
@@ -45,7 +50,7 @@ class Interruption:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def _take(self, signum: int, frame: Any) -> None:
+    def _take(self, signum: int, frame: FrameType | None) -> None:
         # Nothing is printed here: the signal may come in the middle of another line.
         if self.requested or not self.begun:
             raise KeyboardInterrupt
@@ -93,7 +98,7 @@ class RunDisplay:
         console: Console = self._report.err
         return console.is_terminal and not console.is_dumb_terminal
 
-    def after(self, step: Any, evaluation: Any, batch_rows: int) -> None:
+    def after(self, step: Step, evaluation: Evaluation | None, batch_rows: int) -> None:
         """Show a step and, if there was one, its validation on held-back rows."""
         now = time.perf_counter()
         self._pace.add(step.n_blocks, now)
@@ -125,7 +130,7 @@ class RunDisplay:
             seconds = min(seconds, max(0.0, self._started + self._time_budget - now))
         return f"up to {duration(seconds)}"
 
-    def _panel(self) -> Any:
+    def _panel(self) -> RenderableType:
         if not self._facts:
             return self._spinner
         bar = Table.grid(padding=(0, 1))

@@ -13,8 +13,18 @@ import typer
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.fit import TaskOption, named_kernel
-from gramless.cli.options import AsJson, Debug, Jobs, Limits, Target, auto_or_number, check_output
+from gramless.cli.fit import named_kernel
+from gramless.cli.options import (
+    AsJson,
+    Debug,
+    Jobs,
+    Limits,
+    Target,
+    TaskOption,
+    auto_or_number,
+    check_output,
+    picture_option,
+)
 from gramless.cli.reading import decide_task, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.run_display import Interruption, RunDisplay
@@ -23,10 +33,12 @@ from gramless.cli.summaries import error_of, run_in_words, run_of
 if TYPE_CHECKING:
     from gramless.base.types import AnyArray
     from gramless.estimators.streamed import StreamedMachine
+    from gramless.streaming.doubly_stochastic import Step
     from gramless.streaming.sources import RowSource
+    from gramless.streaming.training_loop import Evaluation
 
 _ROWS_LOOKED_AT = 8192
-"""Rows whose labels decide the task, besides those held back."""
+"""Rows whose labels decide the task, in addition to those held back."""
 
 Strategy = Literal["checking", "uniform", "grow"]
 Scaling = Literal["auto", "standard", "none"]
@@ -123,15 +135,7 @@ RowsFolder = Annotated[
         show_default="a temporary one",
     ),
 ]
-Picture = Annotated[
-    Path | None,
-    typer.Option(
-        "--picture",
-        metavar="OUT.png|svg|pdf",
-        help="Draw the run: losses, errors, blocks and steps.",
-        show_default=False,
-    ),
-]
+Picture = Annotated[Path | None, picture_option("Draw the run: losses, errors, blocks and steps.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the order of the rows, and of the features.")]
 Device = Annotated[
     str, typer.Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
@@ -365,7 +369,7 @@ def _train(
     in_words = partial(error_of, model)
     progress = RunDisplay(report, model.max_steps, model.time_budget, in_words, interruption)
 
-    def after(step: object, evaluation: object) -> bool:
+    def after(step: Step, evaluation: Evaluation | None) -> bool:
         interruption.begun = True
         progress.after(step, evaluation, model.batch_rows_)
         return interruption.requested

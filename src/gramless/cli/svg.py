@@ -48,10 +48,10 @@ DARK = {
     "c6": "#c3cad3",
     "c7": "#c9c565",
 }
-"""What stands in for them on dark pages."""
+"""The same colours on dark pages."""
 COLOURS = tuple(LIGHT[f"c{k}"] for k in range(8))
 CHARACTER = 7.0
-"""Pixels that a character takes, about, at 12 px."""
+"""Approximate width of a character of 12 px, in pixels."""
 
 _STYLE = {
     "svg.fonttype": "none",

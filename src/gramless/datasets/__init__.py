@@ -1,7 +1,6 @@
 """Data: readers of table files, known data sets with checksums, made-up tables."""
 
 from gramless.datasets.arff import read_arff
-from gramless.datasets.dataset import Dataset
 from gramless.datasets.delimited import read_csv
 from gramless.datasets.frames import read_ipc, read_parquet
 from gramless.datasets.generators import friedman1, make_regression_like
@@ -9,7 +8,7 @@ from gramless.datasets.libsvm import read_libsvm
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.numpy_files import read_npy, read_npz
 from gramless.datasets.readers import ChunkedTable, open_chunks, read_table
-from gramless.datasets.registry import DatasetInfo, available, data_folder, load
+from gramless.datasets.registry import Dataset, DatasetInfo, available, data_folder, load
 from gramless.datasets.table import Table
 
 __all__ = [

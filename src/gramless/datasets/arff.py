@@ -30,7 +30,7 @@ _WORD = r"""\s*+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,{}'"]*+)\s*+"""
 _NOMINAL = re.compile(rf"{{({_WORD}(?:,{_WORD})*+)}}\s*(?:%.*)?")
 
 _ATTRIBUTE_BYTES = 500
-"""Of a column, besides its values."""
+"""Memory of a column in addition to its values."""
 
 
 def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 MISSING = frozenset({"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL"})
 
 STRAY_SHARE = 0.01
-"""A column with more cells than this that are no numbers is text; below, they are typing errors."""
+"""Share of cells that are no numbers above which a column is text; fewer are typing errors."""
 
 _SAMPLE_ROWS = 200
 
-# Bytes of a cell of the first rows, which are held as text and as columns at once.
+# Bytes of a cell of the first rows, which are held both as text and as columns.
 _SAMPLE_CELL_BYTES = 200
 
-# Bytes of a cell of text and of the pointer to it, besides its characters.
+# Bytes of a cell of text and of the pointer to it, without its characters.
 _TEXT_BYTES = 57
 
 _MOST_PLAIN_COLUMNS = 4096
@@ -52,7 +52,7 @@ _MOST_PLAIN_COLUMNS = 4096
 _DELIMITERS = ("\t", ";", "|", ",", " ")
 
 Column: TypeAlias = AnyArray | Sequence[str]
-"""Numbers as float64, text as an object array, or cells that are yet to be judged."""
+"""Numbers as float64, text as an object array, or cells not yet classified."""
 
 
 def read_csv(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -160,24 +159,25 @@ def _make(
     n_jobs: int | None,
     target: Callable[[Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    kind: Any = np.dtype(dtype)
+    kind = np.dtype(dtype)
     if n_rows < 1 or n_columns < 1 or not noise >= 0:
         raise InputError(
             "n_rows and n_columns must be at least 1 and noise not negative, got "
             f"{n_rows}, {n_columns} and {noise}."
         )
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+    if kind not in (np.float32, np.float64):
         raise InputError(f"dtype must be float32 or float64, got {kind}.")
+    precision = np.float32 if kind == np.float32 else np.float64
     X = np.empty((n_rows, n_columns), dtype=kind)
     y = np.empty(n_rows, dtype=kind)
 
     def fill(start: int, stop: int) -> None:
         block = start // BLOCK_ROWS
-        stream(seed, "rows", block).random(out=X[start:stop], dtype=kind.type)
+        stream(seed, "rows", block).random(out=X[start:stop], dtype=precision)
         y[start:stop] = target(X[start:stop])
         if noise > 0:
-            normal = stream(seed, "noise", block).standard_normal(stop - start, dtype=kind.type)
-            y[start:stop] += kind.type(noise) * normal
+            normal = stream(seed, "noise", block).standard_normal(stop - start, dtype=precision)
+            y[start:stop] += precision(noise) * normal
 
     map_blocks(fill, row_blocks(n_rows, BLOCK_ROWS), n_jobs)
     return X, y

@@ -1,4 +1,4 @@
-"""One door to every file format: whole tables, and tables larger than memory in chunks."""
+"""Read files of any format: whole tables, or tables larger than memory in chunks."""
 
 from __future__ import annotations
 

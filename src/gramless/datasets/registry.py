@@ -22,9 +22,8 @@ import numpy as np
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.base.types import AnyArray
-from gramless.datasets.dataset import Dataset, guess_task, labels_for
 from gramless.datasets.files import without_compression
-from gramless.datasets.known import KNOWN, KnownSet, Part, RemoteFile, read_original
+from gramless.datasets.known import KNOWN, KnownSet, Part, RemoteFile, Task, read_original
 from gramless.datasets.numpy_files import read_npz
 from gramless.datasets.table import Matrix, Table
 
@@ -35,6 +34,58 @@ Progress = Callable[[str, int, int | None], None]
 _CHUNK = 1 << 18
 _TIMEOUT_SECONDS = 30.0
 _SCHEMES = ("https", "http", "file")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Training and test rows of one learning task.
+
+    Parameters
+    ----------
+    X_train, X_test : ndarray or CSR matrix of shape (n_rows, n_columns)
+        float32 or float64.
+    y_train, y_test : ndarray of shape (n_rows,)
+        float64 for regression; int64 or object arrays of str for classes.
+    task : {"binary", "multiclass", "regression"}
+    name : str
+
+    Examples
+    --------
+    >>> rows, labels = np.eye(2), np.array([0, 1])
+    >>> Dataset(rows, labels, rows, labels, "binary", "tiny")
+    Dataset('tiny', binary, 2 + 2 rows x 2 columns)
+    """
+
+    X_train: Matrix
+    y_train: AnyArray
+    X_test: Matrix
+    y_test: AnyArray
+    task: Task
+    name: str
+
+    def __repr__(self) -> str:
+        """Say what it is, never the numbers."""
+        (n_train, n_columns), n_test = self.X_train.shape, self.X_test.shape[0]
+        rows = f"{n_train:,} + {n_test:,} rows x {n_columns:,} columns"
+        return f"Dataset({self.name!r}, {self.task}, {rows})"
+
+
+def labels_for(task: Task, y: AnyArray) -> AnyArray:
+    """Return labels as float64 for regression, whole numbers as int64 for classes."""
+    if task == "regression":
+        return y.astype(np.float64, copy=False)
+    if y.dtype.kind == "f":
+        whole = y.astype(np.int64) if np.isfinite(y).all() else y
+        return whole if np.array_equal(whole, y) else y
+    return y.astype(np.int64, copy=False) if y.dtype.kind in "biu" else y
+
+
+def guess_task(y: AnyArray) -> Task:
+    """Return the task that labels suggest: floats of more than two values are measured."""
+    n_values = len(np.unique(y))
+    if n_values == 2:
+        return "binary"
+    return "regression" if y.dtype.kind == "f" or y.ndim > 1 else "multiclass"
 
 
 @dataclass(frozen=True)
@@ -254,14 +305,18 @@ def _labelled(path: Path, role: str, table: Table) -> Part:
 
 
 def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Part, Part]:
-    n_rows = len(y)
-    n_test = round(TEST_SHARE * n_rows)
-    if not 0 < n_test < n_rows:
-        raise DataFileError(f"{path} has {n_rows} rows, too few to split.")
-    # The old generator's streams are frozen for good, the new one's are not.
-    order = np.random.RandomState(0).permutation(n_rows)
-    train, test = order[: n_rows - n_test], order[n_rows - n_test :]
+    train, test = split_rows(len(y))
+    if not len(train) or not len(test):
+        raise DataFileError(f"{path} has {len(y)} rows, too few to split.")
     return (X[train], y[train]), (X[test], y[test])
+
+
+def split_rows(n_rows: int) -> tuple[AnyArray, AnyArray]:
+    """Return the numbers of training rows, and of a random fifth of the rows for the test."""
+    # The streams of NumPy's old generator are frozen for good, those of the new one are not.
+    order = np.random.RandomState(0).permutation(n_rows)
+    n_training = n_rows - round(TEST_SHARE * n_rows)
+    return order[:n_training], order[n_training:]
 
 
 def _dataset(known: KnownSet, train: Part, test: Part | None) -> Dataset:

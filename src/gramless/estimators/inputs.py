@@ -14,7 +14,8 @@ from gramless.base.errors import InputError
 from gramless.base.state import Stateful, array_in, require
 from gramless.base.types import AnyArray, TableLike
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
-from gramless.preprocessing.encoder import TableEncoder, is_frame
+from gramless.preprocessing.columns import is_frame
+from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
 from gramless.preprocessing.rows import (
     ROW_OPTIONS,

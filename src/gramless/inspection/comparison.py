@@ -29,7 +29,7 @@ Estimator: TypeAlias = KernelClassifier | KernelRegressor
 
 _FIRST_SIZES = {"n_grids": 8, "n_components": 32, "block_rows": 64}
 _GROWTH = 2.0
-"""The least factor by which the next size costs more."""
+"""Factor by which the next size costs more, at least."""
 _FEW_ROWS = 64
 _LEAST_SEARCH = 1e-3
 

@@ -1,4 +1,4 @@
-"""How far inner products of features are from their kernel, and how far theory lets them be."""
+"""Errors of inner products of features as approximations of their kernel, and their bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.rows import Rows, check_rows
 
 _DISTANCES = 2.0 ** -np.arange(4.0, 11.0)
-"""In bandwidths; how a profile leaves 1 is extrapolated from its values there."""
+"""Distances in bandwidths from which derivatives at zero are extrapolated."""
 _SETTLED, _SHRINKS = 1e-6, 0.99
 
 

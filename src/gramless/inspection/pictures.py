@@ -28,7 +28,7 @@ Exact = Callable[[AnyArray], FloatArray]
 
 _INK, _WARM, _LINE = "#1b6ca8", "#d1495b", "0.75"
 _LEAST_WIDTH = 1 / 60
-"""Of a mark, in grids: about a pixel."""
+"""Least width of a mark as a fraction of a grid: about a pixel."""
 _WITHOUT_DATE: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},

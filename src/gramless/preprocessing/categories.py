@@ -15,7 +15,7 @@ from gramless.preprocessing.rows import Rows, dense_columns
 Mask: TypeAlias = BoolArray
 
 CATEGORY_LIMIT = 2.0**52
-"""Beyond this, neighbouring whole numbers would share a grid cell of width 1."""
+"""Bound above which neighbouring whole numbers would share a grid cell of width 1."""
 
 
 def category_mask(

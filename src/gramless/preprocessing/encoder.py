@@ -18,12 +18,9 @@ from gramless.preprocessing.columns import (
     MISSING,
     Table,
     finite_numbers,
-    is_frame,
     labels,
     named_columns,
 )
-
-__all__ = ["ColumnCode", "TableEncoder", "is_frame"]
 
 _NAMES_SHOWN = 10
 _DTYPES: dict[str, np.dtype[np.floating]] = {

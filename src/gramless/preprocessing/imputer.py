@@ -15,7 +15,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.preprocessing.rows import Rows, check_width
 
 MISSING_CATEGORY = -(2.0**51)
-"""What stands for NaN among categories: a whole number that no category is likely to be."""
+"""Code of NaN among categories: a whole number unlikely to be a category."""
 
 _SAMPLE_ROWS = 2000
 _NUMBERS_AT_ONCE = 2_000_000
