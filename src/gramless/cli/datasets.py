@@ -12,8 +12,7 @@ from gramless.cli.options import AsJson, Debug
 from gramless.cli.report import Report, facts, listing, reporting
 
 Name = Annotated[
-    str | None,
-    typer.Argument(metavar="[NAME]", help="One to load; without it, all are listed."),
+    str | None, typer.Argument(metavar="[NAME]", help="One to load; without it, all are listed.")
 ]
 Folder = Annotated[
     Path | None,

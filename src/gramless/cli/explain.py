@@ -38,8 +38,7 @@ Data = Annotated[
     ),
 ]
 PageOut = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="OUT.html", help="The page.", show_default=False),
+    Path, typer.Option("--output", "-o", metavar="OUT.html", help="The page.", show_default=False)
 ]
 
 

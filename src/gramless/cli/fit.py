@@ -11,6 +11,7 @@ import typer
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.options import (
+    Alpha,
     AsJson,
     DataFile,
     Debug,
@@ -69,8 +70,7 @@ Grids = Annotated[
     ),
 ]
 NumberOfGrids = Annotated[
-    int | None,
-    typer.Option("--n-grids", min=1, help="By default as many as are worth their time."),
+    int | None, typer.Option("--n-grids", min=1, help="By default as many as are worth their time.")
 ]
 Size = Annotated[
     int | None,
@@ -80,8 +80,7 @@ Size = Annotated[
     ),
 ]
 TimeBudget = Annotated[
-    float | None,
-    typer.Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then."),
+    float | None, typer.Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then.")
 ]
 LossName = Annotated[
     str,
@@ -94,7 +93,6 @@ LossName = Annotated[
 Bandwidth = Annotated[
     str, typer.Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
 ]
-Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
 L1Ratio = Annotated[
     float,
     typer.Option(

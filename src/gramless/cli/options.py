@@ -36,8 +36,7 @@ Target = Annotated[
     ),
 ]
 PartOption = Annotated[
-    Part,
-    typer.Option("--part", help="Part of an NPZ file with two; auto takes the test part."),
+    Part, typer.Option("--part", help="Part of an NPZ file with two; auto takes the test part.")
 ]
 Limits = Annotated[
     str,
@@ -51,6 +50,7 @@ Limits = Annotated[
 TaskOption = Annotated[
     Task, typer.Option(help="auto takes text and few distinct whole numbers for classes.")
 ]
+Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
 Jobs = Annotated[
     int | None,
     typer.Option("--n-jobs", help="Threads; by default every processor.", show_default=False),

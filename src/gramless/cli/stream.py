@@ -15,6 +15,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.fit import named_kernel
 from gramless.cli.options import (
+    Alpha,
     AsJson,
     Debug,
     Jobs,
@@ -81,7 +82,6 @@ Bandwidth = Annotated[
         metavar="auto|median|NUMBER", help="Width of the kernel, in scaled inputs or components."
     ),
 ]
-Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
 LossName = Annotated[
     str | None,
     typer.Option(
@@ -351,10 +351,7 @@ def _going_on(path: Path, loss: str | None, options: dict[str, Any]) -> str:
 def _estimators() -> dict[str, type[StreamedMachine]]:
     from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor
 
-    return {
-        "classification": DoublyStochasticClassifier,
-        "regression": DoublyStochasticRegressor,
-    }
+    return {"classification": DoublyStochasticClassifier, "regression": DoublyStochasticRegressor}
 
 
 def _estimator(kind: str, loss: str | None, options: dict[str, Any]) -> StreamedMachine:
@@ -392,12 +389,7 @@ def _save(report: Report, model: StreamedMachine, files: _Files) -> None:
 
 
 def _report_result(
-    report: Report,
-    model: StreamedMachine,
-    source: RowSource,
-    files: _Files,
-    task: str,
-    reason: str,
+    report: Report, model: StreamedMachine, source: RowSource, files: _Files, task: str, reason: str
 ) -> None:
     from sklearn.base import is_classifier
 

@@ -12,12 +12,11 @@ from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
 from gramless.datasets.delimited import DelimitedRows, read_columns
 from gramless.datasets.files import (
+    decoded,
     lines_of,
     open_text,
     plain_path,
     shortened,
-    text_encodings,
-    undecodable,
 )
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
@@ -66,12 +65,7 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     array(['cat', 'dog'], dtype=object)
     """
     where, limits = plain_path(path), limits or ReadLimits()
-    for encoding in text_encodings(where):
-        try:
-            return _read(where, encoding, limits)
-        except UnicodeDecodeError as fault:
-            wrong = fault
-    raise undecodable(where, wrong)
+    return decoded(where, lambda encoding: _read(where, encoding, limits))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.base.types import AnyArray, FloatArray
 from gramless.datasets.files import (
     HEAD_BYTES,
+    decoded,
     lines_of,
     next_line,
     open_text,
@@ -116,13 +117,11 @@ def read_csv(
     """
     _check_delimiter(delimiter)
     where, limits = plain_path(path), limits or ReadLimits()
-    for encoding in text_encodings(where):
-        try:
-            layout = find_layout(where, encoding, delimiter, header, limits)
-            return _read(layout, categorical)
-        except UnicodeDecodeError as fault:
-            wrong = fault
-    raise undecodable(where, wrong)
+
+    def read(encoding: str) -> Table:
+        return _read(find_layout(where, encoding, delimiter, header, limits), categorical)
+
+    return decoded(where, read)
 
 
 def _read(layout: Layout, categorical: Sequence[str]) -> Table:
@@ -142,16 +141,10 @@ def delimited_pieces(
 ) -> Pieces:
     """Open delimited text; its first 200 lines say which columns are text."""
     _check_delimiter(delimiter)
-    encodings = text_encodings(path)
-    for k, encoding in enumerate(encodings):
-        try:
-            layout = find_layout(path, encoding, delimiter, header, limits)
-        except UnicodeDecodeError as fault:
-            wrong = fault
-            continue
-        text = _ChunkedText(layout, encodings[k + 1 :])
-        return Pieces(text.head(), text.read)
-    raise undecodable(path, wrong)
+    text = _ChunkedText(
+        decoded(path, lambda encoding: find_layout(path, encoding, delimiter, header, limits))
+    )
+    return Pieces(text.head(), text.read)
 
 
 # Rows.
@@ -455,9 +448,10 @@ def _stray_fault(
 class _ChunkedText:
     """The tables of a delimited text file, columns of numbers and of text told apart at once."""
 
-    def __init__(self, layout: Layout, other_encodings: Sequence[str]) -> None:
-        self._rows, self._other_encodings = layout.rows, list(other_encodings)
-        self._path, self._names = layout.rows.path, layout.rows.names
+    def __init__(self, layout: Layout) -> None:
+        self._rows, self._path, self._names = layout.rows, layout.rows.path, layout.rows.names
+        encodings = text_encodings(self._path)
+        self._other_encodings = [*encodings[encodings.index(layout.rows.encoding) + 1 :]]
         rows = [row for row in layout.sample if len(row) == len(self._names)]
         columns = list(zip(*rows, strict=True)) or self._fail_without_rows()
         self._text = {

@@ -13,13 +13,15 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets.limits import ReadLimits
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+T = TypeVar("T")
 
 HEAD_BYTES = 1 << 16
 
@@ -257,6 +259,16 @@ def text_encodings(path: Path) -> tuple[str, ...]:
             "Check its ending, or say format=."
         )
     return ("utf-8-sig", "latin-1")
+
+
+def decoded(path: Path, read: Callable[[str], T]) -> T:
+    """Call ``read`` with the encodings of a text file until one decodes it."""
+    for encoding in text_encodings(path):
+        try:
+            return read(encoding)
+        except UnicodeDecodeError as fault:
+            wrong = fault
+    raise undecodable(path, wrong)
 
 
 def undecodable(path: Path, fault: UnicodeDecodeError) -> DataFileError:

@@ -203,10 +203,7 @@ class _Frames:
         kinds: tuple[type[BaseException], ...]
         if self._polars:
             # Damaged pages end in a panic, which is no Exception.
-            kinds = (
-                self._library.exceptions.PolarsError,
-                self._library.exceptions.PanicException,
-            )
+            kinds = (self._library.exceptions.PolarsError, self._library.exceptions.PanicException)
         else:
             kinds = (self._library.ArrowException, RuntimeError)
         try:

@@ -139,10 +139,7 @@ def _check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
 
 
 def _find_columns(
-    path: Path,
-    blocks: Iterable[Rows],
-    n_features: int | None,
-    zero_based: ZeroBased,
+    path: Path, blocks: Iterable[Rows], n_features: int | None, zero_based: ZeroBased
 ) -> tuple[int, int, int]:
     """Return the index of the first column and the numbers of columns and rows."""
     least, beyond, n_rows = None, 0, 0

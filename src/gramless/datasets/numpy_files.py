@@ -41,10 +41,7 @@ _LAYOUTS = "X, y or X_train, y_train, X_test, y_test"
 # Bytes of a stored number of a CSR matrix and of its index.
 _NONZERO_BYTES = 12
 
-_HEADERS = {
-    (1, 0): npy_format.read_array_header_1_0,
-    (2, 0): npy_format.read_array_header_2_0,
-}
+_HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 # A damaged header reaches NumPy's parser, which fails in all of these ways.
 _FAULTS = (

@@ -37,11 +37,7 @@ _WITHOUT_DATE: dict[str, dict[str, None]] = {
 
 
 def draw_matrix(
-    matrix: BinnedMatrix,
-    *,
-    exact: Exact | None = None,
-    n_rows: int = ROWS,
-    n_grids: int = GRIDS,
+    matrix: BinnedMatrix, *, exact: Exact | None = None, n_rows: int = ROWS, n_grids: int = GRIDS
 ) -> Figure:
     """Draw the non-zeros of a feature matrix, as RB16's Figure 2, and the kernel it implies.
 

@@ -19,14 +19,7 @@ MISSING = ""
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _BOOLEANS = {"true": 1.0, "false": 0.0}
-_MEASURED = (
-    numbers.Real,
-    Decimal,
-    np.bool_,
-    datetime.date,
-    datetime.time,
-    datetime.timedelta,
-)
+_MEASURED = (numbers.Real, Decimal, np.bool_, datetime.date, datetime.time, datetime.timedelta)
 
 
 @runtime_checkable

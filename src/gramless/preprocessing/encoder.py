@@ -14,19 +14,10 @@ from gramless.base.errors import InputError
 from gramless.base.state import State, Stateful
 from gramless.base.types import AnyArray, BoolArray
 from gramless.preprocessing.categories import category_mask
-from gramless.preprocessing.columns import (
-    MISSING,
-    Table,
-    finite_numbers,
-    labels,
-    named_columns,
-)
+from gramless.preprocessing.columns import MISSING, Table, finite_numbers, labels, named_columns
 
 _NAMES_SHOWN = 10
-_DTYPES: dict[str, np.dtype[np.floating]] = {
-    "float32": np.dtype("f4"),
-    "float64": np.dtype("f8"),
-}
+_DTYPES: dict[str, np.dtype[np.floating]] = {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
 _SPELLINGS = {"true": "True", "TRUE": "True", "1": "True"} | {
     "false": "False",
     "FALSE": "False",
