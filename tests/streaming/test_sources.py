@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse, stats
 
 from gramless.base.errors import InputError
-from gramless.streaming.epochs import EpochCache, GroupReader, epoch_parts
+from gramless.streaming.epochs import GroupReader, epoch_parts
 from gramless.streaming.sources import (
     ArraySource,
     MappedSource,
@@ -250,14 +250,6 @@ def test_epochs_far_away() -> None:
         (5 * 10**17, 0, 2),
         (5 * 10**17 + 1, 0, 1),
     ]
-
-
-def test_recent_things_are_kept() -> None:
-    made: list[int] = []
-    recent = EpochCache(lambda epoch: made.append(epoch) or epoch)
-    for epoch in (0, 1, 0, 1, 2, 1, 2, 0):
-        assert recent(epoch) == epoch
-    assert made == [0, 1, 2, 0]
 
 
 def test_groups_are_copied() -> None:

@@ -307,12 +307,13 @@ class Decoder:
 
 def same_parameter(first: StatefulEstimator, second: StatefulEstimator, name: str) -> bool:
     """Tell whether files would hold the same for a parameter of two estimators."""
-    contents, tensors = [], []
-    for estimator in (first, second):
+
+    def written(estimator: StatefulEstimator) -> tuple[Json, Json]:
         encoder = Encoder()
-        contents.append(encoder.value(name, estimator._parameters_to_save()[name]))
-        tensors.append({where: array.tolist() for where, array in encoder.tensors.items()})
-    return bool(contents[0] == contents[1] and tensors[0] == tensors[1])
+        content = encoder.value(name, estimator._parameters_to_save()[name])
+        return content, {where: array.tolist() for where, array in encoder.tensors.items()}
+
+    return bool(written(first) == written(second))
 
 
 def require(condition: bool | np.bool_, complaint: str) -> None:

@@ -35,7 +35,6 @@ MAX_HEADER_BYTES = 1 << 26
 
 _FORMAT_NAME = "gramless"
 _UNSIGNED = "0" * 64
-_CHUNK = 1 << 22
 _DTYPES = {np.dtype("?"): "BOOL"} | {
     np.dtype(f"<{code}"): f"{code[0].upper()}{8 * int(code[1])}"
     for code in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
@@ -154,7 +153,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     with _explained(path), open(path, "rb") as file:
         metadata, entries = _read_header(file)
         start = file.tell()
-        if _digest_rest(file) != metadata.get("data_sha256"):
+        if hashlib.file_digest(file, "sha256").hexdigest() != metadata.get("data_sha256"):
             raise ValueError("its data do not have the checksum that was written with them")
         content = json.loads(metadata["model"])
         # Its own reader would map the file: all of it would count as memory beside the arrays.
@@ -268,13 +267,6 @@ def _read_tensor(file: IO[bytes], start: int, entry: Json) -> AnyArray:
     file.seek(start + first)
     array = np.fromfile(file, dtype, (last - first) // dtype.itemsize)
     return array.reshape(entry["shape"]).astype(dtype.newbyteorder("="), copy=False)
-
-
-def _digest_rest(file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,6 @@ from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.types import IntArray
 from gramless.datasets.pieces import Chunk
-
-T = TypeVar("T")
-
-
-class EpochCache(Generic[T]):
-    """Compute a value for each epoch and keep those of the last two."""
-
-    def __init__(self, compute: Callable[[int], T]) -> None:
-        self._compute = compute
-        self._kept: dict[int, T] = {}
-
-    def __call__(self, epoch: int) -> T:
-        """Return the value of this epoch."""
-        if epoch not in self._kept:
-            if len(self._kept) == 2:
-                del self._kept[next(iter(self._kept))]
-            self._kept[epoch] = self._compute(epoch)
-        return self._kept[epoch]
 
 
 def permutation(seed: int, purpose: str, block: int, n: int) -> NDArray[np.intp]:
@@ -56,7 +38,7 @@ class GroupReader:
     """
 
     def __init__(self, sizes: Callable[[int], IntArray], load: Callable[[int, int], Chunk]) -> None:
-        self._ends = EpochCache(lambda epoch: np.cumsum(sizes(epoch)))
+        self._ends = lru_cache(maxsize=2)(lambda epoch: np.cumsum(sizes(epoch)))
         self._load = load
         self._held: tuple[int, int] | None = None
         self._group: Chunk | None = None

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from itertools import chain
 from math import prod
 from numbers import Integral
@@ -27,7 +28,7 @@ from gramless.datasets.files import faults
 from gramless.datasets.pieces import Chunk, join
 from gramless.preprocessing.rows import Rows
 from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fixed_blocks, is_sparse
-from gramless.streaming.epochs import EpochCache, GroupReader, epoch_parts, permutation
+from gramless.streaming.epochs import GroupReader, epoch_parts, permutation
 from gramless.streaming.reservoir import Reservoir, row_draws
 
 # The names of files, of the manifest's fields and of random streams belong to the format that
@@ -287,7 +288,7 @@ class ShardSource:
         self.n_rows = int(self._sizes.sum())
         if min(self.n_features, *self._sizes) < 1:
             raise ValueError("a shard without rows")
-        self._orders = EpochCache(self._order)
+        self._orders = lru_cache(maxsize=2)(self._order)
         self._reader = GroupReader(lambda epoch: self._sizes[self._orders(epoch)], self._shuffled)
 
     @classmethod

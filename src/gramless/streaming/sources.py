@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -16,7 +17,7 @@ from gramless.base.types import AnyArray, IntArray, TableLike
 from gramless.datasets.pieces import Chunk, RowBuffer, join
 from gramless.preprocessing.rows import Rows
 from gramless.streaming.chunk_checks import Batch, check_chunk, check_pair, is_sparse
-from gramless.streaming.epochs import EpochCache, GroupReader, epoch_parts, permutation
+from gramless.streaming.epochs import GroupReader, epoch_parts, permutation
 
 Batches: TypeAlias = Iterable[Batch] | Callable[[], Iterable[Batch]]
 
@@ -183,10 +184,10 @@ class ArraySource:
         self._row_bytes = _row_bytes(self._X)
         n_bytes = self.n_rows * self._row_bytes
         self._permutes = self.n_rows <= sizes.permuted_rows and n_bytes <= sizes.permuted_bytes
-        self._orders = EpochCache(self._permuted)
+        self._orders = lru_cache(maxsize=2)(self._permuted)
         fitting = max(sizes.least_run_rows, sizes.run_bytes // self._row_bytes)
         self._run_rows = min(sizes.run_rows, fitting)
-        self._run_orders = EpochCache(self._permuted_runs)
+        self._run_orders = lru_cache(maxsize=2)(self._permuted_runs)
         self._groups = GroupReader(self._group_sizes, self._load_group)
 
     def read(self, start: int, stop: int) -> Chunk:
