@@ -67,36 +67,12 @@ def choose_solver(
     matrix: FeatureMatrix | None = None,
     n_outputs: int = 1,
 ) -> tuple[Solver, str]:
-    """Turn a name into a solver.
+    """Turn a name into a solver, and say why it is this one.
 
-    ``"auto"`` minimises squared losses with a smooth penalty directly where the matrix
-    has no zeros and that costs less than conjugate gradients, in time and memory.
-
-    Parameters
-    ----------
-    solver : str or Solver
-        ``"auto"``, a name in ``SOLVERS``, or a solver, which is returned as it is.
-    tol, max_iter : float, int
-        Options of a solver given by name, if it has them.
-    loss : Loss, default=Squared()
-        What is to be minimised.
-    l1_ratio : float, default=0.0
-        Share of the penalty that is on absolute values.
-    n_jobs : int or None
-    matrix : FeatureMatrix, optional
-        Over which it will be; without it a direct solution is not considered.
-    n_outputs : int, default=1
-
-    Returns
-    -------
-    solver : Solver
-    reason : str
-        Why this one, for people.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown or cannot minimise the loss or penalty.
+    ``"auto"`` solves squared losses with a smooth penalty directly where the matrix has no zeros
+    and that costs less time and memory than conjugate gradients; without a matrix it never does.
+    Solvers given by name get those of the options ``tol``, ``max_iter`` and ``n_jobs`` that they
+    have. Raises ``InputError`` for unknown names, and solvers that do not take the loss or penalty.
 
     Examples
     --------
@@ -138,24 +114,9 @@ def path_solver(
     n_outputs: int = 1,
     n_jobs: int | None = None,
 ) -> Solver:
-    """Return a solver of ridge problems over one matrix for a path of alphas.
+    """Return a solver of ridge problems over one matrix for a path of ``n_alphas`` alphas.
 
-    Parameters
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-    row_weights : array (n_rows,)
-    tol, max_iter : float, int
-        Of conjugate gradients.
-    n_alphas : int
-        How many there will be, for the estimate.
-    n_outputs : int, default=1
-    n_jobs : int or None, default=None
-
-    Returns
-    -------
-    Solver
-        Direct, with the Gram matrix computed once, or conjugate gradients with one
-        sample of the rows for all.
+    Either direct, with one Gram matrix for all, or conjugate gradients with one sample of rows.
     """
     if direct_is_possible(matrix):
         direct, _ = Costs.of(matrix, n_outputs).compared(n_alphas, max_iter)
@@ -183,41 +144,25 @@ def _best(
 
 
 _GRAM_RATE = {4: 70e9, 8: 35e9}
-"""Multiplications and additions a second and core, by bytes a number."""
+"""Multiplications and additions per second and core, by the bytes of a number."""
 
 _FACTOR_RATE = 25e9
 _READ, _AN_OUTPUT, _COMPUTED = 0.3e-9, 0.2e-9, 1.5e-9
-"""Seconds a number of the matrix in one pass: reading 4 bytes, each output, computing it anew."""
+"""Seconds per number of the matrix in a pass: to read 4 bytes, for each output, to recompute it."""
 _VALUE = 4e-9
-"""Seconds a kernel value."""
+"""Seconds per kernel value."""
 
 ITERATIONS = 30
-"""Of preconditioned conjugate gradients, to a gap that nobody sees in predictions."""
+"""Preconditioned conjugate gradients until the gap no longer shows in predictions."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one core, roughly, and bytes.
+    """Rough costs of direct and iterative solutions, in seconds of one core and bytes.
 
-    Attributes
-    ----------
-    size : int
-        Of the Gram matrix.
-    what : str
-        What it is of: ``"columns"`` or ``"rows"``.
-    gram_seconds : float
-        Its sum over the other side of the matrix.
-    factor_seconds : float
-        Of one factorisation.
-    gram_bytes : int
-        With its factor.
-    iteration_seconds : float
-        One pass over the matrix.
-    start_seconds : float
-        Of the preconditioner.
-    unwhitened : bool
-        Whether conjugate gradients go through kernel values, and features are for direct
-        solutions alone.
+    ``size`` is that of the Gram matrix of the columns or rows (``what``), ``gram_bytes`` includes
+    its factor, and ``start_seconds`` are for the preconditioner. If ``unwhitened``, conjugate
+    gradients use kernel values, and only direct solutions need features.
     """
 
     size: int
@@ -231,7 +176,7 @@ class Costs:
 
     @classmethod
     def of(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
-        """Estimate by the shape, the precision and what is stored."""
+        """Estimate the costs from the shape, the precision and what is stored."""
         found = cls._of_features(matrix, n_outputs)
         inner, _ = without_ones(matrix)
         if not isinstance(inner, SupportsUnwhitening):
@@ -254,7 +199,7 @@ class Costs:
         gram, one_pass = 0.0, 0.0
         for part in _parts(matrix):
             share = part.shape[1] / max(1, n_columns)
-            # Gram matrices of rows are always summed in double precision.
+            # Gram matrices of rows are summed in double precision.
             gram += share / _GRAM_RATE[_itemsize(part) if n_columns <= n_rows else 8]
             anew = _COMPUTED * (1.0 - _stored(part))
             seconds = _reading(part) + anew + n_outputs * _AN_OUTPUT
@@ -271,15 +216,15 @@ class Costs:
         )
 
     def direct(self, n_alphas: int = 1) -> float:
-        """Return the seconds of direct solutions for so many alphas."""
+        """Return the seconds of direct solutions."""
         return self.gram_seconds + n_alphas * self.factor_seconds
 
     def iterative(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> float:
-        """Return the seconds of conjugate gradients for so many alphas."""
+        """Return the seconds of conjugate gradients."""
         return self.start_seconds + n_alphas * n_iter * self.iteration_seconds
 
     def compared(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
-        """Tell whether direct solutions are better, and why, for people."""
+        """Tell whether direct solutions are better, and why, in words."""
         direct, iterative = self.direct(n_alphas), self.iterative(n_alphas, n_iter)
         budget, told = memory_budget(), f"{self.size:,} {self.what}, whose Gram matrix and factor"
         if self.gram_bytes > budget:
@@ -292,19 +237,19 @@ class Costs:
 
 
 def _itemsize(part: FeatureMatrix) -> int:
-    """Return the bytes of a number; all but matrices of slabs and their products have doubles."""
+    """Return the bytes of a number: doubles except in chunked matrices and their products."""
     if isinstance(part, WhitenedMatrix):
         return _itemsize(part.values)
     return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8
 
 
 def _stored(part: FeatureMatrix) -> float:
-    """Return the fraction of the rows that are stored, not computed anew in each pass."""
+    """Return the fraction of the rows that are stored, not recomputed in each pass."""
     return part.stored if isinstance(part, ChunkedMatrix) else 1.0
 
 
 def _reading(part: FeatureMatrix) -> float:
-    """Return the seconds a number that reading a part takes."""
+    """Return the seconds per number of reading a part."""
     return _READ * _itemsize(part) / 4
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,26 +185,15 @@ class Point:
     errors: Vector
 
 
-class Gram(Protocol):
-    """The linear systems of all ridge problems over one matrix and row weights."""
+class Gram(ABC):
+    """The linear systems of all ridge problems over one matrix and row weights.
 
+    By default the unknowns are the weights, and the residual is the negative gradient.
+    """
+
+    @abstractmethod
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
         """Factorise the system of a penalty."""
-
-    def start(self, problem: Problem) -> Point:
-        """Return the point of zero weights."""
-
-    def moved(self, problem: Problem, point: Point, step: Vector) -> Point:
-        """Return the point a step further."""
-
-    def polished(
-        self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
-    ) -> Point:
-        """Refine a point, found with a rounded factor, by products with the matrix."""
-
-
-class _Primal:
-    """The unknowns are the weights; the residual is the negative gradient."""
 
     def start(self, problem: Problem) -> Point:
         """Return the point of zero weights."""
@@ -217,9 +207,10 @@ class _Primal:
     def polished(
         self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
     ) -> Point:
-        """Refine the weights by conjugate gradients, preconditioned by the factor.
+        """Refine a point, found with a rounded factor, by products with the matrix.
 
-        One or two steps suffice where alpha is far above the rounding of the Gram matrix.
+        Conjugate gradients, preconditioned by the factor: one or two steps suffice where alpha is
+        far above the rounding of the Gram matrix.
         """
         row_weights, weights = problem.row_weights[:, None], point.weights
         right = rmatvec(problem.matrix, row_weights * columns(problem.targets))
@@ -235,7 +226,7 @@ class _Primal:
 
 
 @dataclass(frozen=True)
-class ColumnGram(_Primal):
+class ColumnGram(Gram):
     """``Z' S Z``, (n_columns, n_columns)."""
 
     matrix: FeatureMatrix
@@ -271,7 +262,7 @@ class ColumnGram(_Primal):
 
 
 @dataclass(frozen=True)
-class RowGram:
+class RowGram(Gram):
     """``S^1/2 Z Z' S^1/2``, (n_rows, n_rows).
 
     The penalised weights are ``Z' S^1/2 a`` with an unknown ``a`` for each row, ``S^1/2`` times
@@ -330,7 +321,7 @@ class RowGram:
 
 
 @dataclass(frozen=True)
-class BlockGrams(_Primal):
+class BlockGrams(Gram):
     """``Z' S Z`` of a matrix with diagonal blocks and a few columns that all rows share.
 
     ``cross`` holds the products of columns in blocks with shared columns, ``corner`` those of the

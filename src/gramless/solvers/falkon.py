@@ -17,14 +17,14 @@ from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor, FactorInverse
 from gramless.solvers.intercept import with_ones, without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
-from gramless.solvers.preconditioners import NothingShared, resolution
+from gramless.solvers.preconditioners import Preconditioner, resolution
 
 _SHARE = 0.1
 """Of what a sample of rows can tell: no feature is beyond the span of the landmarks."""
 
 
 @dataclass(frozen=True)
-class LandmarkRows(NothingShared):
+class LandmarkRows(Preconditioner):
     """The Hessian of the landmarks, as if they were all rows, inverted exactly.
 
     Whitened, landmark i is row i of ``L``, the factor of their kernel matrix:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -47,14 +48,16 @@ class Inverse(Protocol):
         """Subtract the low-rank part of ``inverse residual`` from ``direction``."""
 
 
-class Preconditioner(Protocol):
+class Preconditioner(ABC):
     """Approximates the inverse Hessian of problems."""
 
+    @abstractmethod
     def inverse(self, problem: Problem) -> Inverse:
         """Return the approximate inverse for a problem."""
 
     def drawn(self, matrix: FeatureMatrix) -> Preconditioner:
         """Return a preconditioner for problems over one matrix, with their shared work done."""
+        return self
 
 
 def energy(
@@ -137,16 +140,8 @@ class SampledInverse:
         return np.asarray(coefficients[0] * (self.roots[:, None] / self.mu))
 
 
-class NothingShared:
-    """A preconditioner whose problems over one matrix share no work."""
-
-    def drawn(self, matrix: FeatureMatrix) -> Self:
-        """Return itself."""
-        return self
-
-
 @dataclass(frozen=True)
-class Identity(NothingShared, Stateful):
+class Identity(Preconditioner, Stateful):
     """No preconditioning: plain conjugate gradients, as in RB16."""
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
@@ -155,7 +150,7 @@ class Identity(NothingShared, Stateful):
 
 
 @dataclass(frozen=True)
-class Jacobi(NothingShared, Stateful):
+class Jacobi(Preconditioner, Stateful):
     """The exact diagonal of the Hessian.
 
     For binned matrices these are the weighted bin counts, which are the whole diagonal blocks of
@@ -171,7 +166,7 @@ class Jacobi(NothingShared, Stateful):
 
 
 @dataclass(frozen=True)
-class RootJacobi(NothingShared, Stateful):
+class RootJacobi(Preconditioner, Stateful):
     """The square root of the exact diagonal, halfway between plain and Jacobi.
 
     It damps full bins and keeps the cluster of eigenvalues at ``alpha`` together: fewer
@@ -184,7 +179,7 @@ class RootJacobi(NothingShared, Stateful):
 
 
 @dataclass(frozen=True)
-class SampledRows(Stateful):
+class SampledRows(Preconditioner, Stateful):
     """The Hessian of a random sample of m rows, inverted exactly.
 
     ``M = Z_m' S_m Z_m + mu I`` shares the large eigenvalues of the Hessian. As m rows cannot
@@ -231,7 +226,7 @@ class SampledRows(Stateful):
 
 
 @dataclass(frozen=True)
-class RowSample(NothingShared):
+class RowSample(Preconditioner):
     """Rows drawn once for a path of penalties, see :class:`SampledRows`.
 
     ``products`` are those of the rows with each other, without weights; a ``complete`` sample
@@ -278,7 +273,7 @@ class RowSample(NothingShared):
 
 
 @dataclass(frozen=True)
-class DrawnRows(NothingShared):
+class DrawnRows(Preconditioner):
     """Rows drawn once for problems with any row weights, see :meth:`SampledRows.drawn`.
 
     Their products with each other, half of the work, are kept. Problems in which some rows have
@@ -345,7 +340,7 @@ class LowRankInverse:
 
 
 @dataclass(frozen=True)
-class RandomisedNystrom(NothingShared, Stateful):
+class RandomisedNystrom(Preconditioner, Stateful):
     """The large eigenvalues of the Hessian, found by products with random directions.
 
     With ``A = Z' S Z`` and orthonormal random directions ``O``, ``A O (O' A O)^-1 O' A``
@@ -390,7 +385,7 @@ class RandomisedNystrom(NothingShared, Stateful):
         return NystromSketch(matrix, row_weights / row_weights.sum(), self)
 
 
-class NystromSketch(NothingShared):
+class NystromSketch(Preconditioner):
     """Directions and their products for a path of penalties, see :class:`RandomisedNystrom`.
 
     More are added when a penalty needs them. The row weights sum to 1.

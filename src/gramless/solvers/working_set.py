@@ -35,18 +35,20 @@ class Model:
     n_penalised: int
 
 
-class Chosen(Protocol):
+@dataclass(kw_only=True)
+class Chosen:
     """Ascending columns of one output, with their weights before and after the descent."""
 
     output: int
     columns: NDArray[np.int64]
     before: NDArray[np.float64]
     after: NDArray[np.float64]
-    sweeps: int
+    sweeps: int = 0
 
     @property
     def step(self) -> NDArray[np.float64]:
         """The change of the weights."""
+        return self.after - self.before
 
 
 Set = TypeVar("Set", bound=Chosen)
@@ -80,18 +82,13 @@ class Descent(Protocol[Set]):
         """Add the changes of the responses to ``out`` (K, n_rows)."""
 
 
-@dataclass
-class WorkingSet:
+@dataclass(kw_only=True)
+class WorkingSet(Chosen):
     """Ascending columns of one output, cut at ``starts`` by the ``grids`` they belong to."""
 
     lists: RowLists
-    output: int
-    columns: NDArray[np.int64]
     starts: NDArray[np.int64]
     grids: NDArray[np.int64]
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    sweeps: int = 0
 
     @classmethod
     def of(
@@ -100,12 +97,15 @@ class WorkingSet:
         """Group ascending columns by their grids."""
         grid = np.searchsorted(lists.offsets, columns, side="right") - 1
         grids, starts = np.unique(grid, return_index=True)
-        return cls(lists, output, columns, np.append(starts, len(grid)), grids, weights, weights)
-
-    @property
-    def step(self) -> NDArray[np.float64]:
-        """The change of the weights."""
-        return self.after - self.before
+        return cls(
+            output=output,
+            columns=columns,
+            before=weights,
+            after=weights,
+            lists=lists,
+            starts=np.append(starts, len(grid)),
+            grids=grids,
+        )
 
     def descend(
         self,
@@ -224,22 +224,6 @@ _WORTH_ALL = 0.5
 _REMEDY = "A stronger penalty leaves fewer, and RandomDescent needs none."
 
 
-@dataclass
-class ColumnSet:
-    """Ascending columns of one output, with their weights before and after the descent."""
-
-    output: int
-    columns: NDArray[np.int64]
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    sweeps: int = 0
-
-    @property
-    def step(self) -> NDArray[np.float64]:
-        """The change of the weights."""
-        return self.after - self.before
-
-
 @dataclass(frozen=True)
 class _Known:
     """The Gram matrix of some ascending columns, weighted by the curvatures of the rows."""
@@ -272,26 +256,24 @@ class GramDescent:
         self.matrix, self.n_jobs = matrix, n_jobs
         self.known: _Known | None = None
 
-    def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> ColumnSet:
+    def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> Chosen:
         """Return a working set of an output."""
-        return ColumnSet(output, columns, weights, weights)
+        return Chosen(output=output, columns=columns, before=weights, after=weights)
 
-    def minimise(
-        self, outputs: list[int], task: Callable[[int], Task[ColumnSet]]
-    ) -> list[ColumnSet]:
+    def minimise(self, outputs: list[int], task: Callable[[int], Task[Chosen]]) -> list[Chosen]:
         """Minimise the models of some outputs over their working sets."""
         tasks = [task(k) for k in outputs]
         for alike in _alike(tasks):
             grams = self._gram_of(alike)
 
-            def descend(own: Task[ColumnSet], known: _Known = grams) -> None:
+            def descend(own: Task[Chosen], known: _Known = grams) -> None:
                 _descend(own, known.of(own.chosen.columns))
 
             with one_blas_thread():
                 map_blocks(descend, [(own,) for own in alike], self.n_jobs)
         return [own.chosen for own in tasks]
 
-    def add_responses(self, sets: list[ColumnSet], out: Vector) -> None:
+    def add_responses(self, sets: list[Chosen], out: Vector) -> None:
         """Add the changes of the responses to ``out`` (K, n_rows): one matvec for all."""
         steps = np.zeros((self.matrix.shape[1], len(sets)))
         for k, chosen in enumerate(sets):
@@ -299,7 +281,7 @@ class GramDescent:
         if steps.any():
             out[[chosen.output for chosen in sets]] += matvec(self.matrix, steps).T
 
-    def _gram_of(self, tasks: list[Task[ColumnSet]]) -> _Known:
+    def _gram_of(self, tasks: list[Task[Chosen]]) -> _Known:
         """Return the Gram matrix of all columns of some tasks with equal curvatures."""
         curvatures = tasks[0].model.curvatures
         columns = np.unique(np.concatenate([own.chosen.columns for own in tasks]))
@@ -315,9 +297,7 @@ class GramDescent:
         return self.known
 
 
-def _more(
-    columns: NDArray[np.int64], n_known: int, tasks: list[Task[ColumnSet]]
-) -> NDArray[np.int64]:
+def _more(columns: NDArray[np.int64], n_known: int, tasks: list[Task[Chosen]]) -> NDArray[np.int64]:
     """Add the columns most likely to be needed next: those with the largest gradients."""
     slopes = np.max([np.abs(own.gradient) for own in tasks], axis=0)
     most = min(len(slopes), int(np.sqrt(memory_budget() / BYTES_A_NUMBER)))
@@ -331,9 +311,9 @@ def _more(
     return np.union1d(columns, np.argpartition(-slopes, n_more - 1)[:n_more])
 
 
-def _alike(tasks: list[Task[ColumnSet]]) -> Iterator[list[Task[ColumnSet]]]:
+def _alike(tasks: list[Task[Chosen]]) -> Iterator[list[Task[Chosen]]]:
     """Cut the tasks into runs with equal curvatures of the rows."""
-    run: list[Task[ColumnSet]] = []
+    run: list[Task[Chosen]] = []
     for own in tasks:
         if run and not np.array_equal(run[0].model.curvatures, own.model.curvatures):
             yield run
@@ -343,7 +323,7 @@ def _alike(tasks: list[Task[ColumnSet]]) -> Iterator[list[Task[ColumnSet]]]:
         yield run
 
 
-def _descend(task: Task[ColumnSet], gram: NDArray[np.float64]) -> None:
+def _descend(task: Task[Chosen], gram: NDArray[np.float64]) -> None:
     """Alternate sweeps and jumps until no weight is far from the model's minimum."""
     chosen, model = task.chosen, task.model
     penalised = chosen.columns < model.n_penalised
