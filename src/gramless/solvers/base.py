@@ -27,14 +27,7 @@ _FROM_ONE = frozenset(
 class MatrixNeed:
     """What a solver needs of a matrix beyond the products that every matrix has.
 
-    Attributes
-    ----------
-    description : str
-        What the matrix must be, for people.
-    met_by : callable
-        Tells whether a matrix is that.
-    remedy : str
-        What to use for other matrices: a sentence.
+    In words, as a test, and with a sentence that says what to use for other matrices.
     """
 
     description: str
@@ -192,7 +185,7 @@ def require_ridge(problem: Problem, who: str) -> None:
 
 
 def _instead(loss: Loss, l1: bool) -> str:
-    """Return what takes a loss and a penalty, if anything does."""
+    """Return what to use for a loss and a penalty."""
     if not loss.smooth:
         return "SquaredHinge, Logistic or another smooth loss"
     if l1:
@@ -203,13 +196,8 @@ def _instead(loss: Loss, l1: bool) -> str:
 def check_options(options: object) -> None:
     """Check the integers and floats among the fields of a solver or preconditioner.
 
-    Fields of type ``int`` hold whole numbers below 2**63, those of type ``float`` finite ones, none
-    of them negative. ``n_jobs`` is left out: threads are counted where they begin.
-
-    Examples
-    --------
-    >>> from gramless.solvers.cg import ConjugateGradient
-    >>> check_options(ConjugateGradient(tol=1e-3))
+    Fields of type ``int`` must be whole numbers below 2**63, those of type ``float`` finite, and
+    none negative. ``n_jobs`` is checked where threads are started.
     """
     who = type(options).__name__
     values = vars(options)
@@ -228,29 +216,25 @@ def check_options(options: object) -> None:
 
 
 class State(Protocol):
-    """Weights (n_columns, K) and what a solver needs to improve them."""
+    """Weights (n_columns, K) and a way to improve them."""
 
     weights: Vector
 
     def converged(self) -> bool:
-        """Tell whether the weights are good enough."""
+        """Tell whether the weights have converged."""
 
     def step(self) -> bool:
-        """Improve the weights; False when nothing lowers the objective any more."""
+        """Improve the weights; False when nothing lowers the objective."""
 
     def record(self) -> dict[str, float]:
         """Return the entry of the history for the present weights."""
 
 
 class Iterations:
-    """The iterations of a solver, one at a time; nothing is computed between two of them.
+    """The iterations of a solver, one at a time, and their history.
 
-    Attributes
-    ----------
-    status : str
-        As in :class:`~gramless.solvers.objective.Solution`; ``"stopped"`` until the last one.
-    history : list of dict
-        One record for the start and one for each iteration.
+    ``status`` is that of :class:`~gramless.solvers.objective.Solution`, ``"stopped"`` until the
+    last iteration.
     """
 
     def __init__(self, state: State, shape: tuple[int, ...], max_iter: int) -> None:
@@ -277,7 +261,7 @@ class Iterations:
         self.status = "converged" if state.converged() else status
 
     def run(self, callback: Callback | None) -> Solution:
-        """Go through them, to the end or until the callback says True."""
+        """Run to the end, or until the callback returns True."""
         for iteration, weights in self:
             if callback is not None and callback(iteration, weights):
                 break

@@ -20,31 +20,22 @@ from gramless.solvers.objective import Callback, Problem, Solution
 from gramless.solvers.preconditioners import Preconditioner, resolution
 
 _SHARE = 0.1
-"""Of what a sample of rows can tell: no feature is beyond the span of the landmarks."""
+"""A fraction of the resolution of sampled rows, as landmarks span all features."""
 
 
 @dataclass(frozen=True)
 class LandmarkRows(Preconditioner):
-    """The Hessian of the landmarks, as if they were all rows, inverted exactly.
+    """The Hessian of the landmarks as the only rows, inverted exactly.
 
-    Whitened, landmark i is row i of ``L``, the factor of their kernel matrix:
-    ``M = L'L / n + mu I``. Like that of :class:`~gramless.solvers.preconditioners.SampledRows`,
-    ``mu`` is 0.04/n of the mean squared norm of a landmark, or alpha if that is more. Columns of
-    ones are in it.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-
-    Notes
-    -----
-    For n landmarks 5/6 n**3 operations once and 2 n**2 an iteration; 16 n**2 bytes.
+    Whitened, landmark i is row i of the factor ``L`` of their kernel matrix: ``M = L'L / n + mu I``
+    with a column of ones if there is one. ``mu`` is 0.04/n of the mean squared norm of a landmark,
+    or alpha if that is more. 5/6 n**3 operations once, 2 n**2 an iteration, and 16 n**2 bytes.
     """
 
     n_jobs: int | None = None
 
     def inverse(self, problem: Problem) -> FactorInverse:
-        """Multiply the landmarks with each other and factorise."""
+        """Multiply the landmarks by each other and factorise."""
         inner, n_ones = without_ones(problem.matrix)
         if not isinstance(inner, WhitenedMatrix):
             raise InputError("LandmarkRows needs a WhitenedMatrix, as Falkon makes it.")
@@ -76,10 +67,10 @@ _NYSTROM_FEATURES = MatrixNeed(
 class Falkon(Solver):
     """Ridge regression on Nyström features by conjugate gradients over kernel values.
 
-    Weights are those of the whitened features, which are never computed: products go through the
-    kernel values of rows and landmarks, and the landmarks are the preconditioner (Rudi, Carratino
-    & Rosasco 2017, *FALKON: An Optimal Large Scale Kernel Method*, Algorithm 1, with ``mu`` in
-    place of alpha where alpha is less than landmarks can tell).
+    The whitened features that the weights belong to are never computed: products use the kernel
+    values of rows and landmarks, and the landmarks precondition (Rudi, Carratino & Rosasco 2017,
+    *FALKON: An Optimal Large Scale Kernel Method*, Algorithm 1, with ``mu`` in place of an alpha
+    below what the landmarks resolve).
 
     Parameters
     ----------
@@ -91,9 +82,9 @@ class Falkon(Solver):
 
     Notes
     -----
-    For n landmarks n**3 operations once; 2 n_rows * n and 4 n**2 an iteration and output;
-    4 n_rows * n bytes for kernel values, 8 where the map's ``n_double_`` is not 0, as far as memory
-    allows: what is not kept is computed in each iteration.
+    For n landmarks n**3 operations once, and 2 n_rows * n + 4 n**2 an iteration and output.
+    Kernel values take 4 n_rows * n bytes, 8 where the map's ``n_double_`` is not 0; those that do
+    not fit into memory are recomputed in each iteration.
 
     Examples
     --------

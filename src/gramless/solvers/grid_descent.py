@@ -1,4 +1,4 @@
-"""Descent by working sets: over grids, whose bins are minimised at once, or over columns."""
+"""Descent with working sets, over grids, whose bins move at once, or over columns."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from gramless.solvers.working_set import BinDescent, Chosen, Descent, GramDescen
 
 _PATH_FACTOR = 3.0
 _PATH_TOL = 0.3
-"""The penalties on the way to the one asked for, and how well they are solved."""
+"""Ratio of the stronger penalties that are solved first, and their tolerance."""
 
 _LEAST_L1 = 1e-12
-"""Of the largest gradient at zero weights: what is weaker is below rounding."""
+"""Relative to the largest gradient at zero weights, weaker penalties are below rounding."""
 _FEWEST_COLUMNS = 128
 _INNER_SHARE = 0.2
 _LAST_SHARE = 0.5
@@ -36,7 +36,7 @@ _LEAST_CURVATURE = 1e-3
 _DECREASE = 1e-4
 _HALVINGS = 30
 _MOST_SWEEPS = 10_000
-"""Their orders are drawn before the first."""
+"""A limit, since all orders are drawn before the first sweep."""
 
 
 def _has_bins_or_column_gram(matrix: FeatureMatrix) -> bool:
@@ -54,17 +54,16 @@ _BINS_OR_DENSE = MatrixNeed(
 class GridDescent(Solver):
     """Descent over grids, or columns, with working sets, for L1, elastic net and L2 penalties.
 
-    RB16's Algorithm 2 draws one bin at a time. Here all bins of a grid move at
-    once, each to the minimum of its own quadratic model: they share no row, so this
-    is exact. Grids take turns in a new random order each sweep. Only a working set
-    of bins takes part; all others are checked against the gradient, and the worst
-    of them join, until none is left: then the solution is that of the whole problem.
-    Losses other than the squared one are modelled anew after each round
-    (proximal Newton with a line search; Lee, Sun & Saunders 2014).
+    RB16's Algorithm 2 draws one bin at a time. Here all bins of a grid move at once, each to
+    the minimum of its own quadratic model, which is exact because they share no row. Grids
+    take turns in a new random order each sweep. Only a working set of bins takes part; the
+    worst of all others, by the gradient, join it until none violates optimality, so the
+    solution is that of the whole problem. Losses other than the squared one get a new model
+    each round (proximal Newton with a line search; Lee, Sun & Saunders 2014).
 
-    Where columns have no zeros, the model of a working set is its Gram matrix. Columns
-    take turns on it, as in glmnet's covariance updates (Friedman, Hastie & Tibshirani
-    2010), and between sweeps all weights whose signs stay jump to their minimum at once.
+    For columns without zeros the model of a working set is its Gram matrix. Columns take
+    turns on it, as in glmnet's covariance updates (Friedman, Hastie & Tibshirani 2010), and
+    between sweeps all weights that keep their signs jump to their joint minimum.
 
     Parameters
     ----------
@@ -73,21 +72,21 @@ class GridDescent(Solver):
         than ``tol`` times the penalty's ``l1``, or the largest gradient at zero
         weights where that is smaller or there is no ``l1``.
     max_iter : int, default=200
-        Rounds: gradients of all bins.
+        Rounds, each with a gradient of all bins.
     max_sweeps : int, default=400
         Sweeps over the working set in a round.
     seed : int, default=0
-        Of the orders of the grids, or columns.
+        Of the orders of grids or columns.
     n_jobs : int or None, default=None
         Threads. Results do not depend on it.
 
     Notes
     -----
-    A round is two or three products with all rows and grids. A sweep costs some
-    2 ns and core for each row of each bin in the working set. Memory: the rows of
-    all bins in lists, 2 or 4 bytes a non-zero beside the codes. Without bins: the Gram
-    matrix of the working set, n_rows times the square of its size in operations, once for
-    squared losses and once a round and output for others; 16 bytes times that square.
+    A round takes two or three products with all rows and grids; a sweep some 2 ns of a core
+    for each row of each bin in the working set. Lists of the rows of all bins take 2 or 4
+    bytes a non-zero beside the codes. Without bins, the Gram matrix of a working set takes 16
+    bytes times the square of its size, and n_rows times that square in operations, once for
+    squared losses and once a round and output for others.
 
     Examples
     --------
@@ -120,10 +119,10 @@ class GridDescent(Solver):
     ) -> Solution:
         """Minimise a problem with any smooth loss and any penalty, see :meth:`Solver.solve`.
 
-        The history also holds ``sweeps`` so far and ``non_zeros``, the weights that are not zero.
-        Without a start it comes by way of stronger penalties, roughly solved: of these rounds only
-        the sweeps are counted. Status ``"stalled"`` means that no step lowered the objective:
-        rounding is as good as it gets.
+        The history also holds ``sweeps`` so far and ``non_zeros``, the number of weights that are
+        not zero. Without a start, stronger penalties are roughly solved first; of their rounds only
+        the sweeps are counted. Status ``"stalled"`` means that no step lowered the objective any
+        more.
         """
         self.check_problem(problem)
         state = _State(problem, start, self)
@@ -134,7 +133,7 @@ class GridDescent(Solver):
 
 
 class _State:
-    """Weights, responses (K, n_rows) and derivatives of every output, at a penalty."""
+    """Weights, responses (K, n_rows) and derivatives of all outputs, for a penalty."""
 
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
@@ -167,14 +166,14 @@ class _State:
 
     @property
     def scale(self) -> NDArray[np.float64]:
-        """What ``tol`` is relative to, for each output."""
+        """What ``tol`` is relative to, per output."""
         if self.penalty.l1 == 0.0:
             return self.at_zero
         least = _LEAST_L1 * np.where(np.isfinite(self.at_zero), self.at_zero, 0.0)
         return np.minimum(np.maximum(self.penalty.l1, least), self.at_zero)
 
     def approach(self) -> None:
-        """Come near by way of stronger penalties, none of which lets many weights in at once."""
+        """Roughly solve stronger penalties first, so that few weights enter at a time."""
         if self.penalty.l1 == 0.0:
             return
         strongest = float(self.at_zero.max()) / self.penalty.l1
@@ -192,7 +191,7 @@ class _State:
         self._compare()
 
     def _respond(self) -> None:
-        """Set the responses, from the columns that have weight."""
+        """Add the responses to all weights that are not zero."""
         sets = []
         for k, weights in enumerate(self.weights.T):
             used = np.flatnonzero(weights)
@@ -201,7 +200,7 @@ class _State:
         self.descent.add_responses(sets, self.responses)
 
     def converged(self) -> bool:
-        """Tell whether no weight is far from optimal."""
+        """Tell whether all weights are nearly optimal."""
         return bool((self.relative <= self.options.tol).all())
 
     def record(self) -> dict[str, float]:
@@ -232,7 +231,7 @@ class _State:
         return bool(lengths.any())
 
     def _task(self, k: int) -> Task:
-        """Return the working set of an output, its model, and how well to minimise it."""
+        """Return the working set of an output with its model and tolerances."""
         options, columns = self.options, self._choose(k)
         worst = float(self.relative[k] * self.scale[k])
         last = _LAST_SHARE * options.tol * float(self.scale[k])
@@ -246,7 +245,7 @@ class _State:
         )
 
     def _choose(self, k: int) -> NDArray[np.int64]:
-        """Return the weights that are not zero, and as many of those that should not be."""
+        """Return the columns with weights other than zero, and at most as many that lack one."""
         far, weights = self.far[k], self.weights[:, k]
         inside = weights != 0.0
         inside[self.n_penalised :] = True
@@ -260,7 +259,7 @@ class _State:
     def _search(self, sets: list[Chosen], shifts: Vector) -> NDArray[np.float64]:
         """Halve each run's step until its objective falls by enough; 0 where it never does.
 
-        Returns a length for each output; coupled outputs have the same.
+        Returns a length for each output, the same for coupled ones.
         """
         ones = np.ones(len(self.weights[0]))
         linear = self._by_run(np.einsum("kn,kn->k", self.slopes, shifts))
@@ -280,7 +279,7 @@ class _State:
     def _penalty_change(
         self, sets: list[Chosen], lengths: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the change of each run's penalty at a share of its step."""
+        """Return the change of each run's penalty along its step."""
         penalty, changes = self.penalty, np.zeros(len(lengths))
         for chosen in sets:
             kept = chosen.columns < self.n_penalised
@@ -305,7 +304,7 @@ class _State:
         self.gradient = rmatvec(matrix, np.ascontiguousarray(self.slopes.T))
 
     def _compare(self) -> None:
-        """Set how far each weight is from optimal, and the worst relative to the scale."""
+        """Set the distance of each weight from optimal, and the largest relative to the scale."""
         penalty = self.penalty
 
         def look(a: int, b: int) -> list[float]:
@@ -332,7 +331,7 @@ class _State:
 
 
 def _descent_over(matrix: FeatureMatrix, n_jobs: int | None) -> Descent[Any]:
-    """Return the descent that suits a matrix: over bins, or else over columns."""
+    """Return the descent over the bins of a matrix, or else over its columns."""
     if isinstance(matrix, SupportsRowLists):
         return BinDescent(matrix.row_lists, n_jobs)
     if isinstance(matrix, SupportsColumnGram):

@@ -1,4 +1,4 @@
-"""The objective along a step: responses are linear in it, so no product is needed."""
+"""Line searches without products: responses are linear in the length of a step."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gramless.solvers.cg import Curvature, RowCurvature, SoftmaxCurvature
 from gramless.solvers.vectors import over_blocks
 
 Numbers = NDArray[np.float64]
-"""One a run: an output, or all outputs if they are coupled."""
+"""One for each run: an output, or all outputs if they are coupled."""
 
 _DECREASE = 1e-4
 _HALVINGS = 30
 _DOUBLINGS = 60
 _REFINEMENTS = 3
 _CLOSE = 0.05
-"""Of a length: a refinement that changes it by less is not worth its two passes over the rows."""
+"""Skip refinements that would change a length by less than this fraction."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """The weighted mean loss of responses (n_rows, K) and its curvature."""
+    """The weighted mean loss of responses (n_rows, K), and its derivatives."""
 
     loss: Loss
     targets: Vector
@@ -53,15 +53,15 @@ class Losses:
         return RowCurvature(self.curvatures(responses))
 
     def of_rows(self, chosen: NDArray[np.intp] | slice, upscale: NDArray[np.float64]) -> Losses:
-        """Return those of some rows, their weights times ``upscale``."""
+        """Return the losses of some rows, with weights times ``upscale``."""
         return Losses(self.loss, self.targets[chosen], self.row_weights[chosen] * upscale)
 
     def part(self, first: int, last: int) -> Losses:
-        """Return those of rows ``first`` to ``last``, which are not copied."""
+        """Return the losses of rows ``first`` to ``last``, without copying."""
         return Losses(self.loss, self.targets[first:last], self.row_weights[first:last])
 
     def by_run(self, sums: NDArray[np.float64]) -> Numbers:
-        """Return numbers of outputs as numbers of runs."""
+        """Turn sums over outputs into sums over runs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
 
 
@@ -80,10 +80,7 @@ def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[
 
 @dataclass(frozen=True)
 class Line:
-    """Each run's objective at some lengths of a step.
-
-    ``penalty`` holds the penalty's constant, linear and quadratic part.
-    """
+    """Each run's objective along a step; ``penalty`` is its constant, linear and quadratic part."""
 
     losses: Losses
     responses: Vector
@@ -106,7 +103,7 @@ class Line:
         return constant + lengths * linear + lengths**2 * quadratic
 
     def newton_lengths(self, lengths: Numbers) -> Numbers:
-        """Return where the parabola through each length has its minimum; 0 at least."""
+        """Return the minima, at least 0, of the parabolas that touch the objective at lengths."""
 
         def of_rows(first: int, last: int) -> Vector:
             part, change = self.losses.part(first, last), self.change[first:last]
@@ -131,9 +128,8 @@ def search(
 ) -> tuple[Numbers, Numbers]:
     """Return lengths that lower each run's objective, 0 where none does, and the objective there.
 
-    At length 0 the runs have the objective ``before``, with an error of up to ``rounding``, and
-    the slope ``slope``. Where runs are ``flat`` their curvature is a guess, and their steps are
-    doubled while that helps.
+    At length 0 the objective is ``before``, with an error of up to ``rounding``, and its slope is
+    ``slope``. The curvature of ``flat`` runs is a guess: their steps are doubled while that helps.
     """
     lengths, objective = _halved(line, before, slope, rounding)
     lengths, objective = _doubled(line, lengths, objective, rounding, flat)
@@ -145,7 +141,7 @@ def _halved(
 ) -> tuple[Numbers, Numbers]:
     """Halve each run's step until its objective falls by enough; 0 where it never does.
 
-    A step at which the loss overflows is too long.
+    Steps at which the loss overflows are too long.
     """
     lengths = np.where(slope < 0, 1.0, 0.0)
     for _ in range(_HALVINGS):

@@ -1,4 +1,4 @@
-"""Newton's method for smooth losses; the steps by preconditioned conjugate gradients."""
+"""Newton's method for smooth losses, with steps by preconditioned conjugate gradients."""
 
 from __future__ import annotations
 
@@ -39,44 +39,43 @@ _FLAT = 0.01
 _LITTLE = 1e-6
 _CAREFUL = 0.1
 _AT_ZERO, _LATER = 8.0, 1.0
-"""Curvature that a chosen row may stand for, in penalties."""
+"""Curvature that a sampled row may stand for, as a multiple of alpha."""
 _SLOW, _FINER = 0.9, 4.0
-"""A step that leaves more of the gradient than that has chosen too few rows; by how many more."""
+"""If a step leaves more than the first fraction of the gradient, sample this factor more rows."""
 
 
 @dataclass(frozen=True)
 class NewtonCG(Solver):
     """Newton-CG with a line search (RB16, section 3.2).
 
-    Each step solves ``(Z' C Z + alpha I) d = -gradient`` with the losses'
-    curvatures ``C``, roughly, and takes the length at which the objective is least;
-    trial points need no product, because responses are linear in the step.
-    ``C`` has rows drawn by their curvature: see :class:`RowChoice`. Gradient,
-    objective and convergence are of all rows.
+    Each step roughly solves ``(Z' C Z + alpha I) d = -gradient`` with the losses' curvatures
+    ``C``, and minimises the objective along ``d``, which needs no product because responses
+    are linear in the length. ``C`` is that of rows sampled by their curvature, see
+    :class:`RowChoice`; gradient, objective and convergence use all rows.
 
     Parameters
     ----------
     preconditioner : Preconditioner, default=SampledRows()
-        Of the chosen rows, weighed by the curvatures of each step.
+        Of the sampled rows, weighted by the curvatures of each step.
     tol : float, default=1e-2
         An output has converged when its gradient, in the preconditioner's norm,
         is at most ``tol`` times the gradient at zero.
     max_iter : int, default=100
         Newton steps.
     inner_tol : float, default=0.3
-        How far the conjugate gradients of a step go, in the same norm.
+        The tolerance of the conjugate gradients of a step, in the same norm.
     max_inner : int, default=100
-        Conjugate gradients a step at most.
+        Iterations of the conjugate gradients of a step at most.
     n_jobs : int or None, default=None
         Threads for the vector work. Results do not depend on it.
     all_rows_below : int, default=4096
-        So many rows all have a say in each step, which costs less than choosing among them.
+        Up to so many rows are all used: that costs less than sampling them.
 
     Notes
     -----
-    A matvec and an rmatvec of the chosen rows each inner iteration, and of all rows
-    each step; memory for five vectors of ``n_columns`` and five of ``n_rows`` an
-    output, and the codes of the chosen rows.
+    A matvec and an rmatvec with the sampled rows for each inner iteration, and with all rows
+    for each step; memory for five vectors of ``n_columns`` and five of ``n_rows`` an output,
+    and the codes of the sampled rows.
 
     Examples
     --------
@@ -104,9 +103,9 @@ class NewtonCG(Solver):
     ) -> Solution:
         """Minimise a problem with any smooth loss, see :meth:`Solver.solve`.
 
-        ``n_iter`` counts Newton steps; the history's ``products`` counts conjugate gradients so
-        far, a pair of products of the chosen rows each. Status ``"stalled"`` means that rounding
-        hides what further steps would gain.
+        ``n_iter`` counts Newton steps; the history's ``products`` counts inner iterations so far,
+        each with a pair of products. Status ``"stalled"`` means that rounding hides what further
+        steps would gain.
         """
         self.check_problem(problem)
         state = _State(problem, start, self, watched=callback is not None)
@@ -115,7 +114,7 @@ class NewtonCG(Solver):
 
 
 class _State:
-    """Weights, responses and derivatives; a run is an output, or all of them if coupled."""
+    """Weights, responses and derivatives. A run is an output, or all of them if coupled."""
 
     def __init__(
         self, problem: Problem, start: Vector | None, options: NewtonCG, watched: bool
@@ -148,7 +147,7 @@ class _State:
         self._compare()
 
     def converged(self) -> bool:
-        """Tell whether every run's gradient is small enough."""
+        """Tell whether all gradients are small enough."""
         return bool((self.relative <= self.options.tol).all())
 
     def record(self) -> dict[str, float]:
@@ -191,7 +190,7 @@ class _State:
 
     def _newton_direction(self, factors: NDArray[np.float64]) -> Vector:
         options = self.options
-        # Rough directions from a start that is worse than zero weights can lead nowhere.
+        # From a start that is worse than zero weights, rough directions can lead nowhere.
         rough = bool((self.relative <= 1.0).all())
         inner_tol = options.inner_tol if rough else min(options.inner_tol, _CAREFUL)
         runs = self._runs(factors, inner_tol)
@@ -203,7 +202,7 @@ class _State:
         return runs.result()
 
     def _runs(self, factors: NDArray[np.float64], tol: float) -> ConjugateRuns | RowRuns:
-        """Return conjugate gradients over the shorter of columns and rows."""
+        """Return conjugate gradients over columns or rows, whichever are fewer."""
         matrix, inverse, penalty = self.rows.matrix, self.inverse, self.problem.penalty
         if fit_for_rows(inverse, matrix):
             shorter = RowSystem.towards(matrix, self.curvature, penalty, self.gradient, factors)
@@ -212,14 +211,13 @@ class _State:
         return ConjugateRuns(system, inverse, tol, self.options.n_jobs)
 
     def _differentiate(self) -> None:
-        """Set the gradient, the curvatures, their preconditioner and the gradient's norm.
+        """Set the gradient, its norm, the curvatures and the preconditioner.
 
-        And each run's ``sensitivity``, the change of its mean loss where rounding changes
-        responses, relative to their rounding.
+        ``sensitivity`` times the relative rounding of the responses is that of each mean loss.
         """
         slopes, curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
         self.sensitivity = self.losses.by_run(np.abs(slopes * self.responses).sum(axis=0))
-        # The gradient at zero is kept; later ones write over each other.
+        # The gradient at zero is kept; later ones overwrite each other.
         room = None if self.gradient is self.at_zero else self.gradient
         self.gradient = rmatvec(self.problem.matrix, slopes, room)
         add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
@@ -237,18 +235,18 @@ class _State:
         self.norm = self._norm(self.gradient)
 
     def _compare(self) -> None:
-        """Set each run's gradient relative to that at zero weights.
+        """Set the norm of each run's gradient relative to that at zero weights.
 
-        In the metric at zero or the present one, whichever is stricter: where zero
-        weights have little curvature, their metric makes any other gradient small.
+        The gradient at zero is measured in the metric there or in the present one, whichever is
+        stricter: where zero weights have little curvature, their metric makes others look small.
         """
         scale = np.minimum(self.scale, self._norm(self.at_zero))
         self.relative = np.divide(self.norm, scale, out=self.norm.copy(), where=scale > 0)
 
     def _held(self, curvatures: Vector) -> tuple[Vector, NDArray[np.bool_]]:
-        """Give outputs without curvature a little, and tell which: free weights need some.
+        """Give a little curvature to outputs without any, for free weights, and tell which.
 
-        Without a penalty every row needs some.
+        Without a penalty every row gets some.
         """
         alpha, most = self.problem.penalty.l2, self.typical_curvature
         row_weights = self.losses.row_weights[:, None]
@@ -260,12 +258,12 @@ class _State:
         return held, flat
 
     def _norm(self, gradient: Vector) -> NDArray[np.float64]:
-        """Return each run's norm in the metric of the present curvatures."""
+        """Return the norm of each run in the metric of the present curvatures."""
         squared = energy(self.inverse, gradient, n_jobs=self.options.n_jobs)
         return np.sqrt(self.losses.by_run(squared) / self.total)
 
     def _inverse(self, weights: NDArray[np.float64]) -> Inverse:
-        """Precondition the ridge problem of the chosen rows with the curvatures as weights."""
+        """Precondition the ridge problem of the sampled rows, weighted by curvatures."""
         penalty = L2(self.problem.penalty.l2 / self.total, self.problem.penalty.n_free)
         ridge = Problem(
             self.rows.matrix,
@@ -278,7 +276,7 @@ class _State:
 
     @cached_property
     def _drawn(self) -> Preconditioner:
-        """What steps on all rows share."""
+        """The preconditioner of all steps that use all rows."""
         return self.options.preconditioner.drawn(self.problem.matrix)
 
     def _penalty(self, weights: Vector) -> NDArray[np.float64]:

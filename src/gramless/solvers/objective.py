@@ -24,9 +24,9 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 
 _BYTES_A_WEIGHT = 64.0
-"""Weights to start from and found, their gradient, directions and their images."""
+"""For the start and the solution, their gradient, directions and products of these."""
 _FEW_BYTES = 1 << 27
-"""Not worth asking how much there is."""
+"""Below this the memory budget is not looked up."""
 
 Callback = Callable[[int, Vector], bool | None]
 """Called as ``callback(iteration, weights)`` after each iteration; True stops the solver."""
@@ -124,16 +124,7 @@ class Solution:
 
 
 def check_weights(n_columns: int, n_outputs: int) -> None:
-    """Refuse many outputs whose weights would not fit into memory while they are found.
-
-    Raises
-    ------
-    InputError
-
-    Examples
-    --------
-    >>> check_weights(1000, 10)
-    """
+    """Raise ``InputError`` for several outputs whose weights would not fit into memory."""
     needed = _BYTES_A_WEIGHT * n_columns * n_outputs
     if n_outputs > 1 and needed > _FEW_BYTES:
         check_memory(

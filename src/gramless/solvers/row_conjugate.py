@@ -23,13 +23,12 @@ from gramless.solvers.vectors import matvec, rmatvec
 class RowConjugateGradient(Solver):
     """Ridge regression, ``(P S^1/2 Z Z' S^1/2 P + alpha I) a = P S^1/2 y``, ``w = Z' S^1/2 a``.
 
-    The same minimum as that of :class:`ConjugateGradient`: there the unknowns are the weights,
-    here there is one a row. Random bins of small cells have many times more columns than rows, and
-    most of the time of an iteration goes into vectors as long as the unknowns.
+    The minimum is that of :class:`ConjugateGradient`, with an unknown for each row in place of
+    each column. Small random bins have many more columns than rows, and iterations spend most of
+    their time on vectors of unknowns.
 
-    Columns that are not penalised, F, such as the intercept, are eliminated: ``P`` takes out of
-    a vector what ``S^1/2 F`` can express (Frisch and Waugh 1933), and their weights fit what the
-    others leave. Without such columns ``P`` is the identity.
+    Free columns F, such as the intercept, are eliminated: ``P`` projects onto the complement of
+    ``S^1/2 F`` (Frisch and Waugh 1933), and their weights fit what the others leave.
 
     Parameters
     ----------
@@ -65,8 +64,8 @@ class RowConjugateGradient(Solver):
     ) -> Solution:
         """Minimise a squared-loss problem, see :meth:`Solver.solve`.
 
-        ``start`` is ignored. A callback costs a product each time, for the weights. The history
-        holds the state at zero penalised weights and at the end.
+        ``start`` is ignored. Each callback costs a product. The history holds the state at zero
+        penalised weights and at the end.
         """
         self.check_problem(problem)
         equations = _RowEquations.of(problem)
@@ -107,19 +106,11 @@ class _Ones:
 
 @dataclass(eq=False)
 class _RowEquations:
-    """A problem's equations over the rows, with ``Z' S^1/2 P`` as a matrix of its products alone.
+    """A problem's equations over the rows; it stands in for the matrix ``Z' S^1/2 P``.
 
-    Parameters
-    ----------
-    problem : Problem
-    roots : array (n_rows, 1)
-        Of the rows' weights.
-    basis : array (n_rows, m)
-        Orthonormal, of the free columns times the roots.
-    back : array (n_free, m)
-        From coefficients of the basis to free weights.
-    room : array (n_columns, K), optional
-        For the next product.
+    ``basis`` (n_rows, m) is an orthonormal basis of the free columns times the ``roots`` of the row
+    weights, and ``back`` (n_free, m) turns coefficients of it into free weights. ``room`` holds the
+    last product.
     """
 
     problem: Problem
@@ -130,7 +121,7 @@ class _RowEquations:
 
     @classmethod
     def of(cls, problem: Problem) -> _RowEquations:
-        """Find the basis: free columns that others express need no more of their own."""
+        """Find the basis, without linearly dependent columns."""
         roots = np.sqrt(problem.row_weights)[:, None]
         free = roots * last_columns(problem.matrix, problem.penalty.n_free)
         with one_blas_thread():
@@ -140,12 +131,12 @@ class _RowEquations:
         return cls(problem, roots, left[:, kept], right[kept].T / sizes[kept])
 
     def system(self) -> System:
-        """Return what conjugate gradients solve."""
+        """Return the system for conjugate gradients."""
         right = self._without_free(self.roots * columns(self.problem.targets))
-        # Where little is left of the targets, rounding has left a part of the free columns in it.
+        # Once more, for what rounding left where little of the targets remains.
         right = self._without_free(right)
         ridge = np.full(len(right), self.problem.penalty.l2)
-        # Of a matrix, products will do.
+        # The system only needs products.
         return System(self, _Ones(), ridge, np.ascontiguousarray(right))  # type: ignore[arg-type]
 
     def weights(self, unknowns: Vector) -> Vector:
@@ -166,13 +157,10 @@ class _RowEquations:
         return self.problem.matrix.shape[1], self.problem.matrix.shape[0]
 
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z' S^1/2 w`` of vectors that have no part in the free columns.
-
-        The next call writes over it.
-        """
+        """Return ``Z' S^1/2 w``, overwritten by the next call, of vectors projected by ``P``."""
         wide = w if w.ndim == 2 else w[:, None]
         shape = self.shape[0], wide.shape[1]
-        # Memory that is used for the first time costs more than the product.
+        # Fresh memory would cost more than the product.
         if self.room is None or self.room.shape != shape:
             self.room = np.empty(shape)
         product = rmatvec(self.problem.matrix, self.roots * wide, self.room)
@@ -189,7 +177,7 @@ class _RowEquations:
         return out
 
     def _without_free(self, rows: Vector) -> Vector:
-        """Return ``P rows``; the same array where no column is free."""
+        """Return ``P rows``, the same array without free columns."""
         if not self.basis.size:
             return rows
         return rows - np.einsum("nm,mk->nk", self.basis, self._coefficients(rows))

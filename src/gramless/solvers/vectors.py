@@ -1,4 +1,4 @@
-"""Vectors (n, K) of K outputs: products with a matrix, and arithmetic block by block."""
+"""Vectors (n, K) of K outputs: products with a matrix, and arithmetic in blocks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 
 _BLOCK_NUMBERS = 1 << 15
 _FEW_BLOCKS = 4
-"""No more are worth waking a thread."""
+"""Up to so many are done by one thread."""
 
 
 def add_times(
     target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
 ) -> None:
-    """Add ``factors * other`` to ``target``, both (n, K); factors (K,), or (n, 1) one a row."""
+    """Add ``factors * other`` to ``target``, both (n, K), with factors (K,) or (n, 1)."""
     by_row = factors.ndim == 2
 
     def add(a: int, b: int) -> None:
@@ -44,10 +44,7 @@ def scale_and_add(
 def weighted_inner(
     weights: NDArray[np.float64] | None, a: Vector, b: Vector, n_jobs: int | None
 ) -> NDArray[np.float64]:
-    """Return ``sum_d weights[d] a[d, k] b[d, k]``, (K,), the same for any number of threads.
-
-    Without weights all are 1.
-    """
+    """Return ``sum_d weights[d] a[d, k] b[d, k]``, (K,); weights are 1 by default."""
 
     def multiply(first: int, last: int) -> NDArray[np.float64]:
         own = a[first:last] if weights is None else weights[first:last, None] * a[first:last]
@@ -57,13 +54,13 @@ def weighted_inner(
 
 
 def over_blocks(function: Callable[[int, int], Any], like: Vector, n_jobs: int | None) -> list[Any]:
-    """Call ``function(first, last)`` on blocks of rows; return what it did, in their order."""
+    """Call ``function(first, last)`` on blocks of rows in parallel; return the results in order."""
     parts = row_blocks(len(like), max(1, _BLOCK_NUMBERS // max(1, like.shape[1])))
     return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)
 
 
 def matvec(matrix: FeatureMatrix, w: Vector) -> Vector:
-    """Return ``Z @ w`` for ``w`` (n_columns, K), one column as a vector: that is faster."""
+    """Return ``Z @ w`` for ``w`` (n_columns, K), by the faster loops for a vector if K is 1."""
     return matrix.matvec(w[:, 0])[:, None] if w.shape[1] == 1 else matrix.matvec(w)
 
 
@@ -79,8 +76,8 @@ def pull_back(
 ) -> Vector:
     """Return ``Z.T @ function(rows, Z @ w)`` for ``w`` (n_columns, K), in one pass if it can be.
 
-    Where features are computed as they are needed, one pass costs half of two.
-    ``function`` gets responses (m, K) of a slice of the rows, which it may write over.
+    One pass costs half of two where features are computed on the fly. ``function`` may overwrite
+    the responses (m, K) of a slice of the rows that it gets.
     """
     if not isinstance(matrix, SupportsOnePass):
         return rmatvec(matrix, function(slice(None), matvec(matrix, w)), out)
