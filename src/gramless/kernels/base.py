@@ -27,11 +27,11 @@ Metric = Literal["cityblock", "euclidean"]
 class Kernel(Stateful, ABC, mark="kernel"):
     """A kernel of the differences between rows, each in units of its input's bandwidth.
 
-    Unless a subclass says otherwise it multiplies one-dimensional profiles over the inputs:
-    ``k(x, y) = prod_j profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. Radial kernels
-    and kernels made of several say otherwise; their profile is the kernel of one input. Subclasses
-    are frozen dataclasses whose fields are the parameters; a kernel holds no bandwidth, so one
-    object serves a whole search over bandwidths.
+    By default it multiplies one-dimensional profiles over the inputs: ``k(x, y) = prod_j
+    profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. The profile of radial kernels, and
+    of kernels made of several, is the kernel of one input. Subclasses are frozen dataclasses whose
+    fields are the parameters; a kernel holds no bandwidth, so one object serves a whole search over
+    bandwidths.
     """
 
     name: ClassVar[str]
@@ -50,13 +50,11 @@ class Kernel(Stateful, ABC, mark="kernel"):
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
-        """The kernels that this one is made of; none for most."""
+        """The kernels that this one is made of, if any."""
         return ()
 
     def part_without(self, kind: type) -> Kernel | None:
-        """Return the kernel or the first of its parts that is not of a kind, or None.
-
-        The kind is a class such as :class:`BinningKernel`.
+        """Return the kernel, or the first of its parts, that is not of a kind; else None.
 
         Examples
         --------
@@ -71,17 +69,9 @@ class Kernel(Stateful, ABC, mark="kernel"):
 
     @abstractmethod
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the one-dimensional profile at bandwidth 1.
+        """Evaluate the one-dimensional profile at distances in units of the bandwidth.
 
-        Parameters
-        ----------
-        distance : ndarray of any shape
-            Distances in units of the bandwidth, not negative.
-
-        Returns
-        -------
-        ndarray
-            Same shape; 1 at distance 0.
+        The distances, of any shape, are not negative; the profile is 1 at distance 0.
         """
 
     def gram(
@@ -190,12 +180,9 @@ class Kernel(Stateful, ABC, mark="kernel"):
         return gram
 
     def to_config(self) -> dict[str, Any]:
-        """Describe the kernel in plain data, ready for JSON.
+        """Describe the kernel in plain data, ready for JSON: its ``"name"`` and parameters.
 
-        Returns
-        -------
-        dict
-            ``"name"`` and one entry a parameter; ``gramless.kernels.from_config`` undoes it.
+        ``gramless.kernels.from_config`` undoes it.
 
         Examples
         --------
@@ -243,7 +230,7 @@ def _restored(value: Any) -> Any:
 def _checked(
     X: ArrayLike, Y: ArrayLike | None, bandwidth: ArrayLike, categorical: BoolArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Return rows, others, bandwidths and the mask of categories, or say what does not fit."""
+    """Return rows, others, bandwidths and the mask of categories, or raise ``InputError``."""
     rows = check_array(X, dtype=np.float64, input_name="X")
     others = rows if Y is None else check_array(Y, dtype=np.float64, input_name="Y")
     n_inputs = rows.shape[1]
@@ -283,13 +270,7 @@ def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
 
 
 def positive_number(value: object, owner: str, parameter: str) -> float:
-    """Return a kernel parameter, or raise ``KernelError`` unless it is finite and above 0.
-
-    Examples
-    --------
-    >>> positive_number(2, "InversePower", "power")
-    2.0
-    """
+    """Return a kernel parameter, or raise ``KernelError`` unless it is finite and above 0."""
     number = as_float(value)
     if not 0.0 < number < np.inf:
         raise KernelError(f"{owner} needs {parameter} to be a number above 0, got {value!r}.")

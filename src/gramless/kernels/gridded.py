@@ -41,19 +41,9 @@ class BinningKernel(Kernel):
     def sample_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
         """Draw grid widths at bandwidth 1; different grids are independent.
 
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-            Advanced by the draw.
-        size : tuple of int
-            Shape of the result. The last axis runs over the inputs of one grid, whose widths
-            depend on one another in a :class:`~gramless.kernels.Sum`.
-
-        Returns
-        -------
-        ndarray of shape ``size``
-            In ``[2**-40, 2**60]``; more extreme draws are moved to these ends, which changes no
-            kernel value at a distance above ``2**-40`` by more than ``distance * 2**-60``.
+        The last axis of ``size`` runs over the inputs of one grid, whose widths depend on each
+        other in a :class:`~gramless.kernels.Sum`. Draws are clipped to ``[2**-40, 2**60]``, which
+        changes no kernel value at a distance above ``2**-40`` by more than ``distance * 2**-60``.
 
         Examples
         --------
@@ -67,29 +57,12 @@ class BinningKernel(Kernel):
     def sample_grid(
         self, generator: np.random.Generator, bandwidth: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Draw one grid over all inputs; bin ``floor((x_j - shift_j) / width_j)`` in each.
+        """Draw the widths and shifts (n_inputs,) of one grid, in units of the inputs.
 
-        All widths are drawn first, then all shifts, with an ignored input taking its share of the
-        stream: the same stream at another bandwidth gives the same grid, stretched.
-
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-            Advanced by the draw; use one stream a grid.
-        bandwidth : array-like of shape (n_inputs,)
-            In units of the inputs; infinite for an input to be ignored.
-
-        Returns
-        -------
-        widths : ndarray of shape (n_inputs,)
-            In units of the inputs; infinite for an ignored input.
-        shifts : ndarray of shape (n_inputs,)
-            In ``[0, width)``; 0 for an ignored input.
-
-        Raises
-        ------
-        InputError
-            If the bandwidth is not a vector of positive numbers.
+        Bins are ``floor((x_j - shift_j) / width_j)``, with shifts in ``[0, width)``. An input whose
+        bandwidth is infinite is ignored: its width is infinite and its shift 0. All widths are
+        drawn first, then all shifts, those of ignored inputs included: the same stream at another
+        bandwidth gives the same grid, stretched. Use one generator a grid.
 
         Examples
         --------
@@ -105,18 +78,10 @@ class BinningKernel(Kernel):
     def sample_grids(
         self, generators: Iterable[np.random.Generator], n_grids: int, bandwidth: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Draw several grids, each from its own generator, as :meth:`sample_grid` draws one.
+        """Draw grids (n_grids, n_inputs), each from its own generator, as by :meth:`sample_grid`.
 
-        Each generator is asked for when the grid before it is complete. The results have shape
-        (n_grids, n_inputs). About 3 microseconds per grid and 30 ns per number, or what drawing a
-        number takes.
-
-        Examples
-        --------
-        >>> from gramless.base.random import streams
-        >>> from gramless.kernels import Laplacian
-        >>> Laplacian().sample_grids(streams(0, "grids", 5), 5, [1.0, 2.0])[0].shape
-        (5, 2)
+        Each generator is asked for when the grid before it is complete. About 3 microseconds a grid
+        and 30 ns a number, or what drawing a number takes.
         """
         scale = bandwidth_vector(bandwidth, np.size(bandwidth))
         widths, shares = np.empty((2, n_grids, len(scale)))

@@ -24,23 +24,15 @@ class SpectralKernel(Kernel):
     """A kernel that is the mean of cosines over a law of frequencies: ``k(t) = E cos(w't)``.
 
     Every positive definite kernel of the difference is one (Bochner's theorem; Rahimi & Recht 2007,
-    section 3 and Theorem 1). The law is given as a function of standard normals, so that whatever
-    makes normals (independent, orthogonal, from a sequence of low discrepancy) serves any kernel;
-    laws that need more randomness than one normal an input take uniforms as well.
+    section 3 and Theorem 1). The law is a function of standard normals, so that normals of any
+    source (independent, orthogonal, of low discrepancy) serve any kernel; laws that need more
+    randomness than one normal an input take uniforms as well.
 
     A subclass defines ``profile`` and ``_frequencies``, and ``n_uniforms`` if it needs some.
     """
 
     def n_uniforms(self, n_inputs: int) -> int:
         """Return how many uniforms a frequency needs besides its normals.
-
-        Parameters
-        ----------
-        n_inputs : int
-
-        Returns
-        -------
-        int
 
         Examples
         --------
@@ -58,21 +50,15 @@ class SpectralKernel(Kernel):
         normals : ndarray of shape (n_frequencies, n_inputs)
             Each row a standard normal vector.
         uniforms : ndarray of shape (n_frequencies, n_uniforms)
-            In ``[0, 1]``, each row of independent numbers and independent of the normals.
+            In ``[0, 1]``, independent of each other and of the normals.
 
         Returns
         -------
         ndarray of shape (n_frequencies, n_inputs)
-            float64, each row of the law and a function of its own normals and uniforms alone; to
-            be divided by the bandwidth of each input. Finite for finite normals: frequencies above
-            ``2**100`` keep their digits and get the exponent 100, which is not felt at distances
-            above ``2**-60``. Time O(n_frequencies (n_inputs + n_uniforms)), up to a microsecond a
-            number.
-
-        Raises
-        ------
-        InputError
-            If the number of uniforms does not fit.
+            To be divided by the bandwidth of each input; each row depends on its own normals and
+            uniforms alone. Finite for finite normals: frequencies above ``2**100`` keep their
+            digits and get the exponent 100, which does not show at distances above ``2**-60``.
+            Up to a microsecond a number.
 
         Examples
         --------
@@ -96,15 +82,15 @@ class SpectralKernel(Kernel):
 
     @abstractmethod
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        """Do as ``frequencies`` in a new array, without bounds, for uniforms not 0 and not 1."""
+        """Do as ``frequencies`` in a new array, without bounds, for uniforms in (0, 1)."""
 
 
 @dataclass(frozen=True)
 class RadialKernel(SpectralKernel):
     """A kernel of the Euclidean distance: ``k(x, y) = profile(||(x - y) / bandwidth||)``.
 
-    Its frequencies point in every direction alike: standard normal vectors, each times a factor
-    of its own. A subclass defines ``profile`` and ``radii``.
+    Its frequencies are isotropic: standard normal vectors, each times a factor of its own. A
+    subclass defines ``profile`` and ``radii``.
     """
 
     metric: ClassVar[Metric] = "euclidean"
@@ -114,17 +100,9 @@ class RadialKernel(SpectralKernel):
 
     @abstractmethod
     def radii(self, uniforms: FloatArray) -> FloatArray:
-        """Turn uniforms into the factors of standard normal vectors.
+        """Turn uniforms (n_frequencies, n_uniforms) in (0, 1) into factors of normal vectors.
 
-        Parameters
-        ----------
-        uniforms : ndarray of shape (n_frequencies, n_uniforms)
-            Between 0 and 1, both excluded.
-
-        Returns
-        -------
-        ndarray of shape (n_frequencies,)
-            Above 0; ``E exp(-(radius t)^2 / 2)`` is the profile.
+        The factors are positive, and ``E exp(-(radius t)^2 / 2)`` is the profile.
         """
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -136,14 +114,7 @@ class RadialKernel(SpectralKernel):
 
 
 def spectral_parts(kernels: Sequence[Kernel]) -> tuple[SpectralKernel, ...]:
-    """Return kernels that have laws of frequencies, or raise ``KernelError`` if one has none.
-
-    Examples
-    --------
-    >>> from gramless.kernels import Gaussian
-    >>> spectral_parts([Gaussian()])
-    (Gaussian(),)
-    """
+    """Return kernels that have laws of frequencies, or raise ``KernelError`` if one has none."""
     checked = []
     for kernel in kernels:
         if not isinstance(kernel, SpectralKernel):
@@ -153,7 +124,7 @@ def spectral_parts(kernels: Sequence[Kernel]) -> tuple[SpectralKernel, ...]:
 
 
 def _bounded(frequencies: FloatArray) -> FloatArray:
-    """Lower the exponents of the largest frequencies, in place."""
+    """Lower the exponents of the largest frequencies in place."""
     # Moved to one value they would be an atom, whose cosine is no longer 0 on average.
     large = np.abs(frequencies) > 2.0**_LARGEST_EXPONENT
     if large.any():

@@ -142,26 +142,13 @@ class Windowed(Kernel):
 
     @classmethod
     def for_inputs(cls, n_inputs: int) -> Self:
-        """Return the kernel whose window is as deep as so many inputs bear.
+        """Return the kernel with the deepest window that suits a number of inputs.
 
-        Values multiply over the inputs, so with many of them a few grids would outweigh all
-        others. The depth is such that the mean fourth power of a value is 8, and at most 0.8. The
-        shape of the widths is 30 for up to 10 inputs, which is smoother; 8 beyond, where products
-        of hats of one width would leave nothing of a kernel between rows that are not near.
-
-        Parameters
-        ----------
-        n_inputs : int
-            Inputs that are numbers and not ignored.
-
-        Returns
-        -------
-        Windowed
-
-        Raises
-        ------
-        InputError
-            If ``n_inputs`` is negative.
+        Values multiply over the inputs, so with many of them a few grids would outweigh all others.
+        The depth is such that the mean fourth power of a value is 8, and at most 0.8. The shape of
+        the widths is 30 for up to 10 inputs, which is smoother, and 8 beyond, where products of
+        hats of equal width would vanish between rows that are not near. Ignored inputs and
+        categories do not count.
 
         Examples
         --------
@@ -184,12 +171,12 @@ class Windowed(Kernel):
 
     @property
     def grids(self) -> GammaHats:
-        """The kernel whose grids carry the windows: the same widths, no weights."""
+        """The kernel of the grids that carry the windows: the same widths, no weights."""
         return GammaHats(self.shape)
 
     @property
     def coefficients(self) -> FloatArray:
-        """Of ``f(u) / sqrt(integral of f^2)``, as a polynomial in ``u**2``, rising powers."""
+        """Those of ``f(u) / sqrt(integral of f^2)`` in powers of ``u**2``, lowest first."""
         window = _WINDOWS[self.window]
         return window.coefficients(self.depth) / math.sqrt(window.overlap(0.0, self.depth))
 

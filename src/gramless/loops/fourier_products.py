@@ -10,22 +10,13 @@ from gramless.loops.compile import loop, reordering_loop
 
 @loop
 def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # type: ignore[no-untyped-def]
-    """Add the cosines and sines of rows times frequencies, times weights.
+    """Add the first cosines and sines of rows times frequencies, times weights, to ``out``.
 
-    Parameters
-    ----------
-    rows : array (at least n_rows, d) of float32, C-contiguous
-        As many as :func:`~gramless.loops.trig.project` wants.
-    panels : array (n_panels, d, frequencies a panel) of float32, C-contiguous
-    n_frequencies : int
-        The first ones count.
-    scale : float32
-        What cosines and sines are multiplied by.
-    weights : array (2 n_frequencies, n_outputs) of float32, C-contiguous
-    room : tuple of arrays of float32
-        Zeros (width,), sums (at least the rows, width) and features (n_rows times twice the
-        frequencies of a chunk,): a chunk is whole panels, no more than the width.
-    out : array (n_rows, n_outputs) of float64
+    ``rows`` (at least n_rows, d) are as many as :func:`~gramless.loops.trig.project` wants,
+    ``panels`` (n_panels, d, frequencies a panel), and ``weights`` (2 n_frequencies, n_outputs).
+    ``room`` is zeros (width,), sums (at least the rows, width) and features (n_rows times twice the
+    frequencies of a chunk,); a chunk is whole panels, no more than the width. All are C-contiguous
+    and float32 but ``out`` (n_rows, n_outputs).
     """
     starts, sums, features = room
     lanes, n_rows = panels.shape[2], len(out)

@@ -182,29 +182,22 @@ def descend(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Sweep over the chosen columns until none moves by much.
 
-    The model is ``sum_i slopes_i d_i + row_curvatures_i d_i^2 / 2`` in the change
-    ``d`` of the responses, plus the penalty. ``slopes`` follow the weights.
+    The model is ``sum_i slopes_i d_i + row_curvatures_i d_i^2 / 2`` in the change ``d`` of the
+    responses, plus the penalty. ``slopes`` follow the weights. A sweep whose moves, in units of the
+    gradient, stay below ``tols[0]`` is the last; among the first ``least`` sweeps, below
+    ``tols[1]``.
 
-    A grid is a turn. In a turn each part of the rows takes in the changes of the
-    grid before, and adds up its slopes in the bins of the present one; whoever
-    finishes the last part moves the bins and opens the next turn. Threads keep to
-    their own parts, which stay in their caches, but take another's when that
-    is late, and after that at once, until its owner is back: a thread that sleeps
-    or never starts holds nobody up. Sums of parts
-    are added in one order, whoever made them.
+    A grid is a turn. In a turn each part of the rows takes in the changes of the grid before, and
+    adds up its slopes in the bins of the present one; whoever finishes the last part moves the bins
+    and opens the next turn. Threads keep to their own parts, which stay in their caches, but take
+    those of a late thread, and keep taking them until it is back: a thread that sleeps or never
+    starts holds nobody up. Sums of parts are added in one order, whoever made them.
 
-    Parameters
-    ----------
-    orders : (n_sweeps, n_grids), the order of the grids in each sweep
-    curvature : of each chosen column
-    weights : of each chosen column
-    row_curvatures, stride : row i's is at ``i * stride``; 0 if all are alike
-    tols, least : a sweep whose moves, as gradients, stay below ``tols[0]`` is the last;
-        among the first ``least`` sweeps, below ``tols[1]``
-    sums : (n_parts, most chosen columns in a grid), room
-    changes : (most chosen columns in a grid,), room
-    worst : (2,), zeros; the largest move of the present sweep and of the last
-    state : from :func:`descent_state`, one for all threads
+    ``orders`` (n_sweeps, n_grids) are the orders of the grids; ``curvature`` and ``weights`` belong
+    to the chosen columns. The curvature of row i is at ``i * stride``, with stride 0 if all are
+    equal. ``sums`` (n_parts, most chosen columns in a grid) and ``changes`` (most,) are scratch
+    memory; ``worst`` (2,) starts at zero; ``state`` comes from :func:`descent_state`, one for all
+    threads.
     """
     n_grids, n_parts = len(grids), len(parts) - 1
     first_part = n_parts * thread // n_threads

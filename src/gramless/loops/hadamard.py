@@ -80,26 +80,14 @@ def multiply_octonions(first, second, product):  # type: ignore[no-untyped-def]
 
 @loop
 def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):  # type: ignore[no-untyped-def]
-    """Write ``starts`` and ``S H G P H B x`` of some blocks, for each row x.
+    """Write ``starts`` and ``S H G P H B x`` of some blocks to ``sums``, for each row x.
 
-    Row ``c p / 8 + b`` of ``H G P H B`` is frequency ``8 b + c``: those of one c are correlated,
-    so that a few frequencies had better be of all.
-
-    Parameters
-    ----------
-    rows : array (n_rows, p), C-contiguous
-    signs : array (n_blocks, p)
-        The diagonals of B.
-    orders : array (n_blocks, p) of int
-        ``P x = x[order]``.
-    factors : array (n_blocks, p)
-        The octonions that G multiplies by, as in :func:`multiply_octonions`.
-    scales : array (n,)
-        The diagonals of S, as far as frequencies are asked for.
-    room : array (2, p), C-contiguous
-        For numbers in between.
-    starts : array (at least n,)
-    sums : array (at least n_rows, at least n), C-contiguous
+    Row ``c p / 8 + b`` of ``H G P H B`` is frequency ``8 b + c``: those of one c are correlated, so
+    a few frequencies should be spread over all c. ``signs`` (n_blocks, p) are the diagonals of B,
+    ``P x = x[order]`` with ``orders`` (n_blocks, p), ``factors`` (n_blocks, p) the octonions of G
+    as in :func:`multiply_octonions`, and ``scales`` (n,) the diagonals of S for the n frequencies
+    wanted. ``room`` (2, p) is scratch memory. ``rows`` (n_rows, p), ``room`` and ``sums`` are
+    C-contiguous.
     """
     p = rows.shape[1]
     once, twice = room[0], room[1]

@@ -88,28 +88,13 @@ def score_grids(  # type: ignore[no-untyped-def]
     last,
     gains,
 ):
-    """Score grids ``first:last`` by :func:`crossed_gain` of two parts of the rows.
+    """Score grids ``first:last`` by :func:`crossed_gain` of two parts of the rows, into ``gains``.
 
-    Parameters
-    ----------
-    columns : array (n_inputs, n_rows) of float32, C-contiguous
-    values : array (n_rows, 4 or 8) of float32, C-contiguous
-        As in :func:`crossed_gain`, filled up with zeros.
-    parts : array (2, 2)
-        First and last row of each part.
-    n_outputs : int
-    sizes : array (n_grids,)
-        How many inputs each grid divides.
-    grids : tuple of arrays (n_grids, most)
-        The inputs, and their inverse widths and shifts in float32.
-    multipliers : array (most,) of uint32, odd
-    bits : int
-        Bins share ``2**bits`` places.
-    shrinkage : float32
-        Rows' worth of zero that a bin's value is shrunk by.
-    first, last : int
-    gains : array (n_grids,) of float64
-        Written.
+    ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), filled up with zeros, are
+    float32 and C-contiguous. ``parts`` (2, 2) holds the first and last row of each part. Grid g
+    divides ``sizes[g]`` inputs; ``grids`` are their numbers, inverse widths and shifts, each
+    (n_grids, most). ``multipliers`` (most,) are odd. Bins share ``2**bits`` places, and their
+    values are shrunk as by ``shrinkage`` rows of zero.
     """
     inputs, inverse, shifts = grids
     shift, slots = np.uint32(32 - bits), np.empty(TILE, np.uint32)

@@ -31,18 +31,8 @@ class SupportsOnePass(FeatureMatrix):
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ function(rows, Z @ w)`` in one pass: each row is computed once.
 
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        function : callable
-            ``function(rows, responses)`` of a slice of the rows and their responses (m,) or
-            (m, K), which it may overwrite. It is called from pool threads.
-        out : array (n_columns,) or (n_columns, K), optional
-            Overwritten and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
+        ``w`` is (n_columns,) or (n_columns, K). Pool threads call ``function(rows, responses)``
+        with a slice of the rows and their responses (m,) or (m, K), which it may overwrite.
         """
 
     def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
@@ -73,21 +63,10 @@ class SupportsColumnGram(SupportsOnePass):
         columns: Columns | None = None,
         out: FloatArray | None = None,
     ) -> FloatArray:
-        """Return ``Z.T @ diag(weights) @ Z``, of all columns or some.
+        """Return ``Z.T @ diag(weights) @ Z``, exactly symmetric, of all columns or some.
 
-        Parameters
-        ----------
-        weights : array (n_rows,), optional
-            Of any sign; all 1 by default.
-        columns : array of int or slice, optional
-            In any order; all by default.
-        out : array (m, m) of float64, optional
-            Overwritten and returned; it need not be contiguous.
-
-        Returns
-        -------
-        array (m, m) of float64
-            Exactly symmetric.
+        Weights (n_rows,) may have any sign and are 1 by default; columns may be in any order.
+        ``out`` (m, m) need not be contiguous.
         """
 
 

@@ -102,22 +102,9 @@ class FeatureMatrix(ABC):
         return 8 * self.shape[0] * self.shape[1]
 
     def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z @ w``.
+        """Return ``Z @ w``, (n_rows,) or (n_rows, K) for ``w`` (n_columns,) or (n_columns, K).
 
-        Parameters
-        ----------
-        w : array (n_columns,) or (n_columns, K)
-        out : array (n_rows,) or (n_rows, K), optional
-            Overwritten and returned.
-
-        Returns
-        -------
-        array (n_rows,) or (n_rows, K) of float64
-
-        Raises
-        ------
-        InputError
-            If ``w`` or ``out`` does not fit.
+        ``out`` is overwritten and returned. Raises ``InputError`` if ``w`` or ``out`` does not fit.
         """
         w = operand(self, w, self.shape[1], "w")
         result = self._room(out, (self.shape[0], *w.shape[1:]), w)
@@ -125,22 +112,9 @@ class FeatureMatrix(ABC):
         return into(self, out, result)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``.
+        """Return ``Z.T @ v``, (n_columns,) or (n_columns, K) for ``v`` (n_rows,) or (n_rows, K).
 
-        Parameters
-        ----------
-        v : array (n_rows,) or (n_rows, K)
-        out : array (n_columns,) or (n_columns, K), optional
-            Overwritten and returned.
-
-        Returns
-        -------
-        array (n_columns,) or (n_columns, K) of float64
-
-        Raises
-        ------
-        InputError
-            If ``v`` or ``out`` does not fit.
+        ``out`` is overwritten and returned. Raises ``InputError`` if ``v`` or ``out`` does not fit.
         """
         v = operand(self, v, self.shape[0], "v")
         result = self._room(out, (self.shape[1], *v.shape[1:]), v)

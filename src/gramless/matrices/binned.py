@@ -224,9 +224,9 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
     def _shares(self, n_bytes: int, n_more: int) -> list[tuple[int, int]]:
         """Cut the grids into a power of two of runs, one per thread.
 
-        ``n_bytes`` are those of the weights, ``n_more`` those of the sums that each run needs.
-        Runs are branches of the tree along which all grids are added: wherever it is cut, sums
-        are the same. Where threads share out the rows instead, each reads all weights.
+        ``n_bytes`` are those of the weights, ``n_more`` those of the sums that each run needs. Runs
+        are branches of the tree along which grids are added, so the cut does not change the sums.
+        Where threads share out the rows instead, each reads all weights.
         """
         shares = [(0, self.n_grids)]
         if n_bytes < self.tasks.shared_bytes or self.shape[0] > self.tasks.rows:

@@ -42,14 +42,10 @@ _SMALL_PRODUCT, _FEW_OUTPUTS = 1_000_000, 15
 class ChunkedMatrix(SupportsColumnGram):
     """A matrix known by chunks of consecutive rows, from which all products follow.
 
-    A subclass gives ``shape``, ``dtype``, :meth:`chunk` and :meth:`take_rows`.
-
-    Notes
-    -----
-    Threads take chunks. How the rows are cut depends on the shape alone, and sums over chunks are
-    added in their order: results are the same to the last bit for any ``n_jobs``. Sums are
-    float64: float32 rows are widened in registers for one output, at most 2 MB at a time for
-    several, and not at all in :meth:`column_gram`.
+    A subclass gives ``shape``, ``dtype``, :meth:`chunk` and :meth:`take_rows`. Threads take chunks,
+    whose bounds depend on the shape alone and whose sums are added in order, so results are the
+    same to the last bit for any ``n_jobs``. Sums are float64: float32 rows are widened in registers
+    for one output, at most 2 MB at a time for several, and not at all in :meth:`column_gram`.
 
     Examples
     --------
@@ -63,9 +59,6 @@ class ChunkedMatrix(SupportsColumnGram):
     ...         raise NotImplementedError
     >>> Ones().matvec(np.array([1.0, 2.0]))
     array([3., 3., 3., 3.])
-    >>> Ones().column_gram()
-    array([[4., 4.],
-           [4., 4.]])
     """
 
     @property
@@ -75,18 +68,10 @@ class ChunkedMatrix(SupportsColumnGram):
 
     @abstractmethod
     def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
-        """Return consecutive rows, which nobody writes to; pool threads call this.
+        """Return rows ``start`` to ``stop``, which nobody writes to; pool threads call this.
 
-        Parameters
-        ----------
-        start, stop : int
-            Any rows; multiples of ``chunk_rows`` cost least.
-        scratch : array (at least stop - start, n_columns), optional
-            C-contiguous and of ``dtype``: where rows that must be computed may be written.
-
-        Returns
-        -------
-        array (stop - start, n_columns)
+        Multiples of ``chunk_rows`` cost least. Computed rows may be written to ``scratch``, at
+        least (stop - start, n_columns), C-contiguous and of ``dtype``.
         """
 
     @abstractmethod
@@ -162,11 +147,11 @@ class ChunkedMatrix(SupportsColumnGram):
     ) -> FloatArray:
         """Return ``Z.T @ diag(weights) @ Z``, of all columns or some.
 
-        This takes n_rows * m**2 / 2 multiplications, twice that where the weights differ in sign.
-        Chunks of float32 are multiplied in float32, at most 2,048 rows at a time, and added in
-        float64: entries are within some 1e-7 of the root of the product of their diagonal entries.
-        It needs memory for the result, for a second one where signs differ, and for 2,048 rows or
-        1 million numbers, whichever are more.
+        This takes n_rows * m**2 / 2 multiplications, twice that for weights of both signs. Chunks
+        of float32 are multiplied in float32, at most 2,048 rows at a time, and added in float64:
+        entries are within some 1e-7 of the root of the product of their diagonal entries. Memory
+        for the result, twice for weights of both signs, and for the larger of 2,048 rows and 1
+        million numbers.
         """
         if weights is not None:
             weights = row_weights_of(self, weights)

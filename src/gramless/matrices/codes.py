@@ -29,17 +29,16 @@ class TaskSizes:
     Attributes
     ----------
     nonzeros : int
-        A task has at least so many non-zeros, where there are enough.
+        Non-zeros of a task at least, where there are enough.
     rows : int
-        At most so many rows per task: the results of more would not stay in the cache.
+        Rows of a task at most: the results of more would not stay in the cache.
     leaf_grids : int
-        Weights of so many grids are added one after the other; those of more grids are split in
-        halves, whose sums are added.
+        Weights of so many grids are added in sequence, those of more by halves.
     shared_bytes : int
-        Weights of fewer bytes may be read by all threads; with more, threads take grids.
+        Up to so many bytes of weights are read by all threads; with more, threads take grids.
     part_rows, most_parts : int
-        Lists of the rows in each bin are cut into 1, 2, 4 ... parts of at most so many rows, as
-        far as the number of parts allows.
+        Lists of the rows of each bin are cut into 1, 2, 4 ... parts of at most ``part_rows``
+        rows, as far as ``most_parts`` allows.
     """
 
     nonzeros: int = 1 << 18
@@ -100,9 +99,9 @@ class CodedMatrix(FeatureMatrix):
         return sp.csr_array(parts, shape=self.shape)
 
     def _task_rows(self, n_columns: int, n_shares: int = 1) -> int:
-        """Return how many rows a thread takes at once: as many as leave no thread idle.
+        """Return how many rows a thread takes at once, so that no thread idles.
 
-        Each pass over a few grids reads all their weights again, so long runs of rows pay, as long
+        Each pass over a few grids reads all their weights again, so long runs of rows pay as long
         as their results stay in the cache.
         """
         n_rows = self.shape[0]

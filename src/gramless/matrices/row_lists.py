@@ -18,8 +18,9 @@ from gramless.loops.row_lists import list_rows
 class RowLists:
     """The rows of every column, for matrices whose columns come in groups that share no row.
 
-    Groups are grids, and each has one value for all its non-zeros. How rows are cut into parts,
-    which threads can own, depends on their number alone.
+    Groups are grids, each with one value for all its non-zeros. The bounds of the parts of the
+    rows, which threads can own, depend on the number of rows alone. 2 bytes per non-zero (4 where a
+    part has over 65,535 rows), and 4 bytes per column and part.
 
     Parameters
     ----------
@@ -30,15 +31,11 @@ class RowLists:
     parts : array (n_parts + 1,) of int64
         Where each part's rows start.
     rows : array (n_groups, n_rows) of uint16 or uint32
-        ``rows[g, parts[p]:parts[p + 1]]`` lists rows of part p, counted from its
-        start, sorted by columns of group g.
+        ``rows[g, parts[p]:parts[p + 1]]`` lists rows of part p, counted from its start, sorted
+        by columns of group g.
     bounds : array (n_parts, n_columns + n_groups) of uint32
-        Column j of group g has the places ``bounds[p, j + g]`` to
-        ``bounds[p, j + g + 1]`` of part p's list.
-
-    Notes
-    -----
-    2 bytes per non-zero (4 where a part has over 65,535 rows), and 4 bytes per column and part.
+        Column j of group g has the places ``bounds[p, j + g]`` to ``bounds[p, j + g + 1]`` of
+        part p's list.
     """
 
     offsets: IntArray
@@ -69,14 +66,7 @@ def list_bins(
     part_rows: int = 1 << 15,
     most_parts: int = 16,
 ) -> RowLists:
-    """List the rows of every bin in two passes over the codes, some 2 ns per non-zero and core.
-
-    Examples
-    --------
-    >>> lists = list_bins(np.array([[2, 1, 2]], np.uint8), np.array([0, 2]), 1.0, None)
-    >>> lists.rows, lists.bounds
-    (array([[1, 0, 2]], dtype=uint16), array([[0, 1, 3]], dtype=uint32))
-    """
+    """List the rows of every bin in two passes over the codes, some 2 ns per non-zero and core."""
     n_grids, n_rows = codes.shape
     codes = readonly(codes)
     parts = _cut(n_rows, part_rows, most_parts)
