@@ -130,8 +130,7 @@ class Solver(Stateful, ABC):
     ...
     ...     def solve(self, problem, start=None, callback=None):
     ...         self.check_problem(problem)
-    ...         shape = problem.matrix.shape[1], *problem.targets.shape[1:]
-    ...         weights = np.zeros(shape) if start is None else start
+    ...         weights = np.zeros(problem.weights_shape) if start is None else start
     ...         for _ in range(self.n_steps):
     ...             weights = weights - self.step * problem.gradient(weights)
     ...         return Solution(weights, "max_iter", self.n_steps)
@@ -218,7 +217,9 @@ def check_options(options: object) -> None:
 class State(Protocol):
     """Weights (n_columns, K) and a way to improve them."""
 
-    weights: Vector
+    @property
+    def weights(self) -> Vector:
+        """The present weights."""
 
     def converged(self) -> bool:
         """Tell whether the weights have converged."""

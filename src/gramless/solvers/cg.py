@@ -80,7 +80,7 @@ class ConjugateGradient(Solver):
         """Minimise a squared-loss problem, see :meth:`Solver.solve`."""
         self.check_problem(problem)
         runs, at_zero = self._begin(problem, start, callback is not None)
-        shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
+        shape = problem.weights_shape
         history = [_record(at_zero, runs)]
         status = "max_iter"
         for iteration in range(1, self.max_iter + 1):

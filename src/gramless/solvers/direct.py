@@ -130,7 +130,7 @@ class PreparedCholesky(Solver):
         if _relative(found, scale) > _PRECISE:
             polished = self.gram.polished(problem, found, factor, self.options)
             found = min(found, polished, key=lambda point: _objective(problem, point))
-        weights = found.weights.reshape(problem.matrix.shape[1], *problem.targets.shape[1:])
+        weights = found.weights.reshape(problem.weights_shape)
         history = [_record(problem, point, scale) for point in (start_point, found)]
         status = "converged" if history[-1]["residual"] <= _GOOD else "stalled"
         if callback is not None and callback(1, weights):

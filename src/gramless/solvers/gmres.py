@@ -66,7 +66,7 @@ class Gmres(Solver):
             found[:, k], count, residual = self._solve_one(problem, targets[:, k], found[:, k])
             counts.append(count)
             residuals.append(residual)
-        weights = found.reshape(problem.matrix.shape[1], *problem.targets.shape[1:])
+        weights = found.reshape(problem.weights_shape)
         record = {"objective": problem.value(weights), "residual": max(residuals)}
         status = "converged" if max(residuals) <= self.tol else "max_iter"
         if callback is not None and callback(max(counts), weights):

@@ -128,8 +128,7 @@ class GridDescent(Solver):
         state = _State(problem, start, self)
         if start is None:
             state.approach()
-        shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        return Iterations(state, shape, self.max_iter).run(callback)
+        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
 
 
 class _State:

@@ -109,8 +109,7 @@ class NewtonCG(Solver):
         """
         self.check_problem(problem)
         state = _State(problem, start, self, watched=callback is not None)
-        shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-        return Iterations(state, shape, self.max_iter).run(callback)
+        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
 
 
 class _State:

@@ -71,6 +71,11 @@ class Problem:
         check_weights(self.matrix.shape[1], columns(self.targets).shape[1])
 
     @property
+    def weights_shape(self) -> tuple[int, ...]:
+        """The shape of the weights: (n_columns,) or (n_columns, K), as the targets ask."""
+        return self.matrix.shape[1], *self.targets.shape[1:]
+
+    @property
     def row_weights(self) -> NDArray[np.float64]:
         """Weights of the rows, summing to 1."""
         n_rows = self.matrix.shape[0]

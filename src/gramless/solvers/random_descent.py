@@ -16,7 +16,7 @@ from gramless.base.threads import map_blocks, thread_count
 from gramless.loops import coordinate_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
-from gramless.solvers.base import Capabilities, Solver
+from gramless.solvers.base import Capabilities, Iterations, Solver
 from gramless.solvers.intercept import n_penalised
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 
@@ -91,7 +91,8 @@ class RandomDescent(Solver):
             SimultaneousSteps(alone, stored, self.n_simultaneous, self.seed, begin)
             for alone, begin in _one_by_one(problem, start)
         ]
-        return _descend(problem, outputs, self.tol, self.max_iter, callback, self.n_jobs)
+        state = _Outputs(outputs, self.tol, self.n_jobs)
+        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ class ParallelRandomDescent(Solver):
             SharedSteps(alone, stored, thread_count(self.n_jobs), self.seed, begin)
             for alone, begin in _one_by_one(problem, start)
         ]
-        return _descend(problem, outputs, self.tol, self.max_iter, callback, n_jobs=1)
+        state = _Outputs(outputs, self.tol, n_jobs=1)
+        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
 
 
 @dataclass(frozen=True)
@@ -299,40 +301,33 @@ def _one_by_one(problem: Problem, start: Vector | None) -> list[tuple[Problem, V
     ]
 
 
-def _descend(
-    problem: Problem,
-    outputs: Sequence[_Output],
-    tol: float,
-    max_iter: int,
-    callback: Callback | None,
-    n_jobs: int | None,
-) -> Solution:
-    """Run epochs on the outputs that have not converged, until all have."""
-    history, status = [_record(outputs)], "max_iter"
-    for iteration in range(1, max_iter + 1):
-        active = [(output,) for output in outputs if not output.residual <= tol]
-        if not active:
-            break
-        map_blocks(lambda output: output.epoch(), active, n_jobs)
-        history.append(_record(outputs))
-        if callback is not None and callback(iteration, _weights(problem, outputs)):
-            status = "stopped"
-            break
-    if status != "stopped" and all(output.residual <= tol for output in outputs):
-        status = "converged"
-    return Solution(_weights(problem, outputs), status, len(history) - 1, history)
+class _Outputs:
+    """All outputs; an epoch is a step."""
 
+    def __init__(self, outputs: Sequence[_Output], tol: float, n_jobs: int | None) -> None:
+        self.outputs, self.tol, self.n_jobs = outputs, tol, n_jobs
 
-def _record(outputs: Sequence[_Output]) -> dict[str, float]:
-    return {
-        "objective": sum(output.objective for output in outputs),
-        "residual": float(np.max([output.residual for output in outputs], initial=0.0)),
-    }
+    @property
+    def weights(self) -> Vector:
+        """Return the weights of all outputs, (n_columns, K)."""
+        return np.ascontiguousarray(np.array([each.weights for each in self.outputs]).T)
 
+    def converged(self) -> bool:
+        """Tell whether all outputs have converged."""
+        return all(output.residual <= self.tol for output in self.outputs)
 
-def _weights(problem: Problem, outputs: Sequence[_Output]) -> Vector:
-    shape = (problem.matrix.shape[1], *problem.targets.shape[1:])
-    return np.ascontiguousarray(np.array([each.weights for each in outputs]).T.reshape(shape))
+    def step(self) -> bool:
+        """Run an epoch on the outputs that have not converged."""
+        active = [(output,) for output in self.outputs if not output.residual <= self.tol]
+        map_blocks(lambda output: output.epoch(), active, self.n_jobs)
+        return True
+
+    def record(self) -> dict[str, float]:
+        """Return the entry of the history for the present weights."""
+        return {
+            "objective": sum(output.objective for output in self.outputs),
+            "residual": float(np.max([output.residual for output in self.outputs], initial=0.0)),
+        }
 
 
 def _numbered(loss: Loss) -> tuple[int, float, float]:

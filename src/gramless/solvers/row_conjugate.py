@@ -149,7 +149,7 @@ class _RowEquations:
             left = columns(problem.targets) - matvec(problem.matrix, found)
             coefficients = self._coefficients(self.roots * left)
             free[:] = np.einsum("pm,mk->pk", self.back, coefficients)
-        return found.reshape(problem.matrix.shape[1], *problem.targets.shape[1:])
+        return found.reshape(problem.weights_shape)
 
     @property
     def shape(self) -> tuple[int, int]:
