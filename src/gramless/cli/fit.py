@@ -24,11 +24,10 @@ from gramless.cli.options import (
     names,
 )
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
-from gramless.cli.report import Report, facts, number, reporting
+from gramless.cli.report import Report, facts, first_few, number, reporting
 from gramless.cli.summaries import bandwidth_of, features_of, grids_of, relevance_of
 
 if TYPE_CHECKING:
-    from gramless.base.types import AnyArray
     from gramless.estimators.base import KernelMachine
     from gramless.kernels import Kernel
 
@@ -239,16 +238,17 @@ def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task
         "loss": model.loss_.name,
         "seconds": report.seconds,
     }
+    left_out = f"; {model.sparsity_:.1%} of the columns left out" if model.sparsity_ > 0 else ""
     shown = {
         "target": rows.target or "the labels that the file keeps apart",
         "task": task,
         "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
-        "classes": _classes(classes),
+        "classes": None if classes is None else first_few(classes.tolist()),
         "scaling": model.scaler_.kind,
         "bandwidth": bandwidth_of(model),
         "relevance": relevance_of(model),
         "alpha": number(model.alpha_),
-        "features": f"{features_of(model)}{_left_out(model)}",
+        "features": features_of(model) + left_out,
         "loss": model.loss_.name,
         "solver": f"{model.status_} after {model.n_iter_} iterations",
         "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
@@ -256,14 +256,3 @@ def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task
         "model": f"{path} ({sized(document['bytes'])})",
     }
     report.result(document, facts(shown))
-
-
-def _left_out(model: KernelMachine) -> str:
-    return f"; {model.sparsity_:.1%} of the columns left out" if model.sparsity_ > 0 else ""
-
-
-def _classes(classes: AnyArray | None) -> str | None:
-    if classes is None:
-        return None
-    shown = ", ".join(map(str, classes[:8]))
-    return f"{len(classes)}: {shown}{', ...' if len(classes) > 8 else ''}"

@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.options import AsJson, Debug, Limits, ModelFile, PartOption, picture_option
 from gramless.cli.reading import is_streamed, read_for, rows_for
-from gramless.cli.report import Report, facts, number, reporting
+from gramless.cli.report import Report, facts, first_few, number, reporting
 from gramless.cli.summaries import run_in_words, run_of
 
 if TYPE_CHECKING:
@@ -213,23 +213,29 @@ def _figure(model: KernelMachine, rows: Rows) -> Figure:
 
 
 def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return lines about the fitted values that a file describes."""
     bins = fitted.get("features_", {}).get("fitted", fitted)
     names = fitted.get("feature_names_in_")
     settings = fitted.get("settings_", {})
     alpha = fitted.get("alpha_")
     has_bins = "keys" in bins
+    relevance = solver = None
+    if settings and settings.get("grids", "random") == "random":
+        relevance = "learned" if settings.get("relevance") else "equal"
+    if "status_" in fitted:
+        solver = f"{fitted['status_']} after {fitted['n_iter_']} iterations"
     return {
         "inputs": _brief(names) if names else _n_inputs(bins),
         "classes": _brief(fitted.get("classes_")),
         "scaling": settings.get("scaling"),
         "bandwidth": _brief(fitted.get("bandwidth_")),
-        "relevance": _relevance(settings),
+        "relevance": relevance,
         "kind of grids": settings.get("grids"),
         "alpha": None if alpha is None else number(alpha),
         "grids": f"{bins['widths_']['shape'][0]:,}" if has_bins else None,
         "bins": f"{bins['keys']['shape'][0]:,}" if has_bins else None,
         "trials": len(fitted["search_"]) if "search_" in fitted else None,
-        "solver": _solver(fitted),
+        "solver": solver,
     }
 
 
@@ -239,21 +245,9 @@ def _n_inputs(features: dict[str, Any]) -> int:
     return int(next(arrays)[-1])
 
 
-def _relevance(settings: dict[str, Any]) -> str | None:
-    if not settings or settings.get("grids", "random") != "random":
-        return None
-    return "learned" if settings.get("relevance") else "equal"
-
-
 def _params(params: dict[str, Any]) -> dict[str, Any]:
     nested = {f"parameter {name}": _brief(value) for name, value in sorted(params.items())}
     return {name: value for name, value in nested.items() if value is not None}
-
-
-def _solver(fitted: dict[str, Any]) -> str | None:
-    if "status_" not in fitted:
-        return None
-    return f"{fitted['status_']} after {fitted['n_iter_']} iterations"
 
 
 def _brief(value: Any) -> str | None:
@@ -267,8 +261,7 @@ def _brief(value: Any) -> str | None:
         name = value.get("class", "")
         return f"{name}({', '.join(parts)})" if name else ", ".join(parts)
     if isinstance(value, list):
-        shown = ", ".join(map(str, value[:8]))
-        return f"{len(value)}: {shown}{', ...' if len(value) > 8 else ''}"
+        return first_few(value)
     if isinstance(value, float):
         return number(value)
     return None if value is None else str(value)

@@ -1,4 +1,4 @@
-"""How good predictions are, in numbers that people know."""
+"""Common metrics of predictions."""
 
 from __future__ import annotations
 

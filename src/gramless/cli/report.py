@@ -1,4 +1,4 @@
-"""What a verb tells: results on stdout, progress and faults on stderr."""
+"""The output of the verbs: results on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -143,6 +143,12 @@ def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
     return table
+
+
+def first_few(values: Sequence[object]) -> str:
+    """Return how many values there are, and the first eight of them."""
+    shown = ", ".join(map(str, values[:8]))
+    return f"{len(values)}: {shown}{', ...' if len(values) > 8 else ''}"
 
 
 def number(value: float) -> str:
