@@ -80,6 +80,7 @@ def tables(script: str, folder: Path, *arguments: str) -> dict[str, list[dict[st
         ("gather.py", 10),
         ("conjugate.py", 10),
         ("scoring.py", 8),
+        ("backfitting.py", 4),
         ("chunked.py", 24),
         ("trig.py", 20),
         ("hadamard.py", 8),

@@ -1,0 +1,89 @@
+"""Newton steps of block coordinate descent over grids: the bins of a grid are disjoint.
+
+The smooth backfitting of generalised additive models (Hastie & Tibshirani 1990, section 6.3) with
+one grid in the place of a term. Each step is exact for the quadratic model of the loss at the raw
+predictions where the pass begins, because the Hessian of a grid's own bins is diagonal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.loops.compile import loop
+
+
+@loop
+def backfit(  # type: ignore[no-untyped-def]
+    codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
+):
+    """Update the weights of some grids of one output, one grid after the other.
+
+    Parameters
+    ----------
+    codes : array (n_grids, n_rows) of uint16
+        Bin numbers from 1.
+    offsets : array (n_grids + 1,) of int64
+    grids : array of int64
+        Which grids, in which order.
+    first, last : int
+        The rows that weights are fitted to.
+    ridge : float32
+        Penalty of a weight's square, in units of a bin's summed curvature.
+    slopes, curvatures : arrays (n_rows,) of float32
+        Negative gradient and curvature of each row's loss; slopes are updated.
+    weights : array (n_bins,) of float32
+        Updated.
+    raw : array (n_rows,) of float32
+        Raw predictions of all rows; updated.
+    sums : array (at least 2 * most bins of a grid,) of float32
+        Room.
+    """
+    n_rows = codes.shape[1]
+    for q in range(len(grids)):
+        code, start = codes[grids[q]], offsets[grids[q]]
+        n_bins = offsets[grids[q] + 1] - start
+        for c in range(2 * n_bins):
+            sums[c] = np.float32(0.0)
+        for i in range(first, last):
+            at = 2 * (np.int64(code[i]) - 1)
+            sums[at] += slopes[i]
+            sums[at + 1] += curvatures[i]
+        for c in range(n_bins):
+            own = weights[start + c]
+            step = (sums[2 * c] - ridge * own) / (sums[2 * c + 1] + ridge)
+            weights[start + c] = own + step
+            sums[c] = step
+        for i in range(n_rows):
+            at = np.int64(code[i]) - 1
+            slopes[i] -= curvatures[i] * sums[at]
+            raw[i] += sums[at]
+
+
+@loop
+def backfit_outputs(  # type: ignore[no-untyped-def]
+    codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
+):
+    """Do as :func:`backfit` with K outputs: arrays of rows and bins have K columns."""
+    n_rows, n_outputs = raw.shape
+    for q in range(len(grids)):
+        code, start = codes[grids[q]], offsets[grids[q]]
+        n_bins = offsets[grids[q] + 1] - start
+        for c in range(2 * n_bins * n_outputs):
+            sums[c] = np.float32(0.0)
+        for i in range(first, last):
+            c = 2 * n_outputs * (np.int64(code[i]) - 1)
+            for k in range(n_outputs):
+                sums[c + k] += slopes[i, k]
+                sums[c + n_outputs + k] += curvatures[i, k]
+        for c in range(n_bins):
+            at = 2 * n_outputs * c
+            for k in range(n_outputs):
+                own = weights[start + c, k]
+                step = (sums[at + k] - ridge * own) / (sums[at + n_outputs + k] + ridge)
+                weights[start + c, k] = own + step
+                sums[n_outputs * c + k] = step
+        for i in range(n_rows):
+            c = n_outputs * (np.int64(code[i]) - 1)
+            for k in range(n_outputs):
+                slopes[i, k] -= curvatures[i, k] * sums[c + k]
+                raw[i, k] += sums[c + k]
