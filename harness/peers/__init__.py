@@ -9,12 +9,16 @@ from harness.peers.base import Peer
 METHODS = {
     "gramless": "gramless:Gramless",
     "gramless_random": "gramless:RandomGrids",
+    **{f"effort_{k}": f"gramless:Effort{k}" for k in range(1, 6)},
     "svc": "svc:SupportVectors",
     "kernel_ridge": "kernel_ridge:ExactKernelRidge",
     "rbf_sampler": "kernel_approximation:FourierFeatures",
     "nystroem": "kernel_approximation:NystroemFeatures",
     "lightgbm": "lightgbm:LightGBM",
     "hist_gradient_boosting": "hist_gradient_boosting:HistGradientBoosting",
+    "chimeraboost": "boosted_defaults:ChimeraBoost",
+    "catboost": "boosted_defaults:CatBoost",
+    "extra_trees": "boosted_defaults:ExtraTrees",
 }
 """File and class of each method."""
 

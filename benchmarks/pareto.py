@@ -1,0 +1,182 @@
+"""Error against time: gramless at efforts 1 to 5 beside boosted trees, with nothing else given.
+
+Rules of the library are chosen on synthetic tables and on the choosing half of the real ones;
+figures are quoted for the judging half, which is the default here (``--half choosing`` and
+``--half synthetic`` show the others). Each method takes turns on every table, each turn with
+another seed. A table's error and times are means over the seeds, and their ratios to LightGBM's
+are averaged geometrically over tables. Errors are the share of wrong classes, or the RMSE over the
+standard deviation of the test targets; megabytes are those of the pickled model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import (
+    ROOT,
+    Outcome,
+    Report,
+    Row,
+    fit_and_judge,
+    load_sets,
+    options,
+    parse,
+    save_picture,
+)
+from benchmarks.versus.turns import find_methods, take_turns
+from gramless.datasets import Dataset
+from harness.synthetic import N_TABLES, describe, synthetic_table
+
+CHOOSING = (
+    "a9a",
+    "cifar10_pca100",
+    "covtype_1vs2_169k",
+    "cpu_act",
+    "house_16H",
+    "kddcup99_10pct",
+    "nyc_taxi_green_349k",
+    "uci_kin40k",
+)
+JUDGING = (
+    "cadata",
+    "cod-rna",
+    "covtype_first20k",
+    "electricity",
+    "ijcnn1",
+    "letter",
+    "protein_casp",
+    "uci_pol",
+)
+METHODS = (
+    "lightgbm",
+    "effort_1",
+    "effort_2",
+    "effort_3",
+    "effort_4",
+    "catboost",
+    "chimeraboost",
+    "hist_gradient_boosting",
+    "extra_trees",
+)
+REFERENCE = "lightgbm"
+_MOST_SYNTHETIC_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class SizedOutcome(Outcome):
+    """An outcome with the size of the pickled model."""
+
+    megabytes: float
+
+
+def judge(estimator: Any, data: Dataset) -> SizedOutcome:
+    """Fit, judge on all test rows and weigh the model."""
+    outcome = fit_and_judge(estimator, data)
+    return SizedOutcome(**asdict(outcome), megabytes=len(pickle.dumps(estimator)) / 1e6)
+
+
+def tables(chosen: argparse.Namespace) -> Iterator[Dataset]:
+    """Yield the tables of the half that was asked for."""
+    if chosen.half != "synthetic":
+        names = chosen.sets or (JUDGING if chosen.half == "judging" else CHOOSING)
+        yield from load_sets(names, chosen)
+        return
+    numbers = [k for k in range(N_TABLES) if describe(k).n_rows <= _MOST_SYNTHETIC_ROWS]
+    for number in numbers[:2] if chosen.quick else numbers:
+        yield synthetic_table(number)
+
+
+def ratios(rows: Iterable[Row], reference: str) -> list[Row]:
+    """Return each method's figures over those of the reference, averaged over tables."""
+    by_table: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        by_table.setdefault(row["table"], {})[row["method"]] = row
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    found = []
+    for method in methods:
+        pairs = [
+            (own[method], own[reference])
+            for own in by_table.values()
+            if method in own and reference in own
+        ]
+        entry: Row = {"method": method, "tables": len(pairs)}
+        for figure in ("error", "fit s", "predict s", "MB"):
+            logs = [np.log(own[figure] / other[figure]) for own, other in pairs]
+            entry[figure] = float(np.exp(np.mean(logs)))
+            if figure in ("error", "fit s"):
+                entry[f"worst {figure}"] = float(np.exp(np.max(logs)))
+        entry["wins"] = sum(own["error"] < other["error"] for own, other in pairs)
+        found.append(entry)
+    return found
+
+
+def draw(found: list[Row], path: Path) -> None:
+    """Draw error ratios against time ratios, the efforts joined by a line."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    ax = figure.subplots()
+    efforts = [row for row in found if row["method"].startswith("effort")]
+    ours = "#1b6ca8"
+    ax.plot([r["fit s"] for r in efforts], [r["error"] for r in efforts], "-", color=ours, zorder=1)
+    for row in found:
+        own = row in efforts
+        ax.plot(row["fit s"], row["error"], "o", color=ours if own else "#8a8a8a", markersize=8)
+        label = f"gramless, {row['method']}" if own else row["method"]
+        ax.annotate(label, (row["fit s"], row["error"]), (6, 5), textcoords="offset points")
+    ax.set(
+        xscale="log",
+        xlabel="time of a fit over LightGBM's",
+        ylabel="test error over LightGBM's",
+    )
+    ax.margins(0.2)
+    ax.grid(alpha=0.3)
+    save_picture(figure, path)
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--half", choices=("judging", "choosing", "synthetic"), default="judging")
+    parser.add_argument("--sets", nargs="+", help="names of tables instead of a half")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--picture", type=Path, default=ROOT / "build" / "pareto.png")
+    chosen = parse(parser)
+    report = Report(chosen)
+    methods = find_methods(chosen.methods)
+    rows: list[Row] = []
+    for data in tables(chosen):
+        outcomes = take_turns(methods, data, chosen.repeats, chosen.jobs, judge)
+        found: list[Row] = [
+            {
+                "table": data.name,
+                "method": name,
+                "error": mean(one.error for one in own),
+                "std": stdev(one.error for one in own) if len(own) > 1 else None,
+                "fit s": mean(one.fit_seconds for one in own),
+                "predict s": mean(one.predict_seconds for one in own),
+                "MB": mean(one.megabytes for one in own),
+            }
+            for name, own in outcomes.items()
+        ]
+        report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", found)
+        rows += found
+    if any(row["method"] == REFERENCE for row in rows):
+        summary = ratios(rows, REFERENCE)
+        report.add(f"over {REFERENCE}'s: geometric means, and the worst table", summary)
+        draw(summary, chosen.picture)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
