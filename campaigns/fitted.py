@@ -28,6 +28,9 @@ from gramless import (
 from gramless.datasets import Table
 from gramless.estimators.grown import GrownBinning
 from gramless.features.binning import GivenBinning
+from gramless.features.grids import Grids
+from gramless.features.hybrid import JoinedMaps
+from gramless.kernels import Laplacian
 
 N_FEATURES = 5
 _RNG = np.random.default_rng(0)
@@ -81,8 +84,13 @@ def _streamed(kind: Any, y: Any, **options: Any) -> Any:
 
 
 def _given() -> GivenBinning:
-    maps = [RandomBinning(n_grids=n, random_state=n).fit(X) for n in (4, 20)]
-    return GivenBinning.beside(*maps)
+    binning, grids = GivenBinning(), Grids.draw(Laplacian(), np.full(N_FEATURES, 2.0), 24, seed=0)
+    binning.fit_grids(X, grids)
+    return binning
+
+
+def _joined() -> JoinedMaps:
+    return JoinedMaps.of([_given(), Nystrom(n_components=20, random_state=0).fit(X)], [1.0, 2.0])
 
 
 ESTIMATORS: dict[str, Callable[[], Any]] = {
@@ -135,6 +143,7 @@ MAPS: dict[str, Callable[[], Any]] = {
     "ExactKernel": lambda: ExactKernel(random_state=0).fit(X[:100]),
     "IndependentBlocks": lambda: IndependentBlocks(block_rows=50, random_state=0).fit(X),
     "Hybrid": lambda: _hybrid().fit(X),
+    "JoinedMaps": _joined,
 }
 
 OTHERS: dict[str, Callable[[], Any]] = {

@@ -83,7 +83,10 @@ class Loss(Stateful, ABC):
         """Return ``d2L/dz2``, elementwise; never above ``smoothness``."""
 
     def link(self, mean: Values) -> Values:
-        """Return the raw prediction whose targets have this mean: the mean itself by default."""
+        """Return the raw prediction whose targets have this mean: the mean itself by default.
+
+        Infinite for the mean of targets that are all as small or as large as they can be.
+        """
         return mean
 
     def inverse_link(self, z: Values) -> Values:
@@ -228,7 +231,8 @@ class Logistic(Loss):
 
     def link(self, mean: Values) -> Values:
         """Return ``log((1 + mean) / (1 - mean))``, the log odds of a label 1."""
-        return 2.0 * np.arctanh(mean)
+        with np.errstate(divide="ignore"):
+            return 2.0 * np.arctanh(mean)
 
     def inverse_link(self, z: Values) -> Values:
         """Return ``2 p - 1``."""
@@ -270,7 +274,8 @@ class Multinomial(Loss):
 
     def link(self, mean: Values) -> Values:
         """Return the logarithms of the classes' shares ``(1 + mean) / 2``."""
-        return np.log(0.5 * (1.0 + mean))
+        with np.errstate(divide="ignore"):
+            return np.log(0.5 * (1.0 + mean))
 
     def inverse_link(self, z: Values) -> Values:
         """Return ``2 p - 1``."""
@@ -405,7 +410,8 @@ class Poisson(Loss):
 
     def link(self, mean: Values) -> Values:
         """Return ``log(mean)``."""
-        return np.log(mean)
+        with np.errstate(divide="ignore"):
+            return np.log(mean)
 
     def inverse_link(self, z: Values) -> Values:
         """Return ``exp(z)``, infinite where that overflows."""

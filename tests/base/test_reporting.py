@@ -25,7 +25,7 @@ def test_records_carry_their_progress(caplog: pytest.LogCaptureFixture):
     assert [record.progress for record in records] == found
     assert {record.owner for record in records} == {"KernelRegressor"}
     assert [record.getMessage() for record in records] == [one.message for one in found]
-    assert {one.stage for one in found} == {"search", "final fit"}
+    assert {one.stage for one in found} == {"search", "validation", "final fit"}
     assert found[-1].details["n_rows"] == len(X)
     assert found[0].details["score"] > 0
 

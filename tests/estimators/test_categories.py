@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.base.errors import InputError
+from gramless.features.hybrid import parts_of
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -72,9 +73,9 @@ def test_grown_grids_tell_categories_apart(table: Any) -> None:
     new, truth = shops(seed=1)
     grown = model(grids="grown").fit(frame, y)
     assert grown.score(new, truth) > 0.8
-    parted = grown.features_.widths_[:, 1:3]
-    assert set(np.unique(parted)) == {1.0, np.inf}
-    assert np.isinf(grown.features_.widths_[:, 4:]).all()
+    widths = parts_of(grown.features_)[0].widths_
+    assert set(np.unique(widths[:, 1:3])) == {1.0, np.inf}
+    assert np.isinf(widths[:, 4:]).all()
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])

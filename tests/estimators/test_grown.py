@@ -100,11 +100,14 @@ FORMS: dict[str, Callable[[Array], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_in_other_forms_are_predicted_alike(form: str) -> None:
-    """Ranks of float32 rows are rounded: some rows at an edge may change their bin."""
+    """Ranks of float32 rows are rounded: some rows at an edge may change their bin.
+
+    Smooth kernels beside the grids round all of them.
+    """
     model = fitted("numbers")
     found, expected = model.predict(FORMS[form](NEW)), model.predict(NEW)
     if "float32" in form:
-        assert (found == expected).mean() > 0.97
+        assert np.isclose(found, expected, rtol=0, atol=1e-5).mean() > 0.97
     else:
         np.testing.assert_array_equal(found, expected)
 

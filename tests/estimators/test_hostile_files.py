@@ -26,6 +26,7 @@ from gramless import (
 )
 from gramless.base.errors import InputError, ModelFileError
 from gramless.estimators.persistence import pack, write
+from gramless.features.hybrid import JoinedMaps
 
 Tensors = dict[str, NDArray[Any]]
 Content = dict[str, Any]
@@ -56,6 +57,8 @@ def fitted(kind: str) -> Any:
         return KernelClassifier(BINS, calibrate=True, **given).fit(X, np.digitize(Y, [0.3, 1.2]))
     if kind == "in an estimator":
         return KernelRegressor(Hybrid([BINS, MAPS["fourier"]]), **given).fit(X, Y)
+    if kind == "joined":
+        return JoinedMaps.of([fitted("bins"), fitted("nystrom")], [1.0, 2.0])
     return MAPS[kind].fit(X @ X.T if kind == "precomputed" else X)
 
 
@@ -73,7 +76,7 @@ def forge(tmp_path: Path) -> Callable[..., Path]:
     return forged
 
 
-@pytest.mark.parametrize("kind", [*MAPS, "regressor", "classifier", "in an estimator"])
+@pytest.mark.parametrize("kind", [*MAPS, "joined", "regressor", "classifier", "in an estimator"])
 def test_forging_without_a_change_loads(kind: str, forge: Callable[..., Path]) -> None:
     model = load(forge(kind, lambda state, tensors: None))
     rows = X @ X.T if kind == "precomputed" else X
@@ -128,6 +131,13 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "no parts": ("hybrid", put("maps_", [])),
     "part unfitted": ("hybrid", put("maps_", 1, "model", "state", None)),
     "part no map": ("hybrid", put("maps_", 1, 3)),
+    "joined map wider than the others": ("joined", wider_part),
+    "joined maps of another width": ("joined", put("n_features_in_", 5)),
+    "joined maps without scales": ("joined", put("scales_", None)),
+    "a scale of a joined map is 0": ("joined", array("scales_", set_at(0, 0.0))),
+    "no joined maps": ("joined", put("maps_", [])),
+    "joined map unfitted": ("joined", put("maps_", 1, "model", "state", None)),
+    "joined map no map": ("joined", put("maps_", 1, 3)),
     "no kernel of smooth bins": ("smooth", put("kernel_", None)),
     "bandwidth of half precision": ("fourier", array("bandwidth_", lambda b: b.astype("f2"))),
     "bandwidth a column": ("fourier", array("bandwidth_", lambda b: b[:, None])),

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.base.errors import InputError
-from gramless.losses import Huber, Logistic, Multinomial, SmoothPinball, SquaredHinge
+from gramless.losses import Huber, Logistic, Multinomial, Poisson, SmoothPinball, SquaredHinge
 
 CLASS_LOSSES = ["squared", "squared_hinge", "logistic"]
 GIVEN = {"bandwidth": 4.0, "alpha": 1e-4, "scaling": "standard", "random_state": 0}
@@ -209,3 +209,99 @@ def test_alpha_is_searched_with_the_loss_itself():
     assert len(model.search_) > len(squares.search_)
     given = KernelClassifier(loss="logistic", alpha=1e-3, grids="random", random_state=0).fit(X, y)
     assert given.alpha_ == 1e-3
+
+
+# Counts.
+
+
+def counted(n_rows: int, n_outputs: int = 1):
+    """Return rows, the means of their counts, and the counts."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n_rows, 4))
+    mean = np.exp(1.0 + 2.0 * X[:, 0] * np.sign(X[:, 1]))
+    mean = mean if n_outputs == 1 else np.column_stack([mean, 100.0 * mean])
+    return X, mean, rng.poisson(mean)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_counts_are_fitted_through_their_link(n_outputs, tmp_path):
+    X, mean, y = counted(5000, n_outputs)
+    model = KernelRegressor(loss="poisson", random_state=0).fit(X[:3000], y[:3000])
+    assert model.settings_.grids == "grown"
+    assert isinstance(model.loss_, Poisson)
+    assert set(np.argsort(-model.relevance_)[:2]) == {0, 1}
+    X, mean, y = X[3000:], mean[3000:], y[3000:]
+    found = model.predict(X)
+    assert (found > 0).all()
+    assert np.mean(np.log(found / mean) ** 2) < 0.1 * np.var(np.log(mean), axis=0).min()
+    lower, upper = model.predict_interval(X, coverage=0.8)
+    assert (lower >= 0).all()
+    inside = (lower <= y) & (y <= upper)
+    np.testing.assert_allclose(inside.mean(axis=0), 0.8, atol=0.06)
+    # Small and large means alike: intervals grow with the mean.
+    few = mean.reshape(len(X), -1)[:, 0] < np.e
+    for own in (few, ~few):
+        np.testing.assert_allclose(inside[own].mean(axis=0), 0.8, atol=0.15)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), found)
+
+
+def test_counts_on_random_grids():
+    X, mean, y = counted(1500)
+    model = KernelRegressor(loss="poisson", grids="random", n_grids=64, random_state=0)
+    found = model.fit(X[:900], y[:900]).predict(X[900:])
+    assert (found > 0).all()
+    assert np.mean(np.log(found / mean[900:]) ** 2) < 0.5 * np.var(np.log(mean))
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [([-1.0, 2.0, 3.0], "not negative"), ([0.0, 0.0, 0.0], "not all 0")],
+)
+def test_targets_that_are_no_counts_are_refused(targets, said):
+    with pytest.raises(InputError, match=said):
+        KernelRegressor(loss="poisson").fit(np.eye(3), targets)
+
+
+def test_a_half_without_events_does_not_stop_growth():
+    X, _, y = counted(1500)
+    y = np.where(np.arange(1500) % 300 == 0, 1.0 + y, 0.0)
+    model = KernelRegressor(loss="poisson", random_state=0, n_grids=16, effort=1).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+# The loss of classifiers by default.
+
+
+def test_classes_are_fitted_by_the_logistic_loss_where_grids_are_grown():
+    X, y = labelled(2, 1100)
+    options = {"n_grids": 24, "effort": 1, "random_state": 0}
+    model = KernelClassifier(**options).fit(X, y)
+    assert isinstance(model.loss_, Logistic)
+    bare = KernelClassifier(calibrate=False, **options).fit(X, y)
+    assert bare.calibration_ is None
+    assert bare.errors_ is None
+    np.testing.assert_array_equal(bare.decision_function(X), model.decision_function(X))
+    likely = 1.0 / (1.0 + np.exp(-bare.decision_function(X)))
+    np.testing.assert_allclose(bare.predict_proba(X)[:, 1], likely)
+    with pytest.raises(InputError, match="calibrate=True"):
+        bare.predict_set(X)
+    for other in ({"grids": "random"}, {"solver": "pcg"}):
+        assert KernelClassifier(**options, **other).fit(X, y).loss_.name == "squared"
+    assert isinstance(KernelClassifier(**options).fit(*labelled(3, 1100)).loss_, Multinomial)
+
+
+def test_probabilities_are_promised_where_they_are_sure():
+    assert hasattr(KernelClassifier(), "predict_proba")
+    assert not hasattr(KernelClassifier(calibrate=False), "predict_proba")
+    assert hasattr(KernelClassifier(loss=Multinomial(), calibrate=False), "predict_proba")
+
+
+def test_class_weights_count_where_grids_are_grown():
+    X, y = labelled(2, 1500)
+    y = y * (np.arange(1500) % 4 == 0)
+    options = {"n_grids": 24, "effort": 1, "random_state": 0}
+    plain = KernelClassifier(**options).fit(X, y).predict_proba(X)[:, 1].mean()
+    fair = KernelClassifier(class_weight="balanced", **options).fit(X, y)
+    assert plain == pytest.approx(y.mean(), abs=0.03)
+    assert fair.predict_proba(X)[:, 1].mean() > 2.0 * plain

@@ -71,9 +71,10 @@ def test_deviations_and_noise_are_in_units_of_the_targets():
 
 
 @pytest.mark.slow
-def test_noise_and_new_targets():
+@pytest.mark.parametrize("options", [{"effort": 1}, {"grids": "random"}, {}], ids=str)
+def test_noise_and_new_targets(options):
     X, y = data(3000)
-    model = KernelRegressor(n_posterior=60, random_state=0).fit(X[:1500], y[:1500])
+    model = KernelRegressor(n_posterior=60, random_state=0, **options).fit(X[:1500], y[:1500])
     assert model.posterior_.noise == pytest.approx(0.3, rel=0.05)
     mean, std = model.predict(X[1500:], return_std=True)
     margin = 1.645 * np.hypot(std, model.posterior_.noise)
@@ -130,7 +131,7 @@ def test_posteriors_that_do_not_fit_are_not_loaded(changes, tmp_path):
     model = small(4).fit(X, y)
     model.posterior_ = replace(model.posterior_, **changes)
     save(model, tmp_path / "model")
-    with pytest.raises(ModelFileError, match="posterior_|draws"):
+    with pytest.raises(ModelFileError, match="posterior_|draws|noise|prior"):
         load(tmp_path / "model")
 
 

@@ -14,7 +14,7 @@ from gramless.base.reporting import Reporter
 from gramless.losses import Huber, Logistic, Loss, Squared
 from gramless.matrices.base import Vector
 from gramless.model_selection import alpha as tuning
-from gramless.model_selection import planning
+from gramless.model_selection import random_features
 from gramless.model_selection.alpha import Goal, mean_loss, search_alpha
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import ALPHAS, Search
@@ -237,7 +237,7 @@ def test_trials_of_a_fit(
         calls.append((goal, search.trials[before:], settings, found))
         return found
 
-    monkeypatch.setattr(planning, "search_alpha", recorded)
+    monkeypatch.setattr(random_features, "search_alpha", recorded)
     options = {"bandwidth": 2.0, "scaling": "standard", "relevance": "equal", "random_state": 0}
     n_grids = 300 if l1_ratio == 1.0 else 24
     model = made(RandomBinning(n_grids=n_grids), loss=loss, l1_ratio=l1_ratio, **options)
@@ -264,7 +264,7 @@ def test_no_path_where_alpha_is_given_or_squares_are_enough(
     def never(*arguments: Any) -> Settings:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(planning, "search_alpha", never)
+    monkeypatch.setattr(random_features, "search_alpha", never)
     features = RandomBinning(n_grids=8)
     KernelRegressor(features, l1_ratio=1.0, alpha=1e-3, random_state=0).fit(X, NUMBERS)
     KernelRegressor(features, bandwidth=1.0, random_state=0).fit(X, NUMBERS)

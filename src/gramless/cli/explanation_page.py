@@ -26,6 +26,7 @@ from gramless.cli.svg import COLOURS, LIGHT, variables
 from gramless.cli.templating import environment
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.regressor import KernelRegressor
+from gramless.features.hybrid import parts_of
 from gramless.inspection.explanation import (
     Dependence,
     GridUse,
@@ -141,7 +142,7 @@ def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Find
 
 def _stages(model: Model) -> list[Stage]:
     """Return the stages of a model's search in order."""
-    unit = model.features_.size_unit
+    unit = parts_of(model.features_)[0].size_unit
     is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[Trial]] = {}
     for trial in model.search_:
@@ -237,6 +238,7 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
     best = "best on held-back rows" if model.search_ else "by rule: too few rows to compare"
     each = f"{counts.mean():.1f} inputs on average" if found.use.selective else "all inputs"
     equal = "weights were not tried, or did not help enough"
+    by_rule = "by rule: logistic for classes where grids are grown, else squared"
     return [
         ("scaling", settings.scaling, best if model.scaling == "auto" else _GIVEN),
         ("bandwidth", bandwidth_of(model), best if model.bandwidth == "auto" else _GIVEN),
@@ -245,7 +247,7 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
         if settings.relevance is None
         else ("inputs", "weighed by relevance", best),
         ("features", features_of(model), f"each of {each}"),
-        ("loss", model.loss_.name, f"{_GIVEN}; squared by default"),
+        ("loss", model.loss_.name, by_rule if model.loss == "auto" else _GIVEN),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
     ]
 

@@ -71,6 +71,12 @@ Grids = Annotated[
 NumberOfGrids = Annotated[
     int | None, typer.Option("--n-grids", min=1, help="By default as many as are worth their time.")
 ]
+Effort = Annotated[
+    int,
+    typer.Option(
+        "--effort", min=1, max=5, help="How thoroughly grids are grown: 1 is fast, 5 thorough."
+    ),
+]
 Size = Annotated[
     int | None,
     typer.Option(
@@ -86,7 +92,8 @@ LossName = Annotated[
     typer.Option(
         "--loss",
         metavar="NAME",
-        help="squared; classes also squared_hinge, logistic; numbers also huber, median.",
+        help="squared; classes also squared_hinge, logistic; numbers also huber, median, poisson. "
+        "auto is logistic for classes where grids are grown.",
     ),
 ]
 Bandwidth = Annotated[
@@ -117,9 +124,10 @@ def fit(
     kernel: KernelName = None,
     grids: Grids = "auto",
     n_grids: NumberOfGrids = None,
+    effort: Effort = 3,
     size: Size = None,
     time_budget: TimeBudget = None,
-    loss: LossName = "squared",
+    loss: LossName = "auto",
     bandwidth: Bandwidth = "auto",
     alpha: Alpha = "auto",
     l1_ratio: L1Ratio = 0.0,
@@ -145,6 +153,7 @@ def fit(
         "scaling": scaling,
         "grids": grids,
         "n_grids": "auto" if n_grids is None else n_grids,
+        "effort": effort,
         "time_budget": time_budget,
         "random_state": seed,
         "n_jobs": n_jobs,
@@ -159,12 +168,8 @@ def fit(
         estimator = _estimator(kind, approximation, kernel, size, options)
         with report.stage("fit", "fitting") as show_line:
             show = report.note if verbose else show_line
-            estimator.fit(
-                rows.X,
-                labels_of(rows.y, kind),
-                sample_weight=rows.weight,
-                callback=lambda progress: show(progress.message),
-            )
+            told = rows.X, labels_of(rows.y, kind), rows.weight
+            estimator.fit(*told, callback=lambda progress: show(progress.message))
         with report.stage("save", f"saving {model}"):
             from gramless import save
 
@@ -186,8 +191,11 @@ def _estimator(
         if size is None and features.size_name == "n_grids":
             size = LEAST_GRIDS
         features = features if size is None else features.resized(size)
-    made = KernelClassifier if task == "classification" else KernelRegressor
-    return made(features, **options)
+    if task == "classification":
+        return KernelClassifier(features, **options)
+    if options["loss"] == "auto":
+        options = options | {"loss": "squared"}
+    return KernelRegressor(features, **options)
 
 
 def named_kernel(text: str) -> Kernel:
@@ -223,7 +231,6 @@ def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task
         "classes": classes,
         "scaling": model.scaler_.kind,
         "grids_kind": model.settings_.grids,
-        "random_share": model.settings_.random_share,
         "bandwidth": None if model.bandwidth_ is None else np.asarray(model.bandwidth_),
         "relevance": model.relevance_,
         "alpha": model.alpha_,

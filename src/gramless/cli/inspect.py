@@ -119,16 +119,24 @@ def _bin_lines(model: KernelMachine | FeatureMap, document: dict[str, Any]) -> d
     from gramless.inspection.diagnostics import summarise
 
     estimator = model if isinstance(model, KernelMachine) else None
-    features = model if estimator is None else estimator.features_
+    features = _bins_of(model if estimator is None else estimator.features_)
     if not isinstance(features, BinningMap):
         return {}
     diagnostics, estimate = summarise(features.nu_, features.offsets_[-1]), None
     # The weights are in the model's own units of the target. The estimate scales with their
     # square, as most losses do; a quantile loss does not, and the file does not hold its unit.
     if estimator is not None and estimator.loss_.name != "quantile":
-        estimate = diagnostics.error_estimate(estimator.loss_, estimator.coef_)
+        coef = estimator.coef_[: features._n_features_out]
+        estimate = diagnostics.error_estimate(estimator.loss_, coef)
     document["diagnostics"] = _document(diagnostics, estimate)
     return _in_words(diagnostics, estimate, isinstance(model, KernelClassifier))
+
+
+def _bins_of(features: FeatureMap) -> FeatureMap:
+    """Return the grids of joined maps, which come first, or the features themselves."""
+    from gramless.features.hybrid import parts_of
+
+    return parts_of(features)[0]
 
 
 def _document(diagnostics: Diagnostics, estimate: float | None) -> dict[str, Any]:
@@ -199,7 +207,7 @@ def _figure(model: KernelMachine, rows: Rows) -> Figure:
     from gramless.inspection.kernel_errors import exact_gram
     from gramless.inspection.pictures import draw_matrix
 
-    features = model.features_
+    features = _bins_of(model.features_)
     if not isinstance(features, BinningMap):
         raise InputError(f"--picture draws plain bins; a {type(features).__name__} has none.")
     exact = None
@@ -214,7 +222,10 @@ def _figure(model: KernelMachine, rows: Rows) -> Figure:
 
 def _fitted(fitted: dict[str, Any]) -> dict[str, Any]:
     """Return lines about the fitted values that a file describes."""
-    bins = fitted.get("features_", {}).get("fitted", fitted)
+    features = fitted.get("features_", {}).get("fitted", fitted)
+    # Of joined maps the grids come first.
+    joined = "maps_" in features and "bandwidth_" not in features
+    bins = features["maps_"][0]["fitted"] if joined else features
     names = fitted.get("feature_names_in_")
     settings = fitted.get("settings_", {})
     alpha = fitted.get("alpha_")

@@ -9,6 +9,7 @@ from gramless.cli.report import number
 if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
     from gramless.estimators.streamed import StreamedMachine
+    from gramless.features.base import FeatureMap
     from gramless.streaming.strategies import Strategy
 
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
@@ -44,23 +45,29 @@ def relevance_of(model: KernelMachine) -> str:
 
 def grids_of(model: KernelMachine) -> int | None:
     """Return the number of a model's grids; None if its features are no bins."""
-    from gramless.features.binning import BinningMap
-    from gramless.features.smooth import SmoothBinning
+    from gramless.features.hybrid import parts_of
 
-    features = model.features_
-    return len(features.n_bins_) if isinstance(features, (BinningMap, SmoothBinning)) else None
+    counts = [n for n in map(_grids_in, parts_of(model.features_)) if n is not None]
+    return sum(counts) if counts else None
 
 
 def features_of(model: KernelMachine) -> str:
     """Return what a model's features are, and how many."""
-    features, n_grids = model.features_, grids_of(model)
-    n_columns = features._n_features_out
-    if n_grids is None:
-        return f"{type(features).__name__}, {n_columns:,} columns"
-    share = model.settings_.random_share
-    averaged = "" if share is None else f" ({share:.0%} of the prediction by random ones)"
-    kind = f"{_KINDS[model.settings_.grids]}{averaged}"
-    return f"{n_grids:,} {kind}, {n_columns:,} bins"
+    from gramless.features.hybrid import parts_of
+
+    kind, told = _KINDS[model.settings_.grids], []
+    for part in parts_of(model.features_):
+        n_grids, n_columns = _grids_in(part), part._n_features_out
+        own = f"{type(part).__name__}, {n_columns:,} columns"
+        told.append(own if n_grids is None else f"{n_grids:,} {kind}, {n_columns:,} bins")
+    return "; ".join(told)
+
+
+def _grids_in(features: FeatureMap) -> int | None:
+    from gramless.features.binning import BinningMap
+    from gramless.features.smooth import SmoothBinning
+
+    return len(features.n_bins_) if isinstance(features, BinningMap | SmoothBinning) else None
 
 
 def run_of(model: StreamedMachine) -> dict[str, Any]:

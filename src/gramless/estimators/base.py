@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,14 +44,15 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
-from gramless.model_selection.amounts import LEAST_TO_GROW, can_grow
+from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow
+from gramless.model_selection.config import EFFORTS, SearchConfig, config_of
 from gramless.model_selection.conformal import Conformal
 from gramless.model_selection.data import Data
-from gramless.model_selection.judging import Fit, Judged
-from gramless.model_selection.plan import Plan
-from gramless.model_selection.planning import Planner
+from gramless.model_selection.random_features import is_open
 from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import Choices
+from gramless.model_selection.select import SelectedModel, select_grown, select_random
+from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
@@ -69,6 +70,9 @@ _LEAST_WEIGHT = 2.0**-900
 others is finite."""
 _WARM_TOL = 0.5
 """Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
+_SHARE_OF_ERROR, _LEAST_TOL = 10.0, 1e-4
+"""The tolerance falls with the validation error where that is below a tenth of the targets'
+deviation, but never below the least."""
 
 
 @dataclass(eq=False, repr=False)
@@ -93,6 +97,7 @@ class KernelMachine(StatefulEstimator, ABC):
     n_grids: int | str = "auto"
     l1_ratio: float = 0.0
     calibrate: bool | str = "auto"
+    effort: int = 3
     time_budget: float | None = None
     solver: str | Solver = "auto"
     tol: float = 1e-2
@@ -133,6 +138,7 @@ class KernelMachine(StatefulEstimator, ABC):
             On infinity, NaN in sparse rows or targets, one class, wrong shapes or wrong parameters.
         """
         self._solver(self._named_loss())
+        config = self._search_config()
         deadline = self._deadline()
         self.inputs_, rows, targets = RowInputs.fit(
             self, X, y, self.categorical_features, self._target_options()
@@ -153,15 +159,22 @@ class KernelMachine(StatefulEstimator, ABC):
             encoder.fits_intercept,
             self.inputs_.categorical,
         )
-        self.loss_ = self._loss_of(data.n_outputs)
-        self._solver(self.loss_)
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
         report = Reporter(type(self).__name__, callback, bool(self.verbose))
         search = self._search(data, feature_map, seed, report, deadline)
+        grows = self._grows_grids(search)
+        self.loss_ = self._loss_of(data.n_outputs, grows)
+        self._solver(self.loss_)
         goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
-        plan = self._plan(Planner(search, goal))
-        self._final_fit(data, goal, plan, encoder, report, deadline)
+        validates = self._validates(search, grows)
+        budget = Budget(data.rows.shape, deadline, report)
+        if grows:
+            selected = select_grown(search, goal, budget, config)
+        else:
+            selected = select_random(search, goal, budget, validates)
+        problem = self._final_fit(data, goal, selected, encoder, report, deadline)
+        self._learn_errors(data, problem, selected.validation if validates else None, encoder)
         return self
 
     def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:
@@ -223,8 +236,8 @@ class KernelMachine(StatefulEstimator, ABC):
         """Tell whether a loss is one for the targets of this estimator, and for its solvers."""
         return loss.smooth and not set(self._target_kinds).isdisjoint(loss.targets)
 
-    def _loss_of(self, n_outputs: int) -> Loss:
-        """Return the loss of so many outputs."""
+    def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
+        """Return the loss of so many outputs, over grown grids or other features."""
         return self._named_loss()
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
@@ -254,21 +267,22 @@ class KernelMachine(StatefulEstimator, ABC):
         )
         return Search(data, feature_map, choices, seed, self.n_jobs, report, deadline)
 
-    def _plan(self, planner: Planner) -> Plan:
-        """Return what to fit: as given, searched, grown, or by rule when rows are few."""
-        plan = {
-            "random": planner.random,
-            "grown": planner.grown,
-            "auto": planner.best,
-            "single": planner.single,
-        }[self._kind_of_grids(planner.search)]()
-        calibrate = planner.searches
+    def _validates(self, search: Search, grows: bool) -> bool:
+        """Tell whether rows held back are to say how far predictions are off."""
         if not is_auto(self.calibrate):
-            calibrate = check_switch(self, "calibrate", others=" or 'auto'")
-        return planner.judged(plan) if calibrate else plan
+            return check_switch(self, "calibrate", others=" or 'auto'")
+        return grows or is_open(search)
 
-    def _kind_of_grids(self, search: Search) -> str:
-        """Return "random", "grown", or "auto" for the best of them and their average."""
+    def _search_config(self) -> SearchConfig:
+        """Return how thoroughly grids are grown."""
+        config = config_of(check_count(self, "effort", high=max(EFFORTS)))
+        if is_auto(self.solver) and self.l1_ratio == 0:
+            return config
+        # Solvers that a user names, and those of L1 penalties, may take bins alone.
+        return replace(config, n_landmarks=0)
+
+    def _grows_grids(self, search: Search) -> bool:
+        """Tell whether grids are grown; other features are random, of one kernel."""
         if self.grids not in ("auto", "random", "grown"):
             raise InputError(
                 f"{type(self).__name__}: grids must be 'auto', 'random' or 'grown', "
@@ -286,43 +300,42 @@ class KernelMachine(StatefulEstimator, ABC):
                 f"at least {LEAST_TO_GROW}, got n_samples={rows.shape[0]}; use grids='auto'."
             )
         if self.grids != "auto":
-            return self.grids
+            return self.grids == "grown"
         free = search.choices.bandwidth is None and search.choices.alpha is None
         by_name = isinstance(self.features, str) and self.features == "binning"
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
-        return "auto" if free and left and can_grow(search.data) else "random"
+        return free and left and can_grow(search.data)
 
     def _final_fit(
         self,
         data: Data,
         goal: Goal,
-        plan: Plan,
+        selected: SelectedModel,
         encoder: TargetEncoder,
         report: Reporter,
         deadline: Deadline,
-    ) -> None:
-        """Solve for all rows, and learn from held-back ones how far predictions are off."""
-        self.settings_, self.search_, self.limits_ = plan.settings, plan.trials, plan.limits
-        self.growth_, self.relevance_ = plan.growth, plan.relevance
-        self.alpha_, self.bandwidth_ = plan.alpha, plan.bandwidth
-        self.scaler_ = plan.recipe.scaler
-        fits = plan.judged.fits if plan.judged is not None else ()
-        fits = fits or (Fit(*plan.recipe.fit(data.rows, self.n_jobs), slice(None), None),)
-        alphas = (plan.alpha,) if plan.blend is None else plan.blend.alphas
-        solutions = []
-        for fit, alpha in zip(fits, alphas, strict=True):
-            problem = goal.problem(data, data.matrix(fit.features), alpha, fit.order)
-            solutions.append(self._solved(problem, fit.weights, deadline))
-        self.features_, solution = fits[0].feature_map, solutions[0]
-        if plan.blend is not None:
-            self.features_, solution = plan.blend.joined(fits, solutions, int(data.intercept))
+    ) -> Problem:
+        """Solve for all rows; return the problem that was solved."""
+        self.settings_, self.search_ = selected.settings, selected.trials
+        self.limits_ = list(selected.limits)
+        self.growth_, self.relevance_ = selected.growth, selected.relevance
+        self.alpha_, self.bandwidth_ = selected.alpha, selected.bandwidth
+        self.scaler_, self.features_ = selected.scaler, selected.feature_map
+        matrix = data.matrix(selected.matrix)
+        problem = goal.problem(data, matrix, selected.alpha, selected.order)
+        found, start, tighten = selected.validation, None, 1.0
+        if found is not None and found.weights is not None:
+            start, tighten = found.weights, _WARM_TOL
+        if found is not None:
+            least = _LEAST_TOL / max(float(self.tol), _LEAST_TOL)
+            tighten *= float(np.clip(_SHARE_OF_ERROR * relative_error(goal, found), least, 1.0))
+        solution = self._solved(problem, start, tighten, deadline)
         if solution.status == "stopped":
-            self.limits_ = [*plan.limits, "time: the final solve was cut short"]
+            self.limits_.append("time: the final solve was cut short")
         weights = self._without_zeros(solution.weights, self.features_)
         self.coef_, self.intercept_ = encoder.decode_weights(weights)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
-        self._learn_errors(data, problem, plan.judged, encoder)
         n_rows, n_columns = data.rows.shape[0], len(solution.weights)
         report(
             "final fit",
@@ -333,11 +346,13 @@ class KernelMachine(StatefulEstimator, ABC):
             status=self.status_,
             n_iter=self.n_iter_,
         )
+        return problem
 
-    def _solved(self, problem: Problem, start: Vector | None, deadline: Deadline) -> Solution:
+    def _solved(
+        self, problem: Problem, start: Vector | None, tighten: float, deadline: Deadline
+    ) -> Solution:
         """Solve with the solver that suits the problem's matrix."""
         n_outputs = columns(problem.targets).shape[1]
-        tighten = 1.0 if start is None else _WARM_TOL
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
         return solver.solve(problem, start, callback=deadline.watch(_SOLVE_SHARE))
 
@@ -364,7 +379,7 @@ class KernelMachine(StatefulEstimator, ABC):
         """Yield the features of new rows, a block at a time."""
         rows = self.inputs_.transform(self, X)
         features, most = self.features_, _PREDICT_ROWS
-        if isinstance(features, SizedMap) and not isinstance(features, BinningMap):
+        if not isinstance(features, BinningMap):
             most = min(most, _PREDICT_NUMBERS // features.numbers_per_row)
         for a, b in row_blocks(rows.shape[0], max(1, most)):
             yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
@@ -372,7 +387,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         features, scaler = state.get("features_"), part_in(state, "scaler_", Scaler)
-        if not isinstance(features, (BinningMap, SizedMap)):
+        if not isinstance(features, FeatureMap):
             raise ValueError("features_ is no feature map")
         require(len(scaler.unit) == features.n_inputs, "scaler_ does not fit the grids")
         n_features = number_in(state, "n_features_in_", int, 1)
@@ -453,6 +468,10 @@ class KernelMachine(StatefulEstimator, ABC):
 
     @abstractmethod
     def _learn_errors(
-        self, data: Data, problem: Problem, judged: Judged | None, encoder: TargetEncoder
+        self,
+        data: Data,
+        problem: Problem,
+        validation: ValidationResult | None,
+        encoder: TargetEncoder,
     ) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""

@@ -25,19 +25,26 @@ from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.model_selection.calibration import Calibration
 from gramless.model_selection.conformal import Conformal, set_scores, sets
 from gramless.model_selection.data import Data
-from gramless.model_selection.judging import Judged
-from gramless.model_selection.planning import ENOUGH_TO_SEARCH
+from gramless.model_selection.random_features import ENOUGH_TO_SEARCH
+from gramless.model_selection.validation import ValidationResult
 from gramless.solvers.objective import Problem
 
+_MOST_MULTINOMIAL = 30
+"""Classes; of more the multinomial loss takes too long to be the default."""
+_PROBABILISTIC = "logistic", "multinomial"
+"""Losses whose raw predictions are log odds, or logarithms of probabilities but for a constant."""
 _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
 """With too few rows to hold some back, a response of 1 counts as 95 %."""
 
 
 def _has_probabilities(model: Any) -> bool:
     """Tell whether there are, or will be, probabilities; say why not otherwise."""
-    logistic = model.loss == "logistic" or isinstance(model.loss, Logistic)
-    fitted = hasattr(model, "coef_")
-    if logistic or (model.calibration_ is not None if fitted else model.calibrate is not False):
+    if hasattr(model, "coef_"):
+        has = model.calibration_ is not None or model.loss_.name in _PROBABILISTIC
+    else:
+        loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
+        has = model.calibrate is not False or loss in _PROBABILISTIC
+    if has:
         return True
     raise AttributeError(
         f"predict_proba needs calibrate=True or loss='logistic'; this model has "
@@ -49,9 +56,10 @@ def _has_probabilities(model: Any) -> bool:
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification on random features, with no knobs to turn.
 
-    By default one-vs-rest least squares (RB16, equation 1, with targets -1 and
-    1): all classes are solved together over one feature matrix. What is left on
-    ``"auto"`` is chosen on held-back rows.
+    By default the logistic or multinomial loss over grids that are grown for it, or one-vs-rest
+    least squares (RB16, equation 1, with targets -1 and 1) over random features: all classes
+    are solved together over one feature matrix. What is left on ``"auto"`` is chosen on rows
+    held back.
 
     Parameters
     ----------
@@ -59,9 +67,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
         ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
         :class:`RandomFourier` and so on, of a size that suits the rows.
-    loss : {"squared", "squared_hinge", "logistic"} or Loss, default="squared"
+    loss : {"auto", "squared", "squared_hinge", "logistic"} or Loss, default="auto"
         "logistic" is the multinomial loss for more than two classes. The others are one
-        against the rest.
+        against the rest. "auto" is "logistic" where grids are grown and classes are at most
+        30, else "squared".
     class_weight : None, "balanced" or dict, default=None
         Weights of the classes, as in scikit-learn; they multiply
         ``sample_weight``.
@@ -81,17 +90,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     grids : {"auto", "random", "grown"}, default="auto"
         "random" draws grids over all inputs. "grown" chooses grids over a few inputs
         each, by what they add to the prediction of rows that they were not fitted to.
-        "auto" takes what predicts held-back rows better, or an average of both, where
-        bandwidth, alpha and scaling are left open, rows are dense, at least 1,000 and 200 a class,
-        and inputs at most 256; else "random". Of 20,000 to 60,000 training
-        rows the first 80 grown grids must clearly help random ones before more are grown,
-        unless there is a ``time_budget``.
+        "auto" grows them where features, bandwidth, alpha and scaling are left open, rows are
+        dense, at least 1,000 and 200 a class, and inputs at most 256; else "random".
     n_grids : int or "auto", default="auto"
-        "auto" adds grids until they predict held-back rows hardly better: twice as many
-        random ones, the best of 1,024 or more that are drawn, by less than 2 % of the score, 160
-        more grown ones by less than 0.5 %, and never more than half of the free memory holds.
-        An average has 1,024 random ones or more, where there is room. Where a number is
-        given, grids are of one kind.
+        "auto" doubles random grids until that improves the score of held-back rows by less than
+        2 %, and grows others until 160 more improve it by less than 0.5 %, at most as many as
+        ``effort`` allows and half of the free memory holds. A number is how many are drawn, or
+        grown at most.
     l1_ratio : float, default=0.0
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are
@@ -99,11 +104,17 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     calibrate : bool or "auto", default="auto"
         Whether to learn from a fit that does not know some rows how far predictions
         are off, for probabilities and :meth:`predict_set`. "auto" does where something else was
-        left open.
+        left open, or grids are grown. Without, the logistic loss has probabilities of its own.
+    effort : int, default=3
+        How thoroughly grids are grown, from 1 to 5. 1: at most 96 grids, chosen on 20,000 rows, for
+        speed. 2: 256 grids, chosen on 30,000 rows, and beside them smooth kernels with 250
+        landmarks each where that predicts held-back rows better. 3: 640 grids, chosen on 60,000
+        rows. 4: 960 grids out of more candidates, and 1,000 landmarks. 5: four such sets of grids,
+        fitted as one, and 2,000 landmarks.
     time_budget : float, optional
         Seconds. Less is tried, and iterations stop, to keep a fit within it; ``limits_``
         says what was cut short. Results then depend on the speed of the machine.
-    solver : str or Solver, default="auto"
+    solver : str or gramless.solvers.base.Solver, default="auto"
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
         for losses other than the squared one, else "pcg": conjugate gradients,
         preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
@@ -126,12 +137,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ----------
     classes_ : array (n_classes,)
     features_ : feature map
-        Fitted, over the rows that the scaler returns.
+        Fitted, over the rows that the scaler returns. Grown grids and the smooth kernels beside
+        them are the ``maps_`` of one joint map.
     coef_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
         One output for two classes. There is no constant beside the bins: a row
         of no known bin is undecided.
     bandwidth_, alpha_, settings_ : what was chosen
-        In an average, ``alpha_`` is that of the grown grids.
+        ``bandwidth_`` is None where grids are grown: each has its own widths.
     search_ : list of dict
         Every trial: settings, score on held-back rows, validation curve along
         the iterations, rows, grids, seconds.
@@ -174,11 +186,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     _target_kinds = ("labels",)
     _losses: ClassVar[dict[str, Loss]] = {
+        "auto": Squared(),
         "squared": Squared(),
         "squared_hinge": SquaredHinge(),
         "logistic": Logistic(),
     }
 
+    loss: str | Loss = "auto"
     class_weight: Mapping[Any, float] | str | None = None
 
     def decision_function(self, X: TableLike) -> FloatArray:
@@ -206,7 +220,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         array (n_samples,)
         """
-        return ClassEncoder(self.classes_).decode(self.decision_function(X))
+        responses = self.decision_function(X)
+        return ClassEncoder(self.classes_).decode(responses)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: TableLike) -> FloatArray:
@@ -291,21 +306,28 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         require(errors.scores.ndim == 1, "errors_ are not those of classes")
 
     def _learn_errors(
-        self, data: Data, problem: Problem, judged: Judged | None, encoder: TargetEncoder
+        self,
+        data: Data,
+        problem: Problem,
+        validation: ValidationResult | None,
+        encoder: TargetEncoder,
     ) -> None:
         self.errors_ = self.calibration_ = None
         untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH
-        if judged is None and untried and self.loss_.name not in ("logistic", "multinomial"):
+        if validation is None and untried and self.loss_.name not in _PROBABILISTIC:
             ends = np.array([-1.0, 1.0])
             self.calibration_ = Calibration(ends, _UNTRIED_SLOPE, data.n_outputs, _UNTRIED_FLOOR)
-        if judged is not None:
-            targets, weight = data.targets[judged.rows], data.counts_of(judged.rows)
-            self.calibration_ = Calibration.fit(judged.responses, targets, weight)
-            found = self.calibration_.log_probabilities(judged.responses)
+        if validation is not None:
+            targets, weight = data.targets[validation.rows], data.counts_of(validation.rows)
+            self.calibration_ = Calibration.fit(validation.raw, targets, weight)
+            found = self.calibration_.log_probabilities(validation.raw)
             self.errors_ = Conformal.fit(set_scores(found, most_likely(targets)), weight)
 
-    def _loss_of(self, n_outputs: int) -> Loss:
+    def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
         loss = self._named_loss()
+        few = n_outputs <= _MOST_MULTINOMIAL
+        if isinstance(self.loss, str) and self.loss == "auto":
+            loss = Logistic() if grows and few and self.solver == "auto" else Squared()
         return Multinomial() if n_outputs > 1 and loss.name == "logistic" else loss
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:

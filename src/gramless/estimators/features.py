@@ -11,7 +11,7 @@ from gramless.base.errors import InputError
 from gramless.features.base import SizedMap
 from gramless.features.registry import map_class
 from gramless.kernels import Windowed
-from gramless.model_selection.amounts import most_drawn
+from gramless.model_selection.budget import most_drawn
 
 LEAST_GRIDS, MOST_GRIDS = 512, 2048
 _NONZEROS = 1 << 24

@@ -20,11 +20,11 @@ from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
-from gramless.model_selection.alpha import Goal
-from gramless.model_selection.amounts import LEAST_TO_GROW
+from gramless.model_selection.budget import LEAST_TO_GROW
+from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import kept_together, matched_rows
-from gramless.model_selection.growth import Growth
+from gramless.model_selection.growth import grow
 from gramless.model_selection.splits import held_back_splits
 from gramless.preprocessing.rows import check_rows, normalise_rows, validated
 from gramless.preprocessing.scaling import Scaler
@@ -62,7 +62,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Notes
     -----
-    Looks at 60,000 rows at most while growing. Each round of 8 grids scores 320
+    Looks at 60,000 rows at most while growing. Each round of 8 grids scores 240
     candidates, about 1.5 ns a row, candidate and core.
 
     Examples
@@ -137,11 +137,20 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         )
         encoder, targets = self._encoded(given)
         data = Data(rows, targets, None, encoder.score, encoder.fits_intercept)
-        goal = Goal(Squared(), 0.0, encoder.score)
         self.scaler_ = Scaler.fit("both", rows)
         groups = matched_rows(data, self.n_jobs)
         split = kept_together(held_back_splits(len(rows), seed)[0], groups)
-        grown = Growth(data, split, self.scaler_, goal, n_grids, seed, self.n_jobs, groups).run()
+        grown = grow(
+            data,
+            split,
+            self.scaler_,
+            Squared(),
+            SearchConfig(),
+            most=n_grids,
+            seed=seed,
+            n_jobs=self.n_jobs,
+            groups=groups,
+        )
         self.growth_, self.relevance_ = grown.history, grown.relevance(rows.shape[1])
         self.features_ = GivenBinning(n_jobs=self.n_jobs)
         return self.features_.learn_bins(self.scaler_.rows(rows, self.n_jobs), grown.grids)

@@ -97,6 +97,11 @@ class BinningMap(GridMap):
         number_in(state, "kappa_", float)
         number_in(state, "kappa_bar_", float)
 
+    @property
+    def grids(self) -> Grids:
+        """The grids whose bins are known."""
+        return self._grids
+
     def learn_bins(self, X: Rows, grids: Grids) -> BinnedMatrix:
         """Learn which bins of some grids the rows occupy; return their feature matrix."""
         codes, known = grids.learn(X, self.n_jobs)

@@ -503,6 +503,7 @@ class RandomFourier(DenseMap):
     def compute(self, X: Rows, out: AnyArray) -> None:
         """Write the features of a block of validated rows into ``out``, in its precision."""
         self._check_inputs(X)
+        self._check_shapes()
         frequencies, n = self._frequencies_in(out.dtype), self._n_frequencies
         chunk, phases = frequencies.chunk, self.phases_
         starts = np.zeros(-(-n // chunk) * chunk, out.dtype)
@@ -603,6 +604,17 @@ class RandomFourier(DenseMap):
         require(n > 0 and "unit_frequencies_" in state, "there are no frequencies")
         if state["phases_"] is not None:
             array_in(state, "phases_", np.float64, (n,), finite=True)
+
+    def _check_shapes(self) -> None:
+        """Check that fitted arrays fit each other: attributes may have been set by hand."""
+        n_inputs, n = len(self.center_), self._n_frequencies
+        if self.blocks_ is None:
+            fit = self.unit_frequencies_.shape == (n, n_inputs)
+        else:
+            fit = self.blocks_.orders.shape[1] >= n_inputs
+        fit = fit and self.bandwidth_.shape == self.spreads_.shape == (n_inputs,) and n > 0
+        if not fit or (self.phases_ is not None and self.phases_.shape != (n,)):
+            raise InputError("RandomFourier: its fitted arrays do not fit each other; fit it anew.")
 
     def _inverse_bandwidth(self) -> FloatArray:
         """Return 1 / bandwidth; 0 for ignored and categorical inputs."""

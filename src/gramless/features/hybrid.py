@@ -13,14 +13,94 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
-from gramless.base.state import State, array_in, part_in, require
+from gramless.base.state import State, array_in, check_columns, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
-from gramless.features.base import SizedMap
+from gramless.features.base import FeatureMap, SizedMap
 from gramless.kernels import Sum, bandwidth_vector
 from gramless.matrices.stacked import HStack
 from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows
+
+
+class JoinedMaps(FeatureMap):
+    """Feature maps that were fitted by themselves, side by side; see :meth:`of`.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+
+    Attributes
+    ----------
+    maps_ : list of fitted feature maps
+        Over the same inputs.
+    scales_ : array (n_maps,)
+        What each map's features are multiplied by.
+    """
+
+    fitted_name: ClassVar[str] = "maps_"
+    size_unit: ClassVar[str] = "features"
+    maps_: list[FeatureMap]
+    scales_: FloatArray
+    n_features_in_: int
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def of(
+        cls, maps: Sequence[FeatureMap], scales: Sequence[float], n_jobs: int | None = None
+    ) -> Self:
+        """Join fitted maps over the same inputs."""
+        joined = cls(n_jobs)
+        joined.maps_, joined.scales_ = list(maps), np.array(scales, np.float64)
+        joined.n_features_in_ = maps[0].n_inputs
+        return joined
+
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Fit the same maps to other rows."""
+        self._check_fitted()
+        rows = check_rows(self, X, reset=True)
+        self.maps_ = [part.fit(rows) for part in self.maps_]
+        return self
+
+    def transform(self, X: TableLike) -> sp.csr_array:
+        """Return the features of rows as SciPy CSR."""
+        return self.feature_matrix(X).tocsr()
+
+    def rows_matrix(self, X: Rows) -> HStack:
+        """Return the feature matrix of validated rows."""
+        return HStack([part.rows_matrix(X) for part in self.maps_], self.scales_)
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        parts = part_in(state, "maps_", list)
+        require(len(parts) > 0, "maps_ holds no feature maps")
+        for part in parts:
+            fits = isinstance(part, FeatureMap) and part.n_inputs == parts[0].n_inputs
+            require(fits, "maps_ holds something else, or takes another number of inputs")
+        scales = array_in(state, "scales_", np.float64, (len(parts),), finite=True)
+        require((scales > 0).all(), "scales_ are not positive")
+        check_columns(state, parts[0].n_inputs)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the rows of the fit."""
+        return self.maps_[0].n_inputs
+
+    @property
+    def numbers_per_row(self) -> int:
+        """The most numbers that a row takes in the feature matrix."""
+        return sum(part.numbers_per_row for part in self.maps_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(part._n_features_out for part in self.maps_)
+
+
+def parts_of(features: FeatureMap) -> list[FeatureMap]:
+    """Return the maps that were joined, or a list of the map itself."""
+    return features.maps_ if isinstance(features, JoinedMaps) else [features]
 
 
 class Hybrid(_BaseComposition, SizedMap):

@@ -21,6 +21,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.datasets import Table
 from gramless.estimators.base import KernelMachine
 from gramless.features.binning import BinningMap
+from gramless.features.hybrid import parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.preprocessing.columns import is_frame, labels, named_columns
 
@@ -321,15 +322,25 @@ def model_grid_use(model: KernelMachine, X: Rows) -> GridUse:
     order of :func:`input_columns`.
     """
     rows = model.scaler_.rows(model.inputs_.transform(model, X), model.n_jobs)
-    features: Any = model.features_
     inputs = list(input_columns(model).values())
-    blocks = features.rows_matrix(rows).blocks()
-    parts = (block.matrix.matvec(model.coef_[block.start : block.stop]) for block in blocks)
-    weights = np.array([float(np.sum(part.var(axis=0))) for part in parts])
-    # Features that are not bins use the same inputs in all blocks.
-    has_grids = isinstance(features, BinningMap | SmoothBinning)
-    widths = features.widths_ if has_grids else np.tile(features.bandwidth_, (len(weights), 1))
+    features = model.features_
+    parts = parts_of(features)
+    blocks = list(features.rows_matrix(rows).blocks())
+    values = (block.matrix.matvec(model.coef_[block.start : block.stop]) for block in blocks)
+    weights = np.array([float(np.sum(own.var(axis=0))) for own in values])
+    ends = np.cumsum([part._n_features_out for part in parts])
+    owners = np.searchsorted(ends, [block.start for block in blocks], side="right")
+    counts = np.bincount(owners, minlength=len(parts)).tolist()
+    widths = [_widths_of(part, n) for part, n in zip(parts, counts, strict=True)]
     # An input and, where both are given to the grids, its rank.
-    used = np.isfinite(widths).reshape(len(weights), -1, sum(map(len, inputs)))
+    used = np.isfinite(np.concatenate(widths)).reshape(len(weights), -1, sum(map(len, inputs)))
     columns = [used[:, :, own].any(axis=(1, 2)) for own in inputs]
     return grid_use(np.column_stack(columns), weights)
+
+
+def _widths_of(features: Any, n_blocks: int) -> FloatArray:
+    """Return the widths of each grid; of other features the bandwidths, for each block."""
+    if isinstance(features, BinningMap | SmoothBinning):
+        widths: FloatArray = features.widths_
+        return widths
+    return np.tile(features.bandwidth_, (n_blocks, 1))

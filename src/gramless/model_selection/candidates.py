@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-Noise = NDArray[np.float64]
+from gramless.base.types import BoolArray, FloatArray
 
 MOST_INPUTS = 16
 """Inputs that a grown grid divides at most."""
-
-_LOG_WIDTHS = math.log(0.05), math.log(4.0)
-"""Of widths drawn anew, in standard deviations, for one input; more inputs want wider cells."""
-_SPREAD = 0.5
-_JITTER = 0.3
-_ADD, _DROP, _SWAP = 0.25, 0.2, 0.15
-"""How often a winner gains, loses or exchanges an input."""
-_NARROWEST_CHANGE = 1e-4
-"""Cells of inputs a hundred thousand standard deviations away still have a number of 32 bits."""
-_FRESH = 0.4
-_PARENTS = 200
-_INPUT_REWARD, _SIZE_REWARD = 1.0 / 60.0, 0.1
-"""What a win adds to the odds of an input (of as many as there are) and of a size."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +29,8 @@ class Candidates:
 
     inputs: NDArray[np.int32]
     sizes: NDArray[np.int64]
-    widths: NDArray[np.float64]
-    shifts: NDArray[np.float64]
+    widths: FloatArray
+    shifts: FloatArray
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -79,7 +64,7 @@ class Candidates:
         -------
         simpler : Candidates
         owner : array (n_simpler,)
-            The grid that each was made of.
+            The grid that each was made from.
         dropped : array (n_simpler,)
             The input that is missing.
         """
@@ -95,7 +80,7 @@ class Candidates:
             part[rows, place] = part[rows, last]
         return replace(simpler, sizes=last), owner, dropped
 
-    def dense(self, n_inputs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def dense(self, n_inputs: int) -> tuple[FloatArray, FloatArray]:
         """Return widths and shifts (n_grids, n_inputs), infinite and 0 where not divided."""
         widths, shifts = np.full((len(self), n_inputs), np.inf), np.zeros((len(self), n_inputs))
         grid, place = np.nonzero(np.arange(self.inputs.shape[1]) < self.sizes[:, None])
@@ -105,102 +90,134 @@ class Candidates:
         return widths, shifts
 
 
-class Breeder:
+@dataclass(frozen=True)
+class ProposalLaw:
+    """The law by which grids are proposed.
+
+    Parameters
+    ----------
+    fresh : float
+        Share of proposals that are drawn anew; the others are changes of earlier winners.
+    log_widths : (float, float)
+        Range of the logarithm of a fresh grid's width for one input, in standard deviations;
+        more inputs have wider cells.
+    width_spread, jitter : float
+        Standard deviations of the logarithms of widths, within a fresh grid and in a change.
+    add, drop, swap : float
+        How often a winner gains, loses or exchanges an input.
+    narrowest : float
+        Cells of inputs a hundred thousand standard deviations away still have a number of 32 bits.
+    n_parents : int
+        The latest winners, which changes begin with.
+    input_reward, size_reward : float
+        What a win adds to the odds of an input (times the number of inputs) and of a size.
+    """
+
+    fresh: float = 0.4
+    log_widths: tuple[float, float] = (-3.0, 1.386)
+    width_spread: float = 0.5
+    jitter: float = 0.3
+    add: float = 0.25
+    drop: float = 0.2
+    swap: float = 0.15
+    narrowest: float = 1e-4
+    n_parents: int = 200
+    input_reward: float = 1.0 / 60.0
+    size_reward: float = 0.1
+
+
+@dataclass
+class Proposer:
     """Proposes grids, and learns from those that were kept.
 
-    Some are drawn anew: a random number of random inputs, random widths. Most are
-    changes of earlier winners: other widths and shifts, and an input
-    more, less or exchanged. Inputs and sizes that won are drawn more often.
+    Some are drawn anew: a random number of random inputs, random widths. Most are changes of
+    earlier winners: other widths and shifts, and an input more, less or exchanged. Inputs and
+    sizes that won are drawn more often.
 
     Parameters
     ----------
     n_inputs : int
     generator : numpy.random.Generator
-    categorical : array (n_inputs,) of bool, optional
+    categorical : array (n_inputs,) of bool
         Inputs of whole numbers, which a grid that divides them tells apart.
+    law : ProposalLaw
     """
 
-    def __init__(
-        self,
-        n_inputs: int,
-        generator: np.random.Generator,
-        categorical: NDArray[np.bool_] | None = None,
-    ) -> None:
-        self.n_inputs, self.generator = n_inputs, generator
-        self.categorical = np.zeros(n_inputs, bool) if categorical is None else categorical
-        self.most = min(MOST_INPUTS, n_inputs)
-        self.input_odds = np.ones(n_inputs)
+    n_inputs: int
+    generator: np.random.Generator
+    categorical: BoolArray
+    law: ProposalLaw = field(default_factory=ProposalLaw)
+
+    def __post_init__(self) -> None:
+        self.most = min(MOST_INPUTS, self.n_inputs)
+        self.input_odds = np.ones(self.n_inputs)
         self.size_odds = np.ones(self.most)
-        self.parents: list[tuple[list[int], list[float]]] = []
+        self.parents: Candidates | None = None
 
     def propose(self, n_grids: int) -> Candidates:
         """Return grids to be scored."""
-        chosen: list[list[int]] = []
-        bases: list[float] = []
-        noises: list[NDArray[np.float64]] = []
-        size_bounds = np.cumsum(self.size_odds).tolist()
-        for _ in range(n_grids):
-            fresh = not self.parents or self.generator.random() < _FRESH
-            own, base, noise = self._fresh(size_bounds) if fresh else self._changed()
-            chosen.append(own)
-            bases += base
-            noises.append(noise)
-        inputs, widths = np.zeros((n_grids, MOST_INPUTS), np.int32), np.ones((n_grids, MOST_INPUTS))
-        sizes = np.array([len(own) for own in chosen], np.int64)
-        divided = np.arange(MOST_INPUTS) < sizes[:, None]
-        inputs[divided] = [j for own in chosen for j in own]
-        factors = np.exp(np.concatenate([np.empty(0), *noises]))
-        widths[divided] = np.maximum(bases * factors, _NARROWEST_CHANGE)
+        n_fresh = n_grids
+        if self.parents is not None:
+            n_fresh = int(self.generator.binomial(n_grids, self.law.fresh))
+        fresh = self._drawn_anew(n_fresh)
+        changed = (
+            fresh.take(np.arange(0)) if n_fresh == n_grids else self._changed(n_grids - n_fresh)
+        )
+        found = Candidates.joined([fresh, changed])
+        widths = np.maximum(found.widths, self.law.narrowest)
         shifts = self.generator.random(widths.shape) * widths
-        parted = self.categorical[inputs]
-        widths[parted], shifts[parted] = 1.0, 0.5
-        return Candidates(inputs, sizes, widths, shifts)
+        apart = self.categorical[found.inputs]
+        widths[apart], shifts[apart] = 1.0, 0.5
+        return replace(found, widths=widths, shifts=shifts)
 
     def reward(self, winners: Candidates) -> None:
         """Learn from grids that were kept."""
-        for c, size in enumerate(winners.sizes):
-            own = winners.inputs[c, :size].tolist()
-            self.parents.append((own, winners.widths[c, :size].tolist()))
-            self.input_odds[own] += _INPUT_REWARD * self.n_inputs
-            self.size_odds[size - 1] += _SIZE_REWARD
-        del self.parents[:-_PARENTS]
+        divided = np.arange(MOST_INPUTS) < winners.sizes[:, None]
+        reward = self.law.input_reward * self.n_inputs
+        np.add.at(self.input_odds, winners.inputs[divided], reward)
+        np.add.at(self.size_odds, winners.sizes - 1, self.law.size_reward)
+        parts = [winners] if self.parents is None else [self.parents, winners]
+        joined = Candidates.joined(parts)
+        self.parents = joined.take(np.arange(len(joined))[-self.law.n_parents :])
 
-    def _fresh(self, size_bounds: list[float]) -> tuple[list[int], list[float], Noise]:
-        """Return inputs, widths, and the logarithms of what these are multiplied with."""
-        generator = self.generator
-        size = 1 + _draw(size_bounds, generator)
+    def _drawn_anew(self, n_grids: int) -> Candidates:
+        generator, law = self.generator, self.law
+        bounds = np.cumsum(self.size_odds)
+        sizes = 1 + np.searchsorted(bounds[:-1], generator.random(n_grids) * bounds[-1], "right")
         # The smallest of odds-weighted exponential clocks: sampling without replacement.
-        clocks = generator.exponential(size=self.n_inputs) / self.input_odds
-        first = np.argpartition(clocks, size - 1)[:size]
-        # NumPy leaves them in an order that depends on the processor.
-        own = first[np.argsort(clocks[first])].tolist()
-        base = np.exp(generator.uniform(*_LOG_WIDTHS)) * math.sqrt(size)
-        return own, [float(base)] * size, generator.normal(0.0, _SPREAD, size)
+        clocks = generator.exponential(size=(n_grids, self.n_inputs)) / self.input_odds
+        inputs = np.zeros((n_grids, MOST_INPUTS), np.int32)
+        inputs[:, : self.most] = np.argsort(clocks, axis=1, kind="stable")[:, : self.most]
+        base = np.exp(generator.uniform(*law.log_widths, n_grids)) * np.sqrt(sizes)
+        spread = generator.normal(0.0, law.width_spread, (n_grids, MOST_INPUTS))
+        widths = base[:, None] * np.exp(spread)
+        return Candidates(inputs, sizes, widths, np.zeros_like(widths))
 
-    def _changed(self) -> tuple[list[int], list[float], Noise]:
-        """Do as :meth:`_fresh`, from an earlier winner."""
-        generator = self.generator
-        own, widths = self.parents[int(generator.integers(len(self.parents)))]
-        move = generator.random()
-        if move < _ADD and len(own) < self.most:
-            own = [*own, self._another(own)]
-            widths = [*widths, widths[int(generator.integers(len(widths)))]]
-        elif _ADD <= move < _ADD + _DROP and len(own) > 1:
-            dropped = int(generator.integers(len(own)))
-            own = own[:dropped] + own[dropped + 1 :]
-            widths = widths[:dropped] + widths[dropped + 1 :]
-        elif _ADD + _DROP <= move < _ADD + _DROP + _SWAP and len(own) < self.n_inputs:
-            another, at = self._another(own), int(generator.integers(len(own)))
-            own = [*own[:at], another, *own[at + 1 :]]
-        together, apart = generator.normal(0.0, _JITTER), generator.normal(0.0, _JITTER, len(own))
-        return own, widths, together + apart
+    def _changed(self, n_grids: int) -> Candidates:
+        assert self.parents is not None
+        generator, law, rows = self.generator, self.law, np.arange(n_grids)
+        found = self.parents.take(generator.integers(len(self.parents), size=n_grids))
+        inputs, sizes, widths = found.inputs, found.sizes, found.widths
+        move = generator.random(n_grids)
+        at = generator.integers(sizes)
+        another = self._another(inputs, sizes)
+        adds = (move < law.add) & (sizes < self.most)
+        drops = (law.add <= move) & (move < law.add + law.drop) & (sizes > 1)
+        ends = law.add + law.drop, law.add + law.drop + law.swap
+        swaps = (ends[0] <= move) & (move < ends[1]) & (sizes < self.n_inputs)
+        inputs[rows[swaps], at[swaps]] = another[swaps]
+        inputs[rows[adds], sizes[adds]] = another[adds]
+        widths[rows[adds], sizes[adds]] = widths[rows[adds], at[adds]]
+        for part in (inputs, widths):
+            part[rows[drops], at[drops]] = part[rows[drops], sizes[drops] - 1]
+        sizes = sizes + adds - drops
+        together = generator.normal(0.0, law.jitter, n_grids)
+        apart = generator.normal(0.0, law.jitter, widths.shape)
+        return Candidates(inputs, sizes, widths * np.exp(together[:, None] + apart), found.shifts)
 
-    def _another(self, own: list[int]) -> int:
-        odds = self.input_odds.copy()
-        odds[own] = 0.0
-        return _draw(np.cumsum(odds).tolist(), self.generator)
-
-
-def _draw(bounds: list[float], generator: np.random.Generator) -> int:
-    """Return a place with probability proportional to its odds, whose sums are given."""
-    return min(bisect.bisect_right(bounds, generator.random() * bounds[-1]), len(bounds) - 1)
+    def _another(self, inputs: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return an input for each grid that it does not divide yet, where there is one."""
+        clocks = self.generator.exponential(size=(len(sizes), self.n_inputs)) / self.input_odds
+        grid, place = np.nonzero(np.arange(MOST_INPUTS) < sizes[:, None])
+        clocks[grid, inputs[grid, place]] = np.inf
+        return clocks.argmin(axis=1)

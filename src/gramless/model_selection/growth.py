@@ -1,4 +1,12 @@
-"""Grids grown one after the other where two models of half the rows leave most unexplained."""
+"""Grids grown greedily on the pseudo-residuals of two cross-fitted models.
+
+Training rows are cut in two halves, with one model each over the same grids. A round proposes
+grids, fits their bins to the pseudo-residuals of either half's own model, and scores them by how
+much that would lower the loss of the same model on the other half's rows: fine grids are favoured
+no more than coarse ones. The best are kept, and their weights are fitted by backfitting, together
+with those of some earlier grids. At each stage the weights of all grids are fitted again, with the
+ridge penalty nearby that predicts the judging rows best.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +17,42 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.arrays import padded_rows
 from gramless.base.random import stream
+from gramless.base.reporting import Reporter
+from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.types import FloatArray
 from gramless.features.grids import Grids
-from gramless.model_selection.alpha import Goal
-from gramless.model_selection.candidates import Breeder, Candidates
+from gramless.loops import backfitting
+from gramless.loops.scoring import score_grids
+from gramless.losses import Loss
+from gramless.model_selection.candidates import MOST_INPUTS, Candidates, Proposer
+from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, shuffled
-from gramless.model_selection.halves import Halves
-from gramless.model_selection.scoring import draw_multipliers, score_candidates
 from gramless.model_selection.splits import Split, half_of
 from gramless.preprocessing.scaling import Scaler
 
-MOST_ROWS, MOST_JUDGES = 60_000, 5_000
-"""Rows that grids are grown on, and that judge them: bin numbers fit 16 bits."""
-_PROPOSED, _KEPT = 320, 8
-_SHRINKAGE = 5.0
-PAUSE = 80
-"""Grids that show whether more are worth their time."""
-_EARLY_STAGES = (40, PAUSE, 160)
-_STAGE = 160
-_LEAST_GAIN = 0.005
-"""A stage that lowers the score by less is the last."""
-_FIRST_ALPHA, _ALPHA_STEP = 1e-5, 4.0
-_ALPHAS = (1e-8, 1e-2)
-_AS_GOOD = 0.999
-"""Inputs whose loss costs a grid no more than this of its gain are left out."""
+Floats = NDArray[np.float32]
+
 _FARTHEST = 1e5
-"""In standard deviations: farther inputs are clipped while grids are scored."""
+"""In standard deviations: inputs farther away are clipped while grids are scored."""
+_FIRST_RIDGE, _LEAST_RIDGE, _MOST_RIDGE = 80.0, 1.0, 20_000.0
+_SHRINKAGE = 20.0
+"""Rows' worth of zero by which the values of candidates' bins are shrunk; ridges likewise."""
+_LEAST_CURVATURE = 0.1
+"""Relative to the loss's typical curvature: where a loss is straight, steps must end too."""
+_AS_GOOD = 0.999
+"""An input goes if the grid keeps this share of its gain without it."""
+_MOST_SCORED = 3
+"""Outputs that candidates are scored on; more are projected on as many random directions."""
+_TASK_GRIDS, _TABLE_BITS, _ROWS_A_BIN = 8, (9, 15), 8
+_SETTLED = 160
+"""Grids after which stages that gain little end growth."""
 
 
 @dataclass(frozen=True)
-class Grown:
+class GrownGrids:
     """Grids that were grown, and how.
 
     Attributes
@@ -47,209 +60,427 @@ class Grown:
     grids : Grids
         Over the rows that the scaler returns.
     alpha : float
-        Best for a model of ``n_rows`` rows.
-    n_rows : int
+        The L2 penalty that served the cross-fitted models, times their number of rows: it does
+        not change with the number of rows.
     score : float
-        Of the rows that judge.
+        Mean loss on the judging rows.
     history : list of dict
         ``n_grids``, ``score``, ``alpha`` and ``seconds`` after each stage.
     worth : array (n_columns,)
-        Of each column of the scaled rows: its share of how far the score fell. A stage's
-        fall is shared by how much more its grids gained than the same grids without it.
+        How much of the fall of the score is due to each column of the scaled rows.
     """
 
     grids: Grids
     alpha: float
-    n_rows: int
     score: float
     history: list[dict[str, float]] = field(repr=False)
-    worth: NDArray[np.float64] = field(repr=False)
+    worth: FloatArray = field(repr=False)
 
-    def relevance(self, n_features: int) -> NDArray[np.float64]:
-        """Return the worth of each input and its rank together.
-
-        Returns
-        -------
-        array (n_features,)
-            With root mean square 1.
-        """
+    def relevance(self, n_features: int) -> FloatArray:
+        """Return the worth of each input and its rank together, with root mean square 1."""
         folded = self.worth.reshape(-1, n_features).sum(axis=0)
         size = np.sqrt(np.mean(folded**2))
         return folded / size if size > 0 else np.ones(n_features)
 
 
-class Growth:
-    """Grows grids greedily, fully corrected (RB16, Theorem 1, made greedy).
-
-    Rows are cut in two halves, with one model each over the same grids. A round
-    proposes grids, fits their bins to what the model of either half leaves
-    unexplained of its own rows, and judges them by how much that would help the
-    same model on the other half's rows. The best are kept and take a small step;
-    at each stage all weights of both models are solved again.
+def grow(
+    data: Data,
+    split: Split,
+    scaler: Scaler,
+    loss: Loss,
+    config: SearchConfig,
+    *,
+    most: int | None = None,
+    seed: int,
+    n_jobs: int | None = None,
+    groups: Groups | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    report: Reporter | None = None,
+) -> GrownGrids:
+    """Grow grids on the training rows of a split.
 
     Parameters
     ----------
     data : Data
         Dense rows.
     split : (training rows, judging rows)
-        Grids are grown on the first, at least two and at most 60,000 of them. The others,
-        at most 5,000, say when to stop.
+        Grids are grown on the first, at least two of them; the others say when to stop.
     scaler : Scaler
         Of kind "both", fitted.
-    goal : Goal
-        The loss, and the score of rows that judge.
-    n_grids : int
-        How many to grow at most.
+    loss : Loss
+    config : SearchConfig
+    most : int, optional
+        Number of grids at most, ``config.most_grids`` by default.
     seed : int
-    n_jobs : int or None
+    n_jobs : int or None, default=None
     groups : array (n_rows,), optional
-        Of rows that no two halves share, see :mod:`gramless.model_selection.grouped_rows`.
+        Groups of rows that stay next to each other: the cut between the halves parts one at most.
+    stop : callable
+        Asked after each round; True ends growth.
+    report : Reporter, optional
+
+    Returns
+    -------
+    GrownGrids
 
     Notes
     -----
-    Rounds of 8 grids score 320 candidates, some 1.5 ns a row, candidate and core. 2
-    bytes a row and grid, and 4 bytes a row and column of the scaled rows.
+    Scoring takes 1.5 ns a row, candidate and core for four inputs; memory is 2 bytes a row and
+    grid, and 4 bytes a row and column of the scaled rows.
+    """
+    most = config.most_grids if most is None else most
+    generator = stream(seed, "growth")
+    training = shuffled(split[0], groups, generator)[: config.growth_rows]
+    judges = generator.permutation(split[1])[: config.judging_rows]
+    rows = data.take(np.concatenate([training, judges]))
+    candidates = CandidateSpace.of(scaler, np.asarray(scaler.rows(rows.rows, n_jobs)))
+    models = CrossFittedModels(rows, len(training), loss, most, n_jobs)
+    growth = _Growth(candidates, models, config, most, generator, n_jobs)
+    return growth.run(stop, report)
+
+
+@dataclass(frozen=True)
+class CandidateSpace:
+    """The inputs that candidates divide, in standard deviations, one a row.
+
+    Attributes
+    ----------
+    scaler : Scaler
+    rows : array (n_rows, n_columns)
+        As the scaler returns them.
+    inputs : array (n_inputs,)
+        The columns that can be divided.
+    centre, unit : arrays (n_inputs,)
+    categorical : array (n_inputs,) of bool
+    columns : array (n_inputs, n_rows) of float32
+    """
+
+    scaler: Scaler
+    rows: FloatArray
+    inputs: NDArray[np.intp]
+    centre: FloatArray
+    unit: FloatArray
+    categorical: NDArray[np.bool_]
+    columns: Floats
+
+    @classmethod
+    def of(cls, scaler: Scaler, rows: FloatArray) -> CandidateSpace:
+        """Return the space of a scaler's rows."""
+        usable = np.flatnonzero(np.isfinite(scaler.unit))
+        inputs = usable if len(usable) > 0 else np.arange(1)
+        unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0)[inputs]
+        categorical = scaler.categorical_mask[inputs]
+        middle = np.array([np.median(rows[:, j]) for j in inputs])
+        centre = np.where(categorical, 0.0, middle)
+        columns = np.empty((len(inputs), len(rows)), np.float32)
+        for k, j in enumerate(inputs):
+            distance = (rows[:, j] - centre[k]) / unit[k]
+            if categorical[k]:
+                distance = np.unique(distance, return_inverse=True)[1]
+            columns[k] = np.clip(distance, -_FARTHEST, _FARTHEST)
+        return cls(scaler, rows, inputs, centre, unit, categorical, columns)
+
+    def grids(self, chosen: Candidates, generator: np.random.Generator) -> Grids:
+        """Return candidates as grids over the scaler's rows."""
+        own_widths, own_shifts = chosen.dense(len(self.inputs))
+        shape = len(chosen), len(self.scaler.unit)
+        widths, shifts = np.full(shape, np.inf), np.zeros(shape)
+        widths[:, self.inputs] = own_widths * self.unit
+        moved = self.centre + own_shifts * self.unit
+        shifts[:, self.inputs] = np.where(np.isfinite(own_widths), moved, 0.0)
+        hashes = generator.integers(-(2**63), 2**63, (shape[0], shape[1] + 1))
+        return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
+
+
+@dataclass
+class _Model:
+    """A model fitted to one half of the training rows.
+
+    ``first:last`` are its rows; ``weights`` (n_bins, K) and ``raw`` (n_rows, K) are float32,
+    without their last dimension where K is 1.
+    """
+
+    first: int
+    last: int
+    weights: Floats
+    raw: Floats
+
+
+class CrossFittedModels:
+    """Two models over the same grids, each of one half of the training rows.
+
+    Parameters
+    ----------
+    data : Data
+        Training rows in random order, then the judging rows.
+    n_training : int
+    loss : Loss
+    most : int
+        Number of grids that there is room for.
+    n_jobs : int or None
     """
 
     def __init__(
-        self,
-        data: Data,
-        split: Split,
-        scaler: Scaler,
-        goal: Goal,
-        n_grids: int,
-        seed: int,
-        n_jobs: int | None,
-        groups: Groups | None = None,
+        self, data: Data, n_training: int, loss: Loss, most: int, n_jobs: int | None
     ) -> None:
-        self.scaler, self.n_grids, self.n_jobs = scaler, n_grids, n_jobs
-        self.generator = stream(seed, "growth")
-        training = shuffled(split[0], groups, self.generator)[:MOST_ROWS]
-        judges = self.generator.permutation(split[1])[:MOST_JUDGES]
-        data = data.take(np.concatenate([training, judges]))
-        self.rows = np.asarray(scaler.rows(data.rows, n_jobs))
-        usable = np.flatnonzero(np.isfinite(scaler.unit))
-        self.inputs = usable if len(usable) > 0 else np.arange(1)
-        self.unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0)[self.inputs]
-        self.categorical = scaler.categorical_mask[self.inputs]
-        middle = [np.median(self.rows[:, j]) for j in self.inputs]
-        self.centre = np.where(self.categorical, 0.0, middle)
-        self.columns = self._columns()
-        ends = half_of(len(training)), len(training), len(self.rows)
-        parts = slice(0, ends[0]), slice(ends[0], ends[1]), slice(ends[1], ends[2])
-        self.halves = Halves(data, parts, goal, n_grids, n_jobs)
-        self.breeder = Breeder(len(self.inputs), self.generator, self.categorical)
-        self.multipliers = draw_multipliers(self.generator)
-        self.alpha = _FIRST_ALPHA
+        self.loss, self.targets, self.n_jobs = loss, data.targets, n_jobs
+        self.n_rows, self.n_training, self.half = len(data.targets), n_training, half_of(n_training)
+        self.n_outputs = data.n_outputs
+        counts = data.counts_of(np.arange(self.n_rows))
+        self.counts = np.ones(self.n_rows) if counts is None else counts
+        self.unit = loss.typical_curvature(data.targets[:n_training], self.counts[:n_training])
+        self.codes = padded_rows((most, self.n_rows), np.uint16)
+        self.offsets = np.zeros(most + 1, np.int64)
+        self.n_grids = 0
+        self.ridge, self.factor = _FIRST_RIDGE * self.unit, 0.5
+        self.models = [self._begun(0, self.half), self._begun(self.half, n_training)]
+
+    def _begun(self, first: int, last: int) -> _Model:
+        # A class that is missing in a half has infinite log odds.
+        with np.errstate(divide="ignore"):
+            constant = self.loss.initial_constant(self.targets[first:last], self.counts[first:last])
+        constant = np.where(np.isfinite(constant), constant, 4.0 * np.sign(constant))
+        raw = np.empty(self.targets.shape, np.float32)
+        raw[...] = constant
+        return _Model(first, last, np.zeros((0, *self.targets.shape[1:]), np.float32), raw)
+
+    @property
+    def halves(self) -> NDArray[np.int64]:
+        """First and last row of each half."""
+        return np.array([[0, self.half], [self.half, self.n_training]])
+
+    def derivatives(self, raw: Floats) -> tuple[Floats, Floats]:
+        """Return each row's negative gradient and curvature, times its weight."""
+        z = raw.astype(np.float64)
+        slopes = -self.loss.gradient(z, self.targets)
+        curvatures = self.loss.curvature(z, self.targets)
+        curvatures = np.maximum(curvatures, _LEAST_CURVATURE * self.unit)
+        counts = self.counts if z.ndim == 1 else self.counts[:, None]
+        return (slopes * counts).astype(np.float32), (curvatures * counts).astype(np.float32)
+
+    def score(self) -> float:
+        """Return the mean loss of both models on the judging rows."""
+        return self._score_of([model.raw for model in self.models])
+
+    def _score_of(self, raws: list[Floats]) -> float:
+        judging = slice(self.n_training, None)
+        truth, weights = self.targets[judging], self.counts[judging]
+        values = [self.loss.value(raw[judging].astype(np.float64), truth) for raw in raws]
+        sums = [value if value.ndim == 1 else value.sum(axis=1) for value in values]
+        return float(np.mean([np.average(own, weights=weights) for own in sums]))
+
+    def scoring_values(self, generator: np.random.Generator) -> tuple[Floats, int]:
+        """Return what :func:`score_grids` needs of the training rows, and the number of outputs.
+
+        The slopes of the model that is fitted to a row, those of the model that is judged by it,
+        and the mean curvatures of both.
+        """
+        shape = self.n_rows, self.n_outputs
+        (own, bent), (others, others_bent) = (self.derivatives(model.raw) for model in self.models)
+        slopes = own.reshape(shape), others.reshape(shape)
+        curvatures = [part.reshape(shape).mean(axis=1) for part in (bent, others_bent)]
+        first = np.arange(self.n_training) < self.half
+        fitted = np.where(first[:, None], *(part[: self.n_training] for part in slopes))
+        judged = np.where(first[:, None], *(part[: self.n_training] for part in slopes[::-1]))
+        n_outputs = self.n_outputs
+        if n_outputs > _MOST_SCORED:
+            directions = generator.normal(size=(n_outputs, _MOST_SCORED)).astype(np.float32)
+            # einsum: the sums of BLAS depend on the number of its threads.
+            fitted = np.einsum("nk,ks->ns", fitted, directions)
+            judged = np.einsum("nk,ks->ns", judged, directions)
+            n_outputs = _MOST_SCORED
+        values = np.zeros((self.n_training, 4 if n_outputs == 1 else 8), np.float32)
+        values[:, :n_outputs], values[:, n_outputs : 2 * n_outputs] = fitted, judged
+        at = 2 * n_outputs
+        values[:, at] = np.where(first, *(part[: self.n_training] for part in curvatures))
+        values[:, at + 1] = np.where(first, *(part[: self.n_training] for part in curvatures[::-1]))
+        return values, n_outputs
+
+    def add(self, codes: NDArray[np.unsignedinteger], n_bins: NDArray[np.int64]) -> None:
+        """Add the bins of new grids, codes (n_new, n_rows), with weights of 0."""
+        at, n_new = self.n_grids, len(codes)
+        self.codes[at : at + n_new] = codes
+        self.offsets[at + 1 : at + n_new + 1] = self.offsets[at] + np.cumsum(n_bins)
+        self.n_grids += n_new
+        for model in self.models:
+            more = np.zeros((int(n_bins.sum()), *model.weights.shape[1:]), np.float32)
+            model.weights = np.concatenate([model.weights, more])
+
+    def backfit(self, grids: NDArray[np.int64]) -> None:
+        """Fit the weights of some grids again, in the order given, by one pass of backfitting."""
+        fits = [(model, grids, self.ridge) for model in self.models]
+        map_blocks(self._pass, fits, self.n_jobs)
+
+    def fit_all(self, order: NDArray[np.int64]) -> float:
+        """Fit all weights again, with another ridge if that is better; return the score.
+
+        Half the ridge is tried, or twice if half was no better at the last stage, and so on: one
+        step at a stage.
+        """
+        begun = [(model.weights.copy(), model.raw.copy()) for model in self.models]
+        self.backfit(order)
+        best, ridge = self.score(), self.ridge * self.factor
+        if not _LEAST_RIDGE * self.unit <= ridge <= _MOST_RIDGE * self.unit:
+            self.factor = 1.0 / self.factor
+            return best
+        tried = [
+            _Model(model.first, model.last, weights, raw)
+            for model, (weights, raw) in zip(self.models, begun, strict=True)
+        ]
+        map_blocks(self._pass, [(model, order, ridge) for model in tried], self.n_jobs)
+        score = self._score_of([model.raw for model in tried])
+        if score < best:
+            self.models, self.ridge = tried, ridge
+            return score
+        self.factor = 1.0 / self.factor
+        return best
+
+    def _pass(self, model: _Model, grids: NDArray[np.int64], ridge: float) -> None:
+        slopes, curvatures = self.derivatives(model.raw)
+        most_bins = int(np.diff(self.offsets[: self.n_grids + 1]).max())
+        sums = np.empty(2 * most_bins * self.n_outputs, np.float32)
+        fit = backfitting.backfit if model.raw.ndim == 1 else backfitting.backfit_outputs
+        fit(
+            self.codes,
+            self.offsets,
+            grids,
+            model.first,
+            model.last,
+            np.float32(ridge),
+            slopes,
+            curvatures,
+            model.weights,
+            model.raw,
+            sums,
+        )
+
+
+class _Growth:
+    """The rounds and stages of one growth."""
+
+    def __init__(
+        self,
+        space: CandidateSpace,
+        models: CrossFittedModels,
+        config: SearchConfig,
+        most: int,
+        generator: np.random.Generator,
+        n_jobs: int | None,
+    ) -> None:
+        self.space, self.models, self.config, self.most = space, models, config, most
+        self.generator, self.n_jobs = generator, n_jobs
+        self.proposer = Proposer(len(space.inputs), generator, space.categorical)
+        drawn = generator.integers(0, 2**32, MOST_INPUTS, dtype=np.uint32)
+        self.multipliers = drawn | np.uint32(1)
         self.kept: list[Grids] = []
         self.history: list[dict[str, float]] = []
-        self.score = self.halves.score(self.halves.models)
-        early = [stage for stage in _EARLY_STAGES if stage < n_grids]
-        self.stages = [*early, *range(2 * _STAGE, n_grids, _STAGE), n_grids]
-        self.ended = False
-        self.worth, self.stage_worth = np.zeros((2, len(scaler.unit)))
+        self.worth, self.stage_worth = np.zeros((2, len(space.scaler.unit)))
 
-    def run(self, stop: Callable[[], bool] = lambda: False, most: int | None = None) -> Grown:
-        """Grow grids, stage by stage, until there are enough or a stage gains little.
-
-        Parameters
-        ----------
-        stop : callable
-            Asked after each round; True ends growth with a last correction.
-        most : int, optional
-            How many grids to grow for now. The next run goes on from there, and ends with the
-            grids that it would have without a break.
-
-        Returns
-        -------
-        Grown
-        """
-        earlier = self.history[-1]["seconds"] if self.history else 0.0
-        started = time.perf_counter() - earlier
-        while not self.ended and self.stages[0] <= (most or self.n_grids):
-            self._grow_to(self.stages.pop(0), stop)
-            self.history[-1]["seconds"] = time.perf_counter() - started
-        return self._best()
-
-    def _grow_to(self, stage: int, stop: Callable[[], bool]) -> None:
-        """Grow to so many grids, and see whether that was the last stage."""
-        before, last = self.halves.count, self.score
-        while self.halves.count < stage and self._round(stage) and not stop():
-            pass
-        self.score = self._correct(stage)
-        self._share(last - self.score)
-        told = {"n_grids": self.halves.count, "score": self.score, "alpha": self.alpha}
-        self.history.append(told)
-        little = stage > _EARLY_STAGES[-1] and self.score > (1.0 - _LEAST_GAIN) * last
-        self.ended = little or self.halves.count == before or not self.stages or stop()
-
-    def _best(self) -> Grown:
-        """Return the grids of the best stage."""
-        best = min(self.history, key=lambda stage: stage["score"])
+    def run(self, stop: Callable[[], bool], report: Reporter | None) -> GrownGrids:
+        """Grow grids, stage by stage, until there are enough or a stage gains little."""
+        begun, last, before = time.perf_counter(), self.models.score(), 0
+        for stage in [*(s for s in self.config.stages if s < self.most), self.most]:
+            more = True
+            # A model needs a grid: the first round is never skipped.
+            while more and self.models.n_grids < stage and not (self.kept and stop()):
+                more = self._round(stage)
+            n_grids = self.models.n_grids
+            score = self.models.fit_all(self.generator.permutation(n_grids))
+            self._share(last - score)
+            self._note(score, time.perf_counter() - begun, report)
+            share = self.config.least_gain * (n_grids - before) / _SETTLED
+            if not more or stop() or (n_grids > _SETTLED and score > (1.0 - share) * last):
+                break
+            last, before = score, n_grids
+        best = min(self.history, key=lambda entry: entry["score"])
         grids = Grids.joined(self.kept)
         kept = np.arange(len(grids)) < best["n_grids"]
-        n_rows = self.halves.models[0].rows.stop
-        history, worth = list(self.history), self.worth.copy()
-        return Grown(grids.take(kept), best["alpha"], n_rows, best["score"], history, worth)
+        return GrownGrids(grids.take(kept), best["alpha"], best["score"], self.history, self.worth)
 
-    def _columns(self) -> NDArray[np.float32]:
-        """Return the inputs in standard deviations, and categories numbered, one a row."""
-        columns = np.empty((len(self.inputs), len(self.rows)), np.float32)
-        for k, j in enumerate(self.inputs):
-            distance = (self.rows[:, j] - self.centre[k]) / self.unit[k]
-            if self.categorical[k]:
-                distance = np.unique(distance, return_inverse=True)[1]
-            columns[k] = np.clip(distance, -_FARTHEST, _FARTHEST)
-        return columns
+    def _note(self, score: float, seconds: float, report: Reporter | None) -> None:
+        n_grids, n_rows = self.models.n_grids, self.models.half
+        # Grids have features of value 1 here, and 1/sqrt(n_grids) in the final model.
+        alpha = self.models.ridge / n_grids
+        told = {"n_grids": n_grids, "score": score, "alpha": alpha, "seconds": seconds}
+        self.history.append(told)
+        if report is not None:
+            report(
+                "growth",
+                f"{2 * n_rows:>7} rows, {n_grids} grown grids -> {score:.5f}",
+                **told,
+            )
 
     def _round(self, stage: int) -> bool:
-        """Add the best of many candidates; False where none helps."""
-        candidates = self.breeder.propose(_PROPOSED)
-        packed = self.halves.unexplained().packed(self.generator)
-        gains = self._scored(candidates, packed)
-        best = np.argsort(-gains, kind="stable")[: min(_KEPT, stage - self.halves.count)]
+        """Add the best of many candidates; return False where none helps."""
+        candidates = self.proposer.propose(self.config.proposals)
+        values = self.models.scoring_values(self.generator)
+        gains = self._scored(candidates, values)
+        room = min(self.config.kept_a_round, stage - self.models.n_grids)
+        best = np.argsort(-gains, kind="stable")[:room]
         helpful = best[gains[best] > 0.0]
         if len(helpful) == 0 and self.kept:
             return False
         # A model needs a grid, even where none predicts anything.
         chosen = helpful if len(helpful) > 0 else best[:1]
-        winners = self._pruned(candidates.take(chosen), gains[chosen], packed)
-        self.breeder.reward(winners)
-        self.kept.append(self._in_units(winners))
-        codes, known = self.kept[-1].learn(self.rows, self.n_jobs)
-        self.halves.add(codes, known.n_bins, _SHRINKAGE)
+        winners = self._simplified(candidates.take(chosen), gains[chosen], values)
+        self.proposer.reward(winners)
+        self.kept.append(self.space.grids(winners, self.generator))
+        codes, known = self.kept[-1].learn(self.space.rows, self.n_jobs)
+        before = self.models.n_grids
+        self.models.add(codes, known.n_bins)
+        again = self.generator.permutation(before)[: self.config.refitted_a_round]
+        self.models.backfit(np.concatenate([np.arange(before, self.models.n_grids), again]))
         return len(helpful) > 0
 
-    def _scored(
-        self, candidates: Candidates, packed: tuple[NDArray[np.float32], int]
-    ) -> NDArray[np.float64]:
-        values, n_outputs = packed
-        parts = np.array([[half.rows.start, half.rows.stop] for half in self.halves.models])
-        return score_candidates(
-            self.columns,
-            values,
-            n_outputs,
-            parts,
-            candidates,
-            self.multipliers,
-            _SHRINKAGE,
-            self.n_jobs,
+    def _scored(self, candidates: Candidates, values: tuple[Floats, int]) -> FloatArray:
+        """Return how much each grid would lower the loss of rows that it was not fitted to.
+
+        Bins share at most 32,768 places: those that collide are scored as one.
+        """
+        packed, n_outputs = values
+        n_places = max(2, len(packed) // _ROWS_A_BIN)
+        bits = int(np.clip(np.ceil(np.log2(n_places)), *_TABLE_BITS))
+        gains = np.empty(len(candidates))
+        grids = (
+            candidates.inputs,
+            (1.0 / candidates.widths).astype(np.float32),
+            candidates.shifts.astype(np.float32),
         )
+        shrinkage = np.float32(_SHRINKAGE * self.models.unit)
+        columns, halves, sizes = self.space.columns, self.models.halves, candidates.sizes
 
-    def _pruned(
-        self,
-        winners: Candidates,
-        gains: NDArray[np.float64],
-        packed: tuple[NDArray[np.float32], int],
+        def score(first: int, last: int) -> None:
+            score_grids(
+                columns,
+                packed,
+                halves,
+                n_outputs,
+                sizes,
+                grids,
+                self.multipliers,
+                bits,
+                shrinkage,
+                first,
+                last,
+                gains,
+            )
+
+        map_blocks(score, row_blocks(len(candidates), _TASK_GRIDS), self.n_jobs)
+        return gains
+
+    def _simplified(
+        self, winners: Candidates, gains: FloatArray, values: tuple[Floats, int]
     ) -> Candidates:
-        """Return winners without inputs that they are as good without; learn what others are worth.
+        """Return winners without the inputs that they are as good without.
 
-        The input that is missed least goes first, one after the other.
+        The input that is missed least goes first, one after the other. What the others are worth
+        is remembered.
         """
         gains, changed = gains.copy(), np.arange(len(winners))
+        inputs = self.space.inputs
         while len(changed) > 0:
             simpler, owner, dropped = winners.take(changed).without_each()
-            left, owner = self._scored(simpler, packed), changed[owner]
+            left, owner = self._scored(simpler, values), changed[owner]
             order = np.argsort(left, kind="stable")
             best = np.full(len(winners), -1)
             # Of those of one owner the last one written counts, which is the best.
@@ -258,11 +489,11 @@ class Growth:
             changed = changed[left[best[changed]] >= _AS_GOOD * gains[changed]]
             kept = ~np.isin(owner, changed)
             lost = np.maximum(gains[owner] - left, 0.0)[kept]
-            np.add.at(self.stage_worth, self.inputs[dropped[kept]], lost)
+            np.add.at(self.stage_worth, inputs[dropped[kept]], lost)
             winners = winners.replaced(changed, simpler.take(best[changed]))
             gains[changed] = left[best[changed]]
         alone = winners.sizes == 1
-        np.add.at(self.stage_worth, self.inputs[winners.inputs[alone, 0]], gains[alone])
+        np.add.at(self.stage_worth, inputs[winners.inputs[alone, 0]], gains[alone])
         return winners
 
     def _share(self, fall: float) -> None:
@@ -271,31 +502,3 @@ class Growth:
         if total > 0.0:
             self.worth += max(fall, 0.0) * self.stage_worth / total
         self.stage_worth[:] = 0.0
-
-    def _in_units(self, winners: Candidates) -> Grids:
-        """Return candidates as grids over the scaler's rows."""
-        own_widths, own_shifts = winners.dense(len(self.inputs))
-        shape = len(winners), len(self.scaler.unit)
-        widths, shifts = np.full(shape, np.inf), np.zeros(shape)
-        widths[:, self.inputs] = own_widths * self.unit
-        moved = self.centre + own_shifts * self.unit
-        shifts[:, self.inputs] = np.where(np.isfinite(own_widths), moved, 0.0)
-        hashes = self.generator.integers(-(2**63), 2**63, (shape[0], shape[1] + 1))
-        return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
-
-    def _correct(self, stage: int) -> float:
-        """Solve all weights again, with alpha nearby if that is better; return the score."""
-        score, models = self.halves.solved(self.alpha)
-        both = stage <= _EARLY_STAGES[-1]
-        for factor in (_ALPHA_STEP, 1.0 / _ALPHA_STEP) if both else (1.0 / _ALPHA_STEP,):
-            moved = False
-            while _ALPHAS[0] <= self.alpha * factor <= _ALPHAS[1]:
-                tried = self.halves.solved(self.alpha * factor)
-                if tried[0] >= score:
-                    break
-                (score, models), moved = tried, True
-                self.alpha *= factor
-            if moved:
-                break
-        self.halves.models = models
-        return score

@@ -24,7 +24,7 @@ from gramless.base.deadline import Deadline
 from gramless.base.reporting import Reporter
 from gramless.features.base import SizedMap
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.model_selection.amounts import sampled_rows
+from gramless.model_selection.budget import sampled_rows
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, kept_together, matched_rows
 from gramless.model_selection.relevance import learned_relevance

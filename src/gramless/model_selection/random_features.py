@@ -1,0 +1,162 @@
+"""Random features of one kernel: what a search chose, or what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gramless.base.types import FloatArray
+from gramless.features.base import FeatureMap, SizedMap
+from gramless.features.binning import BinningMap, RandomBinning
+from gramless.matrices.base import FeatureMatrix
+from gramless.model_selection.alpha import Goal, search_alpha
+from gramless.model_selection.budget import Budget
+from gramless.model_selection.data import Data
+from gramless.model_selection.search import TIME_SHARE, Search
+from gramless.model_selection.search_space import Settings
+from gramless.model_selection.splits import Split
+from gramless.model_selection.validation import ValidationResult, joined, record, validate
+from gramless.preprocessing.scaling import Scaler
+
+ENOUGH_TO_SEARCH = 40
+"""With fewer rows nothing is searched."""
+_DEFAULT_ALPHA = 1e-3
+_FIRST_SIZE, _LEAST_GAIN = 64, 0.02
+"""A doubling of the grids that lowers the score by a smaller share is the last."""
+_SIZING_ROWS, _LEAST_TO_SIZE = 12_500, 2500
+"""Rows that say how many grids are worth their time; with fewer nothing is asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFeatures:
+    """An unfitted map of random features, over the rows of a scaler.
+
+    Attributes
+    ----------
+    scaler : Scaler
+    template : SizedMap
+        With its bandwidth in units of the rows that the scaler returns.
+    settings : Settings
+        What was chosen; ``settings.alpha`` is for all rows.
+    bandwidth : float or array
+        In units of the scaled inputs.
+    """
+
+    scaler: Scaler
+    template: SizedMap
+    settings: Settings
+    bandwidth: Any
+
+    @property
+    def relevance(self) -> FloatArray:
+        """Weights of the inputs."""
+        relevance = self.settings.relevance
+        return np.ones(len(self.scaler.unit)) if relevance is None else relevance
+
+    def fitted(
+        self, data: Data, order: Any, n_jobs: int | None
+    ) -> tuple[FeatureMap, FeatureMatrix]:
+        """Return the map fitted to some rows, and their feature matrix."""
+        feature_map: Any = clone(self.template)
+        return feature_map, feature_map.fit_rows(self.scaler.rows(data.rows[order], n_jobs))
+
+
+def is_open(search: Search) -> bool:
+    """Tell whether there is anything to search for, and enough rows to do so."""
+    choices = search.choices
+    given = choices.bandwidth is not None and choices.alpha is not None
+    decided = given and len(choices.scalings) == 1
+    return not decided and search.data.rows.shape[0] >= ENOUGH_TO_SEARCH
+
+
+def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> RandomFeatures:
+    """Return random features: as given, searched, or by rule where rows are few."""
+    settings = _settings(search, goal, budget)
+    scaler = search.data.scaler(settings.scaling).weighted(settings.relevance)
+    bandwidth = search.bandwidth(settings, scaler)
+    template: Any = clone(search.feature_map).set_params(
+        bandwidth=scaler.unscaled(bandwidth), categorical=scaler.categorical
+    )
+    chosen = RandomFeatures(scaler, template, settings, bandwidth)
+    if not isinstance(template, RandomBinning):
+        return chosen
+    most = budget.affordable(template.size)
+    open_size = search.choices.n_grids is None and not goal.sparse
+    if open_size and search.data.rows.shape[0] >= _LEAST_TO_SIZE:
+        most = _enough_grids(chosen, search, goal, split, most)
+    return replace(chosen, template=template.resized(most))
+
+
+def validate_random(
+    chosen: RandomFeatures, data: Data, goal: Goal, splits: list[Split], n_jobs: int | None
+) -> tuple[ValidationResult, FeatureMap | None, FeatureMatrix | None]:
+    """Validate random features with their penalty.
+
+    Returns
+    -------
+    result : ValidationResult
+    feature_map, matrix : FeatureMap, FeatureMatrix, or None
+        Of all rows, the training rows first: of bins, where rows are split once. Bins of no
+        training row keep the weight zero, as if they had never been seen.
+    """
+    alpha = chosen.settings.alpha * data.rows.shape[0]
+    if isinstance(chosen.template, BinningMap) and len(splits) == 1:
+        feature_map, matrix = chosen.fitted(data, np.concatenate(splits[0]), n_jobs)
+        result = validate(data, goal, matrix, splits[0], alpha, factors=(), n_jobs=n_jobs)
+        return result, feature_map, matrix
+    results = list(_validated_apart(chosen, data, goal, splits, alpha, n_jobs))
+    return replace(joined(results), weights=None), None, None
+
+
+def _validated_apart(
+    chosen: RandomFeatures,
+    data: Data,
+    goal: Goal,
+    splits: list[Split],
+    alpha: float,
+    n_jobs: int | None,
+) -> Iterator[ValidationResult]:
+    """Yield the result of each split, features learned from its training rows alone."""
+    for training, held_back in splits:
+        feature_map, own = chosen.fitted(data, training, n_jobs)
+        problem = goal.problem(data, data.matrix(own), alpha / len(training), training)
+        weights = goal.solver(problem, n_jobs).solve(problem).weights
+        others = feature_map.rows_matrix(chosen.scaler.rows(data.rows[held_back], n_jobs))
+        raw = data.matrix(others).matvec(weights)
+        score = goal.score(raw, data.targets[held_back], data.weights_of(held_back))
+        yield ValidationResult(alpha, score, held_back, raw, weights)
+
+
+def _settings(search: Search, goal: Goal, budget: Budget) -> Settings:
+    choices = search.choices
+    if not is_open(search):
+        return search.first_settings(_DEFAULT_ALPHA if choices.alpha is None else choices.alpha)
+    settings = search.run()
+    if choices.alpha is None and (goal.loss.name != "squared" or goal.sparse):
+        settings = search_alpha(search, settings, goal)
+    budget.has_time(TIME_SHARE, "search")
+    return settings
+
+
+def _enough_grids(
+    chosen: RandomFeatures, search: Search, goal: Goal, split: Split, most: int
+) -> int:
+    """Double the number of grids for as long as that predicts rows held back clearly better."""
+    share = min(1.0, _SIZING_ROWS / (len(split[0]) + len(split[1])))
+    first, second = (rows[: max(1, int(share * len(rows)))] for rows in split)
+    part = first, second
+    alpha = chosen.settings.alpha * search.data.rows.shape[0]
+    size, last = min(_FIRST_SIZE, most), np.inf
+    while True:
+        sized = replace(chosen, template=chosen.template.resized(size))
+        _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
+        found = validate(search.data, goal, matrix, part, alpha, factors=(), n_jobs=search.n_jobs)
+        record(search, "size", chosen.settings, found, len(part[0]), size)
+        enough = found.score > (1.0 - _LEAST_GAIN) * last or size == most
+        if enough or search.deadline.beyond(TIME_SHARE):
+            return size
+        size, last = min(2 * size, most), found.score

@@ -1,0 +1,355 @@
+"""The model that rows held back choose.
+
+    data -> split -> grow -> validate -> smooth kernels beside the grids? -> SelectedModel
+                  `-> search -> random features -> validate ----------------^
+
+Each step is a function of what it is given; nothing that was given is changed but the record of
+trials that a search keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gramless.base.errors import InputError
+from gramless.base.types import FloatArray, IntArray
+from gramless.features.base import FeatureMap
+from gramless.features.binning import GivenBinning
+from gramless.features.grids import Grids
+from gramless.features.hybrid import JoinedMaps
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import HStack
+from gramless.model_selection.alpha import Goal
+from gramless.model_selection.budget import Budget, worth_growing
+from gramless.model_selection.config import SearchConfig
+from gramless.model_selection.grouped_rows import kept_together
+from gramless.model_selection.growth import GrownGrids, grow
+from gramless.model_selection.random_features import (
+    choose_random,
+    validate_random,
+)
+from gramless.model_selection.search import Search
+from gramless.model_selection.search_space import Settings
+from gramless.model_selection.smooth import contributions, fineness, smooth_map
+from gramless.model_selection.splits import Split, held_back_splits
+from gramless.model_selection.validation import NEARBY, ValidationResult, record, validate
+from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.scaling import Scaler
+
+_GROWTH_SHARE, _SMOOTH_SHARE = 0.4, 0.6
+"""Of a time budget: growth ends, and no smooth kernel is tried any more."""
+_CLEAR_GAIN = 0.998
+"""Smooth kernels must lower the score at least to this share."""
+_GROWN = Settings("both", None, 0.0, grids="grown")
+_AS_GOOD = 1.002
+"""The weakest grids go if the score rises to no more than this share."""
+_MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
+"""Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedModel:
+    """What model selection decided: features of all rows, and the penalty of their fit.
+
+    Attributes
+    ----------
+    scaler : Scaler
+    feature_map : FeatureMap
+    matrix : FeatureMatrix (n_rows, n_columns)
+        Features of all rows in ``order``, without the intercept's column.
+    order : array (n_rows,) or slice
+    settings : Settings
+    alpha : float
+        Penalty of the mean loss over all rows.
+    bandwidth : float, array or None
+        Of random features, in units of the scaled inputs.
+    relevance : array (n_features,)
+    validation : ValidationResult or None
+        Of a fit that did not know the rows held back; its weights are a start for the final one.
+    growth, trials : list of dict
+        The stages of growth, and everything that was tried.
+    limits : list of str
+        What a budget of time or memory cut short.
+    """
+
+    scaler: Scaler
+    feature_map: FeatureMap
+    matrix: FeatureMatrix
+    order: IntArray | slice = field(repr=False)
+    settings: Settings
+    alpha: float
+    bandwidth: Any
+    relevance: FloatArray = field(repr=False)
+    validation: ValidationResult | None
+    growth: list[dict[str, float]] = field(repr=False)
+    trials: list[dict[str, Any]] = field(repr=False)
+    limits: list[str]
+
+
+def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -> SelectedModel:
+    """Select random features of one kernel.
+
+    Parameters
+    ----------
+    search : Search
+        Gets the trials.
+    goal : Goal
+    budget : Budget
+    validates : bool
+        Whether a fit that does not know some rows is wanted though nothing is open.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two rows, of which none can be held back.
+    """
+    data, n_jobs = search.data, search.n_jobs
+    n_rows = data.rows.shape[0]
+    if validates and n_rows < 2:
+        raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
+    splits = _splits(search)
+    chosen = choose_random(search, goal, splits[0], budget)
+    order: IntArray | slice = slice(None)
+    result, feature_map, matrix = None, None, None
+    if validates:
+        result, feature_map, matrix = validate_random(chosen, data, goal, splits, n_jobs)
+        n_training, size = len(splits[0][0]), chosen.template.size
+        record(search, "validation", chosen.settings, result, n_training, size)
+    if feature_map is not None:
+        order = np.concatenate(splits[0])
+    else:
+        feature_map, matrix = chosen.fitted(data, order, n_jobs)
+    assert matrix is not None
+    return SelectedModel(
+        chosen.scaler,
+        feature_map,
+        matrix,
+        order,
+        chosen.settings,
+        chosen.settings.alpha,
+        chosen.bandwidth,
+        chosen.relevance,
+        result,
+        [],
+        [trial.as_dict() for trial in search.trials],
+        budget.limits,
+    )
+
+
+def select_grown(search: Search, goal: Goal, budget: Budget, config: SearchConfig) -> SelectedModel:
+    """Grow grids, add smooth kernels if they help, and choose the penalty.
+
+    Parameters
+    ----------
+    search : Search
+        Its data must be dense; gets the trials.
+    goal : Goal
+    budget : Budget
+    config : SearchConfig
+    """
+    data, n_jobs = search.data, search.n_jobs
+    split, scaler = _splits(search)[0], data.scaler("both")
+    grown = _grown(search, goal, budget, config, split, scaler)
+    order = np.concatenate(split)
+    rows = scaler.rows(data.rows[order], n_jobs)
+    grids = Grids.joined([own.grids for own in grown])
+    binning = GivenBinning(n_jobs=n_jobs)
+    binned = binning.learn_bins(rows, grids)
+    given, n_training = search.choices.alpha, len(split[0])
+    first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
+    validation = _Validation(search, goal, budget, split, len(grids))
+    best = _Features(binning, binned, validation.of(binned, first, None))
+    best = _with_smooth_kernels(best, validation, config, scaler, rows)
+    best = _without_the_weakest(best, validation, config.dropped_share)
+    result = best.result
+    if given is None:
+        result = validation.of(best.matrix, result.alpha, result.weights, NEARBY)
+    alpha = result.alpha / len(order) if given is None else given
+    return SelectedModel(
+        scaler,
+        best.feature_map,
+        best.matrix,
+        order,
+        replace(_GROWN, alpha=alpha),
+        alpha,
+        None,
+        grown[0].relevance(data.rows.shape[1]),
+        result,
+        grown[0].history,
+        [trial.as_dict() for trial in search.trials],
+        budget.limits,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    """Fitted features of all rows, and what rows held back said of them."""
+
+    feature_map: FeatureMap
+    matrix: FeatureMatrix
+    result: ValidationResult
+
+    @property
+    def binning(self) -> GivenBinning:
+        """The map to the bins of grids."""
+        found = self.feature_map
+        found = found.maps_[0] if isinstance(found, JoinedMaps) else found
+        assert isinstance(found, GivenBinning)
+        return found
+
+    @property
+    def binned(self) -> BinnedMatrix:
+        """The part of the matrix that is of grids."""
+        found = self.matrix.parts[0] if isinstance(self.matrix, HStack) else self.matrix
+        assert isinstance(found, BinnedMatrix)
+        return found
+
+    @property
+    def weights(self) -> Vector:
+        """Of the fit to the training rows, that of the intercept last if there is one."""
+        assert self.result.weights is not None
+        return self.result.weights
+
+
+@dataclass(frozen=True, eq=False)
+class _Validation:
+    """Validates features on one split, and records what was tried."""
+
+    search: Search
+    goal: Goal
+    budget: Budget
+    split: Split
+    size: int
+
+    def of(
+        self,
+        matrix: FeatureMatrix,
+        alpha: float,
+        start: Vector | None,
+        factors: Sequence[float] = (),
+    ) -> ValidationResult:
+        """Return the result of features, with their penalty or the best nearby."""
+        search = self.search
+        found = validate(
+            search.data,
+            self.goal,
+            matrix,
+            self.split,
+            alpha,
+            factors=factors,
+            start=start,
+            deadline=self.budget.deadline,
+            n_jobs=search.n_jobs,
+        )
+        record(search, "validation", _GROWN, found, len(self.split[0]), self.size)
+        return found
+
+
+def _with_smooth_kernels(
+    grown: _Features,
+    validation: _Validation,
+    config: SearchConfig,
+    scaler: Scaler,
+    rows: Rows,
+) -> _Features:
+    """Return the grids with smooth kernels beside them, if these help."""
+    search, binned = validation.search, grown.binned
+    n_landmarks = min(config.n_landmarks, _MOST_SMOOTH_NUMBERS // binned.shape[0])
+    enough = n_landmarks >= _LEAST_LANDMARKS
+    if not enough or not validation.budget.has_time(_SMOOTH_SHARE, "the trial of smooth kernels"):
+        return grown
+    grids, weights = grown.binning.grids, grown.weights
+    fine = fineness(grids, binned, weights[: binned.shape[1]], scaler)
+    if not fine.any():
+        return grown
+    smooth = [
+        smooth_map(scaler, fine, length, n_landmarks, search.seed, search.n_jobs)
+        for length in config.smooth_lengths
+    ]
+    for part in smooth:
+        part.fit_rows(rows[: len(validation.split[0])])
+    dense = [DenseMatrix(np.asarray(part.transform(rows)), search.n_jobs) for part in smooth]
+    scales = [1.0] * (1 + len(dense))
+    joint = HStack([binned, *dense], scales)
+    start = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
+    start[: binned.shape[1]] = weights[: binned.shape[1]]
+    start[joint.shape[1] :] = weights[binned.shape[1] :]
+    tried = validation.of(joint, grown.result.alpha, start)
+    if tried.score >= _CLEAR_GAIN * grown.result.score:
+        return grown
+    maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
+    return _Features(maps, joint, tried)
+
+
+def _without_the_weakest(features: _Features, validation: _Validation, share: float) -> _Features:
+    """Return the features without the share of the grids that adds least, if that costs nothing.
+
+    The map of the grids forgets them too.
+    """
+    binned, weights = features.binned, features.weights
+    n_dropped = int(share * binned.n_grids)
+    if n_dropped == 0:
+        return features
+    counts = binned.gram_diagonal() / binned.scale**2
+    strength = contributions(counts, binned.offsets, weights[: binned.shape[1]])
+    kept = np.ones(binned.n_grids, bool)
+    kept[np.argsort(strength, kind="stable")[:n_dropped]] = False
+    n_bins = np.diff(binned.offsets)
+    matrix: FeatureMatrix = BinnedMatrix(
+        binned.codes[kept],
+        np.append(0, np.cumsum(n_bins[kept])),
+        scale=binned.scale,
+        has_unseen=binned.has_unseen,
+        n_jobs=binned.n_jobs,
+    )
+    if isinstance(features.matrix, HStack):
+        matrix = HStack([matrix, *features.matrix.parts[1:]], features.matrix.scales)
+    columns = np.ones(len(weights), bool)
+    columns[: binned.shape[1]] = np.repeat(kept, n_bins)
+    tried = validation.of(matrix, features.result.alpha, weights[columns])
+    if tried.score >= _AS_GOOD * features.result.score:
+        return features
+    features.binning.keep_bins(columns[: binned.shape[1]])
+    return _Features(features.feature_map, matrix, tried)
+
+
+def _splits(search: Search) -> list[Split]:
+    """Return rows to fit and rows to hold back: once, or in turns where they are few."""
+    splits = held_back_splits(search.data.rows.shape[0], search.seed)
+    return [kept_together(split, search.groups) for split in splits]
+
+
+def _grown(
+    search: Search,
+    goal: Goal,
+    budget: Budget,
+    config: SearchConfig,
+    split: Split,
+    scaler: Scaler,
+) -> list[GrownGrids]:
+    """Return grids grown with each seed."""
+    worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
+    most = budget.affordable(config.n_seeds * (search.choices.n_grids or worth))
+    most = max(1, most // config.n_seeds)
+    return [
+        grow(
+            search.data,
+            split,
+            scaler,
+            goal.loss,
+            config,
+            most=most,
+            seed=search.seed + k,
+            n_jobs=search.n_jobs,
+            groups=search.groups,
+            stop=lambda: not budget.has_time(_GROWTH_SHARE, "growth"),
+            report=search.report,
+        )
+        for k in range(config.n_seeds)
+    ]

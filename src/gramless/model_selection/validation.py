@@ -1,0 +1,221 @@
+"""Features fitted to most of the rows and validated on the others, along a path of penalties."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gramless.base.deadline import Deadline
+from gramless.base.types import IntArray
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.model_selection.alpha import Goal
+from gramless.model_selection.data import Data
+from gramless.model_selection.search import Search
+from gramless.model_selection.search_space import Settings, Trial
+from gramless.solvers.base import Solver
+from gramless.solvers.cg import ConjugateGradient
+
+NEARBY = (10.0**-0.5, 10.0**0.5)
+"""The factors by which the penalty is changed, in this order, for as long as that helps."""
+_MOST_STEPS = 8
+_TIE = 1.001
+"""Of penalties whose scores differ by less, the strongest."""
+_SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
+"""Of the error that is left, what solutions along the path may be off by."""
+_TIME_SHARE = 0.7
+"""Of a time budget: the rest is for the final fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationResult:
+    """What rows held back said of features.
+
+    Attributes
+    ----------
+    alpha : float
+        The best penalty, times the number of rows that were fitted to: this product is kept
+        when the number of rows changes.
+    score : float
+        Of the rows held back.
+    rows : array (n_held_back,)
+        Which rows these are.
+    raw : array (n_held_back,) or (n_held_back, K)
+        Their raw predictions.
+    weights : array (n_columns,) or (n_columns, K), or None
+        Of the fit, that of the intercept last if there is one; None after several fits.
+    trials : list of dict
+        ``alpha`` (of the mean loss), ``score``, ``n_iter`` and ``seconds`` of each penalty.
+    """
+
+    alpha: float
+    score: float
+    rows: IntArray = field(repr=False)
+    raw: Vector = field(repr=False)
+    weights: Vector | None = field(repr=False)
+    trials: list[dict[str, float]] = field(repr=False, default_factory=list)
+
+
+def validate(
+    data: Data,
+    goal: Goal,
+    matrix: FeatureMatrix,
+    split: tuple[IntArray, IntArray],
+    alpha: float,
+    *,
+    factors: Sequence[float] = NEARBY,
+    start: Vector | None = None,
+    deadline: Deadline | None = None,
+    n_jobs: int | None = None,
+) -> ValidationResult:
+    """Fit to the training rows of a split and score the others, for the best of some penalties.
+
+    Parameters
+    ----------
+    data : Data
+    goal : Goal
+    matrix : FeatureMatrix (n_rows, n_columns)
+        Features of the training rows, then of those held back, without the intercept's column.
+    split : (training rows, rows held back)
+    alpha : float
+        The first penalty, times the number of training rows.
+    factors : sequence of float
+        The penalty is multiplied by the first, again and again, while that lowers the score;
+        by the next one if the first does not help. None leave it as it is.
+    start : array (n_columns,) or (n_columns, K), optional
+        Weights to start from, that of the intercept last if there is one.
+    deadline : Deadline, optional
+        Ends the path.
+    n_jobs : int or None, default=None
+
+    Returns
+    -------
+    ValidationResult
+    """
+    path = _Path(data, goal, matrix, split, n_jobs)
+    path.solve(alpha, start)
+    deadline = deadline or Deadline()
+    for factor in factors:
+        at, moved = path.best, False
+        for _ in range(_MOST_STEPS):
+            if deadline.beyond(_TIME_SHARE):
+                break
+            path.solve(at * factor, path.weights[at])
+            if path.scores[at * factor] >= path.scores[at]:
+                break
+            at, moved = at * factor, True
+        if moved:
+            break
+    least = path.scores[path.best]
+    best = max(tried for tried, score in path.scores.items() if score <= _TIE * least)
+    return ValidationResult(
+        best, path.scores[best], split[1], path.raw[best], path.weights[best], path.trials
+    )
+
+
+def record(
+    search: Search,
+    stage: str,
+    settings: Settings,
+    found: ValidationResult,
+    n_rows: int,
+    size: int,
+) -> None:
+    """Add what was validated to the trials of a search, and report it."""
+    for trial in found.trials:
+        tried = replace(settings, alpha=trial["alpha"])
+        score, n_iter, seconds = trial["score"], int(trial["n_iter"]), trial["seconds"]
+        search.trials.append(Trial(stage, tried, score, n_iter, n_rows, size, seconds, [score]))
+    unit = search.feature_map.size_unit
+    search.report(
+        stage,
+        f"{n_rows:>7} rows, {size} {settings.grids} {unit}, alpha {found.alpha / n_rows:.1e} -> "
+        f"{found.score:.5f}",
+        n_rows=n_rows,
+        size=size,
+        alpha=found.alpha / n_rows,
+        score=found.score,
+    )
+
+
+def joined(results: Sequence[ValidationResult]) -> ValidationResult:
+    """Return the results of several splits as one, their scores averaged."""
+    return ValidationResult(
+        float(np.mean([own.alpha for own in results])),
+        float(np.mean([own.score for own in results])),
+        np.concatenate([own.rows for own in results]),
+        np.concatenate([own.raw for own in results]),
+        results[0].weights if len(results) == 1 else None,
+        [trial for own in results for trial in own.trials],
+    )
+
+
+class _Path:
+    """Solutions over one matrix by their penalties."""
+
+    def __init__(
+        self,
+        data: Data,
+        goal: Goal,
+        matrix: FeatureMatrix,
+        split: tuple[IntArray, IntArray],
+        n_jobs: int | None,
+    ) -> None:
+        self.data, self.goal, self.n_jobs = data, goal, n_jobs
+        self.training, held_back = split
+        n = len(self.training)
+        self.own = data.matrix(matrix.take_rows(slice(0, n)))
+        self.others = data.matrix(matrix.take_rows(slice(n, n + len(held_back))))
+        self.truth, self.counts = data.targets[held_back], data.weights_of(held_back)
+        self.scores: dict[float, float] = {}
+        self.raw: dict[float, Vector] = {}
+        self.weights: dict[float, Vector] = {}
+        self.trials: list[dict[str, float]] = []
+        self.solver: Solver | None = None
+
+    @property
+    def best(self) -> float:
+        """The penalty with the least score."""
+        return min(self.scores, key=lambda alpha: self.scores[alpha])
+
+    def solve(self, alpha: float, start: Vector | None) -> None:
+        """Solve the problem of the training rows for ``alpha / n_training``."""
+        begun, strength = time.perf_counter(), alpha / len(self.training)
+        problem = self.goal.problem(self.data, self.own, strength, self.training)
+        if self.solver is None:
+            self.solver = self.goal.solver(problem, self.n_jobs)
+        if isinstance(self.solver, ConjugateGradient) and self.scores:
+            self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
+        solution = self.solver.solve(problem, start)
+        self.weights[alpha] = solution.weights
+        self.raw[alpha] = self.others.matvec(solution.weights)
+        self.scores[alpha] = self.goal.score(self.raw[alpha], self.truth, self.counts)
+        told = {"alpha": strength, "score": self.scores[alpha], "n_iter": solution.n_iter}
+        self.trials.append({**told, "seconds": time.perf_counter() - begun})
+
+    def _tol(self, tol: float) -> float:
+        """Return a tolerance that is well below the error that is left.
+
+        Where targets are nearly without noise, a solution meets the usual tolerance for penalties
+        nearby too: the path would end where it begins.
+        """
+        error = _relative(self.goal, self.scores[self.best], self.raw[self.best])
+        return min(tol, max(_SHARE_OF_ERROR * error, _LEAST_TOL))
+
+
+def relative_error(goal: Goal, found: ValidationResult) -> float:
+    """Return the root of the validation score, for targets of variance 1; 1 for other losses.
+
+    Where targets are nearly without noise, the final solve must be closer than the error that is
+    left.
+    """
+    return _relative(goal, found.score, found.raw)
+
+
+def _relative(goal: Goal, score: float, raw: Vector) -> float:
+    if goal.loss.name != "squared":
+        return 1.0
+    n_outputs = 1 if raw.ndim == 1 else raw.shape[1]
+    return float(np.sqrt(max(score, 0.0) / n_outputs))

@@ -1,0 +1,61 @@
+"""Models with smooth kernels beside their grids, and the effort of a fit, in commands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless import load
+
+
+@pytest.fixture
+def wavy(tmp_path):
+    """Return a table whose target is smooth, and classes."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(1500, 3))
+    y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=1500)
+    path = tmp_path / "t.csv"
+    names, kinds = "a,b,c,y,k", ["%.6f"] * 4 + ["%d"]
+    np.savetxt(path, np.c_[X, y, y > 0], kinds, delimiter=",", header=names, comments="")
+    return path
+
+
+def fit(shell, data, target, *options):
+    model = data.with_name("m")
+    given = ("--target", target, "--features", "a,b,c", "-m", model)
+    return model, shell.json("fit", data, *given, *options)
+
+
+def test_smooth_kernels_beside_grids_are_told(shell, wavy, tmp_path):
+    model, document = fit(shell, wavy, "y", "--effort", 2, "--n-grids", 40)
+    assert (document["features"], document["grids"]) == ("JoinedMaps", 40)
+    told = shell("fit", wavy, "--target", "y", "-m", model, "--effort", 2, "--n-grids", 40).stdout
+    assert "40 grown grids" in told
+    assert "Nystrom" in told
+    inspected = shell("inspect", model).stdout
+    assert "fullest bin" in inspected
+    assert "effort" in inspected
+    shell("inspect", model, "--data", wavy, "--picture", tmp_path / "p.png")
+    assert (tmp_path / "p.png").stat().st_size > 0
+
+
+def test_explanations_count_what_smooth_kernels_use(shell, wavy, tmp_path):
+    model, _ = fit(shell, wavy, "y", "--effort", 2, "--n-grids", 40)
+    document = shell.json("explain", model, "--data", wavy, "-o", tmp_path / "e.html")
+    first, second, weight = document["pairs"][0]
+    assert (first, second) == ("a", "b")
+    assert weight > 0.5
+    assert "40 grids" in (tmp_path / "e.html").read_text()
+
+
+def test_classes_get_the_logistic_loss_and_numbers_squares(shell, wavy):
+    model, document = fit(shell, wavy, "k", "--effort", 1)
+    assert document["loss"] == "logistic"
+    assert load(model).effort == 1
+    assert fit(shell, wavy, "k", "--effort", 1, "--loss", "squared")[1]["loss"] == "squared"
+    assert fit(shell, wavy, "y", "--effort", 1)[1]["loss"] == "squared"
+
+
+@pytest.mark.parametrize("effort", ["0", "6", "much"])
+def test_efforts_that_there_are_not(shell, wavy, effort):
+    shell.error("fit", wavy, "--target", "y", "-m", "m", "--effort", effort, code=2)

@@ -1,0 +1,104 @@
+"""How thoroughly grids are grown: checked, kept in files, and what it changes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gramless import KernelClassifier, KernelRegressor, load, save
+from gramless.base.errors import InputError
+from gramless.cli.summaries import features_of
+from gramless.estimators.persistence import pack, write
+from gramless.features.hybrid import JoinedMaps, parts_of
+from gramless.model_selection.config import EFFORTS
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, size=(1500, 3))
+Y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * RNG.normal(size=1500)
+
+
+@pytest.mark.parametrize("effort", [0, 6, 2.5, "3", None, True, [3]])
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+def test_efforts_that_there_are_not(kind: Any, effort: Any) -> None:
+    with pytest.raises(InputError, match="effort must be an integer, at least 1 and at most 5"):
+        kind(effort=effort).fit(X[:20], Y[:20] > 0)
+
+
+def test_files_keep_it(tmp_path: Path) -> None:
+    save(KernelRegressor(effort=np.int64(1), random_state=0).fit(X, Y), tmp_path / "model")
+    assert load(tmp_path / "model").effort == 1
+
+
+def test_files_without_it_are_of_the_default(tmp_path: Path) -> None:
+    model = KernelRegressor(random_state=0).fit(X[:50], Y[:50])
+    content, tensors = pack(model)
+    content["params"] = {k: v for k, v in content["params"].items() if k != "effort"}
+    write(tmp_path / "model", content, tensors)
+    again = load(tmp_path / "model")
+    assert again.effort == 3
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_files_of_averages_are_read(tmp_path: Path) -> None:
+    """Earlier versions averaged grown and random grids, and said in what proportion."""
+    model = KernelRegressor(random_state=0, n_grids=16, effort=1).fit(X, Y)
+    content, tensors = pack(model)
+    content = json.loads(json.dumps(content))
+    content["state"]["settings_"]["fields"] |= {"grids": "both", "random_share": 0.25}
+    write(tmp_path / "model", content, tensors)
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert features_of(again).startswith("16 grown and random grids")
+
+
+def test_more_effort_grows_more_grids() -> None:
+    sizes = []
+    for effort in (1, 2):
+        model = KernelRegressor(effort=effort, random_state=0).fit(X, Y)
+        assert model.growth_[-1]["n_grids"] <= EFFORTS[effort].most_grids
+        sizes.append(len(parts_of(model.features_)[0].n_bins_))
+    assert sizes[0] == EFFORTS[1].most_grids < sizes[1]
+
+
+@pytest.fixture(scope="module")
+def joined() -> Any:
+    """Return a model whose smooth truth asks for smooth kernels beside the grids."""
+    model = KernelRegressor(effort=2, n_grids=40, n_posterior=20, random_state=0).fit(X, Y)
+    assert isinstance(model.features_, JoinedMaps)
+    return model
+
+
+def test_joined_maps_in_files(joined: Any, tmp_path: Path) -> None:
+    save(joined, tmp_path / "model")
+    again = load(tmp_path / "model")
+    for found, expected in zip(
+        (*again.predict(X, return_std=True), *again.predict_interval(X)),
+        (*joined.predict(X, return_std=True), *joined.predict_interval(X)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(InputError, match="2 features"):
+        again.predict(X[:, :2])
+
+
+def test_joined_maps_are_pickled_and_copied(joined: Any) -> None:
+    for again in (pickle.loads(pickle.dumps(joined)), copy.deepcopy(joined)):
+        np.testing.assert_array_equal(again.predict(X), joined.predict(X))
+
+
+def test_joined_maps_are_one_gaussian_process(joined: Any) -> None:
+    mean, std = joined.predict(np.concatenate([X[:200], X[:200] + 3.0]), return_std=True)
+    assert std[:200].mean() < 0.5 * std[200:].mean()
+    assert np.abs(mean[:200] - Y[:200]).mean() < 0.1
+
+
+@pytest.mark.parametrize("options", [{"solver": "root"}, {"l1_ratio": 1.0, "grids": "grown"}])
+def test_solvers_of_bins_get_bins_alone(options: dict[str, Any]) -> None:
+    model = KernelRegressor(effort=2, n_grids=40, random_state=0, **options).fit(X, Y)
+    assert not isinstance(model.features_, JoinedMaps)

@@ -1,0 +1,224 @@
+"""Validation along a path of penalties, by rows that no fit has seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless import RandomBinning
+from gramless.base.deadline import Deadline
+from gramless.base.reporting import Progress, Reporter
+from gramless.losses import Logistic, Loss, Squared
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.model_selection.alpha import Goal, mean_loss
+from gramless.model_selection.data import Data
+from gramless.model_selection.search import Search
+from gramless.model_selection.search_space import Choices, Settings
+from gramless.model_selection.splits import Split
+from gramless.model_selection.validation import (
+    NEARBY,
+    ValidationResult,
+    joined,
+    record,
+    relative_error,
+    validate,
+)
+
+Array = NDArray[np.float64]
+
+N_ROWS = 400
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N_ROWS, 3))
+SIGNAL = np.sin(2 * X[:, 0]) + X[:, 1]
+Y = SIGNAL + 0.5 * RNG.normal(size=N_ROWS)
+SPLIT: Split = np.arange(0, N_ROWS, 2), np.arange(1, N_ROWS, 2)
+ORDER = np.concatenate(SPLIT)
+MATRIX = RandomBinning(n_grids=32, bandwidth=4.0, random_state=0).fit_matrix(X[ORDER])
+
+
+def parts(
+    targets: Vector = Y, loss: Loss | None = None, weight: Array | None = None
+) -> tuple[Data, Goal]:
+    loss = loss or Squared()
+    score = mean_loss(loss)
+    return Data(X, targets, weight, score, True), Goal(loss, 0.0, score)
+
+
+def validated(alpha: float, targets: Vector = Y, **more: Any) -> ValidationResult:
+    data, goal = parts(targets, more.pop("loss", None), more.pop("weight", None))
+    return validate(data, goal, MATRIX, SPLIT, alpha, n_jobs=1, **more)
+
+
+def exact_score(alpha: float) -> float:
+    """Return the loss of the held-back rows by dense normal equations."""
+    Z = np.column_stack([MATRIX.tocsr().toarray(), np.ones(N_ROWS)])
+    fitted, others = Z[:200], Z[200:]
+    ridge = np.append(np.full(Z.shape[1] - 1, alpha), 0.0)
+    w = np.linalg.lstsq(fitted.T @ fitted + np.diag(ridge), fitted.T @ Y[SPLIT[0]])[0]
+    return float(0.5 * np.mean((others @ w - Y[SPLIT[1]]) ** 2))
+
+
+def tried(found: ValidationResult) -> list[float]:
+    return [trial["alpha"] * 200 for trial in found.trials]
+
+
+# The path.
+
+
+@pytest.mark.parametrize("alpha", [0.1, 10.0])
+def test_scores_are_those_of_exact_solutions(alpha: float) -> None:
+    found = validated(alpha, factors=())
+    assert (found.alpha, len(found.trials)) == (alpha, 1)
+    assert found.score == pytest.approx(exact_score(alpha), rel=0.01)
+    assert found.score == pytest.approx(0.5 * np.mean((found.raw - Y[SPLIT[1]]) ** 2), rel=1e-9)
+    np.testing.assert_array_equal(found.rows, SPLIT[1])
+    assert found.weights is not None
+    Z = np.column_stack([MATRIX.tocsr().toarray(), np.ones(N_ROWS)])
+    np.testing.assert_allclose(Z[200:] @ found.weights, found.raw, atol=1e-9)
+
+
+def test_too_strong_a_penalty_is_made_weaker_while_that_helps() -> None:
+    found, alphas = validated(1e4), np.array(tried(validated(1e4)))
+    np.testing.assert_allclose(alphas[1:] / alphas[:-1], NEARBY[0])
+    scores = [trial["score"] for trial in found.trials]
+    assert scores[:-1] == sorted(scores[:-1], reverse=True)
+    # The last one was worse, or it was the last step there is.
+    assert scores[-1] >= scores[-2] or len(scores) == 9
+    assert found.alpha < 1e4
+
+
+def test_too_weak_a_penalty_is_made_stronger_after_one_look_the_other_way() -> None:
+    found = validated(0.01)
+    alphas = tried(found)
+    assert alphas[1] == pytest.approx(0.01 * NEARBY[0])
+    np.testing.assert_allclose(np.array(alphas[3:]) / alphas[2:-1], NEARBY[1])
+    assert alphas[2] == pytest.approx(0.01 * NEARBY[1])
+    assert found.alpha > 0.01
+
+
+@pytest.mark.parametrize("alpha", [0.1, 3.0, 100.0])
+def test_the_strongest_of_the_best_wins(alpha: float) -> None:
+    found = validated(alpha)
+    least = min(trial["score"] for trial in found.trials)
+    near = [trial["alpha"] for trial in found.trials if trial["score"] <= 1.001 * least]
+    assert found.alpha == pytest.approx(200 * max(near))
+    by_alpha = {trial["alpha"]: trial["score"] for trial in found.trials}
+    assert found.score == by_alpha[max(near)]
+
+
+def test_the_best_of_the_path_is_near_the_best_there_is() -> None:
+    best = min(exact_score(alpha) for alpha in 10.0 ** np.arange(-2, 4, 0.25))
+    for alpha in (0.3, 300.0):
+        assert validated(alpha).score < 1.02 * best
+
+
+def test_a_penalty_that_is_given_is_left_as_it_is() -> None:
+    found = validated(1e4, factors=())
+    assert found.alpha == 1e4
+    assert tried(found) == [pytest.approx(1e4)]
+
+
+def test_a_spent_budget_ends_the_path_after_one_fit() -> None:
+    assert len(validated(1e4, deadline=Deadline(1e-9)).trials) == 1
+    assert len(validated(1e4, deadline=Deadline(1e9)).trials) > 2
+
+
+def test_a_start_from_the_solution_takes_no_longer() -> None:
+    loss, labels = Logistic(), np.sign(SIGNAL)
+    cold = validated(1.0, labels, loss=loss, factors=())
+    warm = validated(1.0, labels, loss=loss, factors=(), start=cold.weights)
+    assert warm.trials[0]["n_iter"] <= cold.trials[0]["n_iter"]
+    assert warm.score == pytest.approx(cold.score, rel=0.01)
+
+
+# What held-back rows know.
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_rows_held_back_are_never_in_the_fit(loss: Loss) -> None:
+    labels = np.sign(SIGNAL)
+    other = labels.copy()
+    other[SPLIT[1]] *= -1
+    plain, changed = (validated(3.0, y, loss=loss, factors=()) for y in (labels, other))
+    assert plain.weights is not None
+    assert changed.weights is not None
+    np.testing.assert_array_equal(plain.weights, changed.weights)
+    np.testing.assert_array_equal(plain.raw, changed.raw)
+    assert changed.score > plain.score
+
+
+def test_weights_judge_and_fit() -> None:
+    """Rows without weight leave both to the others."""
+    wild = np.arange(N_ROWS) % 4 >= 2
+    targets = np.where(wild, 1000.0, Y)
+    weight = np.where(wild, 0.0, 1.0)
+    found = validated(3.0, targets, weight=weight)
+    assert found.score < 0.5
+
+
+def test_several_outputs() -> None:
+    single, other = validated(3.0, factors=()), validated(3.0, -2 * Y, factors=())
+    both = validated(3.0, np.column_stack([Y, -2 * Y]), factors=())
+    assert both.raw.shape == (200, 2)
+    # Paths end when all columns have converged; one by one they may end earlier.
+    assert both.score == pytest.approx(single.score + other.score, rel=0.05)
+
+
+# What is done with it.
+
+
+def made_search(report: Reporter | None = None) -> Search:
+    data, _ = parts()
+    choices = Choices(("standard",), None, None, "equal")
+    return Search(data, RandomBinning(n_grids=8), choices, 0, 1, report or Reporter())
+
+
+def test_trials_are_recorded_and_reported() -> None:
+    told: list[Progress] = []
+    search, settings = made_search(Reporter(callback=told.append)), Settings("both", None, 7.0)
+    found = validated(30.0)
+    record(search, "validation", settings, found, 200, 32)
+    assert [trial.settings.alpha for trial in search.trials] == [
+        trial["alpha"] for trial in found.trials
+    ]
+    for trial, own in zip(search.trials, found.trials, strict=True):
+        assert (trial.stage, trial.n_rows, trial.size) == ("validation", 200, 32)
+        assert (trial.score, trial.curve) == (own["score"], [own["score"]])
+        assert (trial.n_iter, trial.seconds) == (own["n_iter"], own["seconds"])
+        assert trial.settings == replace(settings, alpha=own["alpha"])
+    (progress,) = told
+    assert progress.stage == "validation"
+    expected = {"n_rows": 200, "size": 32, "alpha": found.alpha / 200, "score": found.score}
+    assert progress.details == expected
+
+
+def test_results_of_several_splits_are_joined() -> None:
+    found = [validated(3.0, factors=()), validated(5.0, factors=())]
+    both = joined(found)
+    assert (both.alpha, both.score) == (4.0, np.mean([own.score for own in found]))
+    np.testing.assert_array_equal(both.rows, np.tile(SPLIT[1], 2))
+    np.testing.assert_array_equal(both.raw, np.concatenate([own.raw for own in found]))
+    assert both.weights is None
+    assert both.trials == found[0].trials + found[1].trials
+    assert joined(found[:1]).weights is found[0].weights
+
+
+def test_how_close_the_final_solve_must_be() -> None:
+    found = replace(validated(3.0, factors=()), score=0.04)
+    squared, other = parts()[1], parts(loss=Logistic())[1]
+    assert relative_error(squared, found) == pytest.approx(0.2)
+    assert relative_error(squared, replace(found, raw=np.zeros((9, 4)))) == pytest.approx(0.1)
+    assert relative_error(squared, replace(found, score=-1e-17)) == 0.0
+    assert relative_error(other, found) == 1.0
+
+
+def test_matrices_stand_for_the_rows_of_the_split_in_order() -> None:
+    data, goal = parts()
+    matrix: FeatureMatrix = MATRIX
+    shorter: Split = SPLIT[0], SPLIT[1][:50]
+    found = validate(data, goal, matrix, shorter, 3.0, factors=())
+    np.testing.assert_array_equal(found.raw, validated(3.0, factors=()).raw[:50])
