@@ -16,9 +16,9 @@ METHODS = {
     "nystroem": "kernel_approximation:NystroemFeatures",
     "lightgbm": "lightgbm:LightGBM",
     "hist_gradient_boosting": "hist_gradient_boosting:HistGradientBoosting",
-    "chimeraboost": "boosted_defaults:ChimeraBoost",
-    "catboost": "boosted_defaults:CatBoost",
-    "extra_trees": "boosted_defaults:ExtraTrees",
+    "chimeraboost": "chimeraboost:ChimeraBoost",
+    "catboost": "catboost:CatBoost",
+    "extra_trees": "extra_trees:ExtraTrees",
 }
 """File and class of each method."""
 
