@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from gramless.base.reporting import Progress, Reporter
 from gramless.losses import (
@@ -564,3 +565,18 @@ def test_widths_are_like_the_deviations_of_the_inputs() -> None:
     for j in range(3):
         own = widths[np.isfinite(widths[:, j]), j]
         assert 0.1 < np.median(own) < 20
+
+
+def test_steps_of_all_classes_at_once_are_never_too_long() -> None:
+    """The curvatures of a coupled loss are a diagonal that is above each row's Hessian."""
+    rng = np.random.default_rng(0)
+    number = rng.integers(0, 4, 60)
+    targets = np.where(number[:, None] == np.arange(4), 1.0, -1.0)
+    data = Data(rng.normal(size=(60, 2)), targets, None, lambda z, y, weight: 0.0, False)
+    models = CrossFittedModels(data, 40, Multinomial(), 1, None)
+    raw = rng.normal(scale=3.0, size=targets.shape).astype(np.float32)
+    _, curvatures = models.derivatives(raw)
+    p = softmax(raw.astype(np.float64), axis=1)
+    for own, shares in zip(curvatures, p, strict=True):
+        hessian = np.diag(shares) - np.outer(shares, shares)
+        assert np.linalg.eigvalsh(np.diag(own.astype(np.float64)) - hessian)[0] > -1e-6

@@ -254,6 +254,9 @@ class CrossFittedModels:
         z = raw.astype(np.float64)
         slopes = -self.loss.gradient(z, self.targets)
         curvatures = self.loss.curvature(z, self.targets)
+        if self.loss.coupled:
+            # The rows of the Hessian sum to 0: twice its diagonal is never below it.
+            curvatures *= 2.0
         curvatures = np.maximum(curvatures, _LEAST_CURVATURE * self.unit)
         counts = self.counts if z.ndim == 1 else self.counts[:, None]
         return (slopes * counts).astype(np.float32), (curvatures * counts).astype(np.float32)
