@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("lightgbm") else ["peers/lightgbm.py"]
+_PACKAGES = ("catboost", "chimeraboost", "lightgbm")
+collect_ignore = [f"peers/{name}.py" for name in _PACKAGES if find_spec(name) is None]
