@@ -59,19 +59,6 @@ def test_attributes_are_those_of_random_binning() -> None:
     assert names[0] == "givenbinning0"
 
 
-def test_two_maps_side_by_side_are_one_map_of_all_grids() -> None:
-    parts = [GRIDS.take(np.arange(21) < 5), GRIDS.take(np.arange(21) >= 5)]
-    maps = [GivenBinning(n_jobs=1) for _ in parts]
-    for own, grids in zip(maps, parts, strict=True):
-        own.learn_bins(X, grids)
-    both, expected = GivenBinning.beside(*maps), given()
-    same(both.rows_matrix(NEW).tocsr(), expected.transform(NEW))
-    for name in ("widths_", "shifts_", "n_bins_", "offsets_", "nu_"):
-        np.testing.assert_array_equal(getattr(both, name), getattr(expected, name))
-    for name in ("scale_", "kappa_", "kappa_bar_"):
-        assert getattr(both, name) == getattr(expected, name)
-
-
 def test_features_are_indicators_of_cells() -> None:
     dense = given().transform(X).toarray()
     at = 0

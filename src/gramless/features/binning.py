@@ -302,18 +302,6 @@ class GivenBinning(BinningMap):
         """Check that fitted attributes from a file fit each other."""
         super().check_state(state)
 
-    @classmethod
-    def beside(cls, first: BinningMap, second: BinningMap) -> GivenBinning:
-        """Join the grids of two maps that were fitted to the same rows into one map.
-
-        Their bins are shared, not copied; features have the value ``1/sqrt(n_grids)`` of all.
-        """
-        both = cls(n_jobs=first.n_jobs)
-        both._know(KnownBins.joined([first._known, second._known]))
-        both.scale_ = unit_scale(len(both._grids))
-        both._describe(np.concatenate([first.nu_, second.nu_]))
-        return both
-
     def fit(self, X: TableLike, y: object = None) -> Self:
         """Learn anew which bins of the same grids the rows occupy."""
         self._check_fitted()

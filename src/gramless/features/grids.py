@@ -377,13 +377,6 @@ class KnownBins:
             require(number_in(state, "scale_", float, 0.0, _MOST_SCALE) > 0.0, "scale_ is 0")
         return widths.shape[1]
 
-    @classmethod
-    def joined(cls, parts: Sequence[KnownBins]) -> KnownBins:
-        """Concatenate known bins; the tables are shared."""
-        tables = [table for part in parts for table in part.tables]
-        n_learned = sum(part.n_learned for part in parts)
-        return cls(Grids.joined([part.grids for part in parts]), tables, n_learned)
-
     @property
     def n_bins(self) -> IntArray:
         """Number of known bins of each grid."""
