@@ -18,7 +18,7 @@ from gramless.model_selection import random_features
 from gramless.model_selection.alpha import Goal, mean_loss, search_alpha
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import ALPHAS, Search
-from gramless.model_selection.search_space import Choices, Settings
+from gramless.model_selection.search_space import Hyperparameters, SearchSpace
 from gramless.penalties import L2, ElasticNet
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.newton_cg import NewtonCG
@@ -26,7 +26,7 @@ from gramless.solvers.newton_cg import NewtonCG
 X = np.random.default_rng(0).normal(size=(200, 3))
 NUMBERS = np.sin(2 * X[:, 0]) + X[:, 1]
 SIGNS = np.where(NUMBERS > 0, 1.0, -1.0)
-SETTINGS = Settings("standard", None, 7.0)
+SETTINGS = Hyperparameters("standard", None, 7.0)
 
 
 def score(z: Vector, y: Vector, weight: NDArray[np.float64] | None) -> float:
@@ -37,7 +37,7 @@ def made_search(
     targets: Vector = NUMBERS, n_grids: int = 24, intercept: bool = True, **more: Any
 ) -> Search:
     data = Data(X, targets, more.pop("weight", None), score, intercept)
-    choices = Choices(("standard",), np.asarray(2.0), None, "equal")
+    choices = SearchSpace(("standard",), np.asarray(2.0), None, "equal")
     return Search(data, RandomBinning(n_grids=n_grids, random_state=0), choices, 0, 1, **more)
 
 
@@ -120,10 +120,10 @@ Path = list[tuple[float, float, int, float]]
 
 def with_scores(
     monkeypatch: pytest.MonkeyPatch, goal: Goal, *scores: Sequence[float], **options: Any
-) -> tuple[Settings, Search]:
+) -> tuple[Hyperparameters, Search]:
     """Search with these scores, a list for each split, of alphas 1, 1/2, 1/4, ..."""
 
-    def path(search: Search, sample: Any, settings: Settings, goal: Goal, k: int) -> Path:
+    def path(search: Search, sample: Any, settings: Hyperparameters, goal: Goal, k: int) -> Path:
         found = scores[k % len(scores)]
         return [(2.0**-i * (1 + k), value, 3, 0.5) for i, value in enumerate(found)]
 
@@ -132,7 +132,7 @@ def with_scores(
     return search_alpha(search, SETTINGS, goal), search
 
 
-def unscaled(found: Settings, search: Search, root: bool) -> float:
+def unscaled(found: Hyperparameters, search: Search, root: bool) -> float:
     """Return the alpha before it was scaled to all rows and grids."""
     trial = search.trials[0]
     ratio = len(X) / trial.n_rows
@@ -231,7 +231,7 @@ def test_trials_of_a_fit(
 ) -> None:
     calls = []
 
-    def recorded(search: Search, settings: Settings, goal: Goal) -> Settings:
+    def recorded(search: Search, settings: Hyperparameters, goal: Goal) -> Hyperparameters:
         before = len(search.trials)
         found = search_alpha(search, settings, goal)
         calls.append((goal, search.trials[before:], settings, found))
@@ -261,7 +261,7 @@ def test_trials_of_a_fit(
 def test_no_path_where_alpha_is_given_or_squares_are_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def never(*arguments: Any) -> Settings:
+    def never(*arguments: Any) -> Hyperparameters:
         raise AssertionError("searched")
 
     monkeypatch.setattr(random_features, "search_alpha", never)

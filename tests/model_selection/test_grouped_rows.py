@@ -21,7 +21,7 @@ from gramless.model_selection.grouped_rows import (
     shuffled,
 )
 from gramless.model_selection.search import Sample, Search
-from gramless.model_selection.search_space import Choices
+from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.splits import held_back_splits, holdout_splits
 
 Array = NDArray[np.float64]
@@ -196,7 +196,7 @@ def test_splits_of_some_rows() -> None:
 def test_trials_of_a_search_do_not_part_groups() -> None:
     X, y, groups = matched(600)
     search = Search(
-        data_of(X, y), RandomBinning(n_grids=8), Choices(("standard",), None, None, "equal"), 0
+        data_of(X, y), RandomBinning(n_grids=8), SearchSpace(("standard",), None, None, "equal"), 0
     )
     sample = Sample(search, 900, 8, 0.0)
     parted = holdout_splits(len(groups), 900, 0)

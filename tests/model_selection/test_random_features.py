@@ -26,7 +26,7 @@ from gramless.model_selection.random_features import (
     validate_random,
 )
 from gramless.model_selection.search import Search
-from gramless.model_selection.search_space import Choices
+from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.splits import Split, held_back_splits
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ def parts(
     search = Search(
         Data(X, y, None, score, True),
         template,
-        Choices(**{**options, **choices}),
+        SearchSpace(**{**options, **choices}),
         0,
         1,
         Reporter(),

@@ -25,7 +25,7 @@ from gramless.model_selection.budget import Budget
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import Search
-from gramless.model_selection.search_space import Choices
+from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.select import SelectedModel, select_grown, select_random
 from gramless.model_selection.splits import held_back_splits
 
@@ -67,7 +67,7 @@ def parts(
     search = Search(
         Data(X, y, weight, score, True),
         RandomBinning(n_grids=24, random_state=0),
-        Choices(**{**options, **choices}),
+        SearchSpace(**{**options, **choices}),
         0,
         2,
         Reporter(),

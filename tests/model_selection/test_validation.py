@@ -17,7 +17,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import Search
-from gramless.model_selection.search_space import Choices, Settings
+from gramless.model_selection.search_space import Hyperparameters, SearchSpace
 from gramless.model_selection.splits import Split
 from gramless.model_selection.validation import (
     NEARBY,
@@ -173,13 +173,16 @@ def test_several_outputs() -> None:
 
 def made_search(report: Reporter | None = None) -> Search:
     data, _ = parts()
-    choices = Choices(("standard",), None, None, "equal")
+    choices = SearchSpace(("standard",), None, None, "equal")
     return Search(data, RandomBinning(n_grids=8), choices, 0, 1, report or Reporter())
 
 
 def test_trials_are_recorded_and_reported() -> None:
     told: list[Progress] = []
-    search, settings = made_search(Reporter(callback=told.append)), Settings("both", None, 7.0)
+    search, settings = (
+        made_search(Reporter(callback=told.append)),
+        Hyperparameters("both", None, 7.0),
+    )
     found = validated(30.0)
     record(search, "validation", settings, found, 200, 32)
     assert [trial.settings.alpha for trial in search.trials] == [

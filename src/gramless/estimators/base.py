@@ -50,7 +50,7 @@ from gramless.model_selection.conformal import Conformal
 from gramless.model_selection.data import Data
 from gramless.model_selection.random_features import is_open
 from gramless.model_selection.search import RELEVANCES, Search
-from gramless.model_selection.search_space import Choices
+from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.select import SelectedModel, select_grown, select_random
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
@@ -258,14 +258,14 @@ class KernelMachine(StatefulEstimator, ABC):
                 f"relevance must be one of {', '.join(map(repr, RELEVANCES))}, "
                 f"got {self.relevance!r}."
             )
-        choices = Choices(
+        space = SearchSpace(
             scalings_of(self.scaling, sp.issparse(data.rows)),
             self._given_bandwidth(data.rows.shape[1]),
             self._given_alpha(),
             self.relevance,
             self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
-        return Search(data, feature_map, choices, seed, self.n_jobs, report, deadline)
+        return Search(data, feature_map, space, seed, self.n_jobs, report, deadline)
 
     def _validates(self, search: Search, grows: bool) -> bool:
         """Tell whether rows held back are to say how far predictions are off."""
@@ -301,7 +301,7 @@ class KernelMachine(StatefulEstimator, ABC):
             )
         if self.grids != "auto":
             return self.grids == "grown"
-        free = search.choices.bandwidth is None and search.choices.alpha is None
+        free = search.space.bandwidth is None and search.space.alpha is None
         by_name = isinstance(self.features, str) and self.features == "binning"
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
         return free and left and can_grow(search.data)

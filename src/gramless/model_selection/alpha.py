@@ -13,7 +13,7 @@ from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix
 from gramless.model_selection.data import Data, Score
 from gramless.model_selection.search import ALPHAS, Sample, Search, worse_twice
-from gramless.model_selection.search_space import Settings, Trial
+from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import path_solver
 from gramless.solvers.grid_descent import GridDescent
@@ -93,20 +93,20 @@ class Goal:
         return [first * 10.0 ** (-k / _A_DECADE) for k in range(int(_A_DECADE * decades + 1.5))]
 
 
-def search_alpha(search: Search, settings: Settings, goal: Goal) -> Settings:
+def search_alpha(search: Search, settings: Hyperparameters, goal: Goal) -> Hyperparameters:
     """Choose alpha for a goal, the features as chosen before.
 
     Parameters
     ----------
     search : Search
         After its run; gets the trials.
-    settings : Settings
+    settings : Hyperparameters
         What it chose.
     goal : Goal
 
     Returns
     -------
-    Settings
+    Hyperparameters
         With another alpha, scaled to all rows and grids.
 
     Notes
@@ -145,7 +145,7 @@ def search_alpha(search: Search, settings: Settings, goal: Goal) -> Settings:
 
 
 def _path(
-    search: Search, sample: Sample, settings: Settings, goal: Goal, k: int
+    search: Search, sample: Sample, settings: Hyperparameters, goal: Goal, k: int
 ) -> list[tuple[float, float, int, float]]:
     """Return each alpha with its score, iterations and seconds on one split."""
     data, (training, validation) = search.data, sample.splits[k]

@@ -17,7 +17,7 @@ from gramless.model_selection.alpha import Goal, search_alpha
 from gramless.model_selection.budget import Budget
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import TIME_SHARE, Search
-from gramless.model_selection.search_space import Settings
+from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.splits import Split
 from gramless.model_selection.validation import ValidationResult, joined, record, validate
 from gramless.preprocessing.scaling import Scaler
@@ -40,7 +40,7 @@ class RandomFeatures:
     scaler : Scaler
     template : SizedMap
         With its bandwidth in units of the rows that the scaler returns.
-    settings : Settings
+    settings : Hyperparameters
         What was chosen; ``settings.alpha`` is for all rows.
     bandwidth : float or array
         In units of the scaled inputs.
@@ -48,7 +48,7 @@ class RandomFeatures:
 
     scaler: Scaler
     template: SizedMap
-    settings: Settings
+    settings: Hyperparameters
     bandwidth: Any
 
     @property
@@ -67,9 +67,9 @@ class RandomFeatures:
 
 def is_open(search: Search) -> bool:
     """Tell whether there is anything to search for, and enough rows to do so."""
-    choices = search.choices
-    given = choices.bandwidth is not None and choices.alpha is not None
-    decided = given and len(choices.scalings) == 1
+    space = search.space
+    given = space.bandwidth is not None and space.alpha is not None
+    decided = given and len(space.scalings) == 1
     return not decided and search.data.rows.shape[0] >= ENOUGH_TO_SEARCH
 
 
@@ -85,7 +85,7 @@ def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> R
     if not isinstance(template, RandomBinning):
         return chosen
     most = budget.affordable(template.size)
-    open_size = search.choices.n_grids is None and not goal.sparse
+    open_size = search.space.n_grids is None and not goal.sparse
     if open_size and search.data.rows.shape[0] >= _LEAST_TO_SIZE:
         most = _enough_grids(chosen, search, goal, split, most)
     return replace(chosen, template=template.resized(most))
@@ -131,12 +131,12 @@ def _validated_apart(
         yield ValidationResult(alpha, score, held_back, raw, weights)
 
 
-def _settings(search: Search, goal: Goal, budget: Budget) -> Settings:
-    choices = search.choices
+def _settings(search: Search, goal: Goal, budget: Budget) -> Hyperparameters:
+    space = search.space
     if not is_open(search):
-        return search.first_settings(_DEFAULT_ALPHA if choices.alpha is None else choices.alpha)
+        return search.first_settings(_DEFAULT_ALPHA if space.alpha is None else space.alpha)
     settings = search.run()
-    if choices.alpha is None and (goal.loss.name != "squared" or goal.sparse):
+    if space.alpha is None and (goal.loss.name != "squared" or goal.sparse):
         settings = search_alpha(search, settings, goal)
     budget.has_time(TIME_SHARE, "search")
     return settings

@@ -28,7 +28,12 @@ from gramless.model_selection.budget import sampled_rows
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, kept_together, matched_rows
 from gramless.model_selection.relevance import learned_relevance
-from gramless.model_selection.search_space import START_BANDWIDTH, Choices, Settings, Trial
+from gramless.model_selection.search_space import (
+    START_BANDWIDTH,
+    Hyperparameters,
+    SearchSpace,
+    Trial,
+)
 from gramless.model_selection.splits import holdout_splits
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler, ScalingKind
@@ -64,7 +69,7 @@ class Search:
     data : Data
     feature_map : SizedMap
         A template.
-    choices : Choices
+    space : SearchSpace
     seed : int
     n_jobs : int or None
     report : Reporter
@@ -75,7 +80,7 @@ class Search:
 
     data: Data
     feature_map: SizedMap
-    choices: Choices
+    space: SearchSpace
     seed: int
     n_jobs: int | None = None
     report: Reporter = field(default_factory=Reporter)
@@ -90,7 +95,7 @@ class Search:
             self.report("search", "rows that agree in all inputs but one are matched: not parted")
         return groups
 
-    def run(self) -> Settings:
+    def run(self) -> Hyperparameters:
         """Return the settings with the best score.
 
         Notes
@@ -106,28 +111,26 @@ class Search:
         )
         most = self.feature_map.enough_to_search // (1 if few else 2)
         sample = Sample(self, small, most, 0.0)
-        equal = self._best_bandwidth(
-            sample, self.first_settings(0.0), _STEPS, self.choices.scalings
-        )
+        equal = self._best_bandwidth(sample, self.first_settings(0.0), _STEPS, self.space.scalings)
         best = equal
-        if self.choices.relevance != "equal" and self.choices.bandwidth is None:
+        if self.space.relevance != "equal" and self.space.bandwidth is None:
             best = self._best_relevance(sample, equal)
         if n_rows > 1.5 * small and not self.deadline.beyond(TIME_SHARE):
             sample = Sample(self, large, most, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
         return self._for_all_rows(best)
 
-    def _for_all_rows(self, best: Trial) -> Settings:
+    def _for_all_rows(self, best: Trial) -> Hyperparameters:
         """Keep ``n_rows * alpha``, the penalty beside the summed losses, for all rows."""
-        if self.choices.alpha is not None:
+        if self.space.alpha is not None:
             return best.settings
         more = self.data.rows.shape[0] / best.n_rows
         return replace(best.settings, alpha=best.settings.alpha / more)
 
-    def bandwidth(self, settings: Settings, scaler: Scaler) -> Any:
+    def bandwidth(self, settings: Hyperparameters, scaler: Scaler) -> Any:
         """Return the bandwidth in units of the scaled inputs."""
         if settings.bandwidth is None:
-            return self.choices.bandwidth
+            return self.space.bandwidth
         return settings.bandwidth * self._distance(scaler)
 
     def _distance(self, scaler: Scaler) -> float:
@@ -139,21 +142,21 @@ class Search:
         scaled = rows.multiply(shares).tocsr() if sp.issparse(rows) else rows * shares
         return median_distance(scaled, self.seed, scaler.categorical, "euclidean")
 
-    def first_settings(self, alpha: float) -> Settings:
+    def first_settings(self, alpha: float) -> Hyperparameters:
         """Return where the search starts, and what few rows are fitted with."""
-        first = self.choices.settings(alpha)
+        first = self.space.settings(alpha)
         smooth = first.bandwidth is not None and self.feature_map.metric == "euclidean"
         return replace(first, bandwidth=_SMOOTH_START) if smooth else first
 
     def _best_bandwidth(
         self,
         sample: Sample,
-        start: Settings,
+        start: Hyperparameters,
         steps: Sequence[float],
         scalings: Sequence[ScalingKind],
     ) -> Trial:
         best = min((sample.trial(replace(start, scaling=s)) for s in scalings), key=_by_score)
-        if self.choices.bandwidth is not None:
+        if self.space.bandwidth is not None:
             return best
         for step in steps:
             best = self._walk(sample, best, step)
@@ -161,19 +164,19 @@ class Search:
         tried = [sample.trial(replace(best.settings, scaling=s)) for s in others]
         return min([best, *tried], key=_by_score)
 
-    def _refine(self, sample: Sample, found: Settings, equal: Settings) -> Trial:
+    def _refine(self, sample: Sample, found: Hyperparameters, equal: Hyperparameters) -> Trial:
         """Ask again on more rows what the small sample decided."""
-        rivals = [sample.trial(replace(found, scaling=s)) for s in self.choices.scalings]
+        rivals = [sample.trial(replace(found, scaling=s)) for s in self.space.scalings]
         best = min(rivals, key=_by_score)
         if found.relevance is not None:
             plain = sample.trial(replace(equal, alpha=found.alpha))
             best = best if best.score <= self._relevance_gain * plain.score else plain
-        return best if self.choices.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
+        return best if self.space.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
 
     def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
         """Learn weights of the inputs for as long as they lower the score."""
         trial = found = best
-        least = np.inf if self.choices.relevance == "learned" else best.score
+        least = np.inf if self.space.relevance == "learned" else best.score
         for _ in range(_RELEVANCE_ROUNDS):
             relevance = sample.relevance(trial.settings)
             if relevance is None or self.deadline.beyond(TIME_SHARE):
@@ -189,7 +192,7 @@ class Search:
     @property
     def _relevance_gain(self) -> float:
         """How much learned weights must lower the score."""
-        return np.inf if self.choices.relevance == "learned" else _RELEVANCE_GAIN
+        return np.inf if self.space.relevance == "learned" else _RELEVANCE_GAIN
 
     def _walk(self, sample: Sample, best: Trial, step: float) -> Trial:
         """Follow the path of bandwidths, finer first, while the score improves."""
@@ -218,9 +221,9 @@ class Sample:
         self.splits = [kept_together(split, search.groups) for split in splits]
         self.scalers: dict[ScalingKind, list[Scaler]] = {}
         self.done: dict[tuple[Any, ...], Trial] = {}
-        self.alphas = _alpha_path(search.choices.alpha, centre_alpha)
+        self.alphas = _alpha_path(search.space.alpha, centre_alpha)
 
-    def trial(self, settings: Settings) -> Trial:
+    def trial(self, settings: Hyperparameters) -> Trial:
         """Return the best alpha's trial at a scaling and bandwidth, averaged over the splits.
 
         The first trial of a stage walks the whole path of alphas, later ones the
@@ -267,7 +270,7 @@ class Sample:
         return best
 
     def _path(
-        self, settings: Settings, alphas: Sequence[float], k: int
+        self, settings: Hyperparameters, alphas: Sequence[float], k: int
     ) -> list[tuple[list[float], int]]:
         """Return each alpha's validation curve and iterations, until two in a row are worse."""
         data, (training, validation) = self.search.data, self.splits[k]
@@ -292,7 +295,7 @@ class Sample:
                 break
         return path
 
-    def relevance(self, settings: Settings) -> NDArray[np.float64] | None:
+    def relevance(self, settings: Hyperparameters) -> NDArray[np.float64] | None:
         """Return weights of the inputs learned at these settings; None where that is too dear."""
         data, (training, _) = self.search.data, self.splits[0]
         if sp.issparse(data.rows) or data.rows.shape[1] > _RELEVANCE_COLUMNS:
@@ -313,7 +316,9 @@ class Sample:
         sizes = {"n_alphas": len(self.alphas), "n_outputs": n_outputs}
         return path_solver(Z, row_weights, tol=_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs, **sizes)
 
-    def matrices(self, settings: Settings, k: int) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
+    def matrices(
+        self, settings: Hyperparameters, k: int
+    ) -> tuple[Any, FeatureMatrix, FeatureMatrix]:
         """Return the fitted feature map, and the training and the held-back matrix."""
         (training, validation), n_jobs = self.splits[k], self.search.n_jobs
         rows = self.search.data.rows

@@ -16,7 +16,7 @@ START_BANDWIDTH = 0.25
 
 
 @dataclass(frozen=True)
-class Settings(Stateful):
+class Hyperparameters(Stateful, former=("Settings",)):
     """What a search chooses.
 
     Attributes
@@ -54,7 +54,7 @@ class Trial:
     """
 
     stage: str
-    settings: Settings
+    settings: Hyperparameters
     score: float
     n_iter: int
     n_rows: int
@@ -73,7 +73,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Choices:
+class SearchSpace:
     """What may be tried: one entry where the user has decided."""
 
     scalings: tuple[ScalingKind, ...]
@@ -85,7 +85,7 @@ class Choices:
     n_grids: int | None = None
     """How many; None for as many as are worth their time."""
 
-    def settings(self, alpha: float) -> Settings:
+    def settings(self, alpha: float) -> Hyperparameters:
         """Return where a search starts."""
         bandwidth = START_BANDWIDTH if self.bandwidth is None else None
-        return Settings(self.scalings[0], bandwidth, alpha)
+        return Hyperparameters(self.scalings[0], bandwidth, alpha)

@@ -35,7 +35,7 @@ from gramless.model_selection.random_features import (
     validate_random,
 )
 from gramless.model_selection.search import Search
-from gramless.model_selection.search_space import Settings
+from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.smooth import contributions, fineness, smooth_map
 from gramless.model_selection.splits import Split, held_back_splits
 from gramless.model_selection.validation import NEARBY, ValidationResult, record, validate
@@ -46,7 +46,7 @@ _GROWTH_SHARE, _SMOOTH_SHARE = 0.4, 0.6
 """Of a time budget: growth ends, and no smooth kernel is tried any more."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_GROWN = Settings("both", None, 0.0, grids="grown")
+_GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _AS_GOOD = 1.002
 """The weakest grids go if the score rises to no more than this share."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
@@ -64,7 +64,7 @@ class SelectedModel:
     matrix : FeatureMatrix (n_rows, n_columns)
         Features of all rows in ``order``, without the intercept's column.
     order : array (n_rows,) or slice
-    settings : Settings
+    settings : Hyperparameters
     alpha : float
         Penalty of the mean loss over all rows.
     bandwidth : float, array or None
@@ -82,7 +82,7 @@ class SelectedModel:
     feature_map: FeatureMap
     matrix: FeatureMatrix
     order: IntArray | slice = field(repr=False)
-    settings: Settings
+    settings: Hyperparameters
     alpha: float
     bandwidth: Any
     relevance: FloatArray = field(repr=False)
@@ -161,7 +161,7 @@ def select_grown(search: Search, goal: Goal, budget: Budget, config: SearchConfi
     grids = Grids.joined([own.grids for own in grown])
     binning = GivenBinning(n_jobs=n_jobs)
     binned = binning.learn_bins(rows, grids)
-    given, n_training = search.choices.alpha, len(split[0])
+    given, n_training = search.space.alpha, len(split[0])
     first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
     validation = _Validation(search, goal, budget, split, len(grids))
     best = _Features(binning, binned, validation.of(binned, first, None))
@@ -335,7 +335,7 @@ def _grown(
 ) -> list[GrownGrids]:
     """Return grids grown with each seed."""
     worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
-    most = budget.affordable(config.n_seeds * (search.choices.n_grids or worth))
+    most = budget.affordable(config.n_seeds * (search.space.n_grids or worth))
     most = max(1, most // config.n_seeds)
     return [
         grow(

@@ -14,7 +14,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.data import Data
 from gramless.model_selection.search import Search
-from gramless.model_selection.search_space import Settings, Trial
+from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
 
@@ -118,7 +118,7 @@ def validate(
 def record(
     search: Search,
     stage: str,
-    settings: Settings,
+    settings: Hyperparameters,
     found: ValidationResult,
     n_rows: int,
     size: int,
