@@ -69,9 +69,9 @@ def test_iterates_are_those_over_the_columns(kind: str, has_unseen: bool) -> Non
         np.testing.assert_allclose(rows.relative, columns.relative, rtol=1e-8)
         rows.step()
         columns.step()
-        expected = columns.result()
+        expected = columns.weights
         scale = np.abs(expected).max()
-        np.testing.assert_allclose(rows.result(), expected, rtol=1e-8, atol=1e-10 * scale)
+        np.testing.assert_allclose(rows.weights, expected, rtol=1e-8, atol=1e-10 * scale)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
@@ -97,9 +97,9 @@ def test_ridge_from_a_start_and_with_free_columns(
     at_zero = problem.value(np.zeros_like(right))
     for _ in range(8):
         np.testing.assert_allclose(rows.relative, columns.relative, rtol=1e-7)
-        expected = columns.result()
+        expected = columns.weights
         np.testing.assert_allclose(
-            rows.result(), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max()
+            rows.weights, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max()
         )
         assert at_zero - rows.decrease == pytest.approx(problem.value(expected), rel=1e-9)
         rows.step()
@@ -135,11 +135,11 @@ def test_the_end_solves_the_system(kind: str) -> None:
     system = system_of(kind, Z)
     runs = RowRuns(shorter(system), sampled(Z), 1e-9, None)
     steps = 0
-    while not runs.drop_converged():
+    while not runs.converged():
         runs.step()
         steps += 1
         assert steps < 200
-    found = runs.result()
+    found = runs.weights
     left = system.times(found, np.arange(found.shape[1])) + ALPHA * found - system.right
     assert (np.abs(left).max(axis=0) < 1e-6 * np.abs(system.right).max(axis=0)).all()
 
@@ -149,11 +149,11 @@ def test_outputs_that_need_no_step_stay_zero() -> None:
     whole = system_of("three outputs", Z)
     right = whole.right * [0.0, 1.0, 0.0]
     runs = RowRuns(shorter(System(Z, whole.curvature, whole.ridge, right)), sampled(Z), 1e-6, None)
-    while not runs.drop_converged():
+    while not runs.converged():
         runs.step()
     assert runs.active.size == 0
-    assert not runs.result()[:, [0, 2]].any()
-    assert runs.result()[:, 1].any()
+    assert not runs.weights[:, [0, 2]].any()
+    assert runs.weights[:, 1].any()
 
 
 def test_where_it_pays() -> None:

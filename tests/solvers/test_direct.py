@@ -21,7 +21,7 @@ from gramless.penalties import L1, L2
 from gramless.solvers import direct as gram
 from gramless.solvers.choose import Costs
 from gramless.solvers.direct import Cholesky
-from gramless.solvers.factor import SpectralFactor, factorised
+from gramless.solvers.factor import factorised
 from gramless.solvers.objective import Problem, columns
 
 Array = NDArray[np.float64]
@@ -485,14 +485,12 @@ def test_factor_is_by_cholesky_where_that_is_stable() -> None:
     singular, right = rows.T @ rows, rng.normal(size=(8, 2))
     before = singular.copy()
     ridged = factorised(singular, np.full(8, 1e-3))
-    close(ridged.solve(right), np.linalg.solve(singular + 1e-3 * np.eye(8), right))
+    close(ridged(right), np.linalg.solve(singular + 1e-3 * np.eye(8), right))
     least = factorised(singular, np.zeros(8))
-    assert isinstance(least, SpectralFactor)
-    close(least.solve(right), np.linalg.pinv(singular, rcond=1e-10) @ right)
+    close(least(right), np.linalg.pinv(singular, rcond=1e-10) @ right)
     full = rows[:, :7].T @ rows[:, :7]
     by_pivots = factorised(full, np.zeros(7))
-    assert not isinstance(by_pivots, SpectralFactor)
-    close(by_pivots.solve(right[:7]), np.linalg.solve(full, right[:7]))
+    close(by_pivots(right[:7]), np.linalg.solve(full, right[:7]))
     np.testing.assert_array_equal(singular, before)
 
 
@@ -503,7 +501,7 @@ def test_factor_of_a_matrix_with_negative_eigenvalues_is_positive(negative: floa
     values = np.array([negative, *np.linspace(0.1, 1.0, 8)])
     ridge = np.array([1e-12] * 8 + [0.0])
     factor = factorised((vectors * values) @ vectors.T, ridge)
-    found = np.linalg.eigvalsh(factor.solve(np.eye(9)))
+    found = np.linalg.eigvalsh(factor(np.eye(9)))
     assert found[0] > 0.0
     assert found[-1] > 0.1 / abs(negative)
     np.testing.assert_allclose(1.0 / found[:8], values[:0:-1], atol=11 * abs(negative))
@@ -518,7 +516,7 @@ def test_a_gram_matrix_that_is_not_finite_is_refused(wrong: float) -> None:
 
 def test_free_columns_of_zeros() -> None:
     factor = factorised(np.zeros((3, 3)), np.array([0.5, 0.5, 0.0]))
-    np.testing.assert_allclose(factor.solve(np.array([[1.0], [2.0], [0.0]])), [[2.0], [4.0], [0.0]])
+    np.testing.assert_allclose(factor(np.array([[1.0], [2.0], [0.0]])), [[2.0], [4.0], [0.0]])
     problem = Problem(DenseMatrix(np.zeros((9, 3))), np.ones(9), L2(0.1, n_free=1))
     assert not Cholesky().solve(problem).weights.any()
 
@@ -526,5 +524,5 @@ def test_free_columns_of_zeros() -> None:
 def test_factor_of_zeros() -> None:
     """No eigenvalue is told from zero; with a ridge it is the ridge."""
     zeros, right = np.zeros((3, 3)), np.ones((3, 1))
-    assert not factorised(zeros, np.zeros(3)).solve(right).any()
-    np.testing.assert_allclose(factorised(zeros, np.full(3, 0.1)).solve(right), 10.0)
+    assert not factorised(zeros, np.zeros(3))(right).any()
+    np.testing.assert_allclose(factorised(zeros, np.full(3, 0.1))(right), 10.0)

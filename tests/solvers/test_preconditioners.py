@@ -263,7 +263,7 @@ def test_equal_mu_share_a_factor() -> None:
     assert factor(1e-5) is weak
     assert factor(0.0) is weak
     assert factor(1.0) is not weak
-    assert len(sample._factors) == 1
+    assert len(sample._last) == 1
 
 
 def test_a_sample_is_a_preconditioner() -> None:

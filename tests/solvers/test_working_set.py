@@ -18,7 +18,7 @@ from gramless.matrices.codes import TaskSizes
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import L1, L2, ElasticNet, Penalty
 from gramless.solvers import working_set
-from gramless.solvers.working_set import Model, WorkingSet
+from gramless.solvers.working_set import BinDescent, Move, Task
 
 Array = NDArray[np.float64]
 
@@ -48,32 +48,27 @@ def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A model over a matrix, its dense twin, and the start."""
+    """A task over a matrix, and its dense twin."""
 
     matrix: WithIntercept
     dense: Array
-    model: Model
-    columns: NDArray[np.int64]
-    before: Array
-
-    def fresh(self) -> WorkingSet:
-        return WorkingSet.of(self.matrix.row_lists, 0, self.columns, self.before)
+    task: Task
 
     def value(self, weights: Array) -> float:
         """Return the model and its penalty."""
-        change = self.dense[:, self.columns] @ (weights - self.before)
+        change = self.dense[:, self.task.columns] @ (weights - self.task.weights)
         whole = np.zeros(N_COLUMNS)
-        whole[self.columns] = weights
-        quadratic = self.model.slopes @ change + 0.5 * self.model.curvatures @ change**2
-        return float(quadratic) + self.model.penalty.value(whole)
+        whole[self.task.columns] = weights
+        quadratic = self.task.slopes @ change + 0.5 * self.task.curvatures @ change**2
+        return float(quadratic) + self.task.penalty.value(whole)
 
     def distance(self, weights: Array) -> float:
         """Return how far a chosen weight is from optimal."""
-        change = self.dense[:, self.columns] @ (weights - self.before)
+        change = self.dense[:, self.task.columns] @ (weights - self.task.weights)
         whole = np.zeros(N_COLUMNS)
-        whole[self.columns] = weights
-        gradient = self.dense.T @ (self.model.slopes + self.model.curvatures * change)
-        return float(self.model.penalty.distance(whole, gradient)[self.columns].max())
+        whole[self.task.columns] = weights
+        gradient = self.dense.T @ (self.task.slopes + self.task.curvatures * change)
+        return float(self.task.penalty.distance(whole, gradient)[self.task.columns].max())
 
 
 def make_case(penalty: Penalty, chosen: list[int], *, alike: bool) -> Case:
@@ -82,33 +77,42 @@ def make_case(penalty: Penalty, chosen: list[int], *, alike: bool) -> Case:
     binned = BinnedMatrix(codes, 5 * np.arange(5), tasks=TaskSizes(part_rows=20))
     dense = np.column_stack([binned.toarray(), np.ones(N_ROWS)])
     curvatures = np.full(N_ROWS, 1 / N_ROWS) if alike else rng.gamma(1.0, size=N_ROWS) / N_ROWS
-    model = Model(rng.normal(size=N_ROWS) / N_ROWS, curvatures, penalty, N_COLUMNS - 1)
+    slopes = rng.normal(size=N_ROWS) / N_ROWS
     before = np.where(rng.random(len(chosen)) < 0.5, rng.normal(size=len(chosen)), 0.0)
-    return Case(WithIntercept(binned), dense, model, np.array(chosen), before)
+    task = Task(
+        output=0,
+        columns=np.array(chosen),
+        weights=before,
+        slopes=slopes,
+        curvatures=curvatures,
+        gradient=dense.T @ slopes,
+        penalty=penalty,
+        n_penalised=N_COLUMNS - 1,
+        tols=(1e-10, 1e-10),
+        max_sweeps=5000,
+        orders=stream(0, "orders of a test", 0),
+    )
+    return Case(WithIntercept(binned), dense, task)
 
 
-def descended(
-    case: Case, n_jobs: int = 1, tol: float = 1e-10, max_sweeps: int = 5000, worth: int = 0
-) -> WorkingSet:
-    chosen, orders = case.fresh(), stream(0, "orders of a test", 0)
-    chosen.descend(case.model, (tol, tol), max_sweeps, orders, n_jobs, worth_threads=worth)
-    return chosen
+def descended(case: Case, n_jobs: int | None = 1, worth: int = 0, **changes: Any) -> Move:
+    task = replace(case.task, orders=stream(0, "orders of a test", 0), **changes)
+    return BinDescent(case.matrix.row_lists, n_jobs).descend(task, worth_threads=worth)
 
 
 def test_columns_are_grouped_by_their_grids() -> None:
     case = make_case(L1(0.1, n_free=1), [0, 4, 10, 11, 19, 20], alike=True)
-    chosen = case.fresh()
-    assert chosen.grids.tolist() == [0, 2, 3, 4]
-    assert chosen.starts.tolist() == [0, 2, 4, 5, 6]
-    assert not chosen.step.any()
-    assert chosen.sweeps == 0
+    grid, grids, starts = BinDescent(case.matrix.row_lists, 1).grouped(case.task.columns)
+    assert grid.tolist() == [0, 0, 2, 2, 3, 4]
+    assert grids.tolist() == [0, 2, 3, 4]
+    assert starts.tolist() == [0, 2, 4, 5, 6]
 
 
 def test_grids_without_columns_are_passed_over() -> None:
     lists = BinnedMatrix(np.array([[0, 0], [1, 2], [0, 0], [1, 1]], np.uint8), [0, 0, 2, 2, 3])
-    chosen = WorkingSet.of(lists.row_lists, 0, np.array([0, 1, 2]), np.zeros(3))
-    assert chosen.grids.tolist() == [1, 3]
-    assert chosen.starts.tolist() == [0, 2, 3]
+    _, grids, starts = BinDescent(lists.row_lists, 1).grouped(np.array([0, 1, 2]))
+    assert grids.tolist() == [1, 3]
+    assert starts.tolist() == [0, 2, 3]
 
 
 @every_penalty
@@ -116,11 +120,11 @@ def test_grids_without_columns_are_passed_over() -> None:
 @alike
 def test_the_minimum_of_the_model(penalty: Penalty, chosen: list[int], alike: bool) -> None:
     case = make_case(penalty, chosen, alike=alike)
-    slopes, before = case.model.slopes.copy(), case.before.copy()
+    slopes, before = case.task.slopes.copy(), case.task.weights.copy()
     found = descended(case)
     assert case.distance(found.after) < 1e-8
     assert case.value(found.after) <= case.value(before)
-    np.testing.assert_array_equal(case.model.slopes, slopes)
+    np.testing.assert_array_equal(case.task.slopes, slopes)
     np.testing.assert_array_equal(found.before, before)
     np.testing.assert_array_equal(found.step, found.after - before)
     assert 1 <= found.sweeps < 5000
@@ -135,45 +139,41 @@ def test_responses_follow_the_weights(chosen: list[int], alike: bool) -> None:
     case = make_case(PENALTIES["net"], chosen, alike=alike)
     found = descended(case)
     for n_jobs in (1, 3):
-        out = np.ones(N_ROWS)
-        found.add_responses(out, n_jobs)
+        out = np.ones((1, N_ROWS))
+        BinDescent(case.matrix.row_lists, n_jobs).add_responses([found], out)
         expected = 1.0 + case.dense[:, chosen] @ found.step
-        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(out[0], expected, rtol=1e-12, atol=1e-13)
 
 
 @alike
 def test_tolerance_and_limit_of_the_sweeps(alike: bool) -> None:
     case = make_case(PENALTIES["l1"], CHOSEN["all columns"], alike=alike)
-    assert descended(case, tol=np.inf).sweeps == 1
-    assert descended(case, tol=0.0, max_sweeps=3).sweeps == 3
-    loose, tight = descended(case, tol=1e-3), descended(case, tol=1e-8)
+    assert descended(case, tols=(np.inf, np.inf)).sweeps == 1
+    assert descended(case, tols=(0.0, 0.0), max_sweeps=3).sweeps == 3
+    loose, tight = (descended(case, tols=(t, t)) for t in (1e-3, 1e-8))
     assert 1 <= loose.sweeps < tight.sweeps
     assert case.value(tight.after) < case.value(loose.after)
     nothing = descended(case, max_sweeps=0)
     assert nothing.sweeps == 0
-    np.testing.assert_array_equal(nothing.after, case.before)
+    np.testing.assert_array_equal(nothing.after, case.task.weights)
 
 
 def test_a_small_set_is_worth_more_sweeps() -> None:
     """Until they have cost as much as a gradient of all columns: of 5 grids, there and back."""
     case = make_case(PENALTIES["l1"], [7], alike=True)
-    chosen = case.fresh()
     n_rows = int((case.dense[:, 7] != 0.0).sum())
-    chosen.descend(case.model, (np.inf, -1.0), 5000, stream(0, "orders of a test", 0), 1)
     least = 5 * N_ROWS // (2 * n_rows)
-    assert chosen.sweeps in (least, least + 1)
-    stopped = case.fresh()
-    stopped.descend(case.model, (-1.0, np.inf), 5000, stream(0, "orders of a test", 0), 1)
-    assert stopped.sweeps == 1
+    assert descended(case, tols=(np.inf, -1.0)).sweeps in (least, least + 1)
+    assert descended(case, tols=(-1.0, np.inf)).sweeps == 1
 
 
 def test_rows_without_weight_do_not_matter() -> None:
     """All rows of some bins may weigh nothing: without a penalty such weights are anything."""
     case = make_case(L2(0.0, n_free=1), CHOSEN["all columns"], alike=False)
     weightless = case.dense[:, 2] != 0.0
-    slopes, curvatures = case.model.slopes.copy(), case.model.curvatures.copy()
+    slopes, curvatures = case.task.slopes.copy(), case.task.curvatures.copy()
     slopes[weightless] = curvatures[weightless] = 0.0
-    case = replace(case, model=replace(case.model, slopes=slopes, curvatures=curvatures))
+    case = replace(case, task=replace(case.task, slopes=slopes, curvatures=curvatures))
     found = descended(case)
     assert np.isfinite(found.after).all()
     assert case.distance(found.after) < 1e-8
@@ -185,7 +185,7 @@ def test_threads_change_no_bit(penalty: Penalty, alike: bool) -> None:
     case = make_case(penalty, CHOSEN["all columns"], alike=alike)
     expected = descended(case, n_jobs=1)
     for n_jobs in (2, 3, 2, 3, None):
-        found = descended(case, n_jobs=n_jobs)  # type: ignore[arg-type]
+        found = descended(case, n_jobs=n_jobs)
         assert found.after.tobytes() == expected.after.tobytes()
         assert found.sweeps == expected.sweeps
 

@@ -250,6 +250,10 @@ class Iterations:
 
     def __iter__(self) -> Iterator[tuple[int, Vector]]:
         """Yield the number of an iteration and the weights after it."""
+        for iteration in self._numbers():
+            yield iteration, self.weights
+
+    def _numbers(self) -> Iterator[int]:
         state, status = self._state, "max_iter"
         for iteration in range(1, self._max_iter + 1):
             if state.converged():
@@ -258,12 +262,13 @@ class Iterations:
                 status = "stalled"
                 break
             self.history.append(state.record())
-            yield iteration, self.weights
+            yield iteration
         self.status = "converged" if state.converged() else status
 
     def run(self, callback: Callback | None) -> Solution:
         """Run to the end, or until the callback returns True."""
-        for iteration, weights in self:
-            if callback is not None and callback(iteration, weights):
+        for iteration in self._numbers():
+            # Looking at the weights may cost a product.
+            if callback is not None and callback(iteration, self.weights):
                 break
         return Solution(self.weights, self.status, len(self.history) - 1, self.history)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
+from gramless.base.types import FloatArray
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
-from gramless.solvers.base import RIDGE, Capabilities, Solver
+from gramless.solvers.base import RIDGE, Capabilities, Iterations, Solver
 from gramless.solvers.intercept import free_part, last_columns
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import (
@@ -79,49 +81,18 @@ class ConjugateGradient(Solver):
     ) -> Solution:
         """Minimise a squared-loss problem, see :meth:`Solver.solve`."""
         self.check_problem(problem)
-        runs, at_zero = self._begin(problem, start, callback is not None)
-        shape = problem.weights_shape
-        history = [_record(at_zero, runs)]
-        status = "max_iter"
-        for iteration in range(1, self.max_iter + 1):
-            if runs.drop_converged():
-                status = "converged"
-                break
-            runs.step()
-            history.append(_record(at_zero, runs))
-            if callback is not None and callback(iteration, runs.result().reshape(shape)):
-                status = "stopped"
-                break
-        else:
-            status = "converged" if runs.drop_converged() else status
-        return Solution(runs.result().reshape(shape), status, len(history) - 1, history)
-
-    def _begin(
-        self, problem: Problem, start: Vector | None, watched: bool
-    ) -> tuple[ConjugateRuns | RowRuns, float]:
-        """Return the runs at their start, and the objective at zero weights."""
-        row_weights, targets = problem.row_weights[:, None], columns(problem.targets)
-        weighted = row_weights * targets
-        inverse = self.preconditioner.inverse(problem)
+        targets, inverse = columns(problem.targets), self.preconditioner.inverse(problem)
         first = None if start is None else columns(start)
-        runs: ConjugateRuns | RowRuns
+        runs: Runs
         # In the space of rows, looking at the weights costs a product: not with a callback.
-        if not watched and fit_for_rows(inverse, problem.matrix):
-            system = RowSystem.of_squares(problem, first)
-            runs = RowRuns(system, inverse, self.tol, self.n_jobs)
+        if callback is None and fit_for_rows(inverse, problem.matrix):
+            rows = RowSystem.of_squares(problem, first)
+            runs = RowRuns(rows, inverse, self.tol, self.n_jobs)
         else:
-            right = rmatvec(problem.matrix, weighted)
-            ridge = problem.penalty.diagonal(right[:, 0])
-            whole = System(problem.matrix, RowCurvature(row_weights), ridge, right)
-            runs = ConjugateRuns(whole, inverse, self.tol, self.n_jobs, first)
-        return runs, 0.5 * inner(weighted, targets)
-
-
-def _record(at_zero: float, runs: ConjugateRuns | RowRuns) -> dict[str, float]:
-    return {
-        "objective": at_zero - runs.decrease,
-        "residual": float(runs.relative.max(initial=0.0)),
-    }
+            system = System.of_squares(problem)
+            runs = ConjugateRuns(system, inverse, self.tol, self.n_jobs, first)
+        runs.at_zero = 0.5 * inner(problem.row_weights[:, None] * targets, targets)
+        return Iterations(runs, problem.weights_shape, self.max_iter).run(callback)
 
 
 WORTH_KEEPING = 0.75
@@ -141,7 +112,7 @@ class Curvature(Protocol):
 class RowCurvature:
     """One number a row, (n_rows, 1), or a row and output, (n_rows, K)."""
 
-    weights: NDArray[np.float64]
+    weights: FloatArray
     coupled: ClassVar[bool] = False
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
@@ -154,8 +125,8 @@ class RowCurvature:
 class SoftmaxCurvature:
     """``s (diag(p) - p p')`` of each row, for probabilities ``p`` (n_rows, K)."""
 
-    row_weights: NDArray[np.float64]
-    probabilities: NDArray[np.float64]
+    row_weights: FloatArray
+    probabilities: FloatArray
     coupled: ClassVar[bool] = True
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
@@ -166,14 +137,125 @@ class SoftmaxCurvature:
         responses *= self.row_weights[rows, None]
 
 
-@dataclass(frozen=True)
+class Runs(ABC):
+    """Conjugate gradients on all outputs that have not converged, side by side.
+
+    Coupled outputs share the lengths of their steps: they form a single run. Subclasses set the
+    ``point``, the ``residual`` and the ``direction`` (n, K) of the active outputs, the points
+    ``found`` of all, and the ``decrease`` of the objective so far, from ``at_zero`` on.
+    """
+
+    found: Vector
+    point: Vector
+    residual: Vector
+    direction: Vector
+    energy: FloatArray
+    scale: FloatArray
+    relative: FloatArray
+    decrease: float
+    at_zero = 0.0
+
+    def __init__(self, curvature: Curvature, n_outputs: int, tol: float, n_jobs: int | None):
+        self.curvature, self.tol, self.n_jobs = curvature, tol, n_jobs
+        self.active = np.arange(n_outputs)
+
+    @property
+    @abstractmethod
+    def weights(self) -> Vector:
+        """The weights of all outputs; the next step overwrites them."""
+
+    @abstractmethod
+    def _curvatures(self) -> FloatArray:
+        """Return each run's curvature along its direction."""
+
+    @abstractmethod
+    def _advance(self, length: FloatArray) -> FloatArray:
+        """Take a step; return each run's ``residual' inverse residual``."""
+
+    @abstractmethod
+    def _redirect(self, ratio: FloatArray) -> None:
+        """Add ``ratio`` times the last direction to the preconditioned residual."""
+
+    @abstractmethod
+    def _keep(self, keep: NDArray[np.bool_]) -> None:
+        """Keep what belongs to some of the active outputs."""
+
+    def step(self) -> bool:
+        """Advance all active outputs by one iteration."""
+        length = _divided(self.energy, self._curvatures())
+        runs_in_one = len(self.active) if self.curvature.coupled else 1
+        self.decrease += 0.5 * inner(length, self.energy) / runs_in_one
+        there = self._advance(length)
+        self._redirect(_divided(there, self.energy))
+        self.energy = there
+        self.relative[self.active] = relative_norm(there, self.scale[self.active])
+        return True
+
+    def converged(self) -> bool:
+        """Tell whether all outputs have converged; drop those that have once they are many."""
+        keep = self.relative[self.active] > self.tol
+        if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
+            self._store()
+            self.active, self.energy = self.active[keep], self.energy[keep]
+            present = self.point, self.residual, self.direction
+            self.point, self.residual, self.direction = (_kept(own, keep) for own in present)
+            self._keep(keep)
+        return not keep.any()
+
+    def run(self, max_iter: int) -> int:
+        """Iterate until all outputs have converged; return how often."""
+        for done in range(max_iter):
+            if self.converged():
+                return done
+            self.step()
+        return max_iter
+
+    def record(self) -> dict[str, float]:
+        """Return the entry of the history for the present weights."""
+        residual = float(self.relative.max(initial=0.0))
+        return {"objective": self.at_zero - self.decrease, "residual": residual}
+
+    def _store(self) -> None:
+        """Copy the points of the active outputs into those of all."""
+        if self.point is not self.found:
+            self.found[:, self.active] = self.point
+
+    def _by_run(self, sums: Vector) -> Vector:
+        """Turn sums over outputs into sums over runs: coupled outputs all get the total."""
+        return np.full_like(sums, sums.sum()) if self.curvature.coupled else sums
+
+
+def _divided(numbers: FloatArray, by: FloatArray) -> FloatArray:
+    """Return quotients, 0 where the divisor is not positive."""
+    return np.divide(numbers, by, out=np.zeros_like(by), where=by > 0)
+
+
+def relative_norm(energy: Vector, scale: Vector) -> Vector:
+    """Return norms, given their squares, relative to a scale where that is above 0."""
+    norm = np.sqrt(np.maximum(energy, 0.0))
+    return np.divide(norm, scale, out=norm, where=scale > 0)
+
+
+def _kept(array: Vector, keep: NDArray[np.bool_]) -> Vector:
+    return np.ascontiguousarray(array[:, keep])
+
+
+@dataclass(eq=False)
 class System:
     """The equations ``(Z' C Z + diag(ridge)) w = right`` for K right-hand sides."""
 
     matrix: FeatureMatrix
     curvature: Curvature
-    ridge: NDArray[np.float64]
+    ridge: FloatArray
     right: Vector
+
+    @classmethod
+    def of_squares(cls, problem: Problem) -> System:
+        """Return the equations of a squared-loss problem."""
+        row_weights = problem.row_weights[:, None]
+        right = rmatvec(problem.matrix, row_weights * columns(problem.targets))
+        ridge = problem.penalty.diagonal(right[:, 0])
+        return cls(problem.matrix, RowCurvature(row_weights), ridge, right)
 
     def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
         """Return ``Z' C Z w`` for the active outputs, without the ridge."""
@@ -185,11 +267,8 @@ class System:
         return pull_back(self.matrix, w, curve, out)
 
 
-class ConjugateRuns:
-    """Conjugate gradients on all outputs that have not converged, side by side.
-
-    Coupled outputs share the lengths of their steps: they form a single run.
-    """
+class ConjugateRuns(Runs):
+    """Conjugate gradients whose vectors are over the columns."""
 
     def __init__(
         self,
@@ -199,88 +278,52 @@ class ConjugateRuns:
         n_jobs: int | None,
         start: Vector | None = None,
     ) -> None:
-        self.system, self.inverse, self.tol, self.n_jobs = system, inverse, tol, n_jobs
         right = system.right
-        self.active = np.arange(right.shape[1])
-        self.found = np.zeros_like(right) if start is None else start.astype(float)
+        super().__init__(system.curvature, right.shape[1], tol, n_jobs)
+        self.system, self.inverse = system, inverse
+        self.found = self.point = np.zeros_like(right) if start is None else start.astype(float)
         self.residual = right.copy()
         if start is not None:
             self.residual -= system.times(self.found, self.active)
             self.residual -= self.found * system.ridge[:, None]
         self.decrease = 0.5 * inner(self.found, right + self.residual)
-        self.weights = self.found
-        self.room = np.empty_like(right)
-        coefficients = inverse.coefficients(self.residual)
-        self.energy = by_run(
-            energy(inverse, self.residual, coefficients, n_jobs), self.system.curvature
-        )
-        at_zero = (
-            self.energy
-            if start is None
-            else by_run(energy(inverse, right, n_jobs=n_jobs), self.system.curvature)
-        )
+        self.product = np.empty_like(right)
+        self.coefficients = inverse.coefficients(self.residual)
+        self.energy = self._by_run(energy(inverse, self.residual, self.coefficients, n_jobs))
+        at_zero = self.energy
+        if start is not None:
+            at_zero = self._by_run(energy(inverse, right, n_jobs=n_jobs))
         self.scale = np.sqrt(at_zero)
-        self.direction = self.residual * inverse.diagonal[:, None]
-        inverse.subtract(coefficients, self.direction)
         self.relative = relative_norm(self.energy, self.scale)
+        self.direction = self.residual * inverse.diagonal[:, None]
+        inverse.subtract(self.coefficients, self.direction)
 
-    def step(self) -> None:
-        """Advance all active outputs by one iteration."""
-        product = self.system.times(self.direction, self.active, self.room)
-        curvature = by_run(
-            self._over_rows(loops.add_ridge, self.direction, self.system.ridge, product),
-            self.system.curvature,
-        )
-        length = np.divide(
-            self.energy, curvature, out=np.zeros_like(curvature), where=curvature > 0
-        )
-        self.decrease += 0.5 * float(length @ self.energy) / self._runs_in_one()
-        whole = self._over_rows(
-            partial(loops.advance, length),
-            self.direction,
-            product,
-            self.inverse.diagonal,
-            self.weights,
-            self.residual,
-        )
-        coefficients = self.inverse.coefficients(self.residual)
-        there = by_run(
-            np.maximum(whole - self.inverse.energy(coefficients), 0.0), self.system.curvature
-        )
-        ratio = np.divide(there, self.energy, out=np.zeros_like(there), where=self.energy > 0)
-        self._over_rows(
-            lambda residual, inverse, direction, _: loops.redirect(
-                ratio, residual, inverse, direction
-            ),
-            self.residual,
-            self.inverse.diagonal,
-            self.direction,
-        )
-        self.inverse.subtract(coefficients, self.direction)
-        self.energy = there
-        self.relative[self.active] = relative_norm(there, self.scale[self.active])
-
-    def drop_converged(self) -> bool:
-        """Drop the converged outputs once they are many; tell whether all have converged."""
-        keep = self.relative[self.active] > self.tol
-        if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
-            self.result()
-            self.active = self.active[keep]
-            self.weights = np.ascontiguousarray(self.weights[:, keep])
-            self.residual = np.ascontiguousarray(self.residual[:, keep])
-            self.direction = np.ascontiguousarray(self.direction[:, keep])
-            self.energy = self.energy[keep]
-            self.room = np.empty_like(self.residual)
-        return not keep.any()
-
-    def result(self) -> Vector:
-        """Return the weights of all outputs."""
-        if self.weights is not self.found:
-            self.found[:, self.active] = self.weights
+    @property
+    def weights(self) -> Vector:
+        """The weights of all outputs; the next step overwrites them."""
+        self._store()
         return self.found
 
-    def _runs_in_one(self) -> int:
-        return len(self.active) if self.system.curvature.coupled else 1
+    def _curvatures(self) -> FloatArray:
+        self.product = self.system.times(self.direction, self.active, self.product)
+        sums = self._over_rows(loops.add_ridge, self.direction, self.system.ridge, self.product)
+        return self._by_run(sums)
+
+    def _advance(self, length: FloatArray) -> FloatArray:
+        vectors = self.direction, self.product, self.inverse.diagonal, self.point, self.residual
+        whole = self._over_rows(partial(loops.advance, length), *vectors)
+        self.coefficients = self.inverse.coefficients(self.residual)
+        return self._by_run(np.maximum(whole - self.inverse.energy(self.coefficients), 0.0))
+
+    def _redirect(self, ratio: FloatArray) -> None:
+        def redirect(residual: Vector, diagonal: Vector, direction: Vector, _: Vector) -> None:
+            loops.redirect(ratio, residual, diagonal, direction)
+
+        self._over_rows(redirect, self.residual, self.inverse.diagonal, self.direction)
+        self.inverse.subtract(self.coefficients, self.direction)
+
+    def _keep(self, keep: NDArray[np.bool_]) -> None:
+        self.product = np.empty_like(self.residual)
 
     def _over_rows(self, function: Callable[..., None], *arrays: Vector) -> Vector:
         """Call ``function(*row blocks, sums)`` in parallel; add the sums in order."""
@@ -293,17 +336,6 @@ class ConjugateRuns:
         return np.sum(over_blocks(work, self.residual, self.n_jobs), axis=0)
 
 
-def by_run(sums: Vector, curvature: Curvature) -> Vector:
-    """Turn sums over outputs into sums over runs: coupled outputs all get the total."""
-    return np.full_like(sums, sums.sum()) if curvature.coupled else sums
-
-
-def relative_norm(energy: Vector, scale: Vector) -> Vector:
-    """Return norms, given their squares, relative to a scale where that is above 0."""
-    norm = np.sqrt(np.maximum(energy, 0.0))
-    return np.divide(norm, scale, out=norm, where=scale > 0)
-
-
 def fit_for_rows(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledInverse]:
     """Tell whether runs over the rows would have shorter vectors and be as precise."""
     n_rows, n_columns = matrix.shape
@@ -311,46 +343,23 @@ def fit_for_rows(inverse: Inverse, matrix: FeatureMatrix) -> TypeGuard[SampledIn
     return isinstance(inverse, SampledInverse) and len(inverse.chosen) < n_rows < n_columns
 
 
-@dataclass
-class Combination:
-    """For each output a vector ``t g + Z' u + f``, with ``f`` in the free columns alone.
-
-    The parts are (K,), (n_rows, K) and (n_free, K).
-    """
-
-    of_given: NDArray[np.float64]
-    of_rows: Vector
-    of_free: Vector
-
-    def add(self, length: NDArray[np.float64], other: Combination, n_jobs: int | None) -> None:
-        """Add ``length`` (K,) times other vectors."""
-        self.of_given = self.of_given + length * other.of_given
-        add_times(self.of_rows, length, other.of_rows, n_jobs)
-        self.of_free = self.of_free + length * other.of_free
-
-    def kept(self, keep: NDArray[np.bool_]) -> Combination:
-        """Return the vectors of some outputs."""
-        rows = np.ascontiguousarray(self.of_rows[:, keep])
-        return Combination(self.of_given[keep], rows, self.of_free[:, keep])
-
-
 @dataclass(frozen=True)
 class RowSystem:
     """``(Z' C Z + alpha I) w = right``, without alpha in the free columns, and a start.
 
-    ``given`` is the ``g`` (n_columns, K) of all combinations, None where none contains it, and
-    ``responses`` are those to it, where they are known. The residual is that at the start.
+    A vector ``Z' u + f + t g`` over the columns, with ``f`` in the free columns alone and a
+    ``given`` ``g`` (n_columns, K), is an array of ``u``, ``f`` and ``t``, (n_rows + n_free + 1, K).
+    ``responses`` are those to ``g``, or zeros where it is None; the residual is that at the start.
     """
 
     matrix: FeatureMatrix
     curvature: Curvature
-    alpha: float
-    n_free: int
+    penalty: Penalty
     given: Vector | None
-    responses: Vector | None
-    right: Combination
-    start: Combination
-    residual: Combination
+    responses: Vector
+    right: Vector
+    start: Vector
+    residual: Vector
 
     @classmethod
     def towards(
@@ -359,60 +368,36 @@ class RowSystem:
         curvature: Curvature,
         penalty: Penalty,
         right: Vector,
-        factors: NDArray[np.float64],
+        factors: FloatArray,
     ) -> RowSystem:
         """Return the system of the right-hand sides ``factors * right``, started at zero."""
-        nothing = _nothing(matrix.shape[0], penalty.n_free, right.shape[1])
-        whole = Combination(factors, nothing.of_rows, nothing.of_free)
-        n_free = penalty.n_free
-        return cls(matrix, curvature, penalty.l2, n_free, right, None, whole, nothing, whole)
+        nothing = np.zeros((matrix.shape[0] + penalty.n_free + 1, right.shape[1]))
+        whole, responses = nothing.copy(), matvec(matrix, right)
+        whole[-1] = factors
+        return cls(matrix, curvature, penalty, right, responses, whole, nothing, whole)
 
     @classmethod
     def of_squares(cls, problem: Problem, start: Vector | None) -> RowSystem:
         """Return the equations of a squared-loss problem."""
-        matrix, row_weights = problem.matrix, problem.row_weights[:, None]
+        matrix, penalty, row_weights = problem.matrix, problem.penalty, problem.row_weights[:, None]
         weighted = row_weights * columns(problem.targets)
-        alpha, n_free = problem.penalty.l2, problem.penalty.n_free
-        nothing = _nothing(matrix.shape[0], n_free, weighted.shape[1])
-        right = residual = Combination(nothing.of_given, weighted, nothing.of_free)
-        first, responses = nothing, None
+        n, n_outputs = weighted.shape
+        first = np.zeros((n + penalty.n_free + 1, n_outputs))
+        right = first.copy()
+        right[:n] = weighted
+        residual, responses = right, np.zeros_like(weighted)
         if start is not None:
-            ones, responses = np.ones(weighted.shape[1]), matvec(matrix, start)
-            first = Combination(ones, nothing.of_rows, nothing.of_free)
-            left = weighted - row_weights * responses
-            residual = Combination(-alpha * ones, left, alpha * free_part(start, n_free))
+            first[-1], responses = 1.0, matvec(matrix, start)
+            residual = np.empty_like(right)
+            residual[:n] = weighted - row_weights * responses
+            residual[n:-1] = penalty.l2 * free_part(start, penalty.n_free)
+            residual[-1] = -penalty.l2
         curvature = RowCurvature(row_weights)
-        return cls(matrix, curvature, alpha, n_free, start, responses, right, first, residual)
+        return cls(matrix, curvature, penalty, start, responses, right, first, residual)
 
 
-@dataclass(frozen=True)
-class Given:
-    """The responses to ``g``, its squared norms and its entries in the free columns."""
-
-    responses: Vector
-    squared: NDArray[np.float64]
-    free: Vector
-
-    @classmethod
-    def of(cls, system: RowSystem, n_jobs: int | None) -> Given:
-        """Compute them with one matvec, unless the responses are known."""
-        g, nothing = system.given, system.right.of_free
-        n_outputs = nothing.shape[1]
-        if g is None:
-            shape = system.matrix.shape[0], n_outputs
-            return cls(np.zeros(shape), np.zeros(n_outputs), np.zeros_like(nothing))
-        squared = weighted_inner(None, g, g, n_jobs)
-        responses = matvec(system.matrix, g) if system.responses is None else system.responses
-        return cls(responses, squared, free_part(g, system.n_free))
-
-    def kept(self, keep: NDArray[np.bool_]) -> Given:
-        """Return those of some outputs."""
-        responses = np.ascontiguousarray(self.responses[:, keep])
-        return Given(responses, self.squared[keep], self.free[:, keep])
-
-
-class RowRuns:
-    """The iterates of :class:`ConjugateRuns`, but for rounding, kept as combinations of rows.
+class RowRuns(Runs):
+    """The iterates of :class:`ConjugateRuns`, but for rounding, as combinations of rows.
 
     A step multiplies by the transpose, twice by the sampled rows, and by the matrix, so vectors
     over columns are written once and read once. Memory for eight vectors of ``n_rows`` and two of
@@ -427,136 +412,111 @@ class RowRuns:
         n_jobs: int | None,
         room: Vector | None = None,
     ) -> None:
-        self.system, self.inverse, self.tol, self.n_jobs = system, inverse, tol, n_jobs
-        self.active = np.arange(len(system.right.of_given))
-        self.given = Given.of(system, n_jobs)
-        self.free = last_columns(system.matrix, system.n_free)
-        shape = system.matrix.shape[1], len(self.active)
-        self.room = np.empty(shape) if room is None else room
-        self.weights = self.found = _copied(system.start)
-        self.residual = _copied(system.residual)
-        self.direction, self.responses = self._preconditioned(self.residual)
+        n_outputs, n_free = system.right.shape[1], system.penalty.n_free
+        super().__init__(system.curvature, n_outputs, tol, n_jobs)
+        self.system, self.inverse, self.n_rows = system, inverse, system.matrix.shape[0]
+        self.free = last_columns(system.matrix, n_free)
+        self.room = np.empty((system.matrix.shape[1], n_outputs)) if room is None else room
+        # The responses to the given vector, its squared norms and its entries in free columns.
+        g, self.of_given = system.given, system.responses
+        self.squared = np.zeros(n_outputs) if g is None else weighted_inner(None, g, g, n_jobs)
+        self.given_free = np.zeros((n_free, n_outputs)) if g is None else free_part(g, n_free)
+        self.point = self.found = system.start.copy()
+        self.residual = system.residual.copy()
+        self.direction, self.responses = self._preconditioned()
         self.energy = self._inner(self.residual, self.direction, self.responses)
         at_zero = self.energy
         if system.residual is not system.right:
-            at_zero = self._energy_of_rows(system.right.of_rows)
+            at_zero = self._energy_at_zero()
         self.scale = np.sqrt(at_zero)
         self.relative = relative_norm(self.energy, self.scale)
-        there = self.found.of_given * self.given.responses
+        there = self.found[-1] * self.of_given
         both = self._product(system.right, self.found, there)
         both += self._product(self.residual, self.found, there)
         self.decrease = 0.5 * float(both.sum())
 
-    def step(self) -> None:
-        """Advance all active outputs by one iteration."""
-        alpha, direction = self.system.alpha, self.direction
-        curved = self.responses.copy()
-        self.system.curvature.apply(slice(None), curved, self.active)
-        free = self._free_part(direction)
-        curvature = weighted_inner(None, self.responses, curved, self.n_jobs)
-        curvature += alpha * self._product(direction, direction, self.responses)
-        curvature = by_run(
-            curvature - alpha * np.einsum("fk,fk->k", free, free), self.system.curvature
-        )
-        length = np.divide(
-            self.energy, curvature, out=np.zeros_like(curvature), where=curvature > 0
-        )
-        runs_in_one = len(self.active) if self.system.curvature.coupled else 1
-        self.decrease += 0.5 * float(np.einsum("k,k->", length, self.energy)) / runs_in_one
-        self.weights.add(length, direction, self.n_jobs)
-        self.residual.add(-length * alpha, direction, self.n_jobs)
-        add_times(self.residual.of_rows, -length, curved, self.n_jobs)
-        self.residual.of_free += length * alpha * free
-        towards, responses = self._preconditioned(self.residual)
-        there = self._inner(self.residual, towards, responses)
-        ratio = np.divide(there, self.energy, out=np.zeros_like(there), where=self.energy > 0)
-        towards.add(ratio, direction, self.n_jobs)
-        add_times(responses, ratio, self.responses, self.n_jobs)
-        self.direction, self.responses, self.energy = towards, responses, there
-        self.relative[self.active] = relative_norm(there, self.scale[self.active])
-
-    def drop_converged(self) -> bool:
-        """Drop the converged outputs once they are many; tell whether all have converged."""
-        keep = self.relative[self.active] > self.tol
-        if np.count_nonzero(keep) <= WORTH_KEEPING * len(keep):
-            self._store()
-            self.active, self.energy = self.active[keep], self.energy[keep]
-            self.weights, self.residual = self.weights.kept(keep), self.residual.kept(keep)
-            self.direction = self.direction.kept(keep)
-            self.responses = np.ascontiguousarray(self.responses[:, keep])
-            self.given = self.given.kept(keep)
-            self.room = np.empty((len(self.room), len(self.active)))
-        return not keep.any()
-
-    def result(self) -> Vector:
-        """Return the weights of all outputs; the next step overwrites them."""
+    @property
+    def weights(self) -> Vector:
+        """The weights of all outputs: a product; the next step overwrites them."""
         self._store()
         all_here = len(self.active) == len(self.scale)
         weights = self.room if all_here else np.empty((len(self.room), len(self.scale)))
-        if self.found.of_rows.any():
-            rmatvec(self.system.matrix, self.found.of_rows, weights)
+        rows, given = self.found[: self.n_rows], self.system.given
+        if rows.any():
+            rmatvec(self.system.matrix, rows, weights)
         else:
             weights[:] = 0.0
-        free = free_part(weights, self.system.n_free)
-        free += self.found.of_free
-        if self.system.given is not None:
-            add_times(weights, self.found.of_given, self.system.given, self.n_jobs)
+        free = free_part(weights, self.system.penalty.n_free)
+        free += self.found[self.n_rows : -1]
+        if given is not None:
+            add_times(weights, self.found[-1], given, self.n_jobs)
         return weights
 
-    def _preconditioned(self, residual: Combination) -> tuple[Combination, Vector]:
+    def _curvatures(self) -> FloatArray:
+        alpha, direction = self.system.penalty.l2, self.direction
+        self.curved = self.responses.copy()
+        self.curvature.apply(slice(None), self.curved, self.active)
+        free = self.direction_free = self._free_part(direction)
+        sums = weighted_inner(None, self.responses, self.curved, self.n_jobs)
+        sums += alpha * self._product(direction, direction, self.responses)
+        return self._by_run(sums - alpha * np.einsum("fk,fk->k", free, free))
+
+    def _advance(self, length: FloatArray) -> FloatArray:
+        alpha, direction, n = self.system.penalty.l2, self.direction, self.n_rows
+        add_times(self.point, length, direction, self.n_jobs)
+        add_times(self.residual, -length * alpha, direction, self.n_jobs)
+        add_times(self.residual[:n], -length, self.curved, self.n_jobs)
+        self.residual[n:-1] += length * alpha * self.direction_free
+        self.towards = self._preconditioned()
+        return self._inner(self.residual, *self.towards)
+
+    def _redirect(self, ratio: FloatArray) -> None:
+        direction, responses = self.towards
+        add_times(direction, ratio, self.direction, self.n_jobs)
+        add_times(responses, ratio, self.responses, self.n_jobs)
+        self.direction, self.responses = direction, responses
+
+    def _keep(self, keep: NDArray[np.bool_]) -> None:
+        self.responses, self.of_given = _kept(self.responses, keep), _kept(self.of_given, keep)
+        self.squared, self.given_free = self.squared[keep], self.given_free[:, keep]
+        self.room = np.empty((len(self.room), len(self.active)))
+
+    def _preconditioned(self) -> tuple[Vector, Vector]:
         """Return the preconditioned residual and the responses to it."""
-        inverse, mu = self.inverse, self.inverse.mu
-        scaled = Combination(residual.of_given / mu, residual.of_rows / mu, residual.of_free / mu)
-        columns = rmatvec(self.system.matrix, scaled.of_rows, self.room)
-        free = free_part(columns, self.system.n_free)
-        free += scaled.of_free
+        inverse, n = self.inverse, self.n_rows
+        scaled = self.residual / inverse.mu
+        columns = rmatvec(self.system.matrix, scaled[:n], self.room)
+        free = free_part(columns, self.system.penalty.n_free)
+        free += scaled[n:-1]
         # The columns leave out the share of g in the residual.
-        there = self.given.responses[inverse.chosen] * residual.of_given
-        coefficients = inverse.solved(mu * matvec(inverse.rows, columns) + there)
+        there = self.of_given[inverse.chosen] * self.residual[-1]
+        coefficients = inverse.solved(inverse.mu * matvec(inverse.rows, columns) + there)
         inverse.subtract(coefficients, columns)
-        scaled.of_rows[inverse.chosen] -= inverse.subtracted(coefficients)
+        scaled[inverse.chosen] -= inverse.subtracted(coefficients)
         responses = matvec(self.system.matrix, columns)
-        responses += scaled.of_given * self.given.responses
+        responses += scaled[-1] * self.of_given
         return scaled, responses
 
-    def _energy_of_rows(self, rows: Vector) -> NDArray[np.float64]:
-        """Return each run's ``r' inverse r`` for ``r = Z' rows``."""
-        columns = rmatvec(self.system.matrix, rows, self.room)
-        coefficients = self.inverse.coefficients(columns)
+    def _energy_at_zero(self) -> FloatArray:
+        """Return each run's ``right' inverse right``."""
+        columns = rmatvec(self.system.matrix, self.system.right[: self.n_rows], self.room)
         whole = weighted_inner(None, columns, columns, self.n_jobs) / self.inverse.mu
-        energy = whole - self.inverse.energy(coefficients)
-        return np.maximum(by_run(energy, self.system.curvature), 0.0)
+        low_rank = self.inverse.energy(self.inverse.coefficients(columns))
+        return np.maximum(self._by_run(whole - low_rank), 0.0)
 
-    def _inner(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
+    def _inner(self, a: Vector, b: Vector, responses: Vector) -> FloatArray:
         """Return each run's ``a' b``, given the responses to ``b``, clipped at 0."""
-        return np.maximum(by_run(self._product(a, b, responses), self.system.curvature), 0.0)
+        return np.maximum(self._by_run(self._product(a, b, responses)), 0.0)
 
-    def _product(self, a: Combination, b: Combination, responses: Vector) -> NDArray[np.float64]:
+    def _product(self, a: Vector, b: Vector, responses: Vector) -> FloatArray:
         """Return each output's ``a' b``, given the responses to ``b``."""
-        with_given = b.of_given * self.given.squared
-        with_given += weighted_inner(None, b.of_rows, self.given.responses, self.n_jobs)
-        with_given += np.einsum("fk,fk->k", b.of_free, self.given.free)
-        sums = a.of_given * with_given + weighted_inner(None, a.of_rows, responses, self.n_jobs)
-        return np.asarray(sums + np.einsum("fk,fk->k", a.of_free, self._free_part(b)))
+        n, n_jobs = self.n_rows, self.n_jobs
+        with_given = b[-1] * self.squared + weighted_inner(None, b[:n], self.of_given, n_jobs)
+        with_given += np.einsum("fk,fk->k", b[n:-1], self.given_free)
+        sums = a[-1] * with_given + weighted_inner(None, a[:n], responses, n_jobs)
+        return np.asarray(sums + np.einsum("fk,fk->k", a[n:-1], self._free_part(b)))
 
-    def _free_part(self, vector: Combination) -> Vector:
+    def _free_part(self, vector: Vector) -> Vector:
         """Return a vector's entries in the free columns."""
-        of_rows = np.einsum("nf,nk->fk", self.free, vector.of_rows)
-        return np.asarray(vector.of_given * self.given.free + of_rows + vector.of_free)
-
-    def _store(self) -> None:
-        """Copy the weights of the active outputs into those of all."""
-        if self.weights is not self.found:
-            self.found.of_given[self.active] = self.weights.of_given
-            self.found.of_rows[:, self.active] = self.weights.of_rows
-            self.found.of_free[:, self.active] = self.weights.of_free
-
-
-def _nothing(n_rows: int, n_free: int, n_outputs: int) -> Combination:
-    return Combination(
-        np.zeros(n_outputs), np.zeros((n_rows, n_outputs)), np.zeros((n_free, n_outputs))
-    )
-
-
-def _copied(vector: Combination) -> Combination:
-    return Combination(vector.of_given.copy(), vector.of_rows.copy(), vector.of_free.copy())
+        of_rows = np.einsum("nf,nk->fk", self.free, vector[: self.n_rows])
+        return np.asarray(vector[-1] * self.given_free + of_rows + vector[self.n_rows : -1])

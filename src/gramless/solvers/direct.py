@@ -14,11 +14,12 @@ from gramless.base.arrays import weighted_sums
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import FloatArray
 from gramless.matrices.abilities import SupportsColumnGram, SupportsDiagonalBlocks
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
-from gramless.solvers.cg import ConjugateRuns, RowCurvature, System
+from gramless.solvers.cg import ConjugateRuns, System
 from gramless.solvers.factor import BorderedFactor, FactorInverse, is_singular
 from gramless.solvers.intercept import free_part, last_columns, n_free_of, without_ones
 from gramless.solvers.objective import Callback, Problem, Solution, columns
@@ -28,13 +29,9 @@ _PRECISE, _GOOD = 1e-9, 1e-6
 """Relative residuals: below the first refinement is skipped, below the second is convergence."""
 
 
-def _has_small_gram(matrix: FeatureMatrix) -> bool:
-    return direct_is_possible(matrix) or matrix.shape[0] < matrix.shape[1]
-
-
 _SMALL_GRAM = MatrixNeed(
     "a matrix with a column_gram, or fewer rows than columns",
-    _has_small_gram,
+    lambda matrix: direct_is_possible(matrix) or matrix.shape[0] < matrix.shape[1],
     "Use ConjugateGradient, solver='pcg'.",
 )
 
@@ -90,7 +87,7 @@ class Cholesky(Solver):
         prepared = self.prepared(problem.matrix, problem.row_weights)
         return prepared.solve(problem, start, callback)
 
-    def prepared(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> PreparedCholesky:
+    def prepared(self, matrix: FeatureMatrix, row_weights: FloatArray) -> PreparedCholesky:
         """Return a solver for any alpha and targets over one matrix, whose Gram matrix it keeps.
 
         Row weights are divided by their sum.
@@ -106,7 +103,7 @@ class PreparedCholesky(Solver):
     """Solves ridge problems over one matrix and row weights, see :meth:`Cholesky.prepared`."""
 
     matrix: FeatureMatrix = field(repr=False)
-    row_weights: NDArray[np.float64] = field(repr=False)
+    row_weights: FloatArray = field(repr=False)
     gram: Gram = field(repr=False)
     options: Cholesky
     capabilities: ClassVar[Capabilities] = Cholesky.capabilities
@@ -124,39 +121,22 @@ class PreparedCholesky(Solver):
                 "prepared for; prepare another for these."
             )
         factor = self.gram.factor(problem.penalty, self.options.n_jobs)
-        start_point = self.gram.start(problem)
-        scale = _norms(start_point)
-        found = self.gram.moved(problem, start_point, factor.solve(start_point.residual))
-        if _relative(found, scale) > _PRECISE:
+        start_point = self.gram.at(
+            problem, np.zeros((factor.size, columns(problem.targets).shape[1]))
+        )
+        scale = start_point.norms
+        found = self.gram.at(problem, start_point.unknowns + factor.solve(start_point.residual))
+        history = [point.record(problem, scale) for point in (start_point, found)]
+        if history[-1]["residual"] > _PRECISE:
             polished = self.gram.polished(problem, found, factor, self.options)
-            found = min(found, polished, key=lambda point: _objective(problem, point))
+            record = polished.record(problem, scale)
+            if record["objective"] < history[-1]["objective"]:
+                found, history[-1] = polished, record
         weights = found.weights.reshape(problem.weights_shape)
-        history = [_record(problem, point, scale) for point in (start_point, found)]
         status = "converged" if history[-1]["residual"] <= _GOOD else "stalled"
         if callback is not None and callback(1, weights):
             status = "stopped"
         return Solution(weights, status, 1, history)
-
-
-def _norms(point: Point) -> NDArray[np.float64]:
-    """Return the norm of each output's gradient."""
-    return np.sqrt(np.einsum("dk,dk->k", point.gradient, point.gradient))
-
-
-def _relative(point: Point, scale: NDArray[np.float64]) -> float:
-    """Return the largest gradient norm over the outputs, relative to those at zero weights."""
-    norms = _norms(point)
-    return float(np.divide(norms, scale, out=norms, where=scale > 0).max(initial=0.0))
-
-
-def _record(problem: Problem, point: Point, scale: NDArray[np.float64]) -> dict[str, float]:
-    """Return the entry of the history for a point."""
-    return {"objective": _objective(problem, point), "residual": _relative(point, scale)}
-
-
-def _objective(problem: Problem, point: Point) -> float:
-    losses = 0.5 * weighted_sums(problem.row_weights, point.errors**2).sum()
-    return float(losses) + problem.penalty.value(point.weights)
 
 
 _BLOCKS_AT_ONCE = 16
@@ -174,15 +154,27 @@ _REMEDY = "Use ConjugateGradient."
 class Point:
     """Unknowns and residuals of a system (n_unknowns, K), and the state of the problem there.
 
-    The weights and the gradient of the objective are (n_columns, K); the errors, targets minus
-    responses, are (n_rows, K).
+    The weights and ``downhill``, minus the gradient of the objective, are (n_columns, K); the
+    errors, targets minus responses, are (n_rows, K).
     """
 
     unknowns: Vector
     residual: Vector
     weights: Vector
-    gradient: Vector
+    downhill: Vector
     errors: Vector
+
+    @property
+    def norms(self) -> FloatArray:
+        """The norm of each output's gradient."""
+        return np.sqrt(np.einsum("dk,dk->k", self.downhill, self.downhill))
+
+    def record(self, problem: Problem, scale: FloatArray) -> dict[str, float]:
+        """Return the entry of the history, given the norms at zero weights."""
+        losses, norms = 0.5 * weighted_sums(problem.row_weights, self.errors**2).sum(), self.norms
+        relative = np.divide(norms, scale, out=norms, where=scale > 0)
+        objective = float(losses) + problem.penalty.value(self.weights)
+        return {"objective": objective, "residual": float(relative.max(initial=0.0))}
 
 
 class Gram(ABC):
@@ -195,14 +187,10 @@ class Gram(ABC):
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
         """Factorise the system of a penalty."""
 
-    def start(self, problem: Problem) -> Point:
-        """Return the point of zero weights."""
-        zeros = np.zeros((problem.matrix.shape[1], columns(problem.targets).shape[1]))
-        return _at_weights(problem, zeros)
-
-    def moved(self, problem: Problem, point: Point, step: Vector) -> Point:
-        """Return the point a step further."""
-        return _at_weights(problem, point.weights + step)
+    def at(self, problem: Problem, unknowns: Vector) -> Point:
+        """Return the point of some unknowns: a matvec unless they are zero, and an rmatvec."""
+        downhill, errors = _descent(problem, unknowns)
+        return Point(unknowns, downhill, unknowns, downhill, errors)
 
     def polished(
         self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
@@ -212,17 +200,10 @@ class Gram(ABC):
         Conjugate gradients, preconditioned by the factor: one or two steps suffice where alpha is
         far above the rounding of the Gram matrix.
         """
-        row_weights, weights = problem.row_weights[:, None], point.weights
-        right = rmatvec(problem.matrix, row_weights * columns(problem.targets))
-        ridge = problem.penalty.diagonal(weights[:, 0])
-        system = System(problem.matrix, RowCurvature(row_weights), ridge, right)
-        inverse = FactorInverse.of(factor, len(weights))
-        runs = ConjugateRuns(system, inverse, _TOL, options.n_jobs, weights)
-        for _ in range(options.max_refinements):
-            if runs.drop_converged():
-                break
-            runs.step()
-        return _at_weights(problem, runs.result())
+        system, inverse = System.of_squares(problem), FactorInverse(factor)
+        runs = ConjugateRuns(system, inverse, _TOL, options.n_jobs, point.weights)
+        runs.run(options.max_refinements)
+        return self.at(problem, runs.weights)
 
 
 @dataclass(frozen=True)
@@ -230,11 +211,11 @@ class ColumnGram(Gram):
     """``Z' S Z``, (n_columns, n_columns)."""
 
     matrix: FeatureMatrix
-    row_weights: NDArray[np.float64]
-    gram: NDArray[np.float64]
+    row_weights: FloatArray
+    gram: FloatArray
 
     @classmethod
-    def of(cls, matrix: SupportsColumnGram, row_weights: NDArray[np.float64]) -> ColumnGram:
+    def of(cls, matrix: SupportsColumnGram, row_weights: FloatArray) -> ColumnGram:
         """Sum over the rows."""
         check_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
         return cls(matrix, row_weights, matrix.column_gram(row_weights))
@@ -247,7 +228,7 @@ class ColumnGram(Gram):
         nothing = np.empty((len(self.gram), 0))
         return BorderedFactor.of(whole, ridge, nothing, np.empty((0, 0)), n_jobs)
 
-    def _by_products(self) -> NDArray[np.float64]:
+    def _by_products(self) -> FloatArray:
         """Return ``Z' S Z`` in double precision.
 
         In single precision linearly dependent columns may look independent, since BLAS need not
@@ -271,11 +252,11 @@ class RowGram(Gram):
     """
 
     matrix: FeatureMatrix
-    roots: NDArray[np.float64]
-    gram: NDArray[np.float64]
+    roots: FloatArray
+    gram: FloatArray
 
     @classmethod
-    def of(cls, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> RowGram:
+    def of(cls, matrix: FeatureMatrix, row_weights: FloatArray) -> RowGram:
         """Multiply the rows by each other."""
         check_memory(matrix.shape[0], "rows", "Cholesky", _REMEDY)
         gram, roots = matrix.row_gram(), np.sqrt(row_weights)
@@ -292,32 +273,23 @@ class RowGram(Gram):
         ridge, corner = np.full(n, penalty.l2), np.zeros((n_free, n_free))
         return BorderedFactor.of([(slice(0, n), penalised)], ridge, free, corner, n_jobs)
 
-    def start(self, problem: Problem) -> Point:
-        """Return the point of zero weights."""
-        n_unknowns = len(self.roots) + n_free_of(problem.penalty)
-        zeros = np.zeros((n_unknowns, columns(problem.targets).shape[1]))
-        return self._at(problem, zeros)
-
-    def moved(self, problem: Problem, point: Point, step: Vector) -> Point:
-        """Return the point a step further."""
-        return self._at(problem, point.unknowns + step)
-
-    def polished(
-        self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
-    ) -> Point:
-        """Solve once more, for the residual."""
-        return self.moved(problem, point, factor.solve(point.residual))
-
-    def _at(self, problem: Problem, unknowns: Vector) -> Point:
+    def at(self, problem: Problem, unknowns: Vector) -> Point:
+        """Return the point of some unknowns."""
         n, roots = len(self.roots), self.roots[:, None]
         own, free = unknowns[:n], unknowns[n:]
         weights = rmatvec(self.matrix, roots * own)
         free_weights = free_part(weights, len(free))
         left = -free_weights
         free_weights[:] = free
-        here = _at_weights(problem, weights)
-        residual = np.concatenate([roots * here.errors - problem.penalty.l2 * own, left])
-        return Point(unknowns, residual, weights, here.gradient, here.errors)
+        downhill, errors = _descent(problem, weights)
+        residual = np.concatenate([roots * errors - problem.penalty.l2 * own, left])
+        return Point(unknowns, residual, weights, downhill, errors)
+
+    def polished(
+        self, problem: Problem, point: Point, factor: BorderedFactor, options: Cholesky
+    ) -> Point:
+        """Solve once more, for the residual."""
+        return self.at(problem, point.unknowns + factor.solve(point.residual))
 
 
 @dataclass(frozen=True)
@@ -328,16 +300,16 @@ class BlockGrams(Gram):
     shared columns with each other.
     """
 
-    grams: list[tuple[slice, NDArray[np.float64]]]
-    cross: NDArray[np.float64]
-    corner: NDArray[np.float64]
+    grams: list[tuple[slice, FloatArray]]
+    cross: FloatArray
+    corner: FloatArray
 
     @classmethod
     def of(
         cls,
         matrix: FeatureMatrix,
         inner: SupportsDiagonalBlocks,
-        row_weights: NDArray[np.float64],
+        row_weights: FloatArray,
         n_jobs: int | None,
     ) -> BlockGrams:
         """Multiply the blocks of ``inner``, which is ``matrix`` without its column of ones."""
@@ -345,11 +317,11 @@ class BlockGrams(Gram):
         roots = np.sqrt(row_weights)
         blocks = (own for own in inner.diagonal_blocks() if own[2].shape[1] > 0)
 
-        def square(rows: Any, own: slice, block: NDArray[Any]) -> tuple[slice, NDArray[np.float64]]:
+        def square(rows: Any, own: slice, block: NDArray[Any]) -> tuple[slice, FloatArray]:
             weighted = roots[rows, None] * block
             return own, weighted.T @ weighted
 
-        grams: list[tuple[slice, NDArray[np.float64]]] = []
+        grams: list[tuple[slice, FloatArray]] = []
         while some := list(islice(blocks, _BLOCKS_AT_ONCE)):
             with one_blas_thread():
                 grams.extend(map_blocks(square, some, n_jobs))
@@ -366,9 +338,7 @@ class BlockGrams(Gram):
         return BorderedFactor.of(self.grams, ridge[:n], self.cross, corner, n_jobs)
 
 
-def gram_of(
-    matrix: FeatureMatrix, row_weights: NDArray[np.float64], n_jobs: int | None = None
-) -> Gram:
+def gram_of(matrix: FeatureMatrix, row_weights: FloatArray, n_jobs: int | None = None) -> Gram:
     """Return the Gram matrix of diagonal blocks, if any, or of the fewer of rows and columns."""
     inner, _ = without_ones(matrix)
     if isinstance(inner, SupportsDiagonalBlocks):
@@ -378,14 +348,14 @@ def gram_of(
     return RowGram.of(matrix, row_weights)
 
 
-def _at_weights(problem: Problem, weights: Vector) -> Point:
-    """Return the point of some weights: a matvec unless they are zero, and an rmatvec."""
+def _descent(problem: Problem, weights: Vector) -> tuple[Vector, Vector]:
+    """Return minus the gradient of the objective, and the errors of all rows."""
     errors = columns(problem.targets).astype(float)
     if weights.any():
         errors -= matvec(problem.matrix, weights)
-    falling = rmatvec(problem.matrix, problem.row_weights[:, None] * errors)
-    falling -= problem.penalty.gradient(weights)
-    return Point(weights, falling, weights, -falling, errors)
+    downhill = rmatvec(problem.matrix, problem.row_weights[:, None] * errors)
+    downhill -= problem.penalty.gradient(weights)
+    return downhill, errors
 
 
 def check_memory(size: int, what: str, who: str, remedy: str) -> None:

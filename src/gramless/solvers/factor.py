@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.types import FloatArray
 from gramless.matrices.base import Vector
 
 _LEAST_PIVOT = 1e-6
@@ -26,25 +28,11 @@ _FIRST_SHIFT, _MORE = 1e-10, 10.0
 """The first shift of the diagonal, relative to its largest entry, and the factor to the next."""
 
 
-class Factor(Protocol):
-    """A factorised symmetric matrix. It calls BLAS without limiting its threads."""
-
-    def solve(self, right: Vector) -> Vector:
-        """Return the solution for right-hand sides (n, K)."""
+Solve = Callable[[Vector], Vector]
+"""Solves a factorised system for right-hand sides (n, K); calls BLAS without limiting threads."""
 
 
-@dataclass(frozen=True)
-class CholeskyFactor:
-    """``L L'`` with ``L`` in the lower triangle of ``factor``."""
-
-    factor: NDArray[np.float64]
-
-    def solve(self, right: Vector) -> Vector:
-        """Return ``(L L')^-1 right`` in 2 n^2 operations for each side."""
-        return np.ascontiguousarray(divided(self.factor, right))
-
-
-def divided(factor: NDArray[np.float64], right: Vector) -> Vector:
+def divided(factor: FloatArray, right: Vector) -> Vector:
     """Return ``(L L')^-1 right`` for right-hand sides (n, K), ``L`` the lower triangle.
 
     Examples
@@ -64,34 +52,22 @@ def divided(factor: NDArray[np.float64], right: Vector) -> Vector:
     return solution
 
 
-@dataclass(frozen=True)
-class SpectralFactor:
-    """The pseudo-inverse of ``V diag(values) V'``, robust to rounding.
+def pseudo_inverse(gram: FloatArray) -> Solve:
+    """Decompose a Gram matrix by its eigenvectors, robustly to rounding.
 
     Eigenvalues that double precision cannot tell from zero are left out, which gives solutions of
     least norm. The most negative eigenvalue measures the rounding of the matrix itself: smaller
     ones are raised to that size.
     """
-
-    vectors: NDArray[np.float64]
-    inverse: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, gram: NDArray[np.float64]) -> SpectralFactor:
-        """Decompose a Gram matrix."""
-        values, vectors = scipy.linalg.eigh(gram, check_finite=False)
-        rounding = len(values) * np.finfo(float).eps * values.max(initial=0.0)
-        believed = max(rounding, -_MARGIN * values.min(initial=0.0))
-        inverse = np.zeros_like(values)
-        np.divide(1.0, np.maximum(values, believed), out=inverse, where=values > rounding)
-        return cls(vectors, inverse)
-
-    def solve(self, right: Vector) -> Vector:
-        """Return the solution, of least norm where there are several."""
-        return self.vectors @ (self.inverse[:, None] * (self.vectors.T @ right))
+    values, vectors = scipy.linalg.eigh(gram, check_finite=False)
+    rounding = len(values) * np.finfo(float).eps * values.max(initial=0.0)
+    believed = max(rounding, -_MARGIN * values.min(initial=0.0))
+    inverse = np.zeros_like(values)
+    np.divide(1.0, np.maximum(values, believed), out=inverse, where=values > rounding)
+    return lambda right: vectors @ (inverse[:, None] * (vectors.T @ right))
 
 
-def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
+def factorised(gram: FloatArray, ridge: FloatArray) -> Solve:
     """Factorise ``gram + diag(ridge)``, or a matrix close to it; ``gram`` is not changed.
 
     By Cholesky, in n^3 / 3 operations and 8 n^2 bytes. If the ridge is too small for the rounding
@@ -102,16 +78,16 @@ def factorised(gram: NDArray[np.float64], ridge: NDArray[np.float64]) -> Factor:
     rounding = len(ridge) * np.finfo(float).eps
     largest = _largest(gram)
     if not ridge.any():
-        found = _cholesky(gram, ridge, _LEAST_PIVOT * largest)
-        return SpectralFactor.of(gram) if found is None else found
-    found, shift = None, 0.0
-    while found is None:
-        found = _cholesky(gram, ridge + shift, rounding * largest)
+        lower = _cholesky(gram, ridge, _LEAST_PIVOT * largest)
+        return pseudo_inverse(gram) if lower is None else partial(divided, lower)
+    lower, shift = None, 0.0
+    while lower is None:
+        lower = _cholesky(gram, ridge + shift, rounding * largest)
         shift = max(_MORE * shift, _FIRST_SHIFT * (largest or ridge.max()))
-    return found
+    return partial(divided, lower)
 
 
-def is_singular(gram: NDArray[np.float64]) -> bool:
+def is_singular(gram: FloatArray) -> bool:
     """Tell whether :func:`factorised` without a ridge needs eigenvectors.
 
     Examples
@@ -122,7 +98,7 @@ def is_singular(gram: NDArray[np.float64]) -> bool:
     return _cholesky(gram, np.zeros(len(gram)), _LEAST_PIVOT * _largest(gram)) is None
 
 
-def _largest(gram: NDArray[np.float64]) -> float:
+def _largest(gram: FloatArray) -> float:
     largest = float(gram.diagonal().max(initial=0.0))
     if not np.isfinite(largest):
         raise InputError(
@@ -132,15 +108,13 @@ def _largest(gram: NDArray[np.float64]) -> float:
     return largest
 
 
-def _cholesky(
-    gram: NDArray[np.float64], ridge: NDArray[np.float64], least_pivot: float
-) -> CholeskyFactor | None:
-    """Factorise ``gram + diag(ridge)``; None where a pivot is too small."""
+def _cholesky(gram: FloatArray, ridge: FloatArray, least_pivot: float) -> FloatArray | None:
+    """Return the lower factor of ``gram + diag(ridge)``; None where a pivot is too small."""
     factor = np.array(gram.T, order="F")
     factor[np.diag_indices_from(factor)] += ridge
     factor, failed = scipy.linalg.lapack.dpotrf(factor, lower=1, clean=0, overwrite_a=1)
     least = np.square(factor.diagonal()).min(initial=np.inf)
-    return None if failed or least <= least_pivot else CholeskyFactor(factor)
+    return None if failed or least <= least_pivot else factor
 
 
 @dataclass(frozen=True)
@@ -150,19 +124,19 @@ class BorderedFactor:
     ``H`` is eliminated; its Schur complement is a small system for the last unknowns.
     """
 
-    factors: list[tuple[slice, Factor]]
-    border: NDArray[np.float64]
-    solved_border: NDArray[np.float64]
-    schur_inverse: NDArray[np.float64]
+    factors: list[tuple[slice, Solve]]
+    border: FloatArray
+    solved_border: FloatArray
+    schur_inverse: FloatArray
     n_jobs: int | None
 
     @classmethod
     def of(
         cls,
-        blocks: list[tuple[slice, NDArray[np.float64]]],
-        ridge: NDArray[np.float64],
-        border: NDArray[np.float64],
-        corner: NDArray[np.float64],
+        blocks: list[tuple[slice, FloatArray]],
+        ridge: FloatArray,
+        border: FloatArray,
+        corner: FloatArray,
         n_jobs: int | None,
     ) -> BorderedFactor:
         """Factorise the blocks ``gram + diag(ridge)`` of ``H`` in parallel and eliminate it."""
@@ -174,6 +148,11 @@ class BorderedFactor:
             schur = np.asarray(corner - border.T @ solved, np.float64)
             schur_inverse = np.asarray(np.linalg.pinv(schur, hermitian=True), np.float64)
         return cls(factors, border, solved, schur_inverse, n_jobs)
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return len(self.border) + len(self.schur_inverse)
 
     def solve(self, right: Vector) -> Vector:
         """Return the solution for right-hand sides (n + b, K)."""
@@ -188,13 +167,13 @@ class BorderedFactor:
         return solution
 
 
-def _solve_blocks(factors: list[tuple[slice, Factor]], right: Vector, n_jobs: int | None) -> Vector:
+def _solve_blocks(factors: list[tuple[slice, Solve]], right: Vector, n_jobs: int | None) -> Vector:
     solution = np.empty_like(right)
     if right.size == 0:
         return solution
 
-    def solve(own: slice, factor: Factor) -> None:
-        solution[own] = factor.solve(right[own])
+    def solve(own: slice, factor: Solve) -> None:
+        solution[own] = factor(right[own])
 
     with one_blas_thread():
         map_blocks(solve, factors, n_jobs)
@@ -206,19 +185,18 @@ class FactorInverse:
     """A factorised matrix as the preconditioner of systems close to it."""
 
     factor: BorderedFactor
-    diagonal: Vector
 
-    @classmethod
-    def of(cls, factor: BorderedFactor, n_columns: int) -> FactorInverse:
-        """Wrap a factor of n_columns unknowns."""
-        return cls(factor, np.zeros(n_columns))
+    @cached_property
+    def diagonal(self) -> Vector:
+        """Zeros: the whole operator is in the subtracted part."""
+        return np.zeros(self.factor.size)
 
     def coefficients(self, residual: Vector) -> Vector:
         """Return the residual and its solution."""
         return np.stack([residual, self.factor.solve(residual)])
 
     def energy(self, coefficients: Vector) -> Vector:
-        """Return the negative energy: the whole operator is in the subtracted part."""
+        """Return the negative energy."""
         residual, solution = coefficients
         return -np.einsum("dk,dk->k", residual, solution)
 

@@ -49,16 +49,12 @@ class LandmarkRows(Preconditioner):
         corner = np.eye(n_ones) + np.diag(ridge[n:])
         whole = [(slice(0, n), gram)]
         bordered = BorderedFactor.of(whole, np.full(n, mu), border, corner, self.n_jobs)
-        return FactorInverse.of(bordered, n + n_ones)
-
-
-def _has_unwhitened(matrix: FeatureMatrix) -> bool:
-    return isinstance(without_ones(matrix)[0], SupportsUnwhitening)
+        return FactorInverse(bordered)
 
 
 _NYSTROM_FEATURES = MatrixNeed(
     "Nyström features of training rows",
-    _has_unwhitened,
+    lambda matrix: isinstance(without_ones(matrix)[0], SupportsUnwhitening),
     "Use ConjugateGradient, solver='pcg'.",
 )
 

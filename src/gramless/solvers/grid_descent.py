@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gramless.base.arrays import inner, weighted_sums
+from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.types import FloatArray, IntArray
 from gramless.loops import grid_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 from gramless.solvers.base import Capabilities, Iterations, MatrixNeed, Solver
 from gramless.solvers.intercept import initial_weights, n_penalised
+from gramless.solvers.line_search import ROUNDING, Losses, halved
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.vectors import rmatvec
-from gramless.solvers.working_set import BinDescent, Chosen, Descent, GramDescent, Model, Task
+from gramless.solvers.working_set import BinDescent, Descent, GramDescent, Move, Task
 
 _PATH_FACTOR = 3.0
 _PATH_TOL = 0.3
@@ -33,19 +34,13 @@ _INNER_SHARE = 0.2
 _LAST_SHARE = 0.5
 _COLUMNS_AT_ONCE = 1 << 17
 _LEAST_CURVATURE = 1e-3
-_DECREASE = 1e-4
-_HALVINGS = 30
 _MOST_SWEEPS = 10_000
 """A limit, since all orders are drawn before the first sweep."""
 
 
-def _has_bins_or_column_gram(matrix: FeatureMatrix) -> bool:
-    return isinstance(matrix, SupportsRowLists | SupportsColumnGram)
-
-
 _BINS_OR_DENSE = MatrixNeed(
     "a matrix of bins, whose columns are disjoint within a grid, or one with a column_gram",
-    _has_bins_or_column_gram,
+    lambda matrix: isinstance(matrix, SupportsRowLists | SupportsColumnGram),
     "RandomDescent takes any matrix, and so does NewtonCG where the penalty is smooth.",
 )
 
@@ -137,34 +132,31 @@ class _State:
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
         self.descent = _descent_over(problem.matrix, options.n_jobs)
-        self.targets, self.row_weights = columns(problem.targets), problem.row_weights
-        self.typical_curvature = problem.loss.typical_curvature(self.targets, self.row_weights)
-        n_columns, n_outputs = problem.matrix.shape[1], self.targets.shape[1]
+        self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
+        targets, row_weights = self.losses.targets, self.losses.row_weights
+        self.typical_curvature = problem.loss.typical_curvature(targets, row_weights)
+        n_columns, n_outputs = problem.matrix.shape[1], targets.shape[1]
         self.n_penalised = n_penalised(problem)
-        self.weights = initial_weights(problem)
-        self.responses = np.zeros((n_outputs, len(self.targets)))
-        self._respond()
         self.far = np.zeros((n_outputs, n_columns))
         self.rounds = self.sweeps = 0
         self.at_zero = np.full(n_outputs, np.inf)
+        self._begin_at(initial_weights(problem))
         if start is None or self.penalty.l1 == 0.0 or self.penalty.n_free > 0:
             self._differentiate()
             self.at_zero = np.abs(self.gradient[: self.n_penalised]).max(axis=0, initial=0.0)
         if start is not None:
-            self.weights = columns(start).astype(float)
-            if self.weights.shape != (n_columns, n_outputs):
+            weights = columns(start).astype(float)
+            if weights.shape != (n_columns, n_outputs):
                 raise InputError(
                     f"GridDescent: start must have {n_columns} rows and {n_outputs} columns, "
                     f"got shape {np.shape(start)}."
                 )
-            self.responses[:] = 0.0
-            self._respond()
+            self._begin_at(weights)
             self._differentiate()
-        self.losses = self._mean_losses(self.responses)
         self._compare()
 
     @property
-    def scale(self) -> NDArray[np.float64]:
+    def scale(self) -> FloatArray:
         """What ``tol`` is relative to, per output."""
         if self.penalty.l1 == 0.0:
             return self.at_zero
@@ -189,14 +181,14 @@ class _State:
         self.penalty = penalty
         self._compare()
 
-    def _respond(self) -> None:
-        """Add the responses to all weights that are not zero."""
-        sets = []
-        for k, weights in enumerate(self.weights.T):
-            used = np.flatnonzero(weights)
-            sets.append(self.descent.chosen(k, used, np.zeros(len(used))))
-            sets[k].after = weights[used]
-        self.descent.add_responses(sets, self.responses)
+    def _begin_at(self, weights: Vector) -> None:
+        """Set the weights, and the responses to them."""
+        self.weights, moves = weights, []
+        for k, own in enumerate(weights.T):
+            used = np.flatnonzero(own)
+            moves.append(Move(k, used, np.zeros(len(used)), own[used]))
+        self.responses = np.zeros(self.losses.targets.T.shape)
+        self.descent.add_responses(moves, self.responses)
 
     def converged(self) -> bool:
         """Tell whether all weights are nearly optimal."""
@@ -205,7 +197,7 @@ class _State:
     def record(self) -> dict[str, float]:
         """Return the entry of the history for the present weights."""
         return {
-            "objective": float(self.losses.sum()) + self.problem.penalty.value(self.weights),
+            "objective": float(self.mean_losses.sum()) + self.problem.penalty.value(self.weights),
             "residual": float(self.relative.max(initial=0.0)),
             "sweeps": float(self.sweeps),
             "non_zeros": float(np.count_nonzero(self.weights)),
@@ -213,17 +205,17 @@ class _State:
 
     def step(self) -> bool:
         """Minimise the models over the working sets; False when no step lowers the objective."""
-        active = np.flatnonzero(self.relative > self.options.tol)
-        sets = self.descent.minimise([int(k) for k in active], self._task)
-        shifts = np.zeros_like(self.responses)
-        self.descent.add_responses(sets, shifts)
-        self.sweeps += sum(chosen.sweeps for chosen in sets)
+        active = [(int(k),) for k in np.flatnonzero(self.relative > self.options.tol)]
+        tasks = map_blocks(self._task, active, self.options.n_jobs)
+        moves, shifts = self.descent.minimise(tasks), np.zeros_like(self.responses)
+        self.descent.add_responses(moves, shifts)
+        self.sweeps += sum(move.sweeps for move in moves)
         self.rounds += 1
-        lengths = self._search(sets, shifts)
-        for chosen in sets:
-            length = lengths[chosen.output]
-            reached = chosen.after if length == 1.0 else chosen.before + length * chosen.step
-            self.weights[chosen.columns, chosen.output] = reached
+        lengths = self._search(moves, shifts)
+        for move in moves:
+            length = lengths[move.output]
+            reached = move.after if length == 1.0 else move.before + length * move.step
+            self.weights[move.columns, move.output] = reached
         self.responses += lengths[:, None] * shifts
         self._differentiate()
         self._compare()
@@ -235,15 +227,15 @@ class _State:
         worst = float(self.relative[k] * self.scale[k])
         last = _LAST_SHARE * options.tol * float(self.scale[k])
         return Task(
-            self.descent.chosen(k, columns, self.weights[columns, k]),
-            Model(self.slopes[k], self.curvatures[k], self.penalty, self.n_penalised),
-            self.gradient[:, k],
-            (max(_INNER_SHARE * worst, last), last),
-            options.max_sweeps,
-            stream(options.seed, f"order of grids, output {k}", self.rounds),
+            *(k, columns, self.weights[columns, k]),
+            *(self.slopes[k], self.curvatures[k], self.gradient[:, k]),
+            *(self.penalty, self.n_penalised),
+            tols=(max(_INNER_SHARE * worst, last), last),
+            max_sweeps=options.max_sweeps,
+            orders=stream(options.seed, f"order of grids, output {k}", self.rounds),
         )
 
-    def _choose(self, k: int) -> NDArray[np.int64]:
+    def _choose(self, k: int) -> IntArray:
         """Return the columns with weights other than zero, and at most as many that lack one."""
         far, weights = self.far[k], self.weights[:, k]
         inside = weights != 0.0
@@ -255,52 +247,48 @@ class _State:
         inside[outside] = True
         return np.flatnonzero(inside)
 
-    def _search(self, sets: list[Chosen], shifts: Vector) -> NDArray[np.float64]:
-        """Halve each run's step until its objective falls by enough; 0 where it never does.
+    def _search(self, moves: list[Move], shifts: Vector) -> FloatArray:
+        """Return a length of the step for each output, the same for coupled ones; 0 if none helps.
 
-        Returns a length for each output, the same for coupled ones.
+        The rounding of the mean losses is theirs, and that of the responses times the slopes.
         """
-        ones = np.ones(len(self.weights[0]))
-        linear = self._by_run(np.einsum("kn,kn->k", self.slopes, shifts))
-        slope = linear + self._penalty_change(sets, ones)
-        before, rounding = self.losses, 4 * np.finfo(float).eps * np.abs(self.losses)
-        lengths = np.where(slope < 0, 1.0, 0.0)
-        for _ in range(_HALVINGS):
-            losses = self._mean_losses(self.responses + lengths[:, None] * shifts)
-            change = losses - before + self._penalty_change(sets, lengths * ones)
-            short = ~(change <= _DECREASE * lengths * slope + rounding)
-            if not short.any():
-                break
-            lengths[short] *= 0.5
-        self.losses = np.where(short, before, losses)
-        return np.where(short, 0.0, lengths) * ones
+        by_run, ones = self.losses.by_run, np.ones(len(self.responses))
 
-    def _penalty_change(
-        self, sets: list[Chosen], lengths: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+        def value(lengths: FloatArray) -> FloatArray:
+            there = self.losses.mean((self.responses + lengths[:, None] * shifts).T)
+            return np.asarray(there + self._penalty_change(moves, lengths * ones))
+
+        linear = by_run(np.einsum("kn,kn->k", self.slopes, shifts))
+        slope = linear + self._penalty_change(moves, ones)
+        sensitivity = by_run(np.abs(self.slopes * self.responses).sum(axis=1))
+        rounding = ROUNDING * (np.abs(self.mean_losses) + sensitivity)
+        return halved(value, self.mean_losses, slope, rounding)[0] * ones
+
+    def _penalty_change(self, moves: list[Move], lengths: FloatArray) -> FloatArray:
         """Return the change of each run's penalty along its step."""
         penalty, changes = self.penalty, np.zeros(len(lengths))
-        for chosen in sets:
-            kept = chosen.columns < self.n_penalised
-            before = chosen.before[kept]
-            there = before + lengths[chosen.output] * chosen.step[kept]
+        for move in moves:
+            kept = move.columns < self.n_penalised
+            before = move.before[kept]
+            there = before + lengths[move.output] * move.step[kept]
             sizes = np.abs(there).sum() - np.abs(before).sum()
             squares = inner(there, there) - inner(before, before)
-            changes[chosen.output] = penalty.l1 * sizes + 0.5 * penalty.l2 * squares
-        return self._by_run(changes)
+            changes[move.output] = penalty.l1 * sizes + 0.5 * penalty.l2 * squares
+        return self.losses.by_run(changes)
 
     def _differentiate(self) -> None:
-        """Set slopes, curvatures and the gradient of all columns at the present responses."""
-        loss, matrix = self.problem.loss, self.problem.matrix
-        z = self.responses.T
-        self.slopes = np.ascontiguousarray(loss.gradient(z, self.targets).T) * self.row_weights
-        curvatures = np.ascontiguousarray(loss.curvature(z, self.targets).T)
+        """Set losses, slopes, curvatures and the gradient of all columns at the responses."""
+        loss, z, targets = self.problem.loss, self.responses.T, self.losses.targets
+        self.mean_losses = self.losses.mean(z)
+        row_weights = self.losses.row_weights
+        self.slopes = np.ascontiguousarray(loss.gradient(z, targets).T) * row_weights
+        curvatures = np.ascontiguousarray(loss.curvature(z, targets).T)
         if loss.coupled:
             # diag(p) - p p' is below twice its diagonal (Gershgorin).
             curvatures *= 2.0
         np.maximum(curvatures, _LEAST_CURVATURE * self.typical_curvature, out=curvatures)
-        self.curvatures = curvatures * self.row_weights
-        self.gradient = rmatvec(matrix, np.ascontiguousarray(self.slopes.T))
+        self.curvatures = curvatures * row_weights
+        self.gradient = rmatvec(self.problem.matrix, np.ascontiguousarray(self.slopes.T))
 
     def _compare(self) -> None:
         """Set the distance of each weight from optimal, and the largest relative to the scale."""
@@ -320,16 +308,8 @@ class _State:
         worst = np.max(found, axis=0)
         self.relative = np.divide(worst, self.scale, out=worst.copy(), where=self.scale > 0)
 
-    def _mean_losses(self, responses: Vector) -> NDArray[np.float64]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            losses = self.problem.loss.value(responses.T, self.targets)
-            return weighted_sums(self.row_weights, losses)
 
-    def _by_run(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sums.sum(keepdims=True) if self.problem.loss.coupled else sums
-
-
-def _descent_over(matrix: FeatureMatrix, n_jobs: int | None) -> Descent[Any]:
+def _descent_over(matrix: FeatureMatrix, n_jobs: int | None) -> Descent:
     """Return the descent over the bins of a matrix, or else over its columns."""
     if isinstance(matrix, SupportsRowLists):
         return BinDescent(matrix.row_lists, n_jobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from gramless.solvers.vectors import over_blocks
 Numbers = NDArray[np.float64]
 """One for each run: an output, or all outputs if they are coupled."""
 
+ROUNDING = 4 * np.finfo(float).eps
 _DECREASE = 1e-4
 _HALVINGS = 30
 _DOUBLINGS = 60
@@ -131,21 +133,21 @@ def search(
     At length 0 the objective is ``before``, with an error of up to ``rounding``, and its slope is
     ``slope``. The curvature of ``flat`` runs is a guess: their steps are doubled while that helps.
     """
-    lengths, objective = _halved(line, before, slope, rounding)
+    lengths, objective = halved(line.value, before, slope, rounding)
     lengths, objective = _doubled(line, lengths, objective, rounding, flat)
     return _refined(line, lengths, objective)
 
 
-def _halved(
-    line: Line, before: Numbers, slope: Numbers, rounding: Numbers
+def halved(
+    value: Callable[[Numbers], Numbers], before: Numbers, slope: Numbers, rounding: Numbers
 ) -> tuple[Numbers, Numbers]:
     """Halve each run's step until its objective falls by enough; 0 where it never does.
 
-    Steps at which the loss overflows are too long.
+    ``value`` returns each run's objective at some lengths. Where it overflows, steps are too long.
     """
     lengths = np.where(slope < 0, 1.0, 0.0)
     for _ in range(_HALVINGS):
-        there = line.value(lengths)
+        there = value(lengths)
         short = ~(there <= before + _DECREASE * lengths * slope + rounding)
         if not short.any():
             break
@@ -154,11 +156,7 @@ def _halved(
 
 
 def _doubled(
-    line: Line,
-    lengths: Numbers,
-    objective: Numbers,
-    rounding: Numbers,
-    flat: NDArray[np.bool_],
+    line: Line, lengths: Numbers, objective: Numbers, rounding: Numbers, flat: NDArray[np.bool_]
 ) -> tuple[Numbers, Numbers]:
     """Double the steps of flat runs while the objective falls by more than its rounding."""
     growing = flat & (lengths > 0)

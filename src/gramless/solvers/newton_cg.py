@@ -18,22 +18,17 @@ from gramless.solvers.cg import (
     RowCurvature,
     RowRuns,
     RowSystem,
+    Runs,
     System,
     fit_for_rows,
 )
 from gramless.solvers.hessian_subsampling import RowChoice
 from gramless.solvers.intercept import initial_weights
-from gramless.solvers.line_search import Line, Losses, derivatives, search
+from gramless.solvers.line_search import ROUNDING, Line, Losses, derivatives, search
 from gramless.solvers.objective import Callback, Problem, Solution, columns
-from gramless.solvers.preconditioners import (
-    Inverse,
-    Preconditioner,
-    SampledRows,
-    energy,
-)
+from gramless.solvers.preconditioners import Inverse, Preconditioner, SampledRows, energy
 from gramless.solvers.vectors import add_times, matvec, rmatvec, scale_and_add, weighted_inner
 
-_ROUNDING = 4 * np.finfo(float).eps
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
 _LITTLE = 1e-6
@@ -167,7 +162,7 @@ class _State:
         slope = -self.losses.by_run(downhill)
         mixed = self._inner(self.ridge, self.weights, direction)
         penalty = (self.penalty_value, mixed, self._penalty(direction))
-        rounding = _ROUNDING * (np.abs(self.objective) + self.sensitivity)
+        rounding = ROUNDING * (np.abs(self.objective) + self.sensitivity)
         if self.slow and self.rows.whole and (slope >= -2.0 * rounding).all():
             return False
         line = Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
@@ -192,22 +187,16 @@ class _State:
         # From a start that is worse than zero weights, rough directions can lead nowhere.
         rough = bool((self.relative <= 1.0).all())
         inner_tol = options.inner_tol if rough else min(options.inner_tol, _CAREFUL)
-        runs = self._runs(factors, inner_tol)
-        for _ in range(options.max_inner):
-            if runs.drop_converged():
-                break
-            runs.step()
-            self.products += 1
-        return runs.result()
-
-    def _runs(self, factors: NDArray[np.float64], tol: float) -> ConjugateRuns | RowRuns:
-        """Return conjugate gradients over columns or rows, whichever are fewer."""
         matrix, inverse, penalty = self.rows.matrix, self.inverse, self.problem.penalty
+        runs: Runs
         if fit_for_rows(inverse, matrix):
             shorter = RowSystem.towards(matrix, self.curvature, penalty, self.gradient, factors)
-            return RowRuns(shorter, inverse, tol, self.options.n_jobs, self.room)
-        system = System(matrix, self.curvature, self.ridge, self.gradient * factors)
-        return ConjugateRuns(system, inverse, tol, self.options.n_jobs)
+            runs = RowRuns(shorter, inverse, inner_tol, options.n_jobs, self.room)
+        else:
+            system = System(matrix, self.curvature, self.ridge, self.gradient * factors)
+            runs = ConjugateRuns(system, inverse, inner_tol, options.n_jobs)
+        self.products += runs.run(options.max_inner)
+        return runs.weights
 
     def _differentiate(self) -> None:
         """Set the gradient, its norm, the curvatures and the preconditioner.
@@ -265,10 +254,7 @@ class _State:
         """Precondition the ridge problem of the sampled rows, weighted by curvatures."""
         penalty = L2(self.problem.penalty.l2 / self.total, self.problem.penalty.n_free)
         ridge = Problem(
-            self.rows.matrix,
-            self.problem.targets[self.rows.chosen],
-            penalty,
-            sample_weight=weights,
+            self.rows.matrix, self.problem.targets[self.rows.chosen], penalty, sample_weight=weights
         )
         made = self._drawn if self.rows.whole else self.options.preconditioner
         return made.inverse(ridge)

@@ -14,6 +14,7 @@ from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.base.state import Stateful
 from gramless.base.threads import one_blas_thread, row_blocks
+from gramless.base.types import FloatArray
 from gramless.matrices.abilities import SupportsOnePass
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.base import check_options
@@ -102,8 +103,8 @@ class SampledInverse:
     mu: float
     rows: FeatureMatrix
     chosen: NDArray[np.intp]
-    roots: NDArray[np.float64]
-    factor: NDArray[np.float64]
+    roots: FloatArray
+    factor: FloatArray
 
     @cached_property
     def diagonal(self) -> Vector:
@@ -208,86 +209,54 @@ class SampledRows(Preconditioner, Stateful):
         """Draw rows with the problem's weights, and factorise."""
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
-    def drawn(self, matrix: FeatureMatrix) -> DrawnRows:
+    def drawn(self, matrix: FeatureMatrix) -> RowSample:
         """Return a preconditioner that reweighs the same rows for each problem."""
-        return DrawnRows(self, self.draw(matrix, np.ones(matrix.shape[0])))
+        return self.draw(matrix, np.ones(matrix.shape[0]))
 
-    def draw(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> RowSample:
-        """Return the preconditioner of all problems with these rows and weights."""
+    def draw(self, matrix: FeatureMatrix, row_weights: FloatArray) -> RowSample:
+        """Return the preconditioner of problems over a matrix, with rows that have a weight."""
         candidates = np.flatnonzero(row_weights)
         wanted = default_rows(len(candidates)) if self.n_rows is None else self.n_rows
         chosen = candidates
         if wanted < len(candidates):
             generator = stream(0, "sampled rows")
             chosen = np.sort(generator.choice(candidates, wanted, replace=False, shuffle=False))
-        rows, weights = matrix.take_rows(chosen), row_weights[chosen]
-        complete = len(chosen) == len(candidates)
-        return RowSample.weighed(chosen, rows, rows.row_gram(), weights, complete)
+        rows = matrix.take_rows(chosen)
+        return RowSample(self, chosen, rows, rows.row_gram(), len(chosen) == len(candidates))
 
 
 @dataclass(frozen=True)
 class RowSample(Preconditioner):
-    """Rows drawn once for a path of penalties, see :class:`SampledRows`.
+    """Rows drawn once for problems over one matrix, see :class:`SampledRows`.
 
-    ``products`` are those of the rows with each other, without weights; a ``complete`` sample
-    holds all rows.
+    Their ``products`` with each other, half of the work, are kept; a ``complete`` sample holds all
+    rows. Problems in which some of the rows have no weight draw a sample of their own.
     """
 
+    options: SampledRows
     chosen: NDArray[np.intp] = field(repr=False)
     rows: FeatureMatrix
-    products: NDArray[np.float64] = field(repr=False)
-    roots: NDArray[np.float64]
+    products: FloatArray = field(repr=False)
     complete: bool
-    _factors: dict[float, NDArray[np.float64]] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def weighed(
-        cls,
-        chosen: NDArray[np.intp],
-        rows: FeatureMatrix,
-        products: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        complete: bool,
-    ) -> RowSample:
-        """Weigh rows whose products are known."""
-        return cls(chosen, rows, products, np.sqrt(weights / weights.sum()), complete)
-
-    def with_weights(self, row_weights: NDArray[np.float64]) -> RowSample:
-        """Return the same rows with new weights, given those of all rows."""
-        weights = row_weights[self.chosen]
-        return self.weighed(self.chosen, self.rows, self.products, weights, self.complete)
+    _last: dict[float, SampledInverse] = field(default_factory=dict, repr=False)
 
     def inverse(self, problem: Problem) -> SampledInverse:
-        """Return the approximate inverse; the last factorisation is kept for the next problem."""
-        alpha = problem.penalty.l2
-        share = _ALL_ROWS_RESOLUTION if self.complete else resolution(len(self.roots))
-        mu = max(alpha, share * float(self.products.diagonal() @ self.roots**2)) or 1.0
-        factor = self._factors.get(mu)
-        if factor is None:
-            gram = self.products * self.roots
-            gram *= self.roots[:, None]
-            factor = _factorised(mu, gram)
-            self._factors.clear()
-            self._factors[mu] = factor
-        return SampledInverse(mu, self.rows, self.chosen, self.roots, factor)
-
-
-@dataclass(frozen=True)
-class DrawnRows(Preconditioner):
-    """Rows drawn once for problems with any row weights, see :meth:`SampledRows.drawn`.
-
-    Their products with each other, half of the work, are kept. Problems in which some rows have
-    no weight draw a sample of their own.
-    """
-
-    otherwise: SampledRows
-    sample: RowSample
-
-    def inverse(self, problem: Problem) -> SampledInverse:
-        """Weigh the rows by the problem's weights, and factorise."""
-        if not problem.row_weights.all():
-            return self.otherwise.inverse(problem)
-        return self.sample.with_weights(problem.row_weights).inverse(problem)
+        """Weigh the rows by the problem's weights; the last inverse is kept for the next one."""
+        weights = problem.row_weights[self.chosen]
+        if not weights.all():
+            return self.options.inverse(problem)
+        roots = np.sqrt(weights / weights.sum())
+        share = _ALL_ROWS_RESOLUTION if self.complete else resolution(len(roots))
+        trace = float(self.products.diagonal() @ roots**2)
+        mu = max(problem.penalty.l2, share * trace) or 1.0
+        last = self._last.get(mu)
+        if last is None or not np.array_equal(last.roots, roots):
+            gram = self.products * roots
+            gram *= roots[:, None]
+            last = SampledInverse(mu, self.rows, self.chosen, roots, _factorised(mu, gram))
+            self._last.clear()
+            self._last[mu] = last
+        return last
 
 
 def resolution(n_rows: int) -> float:
@@ -300,7 +269,7 @@ def default_rows(n_rows: int) -> int:
     return int(np.clip(_ROWS_A_ROOT * np.sqrt(n_rows), _FEWEST_ROWS, _MOST_ROWS))
 
 
-def _factorised(mu: float, gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def _factorised(mu: float, gram: FloatArray) -> FloatArray:
     """Return the lower Cholesky factor of ``mu I + gram``; ``gram`` is overwritten."""
     gram[np.diag_indices_from(gram)] += mu
     with one_blas_thread():
@@ -321,8 +290,8 @@ class LowRankInverse:
     """``diagonal I - U diag(shares) U'`` with orthonormal columns ``U`` (n_columns, rank)."""
 
     diagonal: Vector
-    vectors: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    vectors: FloatArray
+    shares: FloatArray
 
     def coefficients(self, residual: Vector) -> Vector:
         """Return ``U' residual``."""
@@ -380,7 +349,7 @@ class RandomisedNystrom(Preconditioner, Stateful):
         """Draw directions, multiply them by the matrix, and invert the approximation."""
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
-    def draw(self, matrix: FeatureMatrix, row_weights: NDArray[np.float64]) -> NystromSketch:
+    def draw(self, matrix: FeatureMatrix, row_weights: FloatArray) -> NystromSketch:
         """Return the preconditioner of all problems with these rows and weights."""
         return NystromSketch(matrix, row_weights / row_weights.sum(), self)
 
@@ -392,7 +361,7 @@ class NystromSketch(Preconditioner):
     """
 
     def __init__(
-        self, matrix: FeatureMatrix, row_weights: NDArray[np.float64], options: RandomisedNystrom
+        self, matrix: FeatureMatrix, row_weights: FloatArray, options: RandomisedNystrom
     ) -> None:
         self.matrix, self.row_weights = matrix, row_weights
         n_rows, n_columns = matrix.shape
@@ -436,7 +405,7 @@ class NystromSketch(Preconditioner):
         self.products = np.hstack([self.products, *products])
         self.values, self.vectors = _decomposed(self.directions, self.products)
 
-    def _times(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _times(self, directions: FloatArray) -> FloatArray:
         """Return ``Z' S Z`` times directions."""
 
         def weigh(rows: slice, responses: Vector) -> Vector:
@@ -446,9 +415,7 @@ class NystromSketch(Preconditioner):
         return pull_back(self.matrix, np.ascontiguousarray(directions), weigh)
 
 
-def _decomposed(
-    directions: NDArray[np.float64], products: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _decomposed(directions: FloatArray, products: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the ascending eigenvalues of the approximation and their vectors.
 
     A small shift makes the Cholesky factor exist (Frangella, Tropp & Udell 2021, algorithm 2.1).

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, thread_count
+from gramless.base.types import AnyArray, FloatArray
 from gramless.loops import coordinate_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
@@ -85,14 +86,8 @@ class RandomDescent(Solver):
         ``n_iter`` counts epochs; the history's ``residual`` is what ``tol`` is compared with, the
         largest over the outputs.
         """
-        self.check_problem(problem)
-        stored = StoredColumns.of(problem)
-        outputs = [
-            SimultaneousSteps(alone, stored, self.n_simultaneous, self.seed, begin)
-            for alone, begin in _one_by_one(problem, start)
-        ]
-        state = _Outputs(outputs, self.tol, self.n_jobs)
-        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
+        begin = partial(SimultaneousSteps, n_simultaneous=self.n_simultaneous, seed=self.seed)
+        return _descended(self, problem, start, callback, begin, self.n_jobs)
 
 
 @dataclass(frozen=True)
@@ -142,14 +137,28 @@ class ParallelRandomDescent(Solver):
         self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
     ) -> Solution:
         """Minimise the problem, see :class:`RandomDescent`."""
-        self.check_problem(problem)
-        stored = StoredColumns.of(problem)
-        outputs = [
-            SharedSteps(alone, stored, thread_count(self.n_jobs), self.seed, begin)
-            for alone, begin in _one_by_one(problem, start)
-        ]
-        state = _Outputs(outputs, self.tol, n_jobs=1)
-        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
+        begin = partial(SharedSteps, n_threads=thread_count(self.n_jobs), seed=self.seed)
+        return _descended(self, problem, start, callback, begin, n_jobs=1)
+
+
+def _descended(
+    solver: RandomDescent | ParallelRandomDescent,
+    problem: Problem,
+    start: Vector | None,
+    callback: Callback | None,
+    begin: Callable[..., _Output],
+    n_jobs: int | None,
+) -> Solution:
+    """Minimise each output on its own, as ``begin`` says."""
+    solver.check_problem(problem)
+    stored, targets = StoredColumns.of(problem), columns(problem.targets).T
+    starts = [None] * len(targets) if start is None else columns(np.asarray(start)).T
+    outputs = [
+        begin(replace(problem, targets=np.array(own, np.float64)), stored, start=first)
+        for own, first in zip(targets, starts, strict=True)
+    ]
+    state = _Outputs(outputs, solver.tol, n_jobs)
+    return Iterations(state, problem.weights_shape, solver.max_iter).run(callback)
 
 
 @dataclass(frozen=True)
@@ -161,9 +170,9 @@ class StoredColumns:
     beta (RB16, below equation 25). ``most_nonzeros`` is omega, the most non-zeros in a row.
     """
 
-    matrix: tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+    matrix: tuple[AnyArray, AnyArray, FloatArray]
     loss: tuple[int, float, float]
-    curvatures: NDArray[np.float64]
+    curvatures: FloatArray
     most_nonzeros: int
 
     @classmethod
@@ -210,18 +219,11 @@ class _Output(ABC):
         mean = inner(self.row_weights, losses)
         return mean + self.problem.penalty.value(self.weights)
 
-    def arguments(self, curvatures: NDArray[np.float64]) -> tuple[Any, ...]:
+    def arguments(self, curvatures: FloatArray) -> tuple[Any, ...]:
         """Return the arguments of both loops after the draws."""
-        return (
-            self.stored.matrix,
-            self.row_weights,
-            self.problem.targets,
-            self.responses,
-            curvatures,
-            self.stored.loss,
-            self.penalty,
-            self.weights,
-        )
+        stored, targets = self.stored, self.problem.targets
+        rows = self.row_weights, targets, self.responses
+        return stored.matrix, *rows, curvatures, stored.loss, self.penalty, self.weights
 
 
 class SimultaneousSteps(_Output):
@@ -286,19 +288,6 @@ class SharedSteps(_Output):
         shares = [(n_columns + k) // n_threads for k in range(n_threads)]
         map_blocks(work, zip(self.generators, shares, strict=True), n_threads)
         self.measure()
-
-
-def _one_by_one(problem: Problem, start: Vector | None) -> list[tuple[Problem, Vector | None]]:
-    """Return each output's problem and start."""
-    targets = columns(problem.targets)
-    starts = None if start is None else columns(np.asarray(start))
-    return [
-        (
-            replace(problem, targets=np.array(targets[:, k], np.float64)),
-            None if starts is None else starts[:, k],
-        )
-        for k in range(targets.shape[1])
-    ]
 
 
 class _Outputs:

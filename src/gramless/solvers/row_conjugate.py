@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
 from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray
 from gramless.matrices.base import Vector
 from gramless.solvers.base import RIDGE, Capabilities, Solver
-from gramless.solvers.cg import ConjugateRuns, System
+from gramless.solvers.cg import ConjugateRuns, RowCurvature, System
 from gramless.solvers.intercept import free_part, last_columns
 from gramless.solvers.objective import Callback, Problem, Solution, columns
 from gramless.solvers.preconditioners import DiagonalInverse
@@ -68,78 +69,55 @@ class RowConjugateGradient(Solver):
         penalised weights and at the end.
         """
         self.check_problem(problem)
-        equations = _RowEquations.of(problem)
-        runs = ConjugateRuns(
-            equations.system(),
-            DiagonalInverse(np.ones(len(equations.roots))),
-            self.tol,
-            self.n_jobs,
-        )
-        at_zero = 0.5 * inner(runs.system.right, runs.system.right)
-        history = [_record(at_zero, runs)]
+        equations = _RowEquations(problem)
+        inverse = DiagonalInverse(np.ones(len(equations.right)))
+        runs = ConjugateRuns(equations, inverse, self.tol, self.n_jobs)
+        at_zero = 0.5 * inner(equations.right, equations.right)
+        history = [runs.record() | {"objective": at_zero}]
         iteration, stopped = 0, False
-        while iteration < self.max_iter and not stopped and not runs.drop_converged():
+        while iteration < self.max_iter and not stopped and not runs.converged():
             runs.step()
             iteration += 1
-            stopped = callback is not None and bool(
-                callback(iteration, equations.weights(runs.result()))
-            )
-        status = "converged" if runs.drop_converged() else "stopped" if stopped else "max_iter"
-        weights = equations.weights(runs.result())
-        history.append(_record(problem.value(weights), runs))
+            if callback is not None:
+                stopped = bool(callback(iteration, equations.weights_of(runs.weights)))
+        status = "converged" if runs.converged() else "stopped" if stopped else "max_iter"
+        weights = equations.weights_of(runs.weights)
+        history.append(runs.record() | {"objective": problem.value(weights)})
         return Solution(weights, status, iteration, history)
 
 
-def _record(objective: float, runs: ConjugateRuns) -> dict[str, float]:
-    return {"objective": objective, "residual": float(runs.relative.max(initial=0.0))}
-
-
-@dataclass(frozen=True)
-class _Ones:
-    """No weights between the two products."""
-
-    coupled: ClassVar[bool] = False
-
-    def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
-        """Do nothing."""
-
-
-@dataclass(eq=False)
-class _RowEquations:
-    """A problem's equations over the rows; it stands in for the matrix ``Z' S^1/2 P``.
+class _RowEquations(System):
+    """A problem's equations over the rows.
 
     ``basis`` (n_rows, m) is an orthonormal basis of the free columns times the ``roots`` of the row
-    weights, and ``back`` (n_free, m) turns coefficients of it into free weights. ``room`` holds the
-    last product.
+    weights, without those that depend on others; ``back`` (n_free, m) turns coefficients of it into
+    free weights. ``room`` holds the last product with the matrix.
     """
 
-    problem: Problem
-    roots: NDArray[np.float64]
-    basis: NDArray[np.float64]
-    back: NDArray[np.float64]
-    room: Vector | None = None
-
-    @classmethod
-    def of(cls, problem: Problem) -> _RowEquations:
-        """Find the basis, without linearly dependent columns."""
-        roots = np.sqrt(problem.row_weights)[:, None]
-        free = roots * last_columns(problem.matrix, problem.penalty.n_free)
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.roots = problem, np.sqrt(problem.row_weights)[:, None]
+        free = self.roots * last_columns(problem.matrix, problem.penalty.n_free)
         with one_blas_thread():
             left, sizes, right = np.linalg.svd(free, full_matrices=False)
-        least = sizes.max(initial=0.0) * max(free.shape) * np.finfo(float).eps
-        kept = sizes > least
-        return cls(problem, roots, left[:, kept], right[kept].T / sizes[kept])
-
-    def system(self) -> System:
-        """Return the system for conjugate gradients."""
-        right = self._without_free(self.roots * columns(self.problem.targets))
+        kept = sizes > sizes.max(initial=0.0) * max(free.shape) * np.finfo(float).eps
+        self.basis, self.back = left[:, kept], right[kept].T / sizes[kept]
+        targets = self._without_free(self.roots * columns(problem.targets))
         # Once more, for what rounding left where little of the targets remains.
-        right = self._without_free(right)
-        ridge = np.full(len(right), self.problem.penalty.l2)
-        # The system only needs products.
-        return System(self, _Ones(), ridge, np.ascontiguousarray(right))  # type: ignore[arg-type]
+        targets = np.ascontiguousarray(self._without_free(targets))
+        ridge = np.full(len(targets), problem.penalty.l2)
+        super().__init__(problem.matrix, RowCurvature(self.roots), ridge, targets)
+        self.room = np.empty((0, 0))
 
-    def weights(self, unknowns: Vector) -> Vector:
+    def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
+        """Return ``P S^1/2 Z Z' S^1/2 w`` of vectors projected by ``P``."""
+        shape = self.matrix.shape[1], w.shape[1]
+        # Fresh memory would cost more than the product.
+        if self.room.shape != shape:
+            self.room = np.empty(shape)
+        product = rmatvec(self.matrix, self.roots * w, self.room)
+        return self._without_free(self.roots * matvec(self.matrix, product))
+
+    def weights_of(self, unknowns: Vector) -> Vector:
         """Return the weights of all columns, shaped as the targets ask."""
         problem, n_free = self.problem, self.problem.penalty.n_free
         found = rmatvec(problem.matrix, self.roots * unknowns)
@@ -147,34 +125,8 @@ class _RowEquations:
             free = free_part(found, n_free)
             free[:] = 0.0
             left = columns(problem.targets) - matvec(problem.matrix, found)
-            coefficients = self._coefficients(self.roots * left)
-            free[:] = np.einsum("pm,mk->pk", self.back, coefficients)
+            free[:] = np.einsum("pm,mk->pk", self.back, self._coefficients(self.roots * left))
         return found.reshape(problem.weights_shape)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_columns, n_rows)."""
-        return self.problem.matrix.shape[1], self.problem.matrix.shape[0]
-
-    def matvec(self, w: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z' S^1/2 w``, overwritten by the next call, of vectors projected by ``P``."""
-        wide = w if w.ndim == 2 else w[:, None]
-        shape = self.shape[0], wide.shape[1]
-        # Fresh memory would cost more than the product.
-        if self.room is None or self.room.shape != shape:
-            self.room = np.empty(shape)
-        product = rmatvec(self.problem.matrix, self.roots * wide, self.room)
-        return product.reshape(-1, *w.shape[1:])
-
-    def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``P S^1/2 Z v``."""
-        wide = v if v.ndim == 2 else v[:, None]
-        product = self._without_free(self.roots * matvec(self.problem.matrix, wide))
-        product = product.reshape(-1, *v.shape[1:])
-        if out is None:
-            return product
-        out[...] = product
-        return out
 
     def _without_free(self, rows: Vector) -> Vector:
         """Return ``P rows``, the same array without free columns."""
@@ -182,6 +134,5 @@ class _RowEquations:
             return rows
         return rows - np.einsum("nm,mk->nk", self.basis, self._coefficients(rows))
 
-    def _coefficients(self, rows: Vector) -> NDArray[np.float64]:
-        coefficients: NDArray[np.float64] = np.einsum("nm,nk->mk", self.basis, rows)
-        return coefficients
+    def _coefficients(self, rows: Vector) -> FloatArray:
+        return np.asarray(np.einsum("nm,nk->mk", self.basis, rows))

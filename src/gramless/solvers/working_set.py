@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import inner
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, run_together, thread_count
+from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.loops import coordinate_descent, grid_descent
 from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import Vector
@@ -23,163 +24,55 @@ from gramless.solvers.vectors import matvec
 
 
 @dataclass(frozen=True)
-class Model:
-    """``sum_i slopes_i d_i + curvatures_i d_i^2 / 2 + penalty``, d the change of the responses.
+class Task:
+    """What is to be minimised over some ascending columns of one output, with their weights.
 
-    Columns from ``n_penalised`` on are free.
+    ``sum_i slopes_i d_i + curvatures_i d_i^2 / 2 + penalty``, d the change of the responses. The
+    ``gradient`` of the loss is that by all columns; those from ``n_penalised`` on are free.
+    ``orders`` draws the order of each sweep; sweeps end as :meth:`BinDescent.descend` says.
     """
-
-    slopes: NDArray[np.float64]
-    curvatures: NDArray[np.float64]
-    penalty: Penalty
-    n_penalised: int
-
-
-@dataclass(kw_only=True)
-class Chosen:
-    """Ascending columns of one output, with their weights before and after the descent."""
 
     output: int
-    columns: NDArray[np.int64]
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
-    sweeps: int = 0
-
-    @property
-    def step(self) -> NDArray[np.float64]:
-        """The change of the weights."""
-        return self.after - self.before
-
-
-Set = TypeVar("Set", bound=Chosen)
-
-
-@dataclass(frozen=True)
-class Task(Generic[Set]):
-    """A model to minimise over a working set, with the gradient of the loss (n_columns,).
-
-    :meth:`WorkingSet.descend` explains ``tols``; ``orders`` draws the order of each sweep.
-    """
-
-    chosen: Set
-    model: Model
-    gradient: NDArray[np.float64]
+    columns: IntArray
+    weights: Vector
+    slopes: FloatArray
+    curvatures: FloatArray
+    gradient: FloatArray
+    penalty: Penalty
+    n_penalised: int
     tols: tuple[float, float]
     max_sweeps: int
     orders: np.random.Generator
 
+    def moved(self, after: Vector, sweeps: int) -> Move:
+        """Return the move to other weights."""
+        return Move(self.output, self.columns, self.weights, after, sweeps)
 
-class Descent(Protocol[Set]):
-    """Descent over working sets of the columns of a matrix."""
 
-    def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> Set:
-        """Return a working set of an output: ascending columns and their weights."""
+@dataclass(frozen=True)
+class Move:
+    """Ascending columns of one output, with their weights before and after some sweeps."""
 
-    def minimise(self, outputs: list[int], task: Callable[[int], Task[Set]]) -> list[Set]:
-        """Minimise the models of some outputs over their working sets."""
+    output: int
+    columns: IntArray
+    before: Vector
+    after: Vector
+    sweeps: int = 0
 
-    def add_responses(self, sets: list[Set], out: Vector) -> None:
+    @property
+    def step(self) -> Vector:
+        """The change of the weights."""
+        return self.after - self.before
+
+
+class Descent(Protocol):
+    """Descent over a few columns of a matrix."""
+
+    def minimise(self, tasks: list[Task]) -> list[Move]:
+        """Minimise each task over its columns."""
+
+    def add_responses(self, moves: list[Move], out: Vector) -> None:
         """Add the changes of the responses to ``out`` (K, n_rows)."""
-
-
-@dataclass(kw_only=True)
-class WorkingSet(Chosen):
-    """Ascending columns of one output, cut at ``starts`` by the ``grids`` they belong to."""
-
-    lists: RowLists
-    starts: NDArray[np.int64]
-    grids: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls, lists: RowLists, output: int, columns: NDArray[np.int64], weights: Vector
-    ) -> WorkingSet:
-        """Group ascending columns by their grids."""
-        grid = np.searchsorted(lists.offsets, columns, side="right") - 1
-        grids, starts = np.unique(grid, return_index=True)
-        return cls(
-            output=output,
-            columns=columns,
-            before=weights,
-            after=weights,
-            lists=lists,
-            starts=np.append(starts, len(grid)),
-            grids=grids,
-        )
-
-    def descend(
-        self,
-        model: Model,
-        tols: tuple[float, float],
-        max_sweeps: int,
-        orders: np.random.Generator,
-        n_jobs: int | None,
-        worth_threads: int = 1 << 16,
-    ) -> None:
-        """Sweep until no weight moves by more than ``tols[0]``, in units of the gradient.
-
-        While the sweeps have cost less than a gradient of all columns, the tighter ``tols[1]``
-        applies: going on is then cheaper than looking at all columns again. Each sweep has a new
-        random order of the grids; fixed orders take two to three times as many sweeps. With fewer
-        than ``worth_threads`` non-zeros, threads would mostly wait for each other.
-        """
-        lists, penalty, sizes = self.lists, model.penalty, self._sizes()
-        of_rows, of_columns = self._curvatures(model, sizes)
-        order = np.tile(np.arange(len(self.grids)), (max_sweeps, 1))
-        order = orders.permuted(order, axis=1)
-        n_parts, most = len(lists.parts) - 1, int(np.diff(self.starts).max())
-        sums, changes, worst = np.empty((n_parts, most)), np.empty(most), np.zeros(2)
-        slopes, weights = model.slopes.copy(), self.before.copy()
-        state = grid_descent.descent_state(order.size, n_parts)
-        least = lists.rows.size // max(1, 2 * int(sizes.sum()))
-
-        def sweep(thread: int, n_threads: int) -> None:
-            grid_descent.descend(
-                *(order, self.starts, self.grids, self.columns, lists.rows, lists.bounds),
-                *(lists.parts, lists.values, of_columns, weights, penalty.l1, penalty.l2),
-                *(model.n_penalised, slopes, of_rows, int(len(of_rows) > 1)),
-                *(np.array(tols), least),
-                *(sums, changes, worst, state, thread, n_threads),
-            )
-
-        alone = int(sizes.sum()) < worth_threads
-        run_together(sweep, 1 if alone else min(thread_count(n_jobs), n_parts))
-        self.after = weights
-        self.sweeps = grid_descent.turns_taken(state) // len(self.grids)
-
-    def add_responses(self, out: Vector, n_jobs: int | None) -> None:
-        """Add the change of the responses to ``out`` (n_rows,)."""
-        lists, step = self.lists, self.step
-
-        def add(p: int) -> None:
-            grid_descent.add_columns(
-                *(self.starts, self.grids, self.columns, step),
-                *(lists.rows, lists.bounds, lists.parts, lists.values, p, out),
-            )
-
-        map_blocks(add, [(p,) for p in range(len(lists.parts) - 1)], n_jobs)
-
-    def _sizes(self) -> NDArray[np.int64]:
-        """Return the number of rows of each column."""
-        first, bounds = self.columns + self._by_column(self.grids), self.lists.bounds
-        return (bounds[:, first + 1] - bounds[:, first]).sum(axis=0, dtype=np.int64)
-
-    def _curvatures(self, model: Model, sizes: NDArray[np.int64]) -> tuple[Vector, Vector]:
-        """Return the curvatures of the rows, one number if all are equal, and of the columns."""
-        lists, of_rows = self.lists, model.curvatures
-        if of_rows.min() == of_rows.max():
-            return of_rows[:1], of_rows[0] * sizes * self._by_column(lists.values[self.grids]) ** 2
-        total, part = np.zeros(len(sizes)), np.empty(len(sizes))
-        for p in range(len(lists.parts) - 1):
-            grid_descent.sum_columns(
-                *(self.starts, self.grids, self.columns, lists.rows, lists.bounds),
-                *(lists.parts, lists.values, p, of_rows, part),
-            )
-            total += part
-        return of_rows, total
-
-    def _by_column(self, of_grids: NDArray) -> NDArray:
-        return np.repeat(of_grids, np.diff(self.starts))
 
 
 @dataclass(frozen=True)
@@ -189,26 +82,80 @@ class BinDescent:
     lists: RowLists
     n_jobs: int | None
 
-    def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> WorkingSet:
-        """Return a working set of an output."""
-        return WorkingSet.of(self.lists, output, columns, weights)
+    def minimise(self, tasks: list[Task]) -> list[Move]:
+        """Minimise each task over its columns."""
+        return map_blocks(self.descend, [(own,) for own in tasks], self.n_jobs)
 
-    def minimise(
-        self, outputs: list[int], task: Callable[[int], Task[WorkingSet]]
-    ) -> list[WorkingSet]:
-        """Minimise the models of some outputs over their working sets, in parallel."""
+    def descend(self, task: Task, worth_threads: int = 1 << 16) -> Move:
+        """Sweep until no weight moves by more than ``tols[0]``, in units of the gradient.
 
-        def descend(output: int) -> WorkingSet:
-            own = task(output)
-            own.chosen.descend(own.model, own.tols, own.max_sweeps, own.orders, self.n_jobs)
-            return own.chosen
+        While the sweeps have cost less than a gradient of all columns, the tighter ``tols[1]``
+        applies: going on is then cheaper than looking at all columns again. Each sweep has a new
+        random order of the grids; fixed orders take two to three times as many sweeps. With fewer
+        than ``worth_threads`` non-zeros, threads would mostly wait for each other.
+        """
+        lists, penalty = self.lists, task.penalty
+        grid, grids, starts = self.grouped(task.columns)
+        first = task.columns + grid
+        sizes = (lists.bounds[:, first + 1] - lists.bounds[:, first]).sum(axis=0, dtype=np.int64)
+        of_rows, of_columns = self._curvatures(task, sizes)
+        order = task.orders.permuted(np.tile(np.arange(len(grids)), (task.max_sweeps, 1)), axis=1)
+        n_parts, most = len(lists.parts) - 1, int(np.diff(starts).max())
+        sums, changes, worst = np.empty((n_parts, most)), np.empty(most), np.zeros(2)
+        slopes, weights = task.slopes.copy(), task.weights.copy()
+        state = grid_descent.descent_state(order.size, n_parts)
+        least = lists.rows.size // max(1, 2 * int(sizes.sum()))
 
-        return map_blocks(descend, [(k,) for k in outputs], self.n_jobs)
+        def sweep(thread: int, n_threads: int) -> None:
+            grid_descent.descend(
+                *(order, starts, grids, task.columns, lists.rows, lists.bounds),
+                *(lists.parts, lists.values, of_columns, weights, penalty.l1, penalty.l2),
+                *(task.n_penalised, slopes, of_rows, int(len(of_rows) > 1)),
+                *(np.array(task.tols), least),
+                *(sums, changes, worst, state, thread, n_threads),
+            )
 
-    def add_responses(self, sets: list[WorkingSet], out: Vector) -> None:
+        alone = int(sizes.sum()) < worth_threads
+        run_together(sweep, 1 if alone else min(thread_count(self.n_jobs), n_parts))
+        return task.moved(weights, grid_descent.turns_taken(state) // len(grids))
+
+    def add_responses(self, moves: list[Move], out: Vector) -> None:
         """Add the changes of the responses to ``out`` (K, n_rows)."""
-        for chosen in sets:
-            chosen.add_responses(out[chosen.output], self.n_jobs)
+        for move in moves:
+            self._add(move, out[move.output])
+
+    def _add(self, move: Move, out: Vector) -> None:
+        lists, step = self.lists, move.step
+        _, grids, starts = self.grouped(move.columns)
+
+        def add(p: int) -> None:
+            grid_descent.add_columns(
+                *(starts, grids, move.columns, step),
+                *(lists.rows, lists.bounds, lists.parts, lists.values, p, out),
+            )
+
+        map_blocks(add, [(p,) for p in range(len(lists.parts) - 1)], self.n_jobs)
+
+    def grouped(self, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the grid of each ascending column, the grids, and where their columns start."""
+        grid = np.searchsorted(self.lists.offsets, columns, side="right") - 1
+        grids, starts = np.unique(grid, return_index=True)
+        return grid, grids, np.append(starts, len(grid))
+
+    def _curvatures(self, task: Task, sizes: IntArray) -> tuple[Vector, Vector]:
+        """Return the curvatures of the rows, one number if all are equal, and of the columns."""
+        lists, of_rows = self.lists, task.curvatures
+        grid, grids, starts = self.grouped(task.columns)
+        if of_rows.min() == of_rows.max():
+            return of_rows[:1], of_rows[0] * sizes * lists.values[grid] ** 2
+        total, part = np.zeros(len(sizes)), np.empty(len(sizes))
+        for p in range(len(lists.parts) - 1):
+            grid_descent.sum_columns(
+                *(starts, grids, task.columns, lists.rows, lists.bounds),
+                *(lists.parts, lists.values, p, of_rows, part),
+            )
+            total += part
+        return of_rows, total
 
 
 _FEWEST_SWEEPS = 5
@@ -228,16 +175,11 @@ _REMEDY = "A stronger penalty leaves fewer, and RandomDescent needs none."
 class _Known:
     """The Gram matrix of some ascending columns, weighted by the curvatures of the rows."""
 
-    curvatures: NDArray[np.float64]
-    columns: NDArray[np.int64]
-    gram: NDArray[np.float64]
+    curvatures: FloatArray
+    columns: IntArray
+    gram: FloatArray
 
-    def serves(self, curvatures: NDArray[np.float64], columns: NDArray[np.int64]) -> bool:
-        """Tell whether it contains the Gram matrix of these columns."""
-        within = np.isin(columns, self.columns, assume_unique=True).all()
-        return bool(within) and np.array_equal(curvatures, self.curvatures)
-
-    def of(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+    def of(self, columns: IntArray) -> FloatArray:
         """Return the Gram matrix of some of the columns."""
         if len(columns) == len(self.columns):
             return self.gram
@@ -256,48 +198,42 @@ class GramDescent:
         self.matrix, self.n_jobs = matrix, n_jobs
         self.known: _Known | None = None
 
-    def chosen(self, output: int, columns: NDArray[np.int64], weights: Vector) -> Chosen:
-        """Return a working set of an output."""
-        return Chosen(output=output, columns=columns, before=weights, after=weights)
-
-    def minimise(self, outputs: list[int], task: Callable[[int], Task[Chosen]]) -> list[Chosen]:
-        """Minimise the models of some outputs over their working sets."""
-        tasks = [task(k) for k in outputs]
+    def minimise(self, tasks: list[Task]) -> list[Move]:
+        """Minimise each task over its columns."""
+        moves: list[Move] = []
         for alike in _alike(tasks):
-            grams = self._gram_of(alike)
+            known = self._gram_of(alike)
 
-            def descend(own: Task[Chosen], known: _Known = grams) -> None:
-                _descend(own, known.of(own.chosen.columns))
+            def descend(task: Task, known: _Known = known) -> Move:
+                return _descend(task, known.of(task.columns))
 
             with one_blas_thread():
-                map_blocks(descend, [(own,) for own in alike], self.n_jobs)
-        return [own.chosen for own in tasks]
+                moves += map_blocks(descend, [(own,) for own in alike], self.n_jobs)
+        return moves
 
-    def add_responses(self, sets: list[Chosen], out: Vector) -> None:
+    def add_responses(self, moves: list[Move], out: Vector) -> None:
         """Add the changes of the responses to ``out`` (K, n_rows): one matvec for all."""
-        steps = np.zeros((self.matrix.shape[1], len(sets)))
-        for k, chosen in enumerate(sets):
-            steps[chosen.columns, k] = chosen.step
+        steps = np.zeros((self.matrix.shape[1], len(moves)))
+        for k, move in enumerate(moves):
+            steps[move.columns, k] = move.step
         if steps.any():
-            out[[chosen.output for chosen in sets]] += matvec(self.matrix, steps).T
+            out[[move.output for move in moves]] += matvec(self.matrix, steps).T
 
-    def _gram_of(self, tasks: list[Task[Chosen]]) -> _Known:
+    def _gram_of(self, tasks: list[Task]) -> _Known:
         """Return the Gram matrix of all columns of some tasks with equal curvatures."""
-        curvatures = tasks[0].model.curvatures
-        columns = np.unique(np.concatenate([own.chosen.columns for own in tasks]))
-        known = self.known
-        if known is not None and known.serves(curvatures, columns):
-            return known
-        if known is not None and np.array_equal(known.curvatures, curvatures):
+        curvatures, known = tasks[0].curvatures, self.known
+        columns = np.unique(np.concatenate([own.columns for own in tasks]))
+        if known is not None and np.array_equal(curvatures, known.curvatures):
+            if np.isin(columns, known.columns, assume_unique=True).all():
+                return known
             columns = _more(np.union1d(columns, known.columns), len(known.columns), tasks)
         check_memory(len(columns), "columns in a working set", "GridDescent", _REMEDY)
-        self.known = None
-        gram = self.matrix.column_gram(curvatures, columns)
-        self.known = _Known(curvatures, columns, gram)
+        self.known = known = None
+        self.known = _Known(curvatures, columns, self.matrix.column_gram(curvatures, columns))
         return self.known
 
 
-def _more(columns: NDArray[np.int64], n_known: int, tasks: list[Task[Chosen]]) -> NDArray[np.int64]:
+def _more(columns: IntArray, n_known: int, tasks: list[Task]) -> IntArray:
     """Add the columns most likely to be needed next: those with the largest gradients."""
     slopes = np.max([np.abs(own.gradient) for own in tasks], axis=0)
     most = min(len(slopes), int(np.sqrt(memory_budget() / BYTES_A_NUMBER)))
@@ -311,34 +247,30 @@ def _more(columns: NDArray[np.int64], n_known: int, tasks: list[Task[Chosen]]) -
     return np.union1d(columns, np.argpartition(-slopes, n_more - 1)[:n_more])
 
 
-def _alike(tasks: list[Task[Chosen]]) -> Iterator[list[Task[Chosen]]]:
+def _alike(tasks: list[Task]) -> Iterator[list[Task]]:
     """Cut the tasks into runs with equal curvatures of the rows."""
-    run: list[Task[Chosen]] = []
-    for own in tasks:
-        if run and not np.array_equal(run[0].model.curvatures, own.model.curvatures):
-            yield run
-            run = []
-        run.append(own)
-    if run:
-        yield run
+    first = 0
+    for last in range(1, len(tasks) + 1):
+        own = tasks[first].curvatures
+        if last == len(tasks) or not np.array_equal(own, tasks[last].curvatures):
+            yield tasks[first:last]
+            first = last
 
 
-def _descend(task: Task[Chosen], gram: NDArray[np.float64]) -> None:
+def _descend(task: Task, gram: FloatArray) -> Move:
     """Alternate sweeps and jumps until no weight is far from the model's minimum."""
-    chosen, model = task.chosen, task.model
-    penalised = chosen.columns < model.n_penalised
-    quadratic = Quadratic(
-        gram, task.gradient[chosen.columns], chosen.before.copy(), model.penalty, penalised
-    )
-    tol, n = task.tols[1], len(chosen.columns)
-    while quadratic.distance() > tol and chosen.sweeps < task.max_sweeps:
+    penalised = task.columns < task.n_penalised
+    gradient, weights = task.gradient[task.columns], task.weights.copy()
+    quadratic = Quadratic(gram, gradient, weights, task.penalty, penalised)
+    tol, sweeps = task.tols[1], 0
+    while quadratic.distance() > tol and sweeps < task.max_sweeps:
         at_once = max(_FEWEST_SWEEPS, len(quadratic.support()) // _COLUMNS_A_SWEEP)
-        at_once = min(at_once, task.max_sweeps - chosen.sweeps)
-        order = task.orders.permuted(np.tile(np.arange(n), (at_once, 1)), axis=1)
-        chosen.sweeps += quadratic.sweep(order, tol)
+        at_once = min(at_once, task.max_sweeps - sweeps)
+        order = np.tile(np.arange(len(weights)), (at_once, 1))
+        sweeps += quadratic.sweep(task.orders.permuted(order, axis=1), tol)
         if quadratic.distance() > tol:
             quadratic.jump()
-    chosen.after = quadratic.weights
+    return task.moved(quadratic.weights, sweeps)
 
 
 class Quadratic:
@@ -349,11 +281,11 @@ class Quadratic:
 
     def __init__(
         self,
-        gram: NDArray[np.float64],
-        gradient: NDArray[np.float64],
-        weights: NDArray[np.float64],
+        gram: FloatArray,
+        gradient: FloatArray,
+        weights: FloatArray,
         penalty: Penalty,
-        penalised: NDArray[np.bool_],
+        penalised: BoolArray,
     ) -> None:
         self.gram, self.gradient, self.weights = gram, gradient, weights
         self.l1 = np.where(penalised, penalty.l1, 0.0)
@@ -370,7 +302,7 @@ class Quadratic:
         """Return the indices of weights at which the penalty is smooth."""
         return np.flatnonzero((self.weights != 0.0) | (self.l1 == 0.0))
 
-    def sweep(self, orders: NDArray[np.int64], tol: float) -> int:
+    def sweep(self, orders: IntArray, tol: float) -> int:
         """Move each weight in turn to its minimum; return how many sweeps were made."""
         state = (self.gram, self.gradient, self.weights, self.l1, self.l2)
         return int(coordinate_descent.sweep(*state, orders, tol))
@@ -401,9 +333,7 @@ class Quadratic:
         )
         self._take_lowest(support, candidates)
 
-    def _take_lowest(
-        self, support: NDArray[np.intp], candidates: tuple[NDArray[np.float64], ...]
-    ) -> None:
+    def _take_lowest(self, support: NDArray[np.intp], candidates: tuple[FloatArray, ...]) -> None:
         """Take the candidate with the lowest model, if it is lower than at the present weights."""
         w, rows = self.weights[support], self.gram[support]
         best = 0.0
