@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful
+from gramless.base.types import FloatArray
 
-Values = NDArray[np.float64]
+Values = FloatArray
 TargetKind = Literal["numbers", "labels", "classes", "counts"]
 """Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0."""
 
@@ -132,15 +132,12 @@ class Squared(Loss):
     smoothness = 1.0
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``(z - y)^2 / 2``."""
         return 0.5 * (z - y) ** 2
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``z - y``."""
         return z - y
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return ones."""
         return np.ones_like(z)
 
 
@@ -164,15 +161,12 @@ class Hinge(Loss):
     smooth = False
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``max(0, 1 - y z)``."""
         return np.maximum(0.0, 1.0 - y * z)
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``-y`` where the margin is below 1, else 0: a subgradient."""
         return np.where(y * z < 1.0, -y, 0.0)
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return zeros."""
         return np.zeros_like(z)
 
 
@@ -191,15 +185,12 @@ class SquaredHinge(Loss):
     smoothness = 1.0
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``max(0, 1 - y z)^2 / 2``."""
         return 0.5 * np.maximum(0.0, 1.0 - y * z) ** 2
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``-y max(0, 1 - y z)``."""
         return -y * np.maximum(0.0, 1.0 - y * z)
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return 1 where the margin is below 1, else 0 (generalised at the kink)."""
         return (y * z < 1.0).astype(np.float64)
 
 
@@ -218,24 +209,19 @@ class Logistic(Loss):
     smoothness = 0.25
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``log(1 + exp(-y z))``."""
         return np.logaddexp(0.0, -y * z)
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``-y / (1 + exp(y z))``."""
         return -y * expit(-y * z)
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return ``p (1 - p)`` with ``p = 1 / (1 + exp(-z))``."""
         return expit(z) * expit(-z)
 
     def link(self, mean: Values) -> Values:
-        """Return ``log((1 + mean) / (1 - mean))``, the log odds of a label 1."""
         with np.errstate(divide="ignore"):
             return 2.0 * np.arctanh(mean)
 
     def inverse_link(self, z: Values) -> Values:
-        """Return ``2 p - 1``."""
         return np.tanh(0.5 * z)
 
 
@@ -257,28 +243,23 @@ class Multinomial(Loss):
     smoothness = 0.5
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return each row's ``log(sum_k exp z_k) - z_c``, (n,)."""
         # SciPy's logsumexp takes several times as long on some thousand rows.
         most = z.max(axis=1)
         total = np.log(np.exp(z - most[:, None]).sum(axis=1)) + most
         return np.asarray(total - np.where(y > 0, z, 0.0).sum(axis=1))
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``p - 1`` at the true class and ``p`` elsewhere, ``p`` the softmax of ``z``."""
         return softmax(z, axis=1) - (y > 0)
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return ``p (1 - p)``, the diagonal of ``diag(p) - p p'``."""
         p = softmax(z, axis=1)
         return p * (1.0 - p)
 
     def link(self, mean: Values) -> Values:
-        """Return the logarithms of the classes' shares ``(1 + mean) / 2``."""
         with np.errstate(divide="ignore"):
             return np.log(0.5 * (1.0 + mean))
 
     def inverse_link(self, z: Values) -> Values:
-        """Return ``2 p - 1``."""
         return 2.0 * softmax(z, axis=-1) - 1.0
 
 
@@ -307,17 +288,14 @@ class Huber(Loss):
             raise InputError(f"Huber: threshold must be a positive number, got {self.threshold!r}.")
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``u (|z - y| - u / 2)`` with ``u = min(|z - y|, threshold)``."""
         distance = np.abs(z - y)
         near = np.minimum(distance, self.threshold)
         return near * (distance - 0.5 * near)
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``z - y``, clipped to the threshold."""
         return np.clip(z - y, -self.threshold, self.threshold)
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return 1 within the threshold, else 0."""
         return (np.abs(z - y) <= self.threshold).astype(np.float64)
 
 
@@ -354,23 +332,19 @@ class SmoothPinball(Loss):
 
     @property
     def smoothness(self) -> float:
-        """``1 / (2 width)``."""
         return 0.5 / self.width
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return the rounded pinball loss."""
         u = y - z
         inside = np.clip(u, -self.width, self.width)
         rounded = (inside**2 / self.width + self.width) / 4.0 + (np.abs(u) - np.abs(inside)) / 2.0
         return rounded + (self.quantile - 0.5) * u
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return the derivative, between ``-quantile`` and ``1 - quantile``."""
         inside = np.clip(y - z, -self.width, self.width)
         return -(inside / (2.0 * self.width) + self.quantile - 0.5)
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return ``1 / (2 width)`` near the target, else 0."""
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
 
 
@@ -392,7 +366,6 @@ class Poisson(Loss):
     targets = ("counts",)
 
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``exp(z) - y z + y log y - y``, without the rounding that makes it negative."""
         some = y > 0.0
         # The terms are far larger than their sum: its digits are those of z - log(y).
         error = z - np.log(np.where(some, y, 1.0))
@@ -401,35 +374,20 @@ class Poisson(Loss):
         return np.maximum(value, 0.0)
 
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``exp(z) - y``."""
         return self.inverse_link(z) - y
 
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return ``exp(z)``."""
         return self.inverse_link(z)
 
     def link(self, mean: Values) -> Values:
-        """Return ``log(mean)``."""
         with np.errstate(divide="ignore"):
             return np.log(mean)
 
     def inverse_link(self, z: Values) -> Values:
-        """Return ``exp(z)``, infinite where that overflows."""
         with np.errstate(over="ignore"):
             return np.exp(z)
 
 
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss
-    for loss in (
-        Squared,
-        Hinge,
-        SquaredHinge,
-        Logistic,
-        Multinomial,
-        Huber,
-        SmoothPinball,
-        Poisson,
-    )
-}
+_ALL = Squared, Hinge, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball, Poisson
+LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in _ALL}
 """Losses by name: parameters, model files and tests know those that are listed here."""

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
 from gramless.base.errors import InputError
-
-Weights = NDArray[np.float64]
+from gramless.base.types import FloatArray
 
 
 class Penalty(ABC):
@@ -64,26 +62,26 @@ class Penalty(ABC):
         """Return the penalty, ``factor`` times as strong."""
         return replace(self, alpha=factor * self.alpha)  # type: ignore[type-var]
 
-    def value(self, w: Weights) -> float:
+    def value(self, w: FloatArray) -> float:
         """Return ``l1 |w|_1 + l2/2 |w|^2`` over the penalised rows."""
         kept = w[: len(w) - self.n_free]
         sizes = self.l1 * float(np.abs(kept).sum()) if self.l1 else 0.0
         return sizes + (0.5 * self.l2 * inner(kept, kept) if self.l2 else 0.0)
 
-    def prox(self, w: Weights, step: float) -> Weights:
+    def prox(self, w: FloatArray, step: float) -> FloatArray:
         """Return ``argmin_v step * value(v) + |v - w|^2 / 2``."""
         shrunken = np.sign(w) * np.maximum(np.abs(w) - step * self._over_rows(w, self.l1), 0.0)
         return shrunken / (1.0 + step * self.diagonal(w)) + 0.0
 
-    def gradient(self, w: Weights) -> Weights:
+    def gradient(self, w: FloatArray) -> FloatArray:
         """Return ``l2 * w``, zero on free rows: all of the gradient where ``l1`` is 0."""
         return w * self.diagonal(w)
 
-    def diagonal(self, w: Weights) -> Weights:
+    def diagonal(self, w: FloatArray) -> FloatArray:
         """Return the Hessian's diagonal, shaped to multiply ``w``."""
         return self._over_rows(w, self.l2)
 
-    def distance(self, w: Weights, gradient: Weights) -> Weights:
+    def distance(self, w: FloatArray, gradient: FloatArray) -> FloatArray:
         """Return how far each weight is from optimal, given the gradient of the mean loss.
 
         That is the distance of ``-gradient`` from the subdifferential, the KKT residual: zero
@@ -93,7 +91,7 @@ class Penalty(ABC):
         at_zero = np.maximum(np.abs(slope) - l1, 0.0)
         return np.where(w == 0.0, at_zero, np.abs(slope + l1 * np.sign(w)))
 
-    def _over_rows(self, w: Weights, strength: float) -> Weights:
+    def _over_rows(self, w: FloatArray, strength: float) -> FloatArray:
         rows = np.full((len(w),) + (1,) * (w.ndim - 1), strength)
         rows[len(w) - self.n_free :] = 0.0
         return rows
@@ -118,11 +116,7 @@ class L2(Penalty):
 
     alpha: float
     n_free: int = 0
-
-    @property
-    def l1(self) -> float:
-        """0."""
-        return 0.0
+    l1 = 0.0
 
     @property
     def l2(self) -> float:
@@ -151,16 +145,12 @@ class L1(Penalty):
 
     alpha: float
     n_free: int = 0
+    l2 = 0.0
 
     @property
     def l1(self) -> float:
         """``alpha``."""
         return self.alpha
-
-    @property
-    def l2(self) -> float:
-        """0."""
-        return 0.0
 
 
 @dataclass(frozen=True)
