@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from gramless.base.errors import DataFileError, InputError
-from gramless.datasets import ReadLimits, libsvm, read_libsvm, read_table
+from gramless.datasets import ReadLimits, read_libsvm, read_table
+from gramless.datasets.known import KnownSet, read_original
 
 from .conftest import Writer
 
@@ -50,7 +51,8 @@ def test_blocks_join(write: Writer) -> None:
     for got, expected in zip(blocks, whole, strict=True):
         expected, got = (a.toarray() if sparse.issparse(a) else a for a in (expected, got))
         assert_array_equal(got, expected)
-    X, y = libsvm.read_dense_libsvm(path, 5)
+    known = KnownSet("some", "regression", n_rows=4, n_columns=5, description="")
+    (X, y), _ = read_original(known, path, None)
     assert X.dtype == np.float32
     assert_array_equal(X, np.pad(whole[0].toarray(), ((0, 0), (0, 1))))
     assert_array_equal(y, whole[1])

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
-from gramless.datasets.table import Table, as_floats
+from gramless.datasets import Table
 
 
 def words(*values: str) -> np.ndarray:

@@ -29,6 +29,15 @@ def readonly(array: NDArray[Number]) -> NDArray[Number]:
     return view
 
 
+def as_floats(values: AnyArray) -> AnyArray:
+    """Convert a real array to float32 if that holds its type exactly, else to float64.
+
+    Arrays that already have that type are not copied.
+    """
+    narrow = 4 if values.dtype.kind == "f" else 2
+    return values.astype(np.float32 if values.dtype.itemsize <= narrow else np.float64, copy=False)
+
+
 def contiguous_rows(array: NDArray[Number]) -> NDArray[Number]:
     """Return a matrix each of whose rows is contiguous: the given one, or else a copy."""
     size = array.itemsize

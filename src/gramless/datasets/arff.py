@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
 from gramless.datasets.delimited import DelimitedRows, read_columns
-from gramless.datasets.files import (
-    decoded,
-    lines_of,
-    open_text,
-    plain_path,
-    shortened,
-)
+from gramless.datasets.files import decoded, lines_of, open_text, plain_path, shortened
 from gramless.datasets.limits import ReadLimits
 from gramless.datasets.table import Table
 
@@ -68,30 +61,14 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     return decoded(where, lambda encoding: _read(where, encoding, limits))
 
 
-@dataclass(frozen=True)
-class _Header:
-    """The declared kind of each column, the lines before the rows, and the quote of the rows."""
-
-    kinds: dict[str, str]
-    n_lines: int
-    quotechar: str
-
-
 def _read(path: Path, encoding: str, limits: ReadLimits) -> Table:
-    header = _header(path, encoding, limits)
-    names = tuple(header.kinds)
+    kinds, n_lines, quote = _header(path, encoding, limits)
     rows = DelimitedRows(
-        path,
-        encoding,
-        limits,
-        names,
-        quotechar=header.quotechar,
-        skip_lines=header.n_lines,
-        comment="%",
+        path, encoding, limits, tuple(kinds), quotechar=quote, skip_lines=n_lines, comment="%"
     )
-    text = {j for j, name in enumerate(names) if header.kinds[name].lower() not in _NUMERIC}
+    text = {j for j, kind in enumerate(kinds.values()) if kind.lower() not in _NUMERIC}
     columns = read_columns(rows, text, stray_share=1.0)
-    for name, kind in header.kinds.items():
+    for name, kind in kinds.items():
         if kind.startswith("{"):
             _check_declared(rows, name, columns[name], kind)
     return Table(columns, source=str(path))
@@ -117,7 +94,8 @@ def _plain_word(word: str) -> str:
     return re.sub(r"\\(.)", r"\1", bare)
 
 
-def _header(path: Path, encoding: str, limits: ReadLimits) -> _Header:
+def _header(path: Path, encoding: str, limits: ReadLimits) -> tuple[dict[str, str], int, str]:
+    """Return the declared kind of each column, the number of lines, and the quote of the rows."""
     kinds: dict[str, str] = {}
     n_bytes = 0
     with open_text(path, encoding, limits) as text:
@@ -129,7 +107,7 @@ def _header(path: Path, encoding: str, limits: ReadLimits) -> _Header:
                     raise DataFileError(f"{path}, line {number}: @data before any @attribute.")
                 # Of more rows than this the table would be beyond the limits, quotes or not.
                 most = int(limits.max_memory) // (8 * len(kinds))
-                return _Header(kinds, number, _quote(path, islice(lines, most), number))
+                return kinds, number, _quote(path, islice(lines, most), number)
             if word == "@attribute":
                 name, kind = _attribute(path, number, line)
                 if name in kinds:

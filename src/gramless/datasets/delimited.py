@@ -6,11 +6,11 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from gramless.base.errors import DataFileError, InputError
 from gramless.base.types import AnyArray, FloatArray
 from gramless.datasets.files import (
     HEAD_BYTES,
+    blocks_of_lines,
     decoded,
     lines_of,
     next_line,
@@ -71,12 +72,11 @@ def read_csv(
     path : str or Path
         ``.gz``, ``.bz2`` and ``.xz`` are decompressed while reading.
     delimiter : str, default=None
-        One character; ``" "`` stands for any run of blanks and tabs. By
-        default found from the first lines.
+        One character; ``" "`` stands for any run of blanks and tabs. By default found from the
+        first lines.
     header : bool, default=None
-        Whether the first row holds the names. By default it does if no cell
-        of it is a number and the rows below look different. Without a header
-        the names are x1, x2, ...
+        Whether the first row holds the names. By default it does if no cell of it is a number and
+        the rows below look different. Without a header the names are x1, x2, ...
     categorical : sequence of str, default=()
         Names of columns to keep as text though they look like numbers.
     limits : ReadLimits, default=None
@@ -85,26 +85,23 @@ def read_csv(
     Returns
     -------
     Table
-        Numeric columns as float64, ``"", ?, NA, N/A, nan, null`` as NaN; other
-        columns as object arrays of str, the same cells as ``""``. A last
-        column without a name and without any value is left out.
+        Numeric columns as float64, ``"", ?, NA, N/A, nan, null`` as NaN; other columns as object
+        arrays of str, the same cells as ``""``. A last column without a name and without any value
+        is left out.
 
     Raises
     ------
     DataFileError
-        With the line of the fault: ragged rows, unclosed quotes, a few cells
-        that are not numbers in a column of numbers, binary or empty files, or
-        what is beyond the limits.
+        With the line of the fault: ragged rows, unclosed quotes, a few cells that are not numbers
+        in a column of numbers, binary or empty files, or what is beyond the limits.
     InputError
-        If ``delimiter`` is not one character, or ``categorical`` names a
-        column that is not there.
+        If ``delimiter`` is not one character, or ``categorical`` names a column that is not there.
 
     Notes
     -----
-    Where polars is installed, blocks of the file without quotes are parsed by it: a
-    million cells take about 0.2 seconds, without it or with quotes 1.5. Holds one block
-    of text and the finished columns; a column that turns out to be text after numbers
-    alone costs a second reading.
+    Where polars is installed, it parses blocks without quotes: a million cells take about 0.2
+    seconds, without it or with quotes 1.5. Holds one block of text and the finished columns; a
+    column that turns out to be text after numbers alone costs a second reading.
 
     Examples
     --------
@@ -119,21 +116,16 @@ def read_csv(
     where, limits = plain_path(path), limits or ReadLimits()
 
     def read(encoding: str) -> Table:
-        return _read(find_layout(where, encoding, delimiter, header, limits), categorical)
+        rows, unnamed_end, _ = _layout(where, encoding, delimiter, header, limits)
+        names = rows.names
+        if absent := [name for name in categorical if name not in names]:
+            raise InputError(f"{where} has no column {absent[0]!r} to take as categorical.")
+        columns = read_columns(rows, {names.index(name) for name in categorical})
+        if len(names) > 1 and unnamed_end and _is_empty(columns[names[-1]]):
+            del columns[names[-1]]
+        return Table(columns, source=str(where))
 
     return decoded(where, read)
-
-
-def _read(layout: Layout, categorical: Sequence[str]) -> Table:
-    rows, names = layout.rows, layout.rows.names
-    if absent := [name for name in categorical if name not in names]:
-        raise InputError(f"{rows.path} has no column {absent[0]!r} to take as categorical.")
-    columns = read_columns(rows, {names.index(name) for name in categorical})
-    last = columns[names[-1]]
-    # A delimiter at the end of every line is not a column.
-    if len(names) > 1 and layout.unnamed_end and last.dtype.kind == "f" and np.isnan(last).all():
-        del columns[names[-1]]
-    return Table(columns, source=str(rows.path))
 
 
 def delimited_pieces(
@@ -141,10 +133,28 @@ def delimited_pieces(
 ) -> Pieces:
     """Open delimited text; its first 200 lines say which columns are text."""
     _check_delimiter(delimiter)
-    text = _ChunkedText(
-        decoded(path, lambda encoding: find_layout(path, encoding, delimiter, header, limits))
+    rows, unnamed_end, sample = decoded(
+        path, lambda encoding: _layout(path, encoding, delimiter, header, limits)
     )
-    return Pieces(text.head(), text.read)
+    names = rows.names
+    complete = [row for row in sample if len(row) == len(names)]
+    if not complete:
+        # What the rows lack is a fault with a line, if there are any.
+        next(rows.blocks(), None)
+        raise _no_data(path)
+    columns: dict[str, AnyArray] = {}
+    text: set[int] = set()
+    for j, (name, cells) in enumerate(zip(names, zip(*complete, strict=True), strict=True)):
+        numbers = [cell if is_number(cell) else None for cell in cells]
+        if numbers.count(None) > STRAY_SHARE * len(cells):
+            text.add(j)
+            columns[name] = to_text(cells)
+        else:
+            columns[name] = np.asarray(to_numbers([cell or "" for cell in numbers]))
+    if len(names) > 1 and unnamed_end and _is_empty(columns[names[-1]]):
+        del columns[names[-1]]
+    n_used = len(columns)
+    return Pieces(Table(columns, source=str(path)), lambda: _typed_blocks(rows, text, n_used))
 
 
 # Rows.
@@ -173,13 +183,11 @@ class DelimitedRows:
 
         From its first block with a cell that is no number on, a column is yielded as raw cells.
         """
-        size = int(min(self.limits.block_bytes, self.limits.max_line_bytes))
         doubtful = set(text)
         done = 0
         with open_text(self.path, self.encoding, self.limits) as file:
             n_lines = self.skip_lines + self._rows_of(file).line_num
-            while block := file.read(size):
-                block += next_line(file, self.path, self.limits)
+            for block in blocks_of_lines(file, self.path, self.limits, "\n\r"):
                 columns = self._plain_columns(block, doubtful)
                 if columns is None:
                     rows, n_read = self._parsed(block, file, n_lines)
@@ -226,7 +234,7 @@ class DelimitedRows:
 
     def _plain_columns(self, block: str, doubtful: Collection[int]) -> list[Column] | None:
         """Parse a block by polars; None if it holds anything else than plain lines of cells."""
-        n_columns, n_lines = len(self.names), block.count("\n")
+        n_columns, n_lines = len(self.names), block.count("\n") + (not block.endswith("\n"))
         if (
             not 1 < n_columns <= _MOST_PLAIN_COLUMNS
             # A small file is read before polars is imported.
@@ -235,8 +243,7 @@ class DelimitedRows:
             or not self.delimiter.isascii()
             or any(mark in block for mark in (self.quotechar, self.comment, "\ufeff") if mark)
             or block.count("\r") != block.count("\r\n")
-            or block.count(self.delimiter)
-            != (n_columns - 1) * (n_lines + (not block.endswith("\n")))
+            or block.count(self.delimiter) != (n_columns - 1) * n_lines
         ):
             return None
         try:
@@ -332,15 +339,12 @@ def to_numbers(cells: Sequence[str]) -> FloatArray | None:
     # Python reads 1_000 as a number; in a data file it is a name.
     if "_" in "".join(cells):
         return None
-    try:
+    with suppress(ValueError):
         return np.fromiter(map(float, cells), np.float64, len(cells))
-    except ValueError:
-        pass
-    filled = ("nan" if cell.strip() in MISSING else cell for cell in cells)
-    try:
+    with suppress(ValueError):
+        filled = ("nan" if cell.strip() in MISSING else cell for cell in cells)
         return np.fromiter(map(float, filled), np.float64, len(cells))
-    except ValueError:
-        return None
+    return None
 
 
 def is_number(cell: str) -> bool:
@@ -362,6 +366,11 @@ def _is_numeric(column: Column) -> bool:
     return isinstance(column, np.ndarray) and column.dtype.kind == "f"
 
 
+def _is_empty(column: AnyArray) -> bool:
+    """Tell whether no cell has a number: a delimiter that ends every line is not a column."""
+    return column.dtype.kind == "f" and bool(np.isnan(column).all())
+
+
 def _n_bytes(column: Column) -> int:
     if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         return column.nbytes
@@ -381,27 +390,30 @@ def read_columns(
     """
     known = set(text)
     while True:
-        pieces = _held(rows, known)
-        n_rows = sum(len(piece[0]) for piece in pieces)
+        columns = [list(parts) for parts in zip(*_held(rows, known), strict=True)]
+        n_rows = sum(map(len, columns[0]))
         strays: list[tuple[int, str, int, int]] = []
         late = False
-        for j in range(len(rows.names)):
-            if j in known or all(_is_numeric(piece[j]) for piece in pieces):
+        for j, parts in enumerate(columns):
+            raw = [part for part in parts if not _is_numeric(part)]
+            if j in known or not raw:
                 continue
-            found = list(islice(_strays(pieces, j), int(stray_share * n_rows) + 1))
+            found = list(islice(_strays(parts), int(stray_share * n_rows) + 1))
             if len(found) > stray_share * n_rows:
                 known.add(j)
-                late |= any(_is_numeric(piece[j]) for piece in pieces)
-                for piece in pieces:
-                    piece[j] = piece[j] if _is_numeric(piece[j]) else to_text(piece[j])
+                late |= len(raw) < len(parts)
+                columns[j] = [to_text(part) for part in raw]
             elif found:
                 strays.append((*found[0], j, len(found)))
         if strays:
-            remedy = f", or list the column in categorical=[{rows.names[min(strays)[2]]!r}]"
-            raise _stray_fault(rows, *min(strays), n_rows, remedy if stray_share < 1 else "")
+            row, cell, j, count = min(strays)
+            remedy = f", or list the column in categorical=[{rows.names[j]!r}]"
+            what = f"as all but {count} of the {n_rows:,} cells of this column are. Correct them"
+            raise _stray(rows, row, cell, j, f"{what}{remedy if stray_share < 1 else ''}.")
         if not late:
-            return {name: _whole(pieces, j) for j, name in enumerate(rows.names)}
-        del pieces
+            whole = [np.asarray(p[0]) if len(p) == 1 else np.concatenate(p) for p in columns]
+            return dict(zip(rows.names, whole, strict=True))
+        del columns
 
 
 def _held(rows: DelimitedRows, text: Collection[int]) -> list[list[Column]]:
@@ -414,122 +426,73 @@ def _held(rows: DelimitedRows, text: Collection[int]) -> list[list[Column]]:
         # The pieces, and the columns that are put together from them.
         rows.limits.check_memory(rows.path, f"a table of the first {done:,} rows", 2 * n_bytes)
     if not pieces:
-        raise DataFileError(f"{rows.path} has no data rows; copy or download it again.")
+        raise _no_data(rows.path)
     return pieces
 
 
-def _strays(pieces: Sequence[list[Column]], j: int) -> Iterator[tuple[int, str]]:
+def _strays(parts: Iterable[Column]) -> Iterator[tuple[int, str]]:
     """Yield the cells of a column that are no numbers, and their rows."""
     row = 0
-    for piece in pieces:
-        if not _is_numeric(piece[j]):
-            yield from ((k, cell) for k, cell in enumerate(piece[j], row) if not is_number(cell))
-        row += len(piece[j])
+    for part in parts:
+        if not _is_numeric(part):
+            yield from ((k, cell) for k, cell in enumerate(part, row) if not is_number(cell))
+        row += len(part)
 
 
-def _whole(pieces: Sequence[list[Column]], j: int) -> AnyArray:
-    parts = [np.asarray(piece[j]) for piece in pieces]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _stray_fault(
-    rows: DelimitedRows, row: int, cell: str, j: int, count: int, n_rows: int, remedy: str
-) -> DataFileError:
+def _stray(rows: DelimitedRows, row: int, cell: str, j: int, remedy: str) -> DataFileError:
     return DataFileError(
         f"{rows.path}, line {rows.line_of(row)}, column {rows.names[j]!r}: {shortened(cell)} is "
-        f"not a number, as all but {count} of the {n_rows:,} cells of this column are. Correct "
-        f"them{remedy}."
+        f"not a number, {remedy}"
     )
+
+
+def _no_data(path: Path) -> DataFileError:
+    return DataFileError(f"{path} has no data rows; copy or download it again.")
 
 
 # Chunks.
 
 
-class _ChunkedText:
-    """The tables of a delimited text file, columns of numbers and of text told apart at once."""
+def _typed_blocks(rows: DelimitedRows, text: Collection[int], n_used: int) -> Iterator[Table]:
+    """Yield the rows; from the block on whose bytes are not UTF-8, as Latin-1."""
+    encodings = text_encodings(rows.path)
+    later = [*encodings[encodings.index(rows.encoding) + 1 :]]
+    done = 0
+    while True:
+        rest = replace(rows, skip_rows=rows.skip_rows + done)
+        try:
+            for columns in rest.blocks(text):
+                _check_kinds(rows, columns, text, n_used, done)
+                named = zip(rows.names, columns[:n_used], strict=False)
+                yield Table({name: np.asarray(c) for name, c in named}, source=str(rows.path))
+                done += len(columns[0])
+            return
+        except UnicodeDecodeError as fault:
+            if not later:
+                raise undecodable(rows.path, fault) from fault
+            rows = replace(rows, encoding=later.pop(0))
 
-    def __init__(self, layout: Layout) -> None:
-        self._rows, self._path, self._names = layout.rows, layout.rows.path, layout.rows.names
-        encodings = text_encodings(self._path)
-        self._other_encodings = [*encodings[encodings.index(layout.rows.encoding) + 1 :]]
-        rows = [row for row in layout.sample if len(row) == len(self._names)]
-        columns = list(zip(*rows, strict=True)) or self._fail_without_rows()
-        self._text = {
-            j
-            for j, cells in enumerate(columns)
-            if sum(not is_number(cell) for cell in cells) > STRAY_SHARE * len(cells)
-        }
-        last = to_numbers(columns[-1])
-        unused = layout.unnamed_end and last is not None and bool(np.isnan(last).all())
-        # A delimiter at the end of every line is not a column.
-        self._n_used = len(columns) - int(unused and len(columns) > 1)
-        self._sample = columns
 
-    def head(self) -> Table:
-        """Return the well-formed rows among the first, strays as NaN."""
-        columns = {
-            name: to_text(cells)
-            if j in self._text
-            else np.asarray(to_numbers([cell if is_number(cell) else "" for cell in cells]))
-            for j, (name, cells) in enumerate(zip(self._names, self._sample, strict=True))
-            if j < self._n_used
-        }
-        return Table(columns, source=str(self._path))
-
-    def read(self) -> Iterator[Table]:
-        """Yield the rows; from the first byte on that is not UTF-8, as Latin-1."""
-        done = 0
-        while True:
-            rest = replace(self._rows, skip_rows=self._rows.skip_rows + done)
-            try:
-                for columns in rest.blocks(self._text):
-                    yield self._table(columns, done)
-                    done += len(columns[0])
-                return
-            except UnicodeDecodeError as fault:
-                if not self._other_encodings:
-                    raise undecodable(self._path, fault) from fault
-                self._rows = replace(self._rows, encoding=self._other_encodings.pop(0))
-
-    def _table(self, columns: list[Column], done: int) -> Table:
-        values: dict[str, AnyArray] = {}
-        for j, (name, cells) in enumerate(zip(self._names, columns, strict=True)):
-            if j not in self._text and not _is_numeric(cells):
-                self._fail_at_stray(j, cells, done)
-            values[name] = np.asarray(cells)
-        for name in self._names[self._n_used :]:
-            given = np.flatnonzero(~np.isnan(values.pop(name)))
-            if len(given):
-                line = self._rows.line_of(done + int(given[0]))
-                raise DataFileError(
-                    f"{self._path}, line {line}: a value in the last column, which has no name "
-                    "and is empty in the first rows. Name the column, or drop it."
-                )
-        return Table(values, source=str(self._path))
-
-    def _fail_at_stray(self, j: int, cells: Column, done: int) -> NoReturn:
-        row = next(i for i, cell in enumerate(cells) if not is_number(cell))
-        raise DataFileError(
-            f"{self._path}, line {self._rows.line_of(done + row)}, column {self._names[j]!r}: "
-            f"{shortened(cells[row])} is not a number, as the first rows of this column are. "
-            "Correct it, or encode the column as numbers."
-        )
-
-    def _fail_without_rows(self) -> NoReturn:
-        next(self._rows.blocks(), None)
-        raise DataFileError(f"{self._path} has no data rows; copy or download it again.")
+def _check_kinds(
+    rows: DelimitedRows, columns: list[Column], text: Collection[int], n_used: int, done: int
+) -> None:
+    """Refuse text in columns of numbers, and anything in a last column that is not used."""
+    for j, cells in enumerate(columns):
+        if j not in text and not _is_numeric(cells):
+            k = next(k for k, cell in enumerate(cells) if not is_number(cell))
+            remedy = "as the first rows of this column are. Correct it, or encode the column as "
+            raise _stray(rows, done + k, cells[k], j, remedy + "numbers.")
+    for cells in columns[n_used:]:
+        given = np.flatnonzero(~np.isnan(np.asarray(cells)))
+        if len(given):
+            raise DataFileError(
+                f"{rows.path}, line {rows.line_of(done + int(given[0]))}: a value in the last "
+                "column, which has no name and is empty in the first rows. Name the column, or "
+                "drop it."
+            )
 
 
 # Layout.
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How delimited text is cut into named columns, as its first lines show it."""
-
-    rows: DelimitedRows
-    unnamed_end: bool
-    sample: list[list[str]]
 
 
 def _check_delimiter(delimiter: str | None) -> None:
@@ -537,10 +500,10 @@ def _check_delimiter(delimiter: str | None) -> None:
         raise InputError(f"delimiter must be one character, no quote, got {delimiter!r}.")
 
 
-def find_layout(
+def _layout(
     path: Path, encoding: str, delimiter: str | None, header: bool | None, limits: ReadLimits
-) -> Layout:
-    """Find delimiter, names and first rows of delimited text."""
+) -> tuple[DelimitedRows, bool, list[list[str]]]:
+    """Return how to cut the text, whether the last column has no name, and its first rows."""
     lines = _sample_lines(path, encoding, limits)
     delimiter = delimiter or _find_delimiter(lines)
     sample = _sample_rows(lines, delimiter)
@@ -549,7 +512,7 @@ def find_layout(
     named = _has_header(sample) if header is None else header
     names = _names(path, sample[0]) if named else [f"x{j + 1}" for j in range(len(sample[0]))]
     rows = DelimitedRows(path, encoding, limits, tuple(names), delimiter, skip_rows=int(named))
-    return Layout(rows, not named or not sample[0][-1].strip(), sample[int(named) :])
+    return rows, not named or not sample[0][-1].strip(), sample[int(named) :]
 
 
 def _sample_lines(path: Path, encoding: str, limits: ReadLimits) -> list[str]:
@@ -571,12 +534,10 @@ def _sample_lines(path: Path, encoding: str, limits: ReadLimits) -> list[str]:
 
 def _sample_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     rows: list[list[str]] = []
-    try:
+    # Only a sample: the reading proper meets the fault again and names its line.
+    with suppress(csv.Error):
         for row in filter(_is_filled, split_lines(lines, delimiter)):
             rows.append(row)
-    except csv.Error:
-        # Only a sample: the reading proper meets the fault again and names its line.
-        pass
     return rows
 
 

@@ -10,10 +10,10 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, AnyStr, TypeVar
 
 from gramless.base.errors import DataFileError, InputError
 from gramless.datasets.limits import ReadLimits
@@ -27,24 +27,17 @@ HEAD_BYTES = 1 << 16
 
 _OPENERS: dict[str, Callable[..., object]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
-_ENDINGS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".arff": "arff",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
-    ".libsvm": "libsvm",
-    ".svmlight": "libsvm",
-    ".svm": "libsvm",
-    ".npz": "npz",
-    ".npy": "npy",
+FORMATS = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "arff": (".arff",),
+    "parquet": (".parquet", ".pq"),
+    "ipc": (".arrow", ".feather", ".ipc"),
+    "libsvm": (".libsvm", ".svmlight", ".svm"),
+    "npz": (".npz",),
+    "npy": (".npy",),
 }
-
-FORMATS = tuple(dict.fromkeys(_ENDINGS.values()))
+"""Endings of the files of each format."""
 
 _MAGIC = {
     b"\x1f\x8b": "gzip data (name it .gz)",
@@ -54,6 +47,14 @@ _MAGIC = {
     b"ARROW1": "an Arrow file (name it .arrow)",
     b"PK\x03\x04": "a zip archive (unpack it, or name it .npz if it is one)",
     b"\x93NUMPY": "a NumPy array (name it .npy)",
+}
+
+_FAULTS: dict[type[Exception], str] = {
+    FileNotFoundError: "does not exist; check the name and the folder.",
+    PermissionError: "may not be read; change its permissions.",
+    MemoryError: "takes more memory than there is. Read it in chunks by open_chunks, or on a "
+    "machine with more memory.",
+    EOFError: "is cut off: its compressed data ends early. Copy or download it again.",
 }
 
 _UNPRINTABLE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
@@ -68,7 +69,7 @@ def plain_path(path: str | os.PathLike[str]) -> Path:
         raise DataFileError(f"{where} is a folder, not a file; name one file in it.")
     with faults(where):
         if where.stat().st_size == 0:
-            raise _empty(where)
+            raise DataFileError(f"{where} is empty; copy or download it again.")
     return where
 
 
@@ -77,24 +78,13 @@ def faults(path: Path) -> Iterator[None]:
     """Turn what the operating system and the decompressors raise into DataFileError."""
     try:
         yield
-    except FileNotFoundError as fault:
-        raise DataFileError(f"{path} does not exist; check the name and the folder.") from fault
-    except PermissionError as fault:
-        raise DataFileError(f"{path} may not be read; change its permissions.") from fault
-    except MemoryError as fault:
-        raise DataFileError(
-            f"{path} takes more memory than there is. Read it in chunks by open_chunks, or on a "
-            "machine with more memory."
-        ) from fault
-    except EOFError as fault:
-        raise DataFileError(
-            f"{path} is cut off: its compressed data ends early. Copy or download it again."
-        ) from fault
-    except (OSError, lzma.LZMAError, zlib.error) as fault:
-        raise DataFileError(
-            f"{path} cannot be read ({fault}). If its ending names a compression, the data is "
-            "damaged or not of that kind: copy or download it again, or rename it."
-        ) from fault
+    except (OSError, MemoryError, EOFError, lzma.LZMAError, zlib.error) as fault:
+        told = (what for kind, what in _FAULTS.items() if isinstance(fault, kind))
+        what = (
+            f"cannot be read ({fault}). If its ending names a compression, the data is damaged or "
+            "not of that kind: copy or download it again, or rename it."
+        )
+        raise DataFileError(f"{path} {next(told, what)}") from fault
 
 
 def is_compressed(path: Path) -> bool:
@@ -119,27 +109,18 @@ def open_plain(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def open_bytes(
-    path: Path, limits: ReadLimits, ends: Sequence[bytes] = ()
-) -> Iterator[io.BufferedReader]:
-    """Open a file, decompressed by its ending, and refuse what exceeds the limits as it is read.
-
-    The length of lines is checked if ``ends`` lists the ends of a line.
-    """
+def open_bytes(path: Path, limits: ReadLimits) -> Iterator[io.BufferedReader]:
+    """Open a file, decompressed by its ending, and refuse what unpacks beyond the limits."""
     with open_plain(path) as file:
-        watched = _WatchedBytes(path, file, limits, ends)
-        yield io.BufferedReader(watched, min(1 << 16, limits.block_bytes))
+        yield io.BufferedReader(_WatchedBytes(path, file, limits), min(1 << 16, limits.block_bytes))
 
 
 class _WatchedBytes(io.RawIOBase):
-    """A file whose size and lines are measured as its bytes pass."""
+    """A file whose size is measured as its bytes pass."""
 
-    def __init__(
-        self, path: Path, file: IO[bytes], limits: ReadLimits, ends: Sequence[bytes]
-    ) -> None:
-        self._path, self._file, self._limits, self._ends = path, file, limits, ends
+    def __init__(self, path: Path, file: IO[bytes], limits: ReadLimits) -> None:
+        self._path, self._file, self._limits, self._n_bytes = path, file, limits, 0
         self._packed = path.stat().st_size if is_compressed(path) else None
-        self._n_bytes = self._line_bytes = 0
 
     def readable(self) -> bool:
         return True
@@ -147,37 +128,36 @@ class _WatchedBytes(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         view = memoryview(buffer)
         content = self._file.read(len(view))
-        size = len(content)
-        view[:size] = content
-        self._n_bytes += size
+        view[: len(content)] = content
+        self._n_bytes += len(content)
         if self._packed is not None:
             self._limits.check_unpacked(self._path, self._packed, self._n_bytes)
-        if self._ends:
-            end = next(filter(None, (content.rfind(each) + 1 for each in self._ends)), 0)
-            self._line_bytes = size - end + (0 if end else self._line_bytes)
-            self._limits.check_line(self._path, self._line_bytes)
-        return size
+        return len(content)
 
 
 @contextmanager
 def open_text(path: Path, encoding: str, limits: ReadLimits) -> Iterator[io.TextIOWrapper]:
-    """Open a text file for reading, with its line ends unchanged.
-
-    Halves of UTF-16 characters look like line ends to :func:`open_bytes`; read lines by
-    :func:`next_line`, which measures them after decoding.
-    """
-    with (
-        open_bytes(path, limits, (b"\n", b"\r")) as file,
-        io.TextIOWrapper(file, encoding, newline="") as text,
-    ):
+    """Open a text file for reading, with its line ends unchanged."""
+    with open_bytes(path, limits) as file, io.TextIOWrapper(file, encoding, newline="") as text:
         yield text
 
 
-def next_line(text: IO[str], path: Path, limits: ReadLimits) -> str:
+def next_line(file: IO[AnyStr], path: Path, limits: ReadLimits) -> AnyStr:
     """Return the next line, empty at the end, and never read further than it may be long."""
-    line = text.readline(int(limits.max_line_bytes) + 1)
+    line = file.readline(int(limits.max_line_bytes) + 1)
     limits.check_line(path, len(line))
     return line
+
+
+def blocks_of_lines(
+    file: IO[AnyStr], path: Path, limits: ReadLimits, ends: AnyStr
+) -> Iterator[AnyStr]:
+    """Yield whole lines, about ``block_bytes`` at a time; ``ends`` are the ends of a line."""
+    while block := file.read(int(min(limits.block_bytes, limits.max_line_bytes))):
+        rest = next_line(file, path, limits)
+        begun = len(block) - 1 - max(map(block.rfind, ends))  # type: ignore[arg-type]
+        limits.check_line(path, begun + len(rest))
+        yield block + rest
 
 
 def lines_of(text: IO[str], path: Path, limits: ReadLimits) -> Iterator[str]:
@@ -202,7 +182,7 @@ def read_head(path: Path) -> bytes:
     with open_plain(path) as file:
         head = file.read(HEAD_BYTES)
     if not head:
-        raise _empty(path)
+        raise DataFileError(f"{path} is empty; copy or download it again.")
     return head
 
 
@@ -219,8 +199,8 @@ def detect_format(path: Path, wanted: str | None = None) -> str:
             raise InputError(f"format must be one of {', '.join(FORMATS)}, got {wanted!r}.")
         return wanted
     ending = os.path.splitext(without_compression(path.name))[1].lower()
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
+    if named := [kind for kind, endings in FORMATS.items() if ending in endings]:
+        return named[0]
     # Files of the LIBSVM collection are called a9a, a9a.t or letter.scale: only content tells.
     if _looks_like_libsvm(read_head(path)):
         return "libsvm"
@@ -279,7 +259,3 @@ def undecodable(path: Path, fault: UnicodeDecodeError) -> DataFileError:
 def shortened(text: str) -> str:
     """Return a cell as messages quote it."""
     return repr(text if len(text) <= 40 else text[:40] + "...")
-
-
-def _empty(path: Path) -> DataFileError:
-    return DataFileError(f"{path} is empty; copy or download it again.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import time
 from decimal import Decimal
 from pathlib import Path
@@ -19,13 +19,12 @@ from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
 
-_HEAD_ROWS = 200
-
 _Columns = dict[str, AnyArray]
+_NAMES = {"parquet": "a Parquet", "ipc": "an Arrow IPC"}
 
 
 def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
-    """Read a Parquet file.
+    """Read a Parquet file; the compressed file and the decoded columns are held.
 
     Parameters
     ----------
@@ -37,21 +36,16 @@ def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table
     Returns
     -------
     Table
-        Numbers as float32 or float64 with NaN for missing values; dates,
-        times and durations as float64 seconds (since 1970 or midnight);
-        booleans, text and categories as object arrays of str with ``""``.
+        Numbers as float32 or float64 with NaN for missing values; dates, times and durations as
+        float64 seconds (since 1970 or midnight); booleans, text and categories as object arrays of
+        str with ``""``.
 
     Raises
     ------
     DataFileError
-        If the file is damaged, has no rows, has nested or binary columns, or is
-        beyond the limits.
+        If the file is damaged, has no rows, has nested or binary columns, or is beyond the limits.
     MissingDependencyError
         If neither polars nor pyarrow is installed.
-
-    Notes
-    -----
-    Holds the compressed file and the decoded columns.
     """
     return _read(path, "parquet", limits)
 
@@ -69,12 +63,7 @@ def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     Returns
     -------
     Table
-        With columns as those of :func:`read_parquet`.
-
-    Raises
-    ------
-    DataFileError, MissingDependencyError
-        As :func:`read_parquet`.
+        With columns as those of :func:`read_parquet`, which also has the errors.
     """
     return _read(path, "ipc", limits)
 
@@ -85,10 +74,7 @@ def frame_pieces(path: Path, format: str, limits: ReadLimits) -> Pieces:
     file = _Frames(path, format, path)
     file.check_chunks(limits)
     most = limits.rows_of_block(8 * file.n_columns)
-    head = next(file.tables(min(most, _HEAD_ROWS)), None)
-    if head is None:
-        raise _no_rows(path)
-    return Pieces(head, lambda: file.tables(most), file.n_rows)
+    return Pieces(_first(path, file.tables(min(most, 200))), lambda: file.tables(most), file.n_rows)
 
 
 def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
@@ -99,10 +85,13 @@ def _read(path: str | Path, format: str, limits: ReadLimits | None) -> Table:
     limits.check_memory(where, what, needed, "Read it by open_chunks.")
     file.check_chunks(limits)
     with faults(where):
-        table = next(file.tables(None), None)
-    if table is None:
-        raise _no_rows(where)
-    return table
+        return _first(where, file.tables(None))
+
+
+def _first(path: Path, tables: Iterator[Table]) -> Table:
+    for table in tables:
+        return table
+    raise DataFileError(f"{path} has no rows or no columns; copy or make it again.")
 
 
 class _Frames:
@@ -116,11 +105,9 @@ class _Frames:
         self._path, self._format = path, format
         # pyarrow first: a damaged file can make polars end the whole process.
         for package in ("pyarrow", "polars"):
-            try:
+            with suppress(ImportError):
                 self._library = importlib.import_module(package)
                 break
-            except ImportError:
-                continue
         else:
             raise MissingDependencyError(
                 f"Reading {path} needs polars or pyarrow: pip install gramless[cli]."
@@ -128,21 +115,20 @@ class _Frames:
         self._polars = package == "polars"
         with self._faults():
             if self._polars:
-                scan = {"parquet": "scan_parquet", "ipc": "scan_ipc"}[format]
-                self._frame = vars(self._library)[scan](source)
+                self._frame = vars(self._library)[f"scan_{format}"](source)
                 self.n_rows = int(self._frame.select(self._library.len()).collect().item())
                 self.n_columns = len(self._frame.collect_schema())
+                return
+            dataset = importlib.import_module("pyarrow.dataset")
+            kind = {"parquet": "ParquetFileFormat", "ipc": "IpcFileFormat"}[format]
+            if isinstance(source, Path):
+                local = importlib.import_module("pyarrow.fs").LocalFileSystem()
+                opened = {"file": str(source.absolute()), "filesystem": local}
             else:
-                dataset = importlib.import_module("pyarrow.dataset")
-                kind = {"parquet": "ParquetFileFormat", "ipc": "IpcFileFormat"}[format]
-                if isinstance(source, Path):
-                    local = importlib.import_module("pyarrow.fs").LocalFileSystem()
-                    opened = {"file": str(source.absolute()), "filesystem": local}
-                else:
-                    opened = {"file": self._library.BufferReader(source.getbuffer())}
-                self._fragment = vars(dataset)[kind]().make_fragment(**opened)
-                self.n_rows = self._fragment.count_rows()
-                self.n_columns = len(self._fragment.physical_schema)
+                opened = {"file": self._library.BufferReader(source.getbuffer())}
+            self._fragment = vars(dataset)[kind]().make_fragment(**opened)
+            self.n_rows = self._fragment.count_rows()
+            self.n_columns = len(self._fragment.physical_schema)
 
     def check_chunks(self, limits: ReadLimits) -> None:
         """Refuse a column chunk that its footer declares to unpack beyond the limits.
@@ -153,10 +139,9 @@ class _Frames:
             return
         with self._faults():
             metadata = self._fragment.metadata
-            groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
-            sizes = [
-                g.column(j).total_uncompressed_size for g in groups for j in range(g.num_columns)
-            ]
+            groups = map(metadata.row_group, range(metadata.num_row_groups))
+            chunks = (group.column(j) for group in groups for j in range(group.num_columns))
+            sizes = [chunk.total_uncompressed_size for chunk in chunks]
         limits.check_memory(self._path, "its largest column chunk", max(sizes, default=0))
 
     def tables(self, most_rows: int | None) -> Iterator[Table]:
@@ -210,9 +195,9 @@ class _Frames:
             yield
         except (*kinds, OSError, ValueError) as fault:
             what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
-            name = {"parquet": "a Parquet", "ipc": "an Arrow IPC"}[self._format]
             raise DataFileError(
-                f"{self._path} is damaged or not {name} file ({what}); copy or download it again."
+                f"{self._path} is damaged or not {_NAMES[self._format]} file ({what}); copy or "
+                "download it again."
             ) from fault
 
 
@@ -242,7 +227,3 @@ def _number(value: Decimal | time) -> float:
     if isinstance(value, Decimal):
         return float(value)
     return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-
-
-def _no_rows(path: Path) -> DataFileError:
-    return DataFileError(f"{path} has no rows or no columns; copy or make it again.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
 from gramless.datasets.delimited import read_csv
-from gramless.datasets.libsvm import read_dense_libsvm, read_libsvm
+from gramless.datasets.files import plain_path
+from gramless.datasets.libsvm import libsvm_pieces, read_libsvm
+from gramless.datasets.limits import ReadLimits
+from gramless.datasets.pieces import join
 from gramless.datasets.table import Matrix, Table
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -59,16 +63,9 @@ class KnownSet:
 
 def _read_known() -> dict[str, KnownSet]:
     entries = tomllib.loads(files("gramless.datasets").joinpath("known.toml").read_text("utf-8"))
-    known = {}
-    for name, entry in entries.items():
-        train, test = entry.pop("train", None), entry.pop("test", None)
-        known[name] = KnownSet(
-            name,
-            train=RemoteFile(**train) if train else None,
-            test=RemoteFile(**test) if test else None,
-            **entry,
-        )
-    return known
+    for entry in entries.values():
+        entry |= {k: RemoteFile(**entry[k]) for k in ("train", "test") if k in entry}
+    return {name: KnownSet(name, **entry) for name, entry in entries.items()}
 
 
 KNOWN = _read_known()
@@ -79,16 +76,18 @@ def read_original(known: KnownSet, train: Path, test: Path | None) -> tuple[Part
     if known.loader == "letter":
         return _letter(train), None
     if known.loader == "kddcup99":
-        tables = [_kddcup99(path) for path in (train, test) if path is not None]
-        parts = _one_hot(tables)
-        return parts[0], parts[1] if len(parts) > 1 else None
+        tables, labels = zip(*(_kddcup99(p) for p in (train, test) if p is not None), strict=True)
+        parts = [*zip(_one_hot(tables), labels, strict=True), None]
+        return parts[0], parts[1]
     return _libsvm(known, train), _libsvm(known, test) if test is not None else None
 
 
 def _libsvm(known: KnownSet, path: Path) -> Part:
     if known.loader == "sparse-libsvm":
         return read_libsvm(path, n_features=known.n_columns, zero_based=False)
-    return read_dense_libsvm(path, known.n_columns)
+    # One block at a time is held in sparse form: memory is needed for the dense result alone.
+    tables = libsvm_pieces(plain_path(path), known.n_columns, False, ReadLimits()).read()
+    return join([(t.matrix.toarray().astype(np.float32), np.asarray(t.target)) for t in tables])
 
 
 def _letter(path: Path) -> Part:
@@ -107,19 +106,17 @@ def _kddcup99(path: Path) -> tuple[Table, AnyArray]:
     return X, (y != "normal.").astype(np.int64)
 
 
-def _one_hot(tables: list[tuple[Table, AnyArray]]) -> list[Part]:
+def _one_hot(tables: Sequence[Table]) -> list[NDArray[np.float32]]:
     """Encode the text columns of all tables alike, levels in sorted order."""
     blocks: list[list[NDArray[np.float32]]] = [[] for _ in tables]
-    for name in tables[0][0].names or ():
-        columns = [table.column(name) for table, _ in tables]
+    for name in tables[0].names or ():
+        columns = [table.column(name) for table in tables]
         if all(column.dtype.kind != "O" for column in columns):
-            for block, column in zip(blocks, columns, strict=True):
-                block.append(column.astype(np.float32)[:, None])
-            continue
-        words = [column.astype(str) for column in columns]
-        levels = np.unique(np.concatenate([np.unique(column) for column in words]))
-        for block, column in zip(blocks, words, strict=True):
-            block.append((column[:, None] == levels).astype(np.float32))
-    return [
-        (np.concatenate(block, axis=1), y) for block, (_, y) in zip(blocks, tables, strict=True)
-    ]
+            encoded = [column[:, None] for column in columns]
+        else:
+            words = [column.astype(str) for column in columns]
+            levels = np.unique(np.concatenate(words))
+            encoded = [column[:, None] == levels for column in words]
+        for block, new in zip(blocks, encoded, strict=True):
+            block.append(new.astype(np.float32))
+    return [np.concatenate(block, axis=1) for block in blocks]

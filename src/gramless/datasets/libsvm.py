@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.numeric import is_whole
 from gramless.base.types import FloatArray
-from gramless.datasets.files import open_bytes, open_plain, plain_path, shortened, text_encodings
+from gramless.datasets.files import (
+    blocks_of_lines,
+    open_bytes,
+    open_plain,
+    plain_path,
+    shortened,
+    text_encodings,
+)
 from gramless.datasets.limits import ReadLimits
-from gramless.datasets.pieces import Pieces
+from gramless.datasets.pieces import Pieces, join
 from gramless.datasets.table import Table
 
 MAX_INDEX = 2**31 - 2
@@ -41,12 +48,11 @@ def read_libsvm(
     path : str or path-like
         Plain or compressed (``.gz``, ``.bz2``, ``.xz``).
     n_features : int, default=None
-        Number of columns; by default the largest index seen. Give it so that
-        training and test files agree.
+        Number of columns; by default the largest index seen. Give it so that training and test
+        files agree.
     zero_based : bool or "auto", default="auto"
-        Whether the first column has index 0; ``"auto"`` takes it so if index
-        0 occurs anywhere in this file. Say which where a test file might lack
-        the first column.
+        Whether the first column has index 0; ``"auto"`` takes it so if index 0 occurs anywhere in
+        this file. Say which where a test file might lack the first column.
     limits : ReadLimits, default=None
         What reading may take; by default ``ReadLimits()``.
 
@@ -60,15 +66,15 @@ def read_libsvm(
     Raises
     ------
     DataFileError
-        With the line of the fault: no number, several labels, indices that do
-        not increase, an index beyond ``n_features``, what is beyond the limits.
+        With the line of the fault: no number, several labels, indices that do not increase, an
+        index beyond ``n_features``, what is beyond the limits.
     InputError
         If a parameter is of the wrong kind.
 
     Notes
     -----
-    About 0.3 microseconds and 12 bytes a non-zero; the result and one block of
-    text are held, and twice the result for a moment at the end.
+    About 0.3 microseconds and 12 bytes a non-zero; the result and one block of text are held, and
+    twice the result for a moment at the end.
 
     Examples
     --------
@@ -90,24 +96,9 @@ def read_libsvm(
         # The blocks, and what is put together from them.
         limits.check_memory(where, "a table of the rows so far", 2 * n_bytes)
     first, width, _ = _find_columns(where, blocks, n_features, zero_based)
-    parts = [_shifted(where, X, first, width) for X, _ in blocks]
-    y = np.concatenate([labels for _, labels in blocks])
+    parts = [(_shifted(where, X, first, width), y) for X, y in blocks]
     del blocks
-    return sparse.vstack(parts, format="csr"), y
-
-
-def read_dense_libsvm(path: Path, n_features: int) -> tuple[NDArray[np.float32], FloatArray]:
-    """Read one-based LIBSVM text of nearly full rows into a dense array.
-
-    Only one block is held in sparse form, so that memory is needed for the dense result alone,
-    twice for a moment at the end.
-    """
-    where = plain_path(path)
-    parts = [
-        (_shifted(where, X, 1, n_features).toarray().astype(np.float32), y)
-        for X, y in _blocks(where, ReadLimits())
-    ]
-    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+    return join(parts)
 
 
 def libsvm_pieces(
@@ -130,11 +121,9 @@ def libsvm_pieces(
 
 
 def _check_parameters(n_features: int | None, zero_based: ZeroBased) -> None:
-    """Refuse an impossible number of columns or first index."""
     if zero_based not in (True, False, "auto"):
         raise InputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
-    whole = isinstance(n_features, (int, np.integer)) and not isinstance(n_features, bool)
-    if n_features is not None and not (whole and n_features > 0):
+    if n_features is not None and not is_whole(n_features, 1):
         raise InputError(f"n_features must be a positive integer or None, got {n_features!r}.")
 
 
@@ -142,16 +131,16 @@ def _find_columns(
     path: Path, blocks: Iterable[Rows], n_features: int | None, zero_based: ZeroBased
 ) -> tuple[int, int, int]:
     """Return the index of the first column and the numbers of columns and rows."""
-    least, beyond, n_rows = None, 0, 0
+    lowest: list[int] = []
+    beyond = n_rows = 0
     for X, y in blocks:
         n_rows += len(y)
         beyond = max(beyond, X.shape[1])
         if X.nnz:
-            lowest = int(X.indices.min())
-            least = lowest if least is None else min(least, lowest)
-    if least is None and n_features is None:
+            lowest.append(int(X.indices.min()))
+    if not lowest and n_features is None:
         raise DataFileError(f"{path} has labels but no index:value pair; is it LIBSVM text?")
-    first = 0 if zero_based is True or (zero_based == "auto" and least == 0) else 1
+    first = 0 if zero_based is True or (zero_based == "auto" and 0 in lowest) else 1
     return first, beyond - first if n_features is None else n_features, n_rows
 
 
@@ -164,10 +153,10 @@ def _blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
     """Yield CSR blocks with the indices as they are in the file, at least one row in all."""
     text_encodings(path)
     n_lines = n_rows = 0
-    with open_bytes(path, limits, (b"\n",)) as file:
-        while lines := file.readlines(int(limits.block_bytes)):
-            X, y = _parse(path, lines, n_lines)
-            n_lines += len(lines)
+    with open_bytes(path, limits) as file:
+        for block in blocks_of_lines(file, path, limits, b"\n"):
+            X, y = _parse(path, block, n_lines)
+            n_lines += block.count(b"\n")
             n_rows += len(y)
             if len(y):
                 yield X, y
@@ -175,13 +164,13 @@ def _blocks(path: Path, limits: ReadLimits) -> Iterator[Rows]:
         raise DataFileError(f"{path} has no rows; copy or download it again.")
 
 
-def _parse(path: Path, lines: list[bytes], n_before: int) -> Rows:
+def _parse(path: Path, block: bytes, n_before: int) -> Rows:
     from sklearn.datasets import load_svmlight_file
 
     try:
-        X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
+        X, y = load_svmlight_file(io.BytesIO(block), zero_based=True)
     except (ValueError, OverflowError, IndexError) as fault:
-        for number, line in enumerate(lines, start=n_before + 1):
+        for number, line in enumerate(block.split(b"\n"), start=n_before + 1):
             if what := _fault_of(line):
                 raise DataFileError(f"{path}, line {number}: {what}") from fault
         raise DataFileError(f"{path} is not LIBSVM text: {fault}") from fault
@@ -198,9 +187,7 @@ def _fault_of(line: bytes) -> str | None:
     if ":" in label:
         return f"the label is missing before {shortened(label)}."
     if "," in label and all(_reads(float, part) for part in label.split(",")):
-        return (
-            f"several labels ({shortened(label)}); keep one label a row: multi-label is not done."
-        )
+        return f"several labels ({shortened(label)}); keep one a row: multi-label is not done."
     if not _reads(float, label):
         return f"the label {shortened(label)} is not a number."
     previous = -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.numeric import is_whole
 from gramless.base.types import AnyArray
 from gramless.datasets.arff import read_arff
 from gramless.datasets.delimited import delimited_pieces, read_csv
@@ -58,20 +58,13 @@ def read_table(
         One of csv, tsv, arff, parquet, ipc, libsvm, npz, npy; overrides the ending.
     part : {"train", "test"}, default="train"
         Which part of an NPZ file that holds both.
-    n_features : int, default=None
-        LIBSVM: number of columns, so that training and test files agree.
-    zero_based : bool or "auto", default="auto"
-        LIBSVM: whether the first index is 0.
-    delimiter : str, default=None
-        Delimited text: one character, found by itself by default.
-    header : bool, default=None
-        Delimited text: whether the first row holds names, found by itself by
-        default.
-    categorical : sequence of str, default=()
-        Delimited text: columns to keep as text though they look like numbers.
+    n_features, zero_based
+        LIBSVM: as in :func:`read_libsvm`.
+    delimiter, header, categorical
+        Delimited text: as in :func:`read_csv`.
     limits : ReadLimits, default=None
-        The length of a line, what compressed data may unpack to, and the memory
-        that reading may take; by default ``ReadLimits()``.
+        The length of a line, what compressed data may unpack to, and the memory that reading may
+        take; by default ``ReadLimits()``.
 
     Returns
     -------
@@ -81,16 +74,12 @@ def read_table(
     Raises
     ------
     DataFileError
-        For every fault of the file, with its place and a remedy; for what is
-        beyond the limits, with what was needed.
+        For every fault of the file, with its place and a remedy; for what is beyond the limits,
+        with what was needed.
     InputError
         For a parameter that cannot be.
     MissingDependencyError
         Parquet and Arrow IPC without polars and pyarrow.
-
-    Notes
-    -----
-    Linear in the size of the file; see the reader of each format.
 
     Examples
     --------
@@ -116,17 +105,13 @@ def read_table(
             X, y = read_libsvm(where, n_features=n_features, zero_based=zero_based, limits=limits)
             return Table(matrix=X, target=y, source=str(where))
         if kind == "npz":
-            return _part(where, part, limits)
+            parts = read_npz(where, limits=limits)
+            wanted = "all" if part == "train" and "all" in parts else part
+            if wanted not in parts:
+                raise DataFileError(f"{where} has no test part: X_test and y_test are not in it.")
+            return parts[wanted]
         readers = {"arff": read_arff, "parquet": read_parquet, "ipc": read_ipc, "npy": read_npy}
         return readers[kind](where, limits=limits)
-
-
-def _part(path: Path, part: str, limits: ReadLimits) -> Table:
-    parts = read_npz(path, limits=limits)
-    wanted = "all" if part == "train" and "all" in parts else part
-    if wanted not in parts:
-        raise DataFileError(f"{path} has no test part: X_test and y_test are not in it.")
-    return parts[wanted]
 
 
 class ChunkedTable:
@@ -176,22 +161,17 @@ class ChunkedTable:
         for table in self._pieces.read():
             inputs, y, _ = table.split_target(self._target)
             X = _numbers(inputs)
-            n_waiting += len(y)
-            self._check_memory(X, min(n_waiting, self.chunk_rows))
-            n_waiting %= self.chunk_rows
+            waiting = min(n_waiting + len(y), self.chunk_rows)
+            n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
+            # The pieces, and the chunk that is put together from them.
+            needed = 2 * n_bytes * waiting // X.shape[0]
+            what, remedy = (
+                f"a chunk of {waiting:,} rows",
+                f"Say chunk_rows={max(1, waiting // 10)}.",
+            )
+            self._limits.check_memory(Path(self.source), what, needed, remedy)
+            n_waiting = (n_waiting + len(y)) % self.chunk_rows
             yield X.astype(self._dtype, copy=False), self._labels(y)
-
-    def _check_memory(self, X: Matrix, n_waiting: int) -> None:
-        """Refuse a chunk that grows beyond the limits."""
-        n_bytes = csr_bytes(X) if sparse.issparse(X) else X.nbytes
-        # The pieces, and the chunk that is put together from them.
-        needed = 2 * n_bytes * n_waiting // X.shape[0]
-        self._limits.check_memory(
-            Path(self.source),
-            f"a chunk of {n_waiting:,} rows",
-            needed,
-            f"Say chunk_rows={max(1, n_waiting // 10)}.",
-        )
 
     def _labels(self, y: AnyArray) -> AnyArray:
         """Return labels in the type of the first ones."""
@@ -231,15 +211,10 @@ def open_chunks(
         ``.npy`` file also the path of another one, which holds its labels.
     format : str, default=None
         One of csv, tsv, parquet, ipc, libsvm, npz, npy; overrides the ending.
-    n_features : int, default=None
-        LIBSVM: number of columns. Found by reading the file through first, unless this and
-        ``zero_based`` are given.
-    zero_based : bool or "auto", default="auto"
-        LIBSVM: whether the first index is 0.
-    delimiter : str, default=None
-        Delimited text: one character, found by itself by default.
-    header : bool, default=None
-        Delimited text: whether the first row holds names, found by itself by default.
+    n_features, zero_based
+        LIBSVM: as in :func:`read_libsvm`. Unless both are given, the file is first read through.
+    delimiter, header
+        Delimited text: as in :func:`read_csv`.
     chunk_rows : int, default=65536
         Rows of a chunk; the last one has what is left.
     limits : ReadLimits, default=None
@@ -277,14 +252,16 @@ def open_chunks(
     [[4.5, 3.0], [30.0, 7.0]] ['cat', 'dog']
     [[2.0, 1.0]] ['cat']
     """
-    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, Integral) or chunk_rows < 1:
+    if not is_whole(chunk_rows, 1):
         raise InputError(f"chunk_rows must be a positive integer, got {chunk_rows!r}.")
     where, limits = plain_path(path), limits or ReadLimits()
     kind = detect_format(where, format)
+    column = os.fspath(target) if isinstance(target, os.PathLike) else target
     if kind == "npy":
-        labels = _label_file(target)
+        labels = None
+        if isinstance(column, str) and without_compression(column).lower().endswith(".npy"):
+            labels, column = plain_path(column), None
         pieces = npy_pieces(where, labels, limits)
-        target = None if labels else target
     elif kind == "libsvm":
         pieces = libsvm_pieces(where, n_features, zero_based, limits)
     elif kind in ("csv", "tsv"):
@@ -292,21 +269,11 @@ def open_chunks(
         pieces = delimited_pieces(where, cut, header, limits)
     elif kind == "arff":
         raise InputError(
-            f"{where}: ARFF files are not read in chunks; read it whole by read_table, or save "
-            "it as CSV."
+            f"{where}: ARFF is not read in chunks; read it by read_table, or save it as CSV."
         )
     else:
         pieces = npz_pieces(where, limits) if kind == "npz" else frame_pieces(where, kind, limits)
-    column = os.fspath(target) if isinstance(target, os.PathLike) else target
     return ChunkedTable(pieces, column, int(chunk_rows), limits)
-
-
-def _label_file(target: str | int | os.PathLike[str] | None) -> Path | None:
-    if isinstance(target, str | os.PathLike):
-        name = without_compression(os.fspath(target))
-        if name.lower().endswith(".npy"):
-            return plain_path(target)
-    return None
 
 
 def _numbers(X: Matrix | Table) -> Matrix:

@@ -9,23 +9,22 @@ import http.client
 import os
 import re
 import sys
-import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.files import replacing
 from gramless.base.types import AnyArray
 from gramless.datasets.files import without_compression
 from gramless.datasets.known import KNOWN, KnownSet, Part, RemoteFile, Task, read_original
 from gramless.datasets.numpy_files import read_npz
-from gramless.datasets.table import Matrix, Table
+from gramless.datasets.table import Matrix
 
 TEST_SHARE = 0.2
 
@@ -64,7 +63,6 @@ class Dataset:
     name: str
 
     def __repr__(self) -> str:
-        """Say what it is, never the numbers."""
         (n_train, n_columns), n_test = self.X_train.shape, self.X_test.shape[0]
         rows = f"{n_train:,} + {n_test:,} rows x {n_columns:,} columns"
         return f"Dataset({self.name!r}, {self.task}, {rows})"
@@ -94,11 +92,9 @@ class DatasetInfo:
 
     Parameters
     ----------
-    name : str
-    description : str
-    task : str
-        ``"binary"``, ``"multiclass"``, ``"regression"``, or ``""`` where
-        only the file says.
+    name, description : str
+    task : {"binary", "multiclass", "regression", ""}
+        Empty where only the file says.
     present : bool
         Whether :func:`load` needs no network.
     """
@@ -110,23 +106,13 @@ class DatasetInfo:
 
 
 def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder in which data sets are kept.
+    """Return the folder in which data sets are kept, which need not exist.
 
     Parameters
     ----------
     folder : str or path-like, default=None
-        By default the environment variable ``GRAMLESS_DATA``, else the
-        platform's cache folder (``~/.cache/gramless`` on Linux).
-
-    Returns
-    -------
-    Path
-        It need not exist.
-
-    Raises
-    ------
-    InputError
-        If the default is asked for and the user has no home folder.
+        By default the environment variable ``GRAMLESS_DATA``, else the platform's cache folder
+        (``~/.cache/gramless`` on Linux). ``InputError`` if the user has no home folder.
 
     Examples
     --------
@@ -140,8 +126,8 @@ def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
         home = Path.home()
     except RuntimeError:
         raise InputError(
-            "data sets are kept below your home folder, and you have none: set the environment "
-            "variable GRAMLESS_DATA to a folder for them, or HOME."
+            "you have no home folder for data sets: set the environment variable GRAMLESS_DATA to "
+            "a folder for them, or HOME."
         ) from None
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "gramless"
@@ -151,21 +137,14 @@ def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
-    """List the data sets known, and every NPZ file in the folder.
+    """List the data sets known, and every NPZ file in the folder, sorted by name.
+
+    Only file names are looked at; nothing is read or downloaded.
 
     Parameters
     ----------
     folder : str or path-like, default=None
         As :func:`data_folder`.
-
-    Returns
-    -------
-    list of DatasetInfo
-        Sorted by name.
-
-    Notes
-    -----
-    Looks at file names only; nothing is read or downloaded.
 
     Examples
     --------
@@ -174,10 +153,8 @@ def available(folder: str | os.PathLike[str] | None = None) -> list[DatasetInfo]
     """
     where = data_folder(folder)
     found = {path.stem for path in where.glob("*.npz")} if where.is_dir() else set()
-    infos = [
-        DatasetInfo(name, "an NPZ file in the folder", "", present=True)
-        for name in found - KNOWN.keys()
-    ]
+    other = found - KNOWN.keys()
+    infos = [DatasetInfo(name, "an NPZ file in the folder", "", present=True) for name in other]
     for known in KNOWN.values():
         files = [file for file in (known.train, known.test) if file is not None]
         complete = bool(files) and all(_local(where, file) for file in files)
@@ -195,10 +172,9 @@ def load(
 ) -> Dataset:
     """Load a data set by name, split into training and test rows.
 
-    Looked for in this order: ``NAME.npz`` in the folder (arrays
-    ``X_train, y_train, X_test, y_test`` or ``X, y``, or CSR parts), the
-    original files in the folder, compressed or not, and the network. A file
-    whose checksum is not known is trusted at its first use: the checksum is
+    Looked for in this order: ``NAME.npz`` in the folder (arrays ``X_train, y_train, X_test,
+    y_test`` or ``X, y``, or CSR parts), the original files in the folder, compressed or not, and
+    the network. A file whose checksum is not known is trusted at its first use: the checksum is
     recorded beside it and checked ever after.
 
     Parameters
@@ -210,28 +186,25 @@ def load(
     download : bool, default=True
         Whether the network may be used.
     progress : callable, default=None
-        Called while downloading as
-        ``progress(file_name, bytes_done, bytes_total_or_None)``.
+        Called while downloading as ``progress(file_name, bytes_done, bytes_total_or_None)``.
 
     Returns
     -------
     Dataset
-        With the official split; without one, the rows
-        ``numpy.random.RandomState(0).permutation(n)`` with the first 80 %
-        for training and the others for testing.
+        With the official split; without one, of the rows in the order
+        ``numpy.random.RandomState(0).permutation(n)`` the last fifth is the test set.
 
     Raises
     ------
     InputError
         If the name is not known and no such NPZ file is in the folder.
     DataFileError
-        If a file is damaged, has another checksum or number of rows than
-        expected, or is absent and cannot be downloaded.
+        If a file is damaged, has another checksum or number of rows than expected, or is absent
+        and cannot be downloaded.
 
     Notes
     -----
-    NPZ loads at the speed of the disk; LIBSVM text takes about 0.3
-    microseconds a number, so half a minute for SUSY.
+    NPZ loads at the speed of the disk; LIBSVM text takes about 0.3 microseconds a number.
 
     Examples
     --------
@@ -257,7 +230,7 @@ def load(
         raise DataFileError(f"{name} cannot be downloaded; put {name}.npz into {where}.")
     train = _obtain(where, known.train, download, progress)
     test = _obtain(where, known.test, download, progress) if known.test else None
-    return _dataset(known, *read_original(known, train, test))
+    return _from_originals(known, *read_original(known, train, test))
 
 
 def _local(folder: Path, file: RemoteFile) -> Path | None:
@@ -285,23 +258,37 @@ def _obtain(folder: Path, file: RemoteFile, may_download: bool, progress: Progre
 
 
 def _from_npz(name: str, path: Path, known: KnownSet | None) -> Dataset:
-    parts = {role: _labelled(path, role, table) for role, table in read_npz(path).items()}
-    task = known.task if known else guess_task(next(iter(parts.values()))[1])
-    if "all" in parts:
-        train, test = _random_split(*parts["all"], path)
-    elif "test" in parts:
-        train, test = parts["train"], parts["test"]
-    else:
-        train, test = _random_split(*parts["train"], path)
-    return Dataset(
-        train[0], labels_for(task, train[1]), test[0], labels_for(task, test[1]), task, name
-    )
+    parts: list[Part] = []
+    for role, table in read_npz(path).items():
+        if table.target is None:
+            raise DataFileError(f"{path} has no labels y{'' if role == 'all' else '_' + role}.")
+        parts.append((table.matrix, table.target))
+    task = known.task if known else guess_task(parts[0][1])
+    train, test = parts if len(parts) == 2 else _random_split(*parts[0], path)
+    return _dataset(name, task, train, test)
 
 
-def _labelled(path: Path, role: str, table: Table) -> Part:
-    if table.target is None:
-        raise DataFileError(f"{path} has no labels y{'' if role == 'all' else '_' + role}.")
-    return table.matrix, table.target
+def _from_originals(known: KnownSet, train: Part, test: Part | None) -> Dataset:
+    """Check the sizes against what is known and make the split."""
+    sizes = ("test", test, known.n_test_rows), ("training", train, known.n_rows)
+    for role, part, expected in sizes:
+        if part is not None and len(part[1]) != expected:
+            raise DataFileError(
+                f"The {role} file of {known.name} has {len(part[1]):,} rows, not {expected:,}: it "
+                "is cut off or another file of that name. Delete it and load again."
+            )
+    X, y = train
+    if test is None and known.n_test_rows:
+        cut = len(y) - known.n_test_rows
+        train, test = (X[:cut], y[:cut]), (X[cut:], y[cut:])
+    elif test is None:
+        train, test = _random_split(X, y, Path(known.name))
+    return _dataset(known.name, known.task, train, test)
+
+
+def _dataset(name: str, task: Task, train: Part, test: Part) -> Dataset:
+    (X_train, y_train), (X_test, y_test) = train, test
+    return Dataset(X_train, labels_for(task, y_train), X_test, labels_for(task, y_test), task, name)
 
 
 def _random_split(X: Matrix, y: AnyArray, path: Path) -> tuple[Part, Part]:
@@ -319,64 +306,28 @@ def split_rows(n_rows: int) -> tuple[AnyArray, AnyArray]:
     return order[:n_training], order[n_training:]
 
 
-def _dataset(known: KnownSet, train: Part, test: Part | None) -> Dataset:
-    """Check the sizes against what is known and make the split."""
-    if test is not None:
-        _check_rows(known, "test", test, known.n_test_rows)
-    _check_rows(known, "training", train, known.n_rows)
-    X, y = train
-    if test is None and known.n_test_rows:
-        cut = len(y) - known.n_test_rows
-        train, test = (X[:cut], y[:cut]), (X[cut:], y[cut:])
-    elif test is None:
-        train, test = _random_split(X, y, Path(known.name))
-    y_train, y_test = labels_for(known.task, train[1]), labels_for(known.task, test[1])
-    return Dataset(train[0], y_train, test[0], y_test, known.task, known.name)
-
-
-def _check_rows(known: KnownSet, role: str, part: Part, expected: int) -> None:
-    if len(part[1]) != expected:
-        raise DataFileError(
-            f"The {role} file of {known.name} has {len(part[1]):,} rows, not {expected:,}: it is "
-            "cut off or another file of that name. Delete it and load again."
-        )
-
-
 # Downloads.
-
-
-class _Answer(Protocol):
-    def geturl(self) -> str:
-        """Return the address that was led to."""
 
 
 def fetch_file(
     url: str, target: Path, sha256: str | None = None, progress: Progress | None = None
 ) -> None:
-    """Download a file under a temporary name, check it, and rename it.
+    """Download a file and check it; one that fails, breaks off or is another leaves nothing behind.
 
-    A file that cannot be reached, breaks off or has another checksum leaves nothing behind. Without
-    ``sha256`` the checksum is recorded for :func:`verify`.
+    Without ``sha256`` the checksum is recorded for :func:`verify`.
     """
     if urlsplit(url).scheme not in _SCHEMES:
         raise InputError(f"Only {', '.join(_SCHEMES)} addresses are downloaded, got {url!r}.")
-    scratch = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        scratch = Path(name)
-        with os.fdopen(handle, "wb") as file:
+        with replacing(target) as file:
             found = _receive(url, file, target.name, progress)
-        _compare(f"what {url} sent", found, sha256)
-        os.replace(scratch, target)
+            _compare(f"what {url} sent", found, sha256)
     except (OSError, http.client.HTTPException) as fault:
         raise DataFileError(
-            f"{url} could not be downloaded ({fault}). Check the network and try again, or "
-            f"put the file at {target}."
+            f"{url} could not be downloaded ({fault}). Check the network and try again, or put "
+            f"the file at {target}."
         ) from fault
-    finally:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
     if sha256 is None:
         _record(target, found)
 
@@ -400,7 +351,9 @@ def verify(path: Path, sha256: str | None = None) -> None:
 def _receive(url: str, file: IO[bytes], name: str, progress: Progress | None) -> str:
     digest, done = hashlib.sha256(), 0
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-        _check_redirect(url, answer)
+        final = urlsplit(answer.geturl()).scheme
+        if final not in (urlsplit(url).scheme, "https"):
+            raise DataFileError(f"{url} redirects to a {final} address, which is refused.")
         length = answer.headers.get("Content-Length")
         total = int(length) if length and length.isdigit() else None
         while chunk := answer.read(_CHUNK):
@@ -412,13 +365,6 @@ def _receive(url: str, file: IO[bytes], name: str, progress: Progress | None) ->
     if total is not None and done != total:
         raise DataFileError(f"{url} broke off after {done:,} of {total:,} bytes; try again.")
     return digest.hexdigest()
-
-
-def _check_redirect(url: str, answer: _Answer) -> None:
-    """Refuse to be led from a safe address to an unsafe one."""
-    asked, final = urlsplit(url).scheme, urlsplit(answer.geturl()).scheme
-    if final not in (asked, "https"):
-        raise DataFileError(f"{url} redirects to a {final} address, which is refused.")
 
 
 def _compare(what: str, found: str, wanted: str | None) -> None:

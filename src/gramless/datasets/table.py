@@ -10,21 +10,13 @@ from typing import TypeAlias, cast
 import numpy as np
 from scipy import sparse
 
+from gramless.base.arrays import as_floats
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, NamedColumns
 
 Matrix: TypeAlias = AnyArray | sparse.csr_matrix
 TARGET_NAMES = ("target", "label", "class", "y")
-
-
-def as_floats(values: AnyArray) -> AnyArray:
-    """Convert a real array to float32 if that holds its type exactly, else to float64.
-
-    Arrays that already have that type are not copied.
-    """
-    narrow = 4 if values.dtype.kind == "f" else 2
-    return values.astype(np.float32 if values.dtype.itemsize <= narrow else np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,25 +78,19 @@ class Table(NamedColumns):
         if self.columns is not None and len({len(v) for v in self.columns.values()}) != 1:
             raise InputError(f"{self.source}: the columns must be of one length, at least one.")
         if self.names is not None and len(self.names) != self.shape[1]:
-            raise InputError(
-                f"{self.source}: {len(self.names)} names for {self.shape[1]} columns; "
-                "give one name a column."
-            )
+            told = f"{len(self.names)} names for {self.shape[1]} columns"
+            raise InputError(f"{self.source}: {told}; give one name a column.")
         if self.names is not None and len(set(self.names)) != len(self.names):
             raise InputError(f"{self.source}: column names must differ from each other.")
         if self.target is not None and len(self.target) != self.shape[0]:
-            raise InputError(
-                f"{self.source}: {len(self.target)} labels for {self.shape[0]} rows; "
-                "give one label a row."
-            )
+            told = f"{len(self.target)} labels for {self.shape[0]} rows"
+            raise InputError(f"{self.source}: {told}; give one label a row.")
 
     def __repr__(self) -> str:
-        """Describe the table without its numbers."""
         kind = "columns" if self.columns is not None else type(self.matrix).__name__
         return f"Table({self.shape[0]:,} x {self.shape[1]:,}, {kind}, from {self.source})"
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return self.shape[0]
 
     @cached_property
@@ -116,7 +102,6 @@ class Table(NamedColumns):
 
     @property
     def _numbers(self) -> Matrix:
-        """The matrix of a table that is kept as one."""
         return cast(Matrix, self.matrix)
 
     @property
@@ -162,18 +147,13 @@ class Table(NamedColumns):
             index = int(str(name)[1:]) - 1
             if index < width:
                 return index
-        raise InputError(f"{self.source} has no column {name!r}; it has {self._listing()}.")
+        listing = f"x1 to x{width}" if self.names is None else ", ".join(self.names[:20])
+        more = f", ... ({width} columns)" if self.names is not None and width > 20 else ""
+        raise InputError(f"{self.source} has no column {name!r}; it has {listing}{more}.")
 
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names or ())}
-
-    def _listing(self) -> str:
-        width = self.shape[1]
-        if self.names is None:
-            return f"x1 to x{width}"
-        shown = ", ".join(self.names[:20])
-        return shown if width <= 20 else f"{shown}, ... ({width} columns)"
 
     def select(self, features: Sequence[str | int] | None = None) -> Matrix | Table:
         """Return columns in the given order, ready for an estimator.
@@ -246,23 +226,23 @@ class Table(NamedColumns):
         >>> X.ravel(), y, names
         (array([3., 4.]), array([1., 0.]), ('a',))
         """
-        if self._has_own(target):
-            own = np.asarray(self.target)
-            if features is None and self.names is None:
-                return self._numbers, own, None
-            order = self._order(features)
-            return self.select(order), own, self._names_of(order)
-        position = self._default_target() if target is None else self.index_of(target)
-        if features is None and self.shape[1] == 1:
+        position = None
+        if not self._has_own(target):
+            position = self._default_target() if target is None else self.index_of(target)
+        y = np.asarray(self.target) if position is None else self.column(position)
+        if features is None and position is not None and self.shape[1] == 1:
             raise InputError(f"{self.source} has one column only; nothing is left to learn from.")
         if features is None and self.names is None:
-            sides = [self._numbers[:, :position], self._numbers[:, position + 1 :]]
-            return sparse.hstack(sides, format="csr"), self.column(position), None
-        others = [j for j in range(self.shape[1]) if j != position]
-        order = others if features is None else self._order(features)
+            X = self._numbers
+            if position is not None:
+                X = sparse.hstack([X[:, :position], X[:, position + 1 :]], format="csr")
+            return X, y, None
+        order = self._order(features)
+        if features is None and position is not None:
+            order.remove(position)
         if position in order:
             raise InputError(f"The target {self._name(position)!r} is also among the features.")
-        return self.select(order), self.column(position), self._names_of(order)
+        return self.select(order), y, tuple(map(self._name, order))
 
     def _order(self, features: Sequence[str | int] | None) -> list[int]:
         """Return the positions of the requested columns."""
@@ -282,16 +262,11 @@ class Table(NamedColumns):
 
     def _default_target(self) -> int:
         lowered = [name.lower() for name in self.names or ()]
-        for name in TARGET_NAMES:
-            if name in lowered:
-                return lowered.index(name)
-        return self.shape[1] - 1
+        found = (lowered.index(name) for name in TARGET_NAMES if name in lowered)
+        return next(found, self.shape[1] - 1)
 
     def _name(self, index: int) -> str:
         return f"x{index + 1}" if self.names is None else self.names[index]
-
-    def _names_of(self, order: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._name(index) for index in order)
 
     def take_rows(self, rows: slice | AnyArray) -> Table:
         """Return the rows at a slice, numbers or a mask, in that order, as a new table."""
