@@ -19,9 +19,7 @@ def system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(memory, "_process_limits_leave", list)
     monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(memory, "_GROUPS", tmp_path)
-    memory._limited_groups.cache_clear()
-    yield tmp_path
-    memory._limited_groups.cache_clear()
+    return tmp_path
 
 
 def group(folder: Path, names: tuple[str, str, str], numbers: tuple[object, int, int]) -> None:

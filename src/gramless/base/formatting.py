@@ -8,13 +8,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sized(n_bytes: int) -> str:
-    """Return a number of bytes as text.
-
-    Examples
-    --------
-    >>> sized(900), sized(2_500_000)
-    ('900 bytes', '2.5 MB')
-    """
+    """Return a number of bytes as text, such as "2.5 MB"."""
     if n_bytes < 1000:
         return f"{n_bytes} bytes"
     power = min(3, int(math.log10(n_bytes) / 3))
@@ -22,13 +16,7 @@ def sized(n_bytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a number of seconds as text.
-
-    Examples
-    --------
-    >>> duration(4.21), duration(200.0), duration(8000.0)
-    ('4 s', '3 min 20 s', '2 h 13 min')
-    """
+    """Return a number of seconds as text, such as "3 min 20 s"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -38,13 +26,7 @@ def duration(seconds: float) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """Return a number in scientific notation, with a superscript power of ten.
-
-    Examples
-    --------
-    >>> power_of_ten(5e-6), power_of_ten(1e12)
-    ('5·10⁻⁶', '10¹²')
-    """
+    """Return a number in scientific notation, with a superscript power of ten: 5·10⁻⁶."""
     digits, _, power = f"{value:.2e}".partition("e")
     raised = f"10{str(int(power)).translate(_RAISED)}"
     return raised if float(digits) == 1.0 else f"{float(digits):g}·{raised}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from gramless.base.errors import InputError
@@ -14,10 +12,12 @@ VARIABLE = "GRAMLESS_MEMORY_LIMIT"
 """Environment variable: bytes that large arrays may take together, such as 4e9."""
 _SHARE = 0.5
 _UNKNOWN = 4 << 30
-_NO_LIMIT = 2**63
 _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-_SPACE, _DATA = 0, 5
-"""Where ``/proc/self/statm`` has the pages of the address space, and those of data and stack."""
+_GROUP_FILES = {
+    "": ("", "memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""Where control groups of the second and of the first version say what they allow and use."""
 
 
 def memory_budget() -> int:
@@ -27,7 +27,17 @@ def memory_budget() -> int:
     ``InputError`` is raised if that is not a number above 0.
     """
     given = os.environ.get(VARIABLE)
-    return _given(given) if given else int(_SHARE * free_memory())
+    if not given:
+        return int(_SHARE * free_memory())
+    budget = 0
+    with suppress(ValueError, OverflowError):
+        budget = int(float(given))
+    if budget < 1:
+        raise InputError(
+            f"The environment variable {VARIABLE} must be a number of bytes above 0, such as 4e9; "
+            f"got {given!r}."
+        )
+    return budget
 
 
 def free_memory() -> int:
@@ -37,11 +47,12 @@ def free_memory() -> int:
     leaves (as in a container), and what its limits on address space and data leave (``ulimit -v``,
     ``ulimit -d``).
     """
-    try:
+    free = _UNKNOWN
+    with suppress(AttributeError, ValueError, OSError):
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, StopIteration, ValueError):
         free = _available()
-    except (OSError, StopIteration, ValueError):
-        free = _pages()
-    return max(min([free, *_limits_leave()]), 1)
+    return max(min([free, *_groups_leave(), *_process_limits_leave()]), 1)
 
 
 def check_memory(what: str, needed: float, remedy: str) -> None:
@@ -62,87 +73,35 @@ def _told(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:,.3g} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.3g} MB"
 
 
-def _given(text: str) -> int:
-    try:
-        budget = int(float(text))
-    except (ValueError, OverflowError):
-        budget = 0
-    if budget < 1:
-        raise InputError(
-            f"The environment variable {VARIABLE} must be a number of bytes above 0, such as 4e9; "
-            f"got {text!r}."
-        )
-    return budget
-
-
 def _available() -> int:
     """Return what Linux says can be used without swapping."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
 
 
-def _pages() -> int:
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return _UNKNOWN
-
-
-def _limits_leave() -> list[int]:
-    """Return what each limit of this process leaves; nothing where none is set, or none known."""
-    left = _process_limits_leave()
-    for group in _limited_groups():
-        with suppress(OSError, ValueError):
-            left.append(group.leaves())
+def _groups_leave() -> list[int]:
+    """Return what the control groups of this process leave, of either version."""
+    left = []
+    with suppress(OSError, ValueError):
+        for line in _OWN_GROUPS.read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers not in _GROUP_FILES:
+                continue
+            below, *names = _GROUP_FILES[controllers]
+            inside = Path(path.lstrip("/"))
+            for part in (inside, *inside.parents):
+                # Where there is no limit, there is no file, or it says "max".
+                with suppress(OSError, ValueError):
+                    left.append(_group_leaves(_GROUPS / below / part, *names))
     return left
 
 
-@dataclass(frozen=True)
-class _Group:
-    """A control group that may limit the memory of its processes: what its files are called."""
-
-    folder: Path
-    limit: str = "memory.max"
-    used: str = "memory.current"
-    cached: str = "inactive_file"
-
-    def bytes_of(self, name: str) -> int:
-        """Return the number in a file, 2**63 where it says that there is no limit."""
-        text = (self.folder / name).read_text(encoding="ascii").strip()
-        return _NO_LIMIT if text == "max" else int(text)
-
-    @property
-    def limits(self) -> bool:
-        """Whether there is a limit."""
-        try:
-            return self.bytes_of(self.limit) < _NO_LIMIT // 2
-        except (OSError, ValueError):
-            return False
-
-    def leaves(self) -> int:
-        """Return the limit less what is used; files in the cache can be dropped."""
-        lines = (self.folder / "memory.stat").read_text(encoding="ascii").split("\n")
-        cached = sum(int(line.split()[1]) for line in lines if line.startswith(self.cached + " "))
-        return max(self.bytes_of(self.limit) - self.bytes_of(self.used) + cached, 0)
-
-
-_FIRST_VERSION = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-
-
-@cache
-def _limited_groups() -> list[_Group]:
-    """Return the control groups of this process that limit its memory, of either version."""
-    groups = []
-    with suppress(OSError):
-        for line in _OWN_GROUPS.read_text(encoding="utf-8").splitlines():
-            _, controllers, path = line.split(":", 2)
-            inside = Path(path.lstrip("/"))
-            folders = (inside, *inside.parents)
-            if controllers == "":
-                groups += [_Group(_GROUPS / part) for part in folders]
-            if controllers == "memory":
-                groups += [_Group(_GROUPS / "memory" / part, *_FIRST_VERSION) for part in folders]
-    return [group for group in groups if group.limits]
+def _group_leaves(folder: Path, limit: str, used: str, cached: str) -> int:
+    """Return a limit less what is used; files in the cache can be dropped."""
+    most, taken = (int((folder / name).read_text(encoding="ascii")) for name in (limit, used))
+    lines = (folder / "memory.stat").read_text(encoding="ascii").split("\n")
+    dropped = sum(int(line.split()[1]) for line in lines if line.startswith(f"{cached} "))
+    return max(most - taken + dropped, 0)
 
 
 def _process_limits_leave() -> list[int]:
@@ -151,18 +110,11 @@ def _process_limits_leave() -> list[int]:
         import resource
     except ImportError:
         return []
-    left = []
-    for limit, place in ((resource.RLIMIT_AS, _SPACE), (resource.RLIMIT_DATA, _DATA)):
-        most, _ = resource.getrlimit(limit)
-        if most != resource.RLIM_INFINITY:
-            left.append(max(most - _own_bytes(place), 0))
-    return left
-
-
-def _own_bytes(place: int) -> int:
-    """Return a size of this process from Linux, 0 where that is not known."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[place]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0
+    # What the system tells: the address space first, data and stack sixth.
+    used = [0] * 6
+    with suppress(AttributeError, OSError, ValueError):
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()
+        used = [int(each) * os.sysconf("SC_PAGE_SIZE") for each in pages]
+    most = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    pairs = zip(most, (used[0], used[5]), strict=True)
+    return [max(a - b, 0) for a, b in pairs if a != resource.RLIM_INFINITY]

@@ -9,37 +9,19 @@ _MOST = 2**63 - 1
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Tell whether a value is an integer from ``least`` to ``2**63 - 1``, and not a truth value.
-
-    Examples
-    --------
-    >>> is_whole(3, 1), is_whole(2**70, 1), is_whole(3.0, 1), is_whole(True, 0)
-    (True, False, False, False)
-    """
+    """Tell whether a value is an integer from ``least`` to ``2**63 - 1``, and not a truth value."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         return False
     return least <= int(value) <= _MOST
 
 
 def too_large(value: object) -> str:
-    """Return the end of a message on an integer beyond 2**63 - 1; empty for all other values.
-
-    Examples
-    --------
-    >>> too_large(2**70), too_large(0)
-    (' and below 2**63', '')
-    """
+    """Return the end of a message on an integer beyond 2**63 - 1; empty for all other values."""
     return " and below 2**63" if isinstance(value, Integral) and int(value) > _MOST else ""
 
 
 def as_float(value: object) -> float:
-    """Return a number as a float: infinity beyond all floats, NaN for what is no number.
-
-    Examples
-    --------
-    >>> as_float(2), as_float(10**400), as_float("2"), as_float(True)
-    (2.0, inf, nan, nan)
-    """
+    """Return a number as a float: infinity beyond all floats, NaN for what is no number."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
     try:

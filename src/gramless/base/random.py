@@ -32,13 +32,6 @@ def stream(seed: int, purpose: str, block: int = 0) -> np.random.Generator:
     Streams never overlap: the seed and the purpose, such as ``"grids"``, form the Philox key, the
     block the high word of its counter. Block 10,000 thus costs no more than block 0, and adding
     blocks never changes earlier ones.
-
-    Examples
-    --------
-    >>> bool(stream(1, "grids", 3).random() == stream(1, "grids", 3).random())
-    True
-    >>> bool(stream(1, "grids", 3).random() == stream(1, "grids", 4).random())
-    False
     """
     key = np.array([seed, zlib.crc32(purpose.encode())], dtype=np.uint64)
     counter = np.array([0, 0, 0, block], dtype=np.uint64)
@@ -64,11 +57,6 @@ def words(seed: int, purpose: str, block: int, n: int) -> NDArray[np.uint64]:
 
     They are the same in every version of NumPy and on every machine: NumPy keeps the streams of its
     bit generators, but not what its distributions make of them. About 4 ns per word.
-
-    Examples
-    --------
-    >>> words(7, "grids", 2, 2)
-    array([8876708514014404785,  266711982785369620], dtype=uint64)
     """
     raw: NDArray[np.uint64] = stream(seed, purpose, block).bit_generator.random_raw(n)
     return raw

@@ -43,7 +43,11 @@ class Reporter:
         self, owner: str = "", callback: ProgressCallback | None = None, verbose: bool = False
     ) -> None:
         self.owner, self.callback = owner, callback
-        self._stream = _line_handler() if verbose else None
+        self._stream: logging.Handler | None = None
+        if verbose:
+            # Not a handler of the shared logger, which would show other fits' lines too.
+            self._stream = logging.StreamHandler(sys.stdout)
+            self._stream.setFormatter(logging.Formatter("[%(owner)s] %(message)s"))
 
     def __call__(self, stage: str, message: str, /, **details: object) -> None:
         """Report that a stage has come so far."""
@@ -58,10 +62,3 @@ class Reporter:
             LOGGER.handle(record)
         if self.callback is not None:
             self.callback(progress)
-
-
-def _line_handler() -> logging.Handler:
-    """Return a handler of its own: one on the shared logger would show other fits' lines too."""
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("[%(owner)s] %(message)s"))
-    return handler

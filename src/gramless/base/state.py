@@ -283,10 +283,8 @@ class Decoder:
         kind = _registered(content["class"], "model")
         self._n_models += 1
         require(self._n_models <= _MOST_MODELS, f"it holds more than {_MOST_MODELS} models")
-        state = {"params": self._mapping(content["params"])}
-        if content.get("state") is not None:
-            state["state"] = self._mapping(content["state"])
-        model = kind.from_state(state)
+        parts = [part for part in ("params", "state") if content.get(part) is not None]
+        model = kind.from_state({part: self._mapping(content[part]) for part in parts})
         assert isinstance(model, StatefulEstimator)
         return model
 
@@ -375,11 +373,6 @@ def check_columns(state: State, n_features: int) -> None:
         array_in(state, "feature_names_in_", object, (n_features,))
     fits = state.get("n_features_in_", n_features) == n_features
     require(fits, "n_features_in_ does not fit")
-
-
-def registered() -> frozenset[type[Stateful]]:
-    """Return all classes that files may name, as far as they are defined."""
-    return frozenset(_CLASSES.values())
 
 
 def _is_registered(value: Stateful) -> bool:

@@ -155,7 +155,7 @@ def blocks_of_lines(
     """Yield whole lines, about ``block_bytes`` at a time; ``ends`` are the ends of a line."""
     while block := file.read(int(min(limits.block_bytes, limits.max_line_bytes))):
         rest = next_line(file, path, limits)
-        begun = len(block) - 1 - max(map(block.rfind, ends))  # type: ignore[arg-type]
+        begun = len(block) - 1 - max(map(block.rfind, ends))
         limits.check_line(path, begun + len(rest))
         yield block + rest
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from gramless.base.errors import DataFileError
 from gramless.base.types import AnyArray
@@ -76,9 +77,10 @@ def read_original(known: KnownSet, train: Path, test: Path | None) -> tuple[Part
     if known.loader == "letter":
         return _letter(train), None
     if known.loader == "kddcup99":
-        tables, labels = zip(*(_kddcup99(p) for p in (train, test) if p is not None), strict=True)
-        parts = [*zip(_one_hot(tables), labels, strict=True), None]
-        return parts[0], parts[1]
+        paths = [path for path in (train, test) if path is not None]
+        tables, labels = zip(*map(_kddcup99, paths), strict=True)
+        parts = list(zip(_one_hot(tables), labels, strict=True))
+        return parts[0], parts[1] if len(parts) > 1 else None
     return _libsvm(known, train), _libsvm(known, test) if test is not None else None
 
 
@@ -87,7 +89,8 @@ def _libsvm(known: KnownSet, path: Path) -> Part:
         return read_libsvm(path, n_features=known.n_columns, zero_based=False)
     # One block at a time is held in sparse form: memory is needed for the dense result alone.
     tables = libsvm_pieces(plain_path(path), known.n_columns, False, ReadLimits()).read()
-    return join([(t.matrix.toarray().astype(np.float32), np.asarray(t.target)) for t in tables])
+    rows = ((sparse.csr_matrix(table.matrix).toarray(), table.target) for table in tables)
+    return join([(X.astype(np.float32), np.asarray(y)) for X, y in rows])
 
 
 def _letter(path: Path) -> Part:

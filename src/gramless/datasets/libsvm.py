@@ -178,8 +178,8 @@ def _parse(path: Path, block: bytes, n_before: int) -> Rows:
     return sparse.csr_matrix((X.data, indices, indptr), shape=X.shape), y
 
 
-def _fault_of(line: bytes) -> str | None:
-    """Say what is wrong with one line, or None."""
+def _fault_of(line: bytes, first: int = 0, last: int = MAX_INDEX) -> str | None:
+    """Say what is wrong with one line whose indices may go from ``first`` to ``last``, or None."""
     words = line.split(b"#", 1)[0].decode("latin-1").split()
     if not words:
         return None
@@ -197,6 +197,12 @@ def _fault_of(line: bytes) -> str | None:
             return f"{shortened(pair)} is not index:value with a whole index and a number."
         if not 0 <= int(index) <= MAX_INDEX:
             return f"index {shortened(index)} is outside 0 to {MAX_INDEX}."
+        if not first <= int(index) <= last:
+            remedy = (
+                "zero_based=True" if int(index) < first else f"n_features={int(index) + 1 - first}"
+            )
+            told = f"index {index} is outside {first} to {last}"
+            return f"{told}; say {remedy}, or correct the line."
         if int(index) <= previous:
             return f"index {index} after {previous}; sort the indices and drop doubles."
         previous = int(index)
@@ -205,25 +211,14 @@ def _fault_of(line: bytes) -> str | None:
 
 def _shifted(path: Path, X: sparse.csr_matrix, first: int, width: int) -> sparse.csr_matrix:
     """Return a block with indices from 0 and ``width`` columns."""
-    if X.nnz and (X.indices.min() < first or X.indices.max() - first >= width):
-        last = width + first - 1
-        number, index = _line_outside(path, first, last)
-        remedy = "say zero_based=True" if index < first else f"say n_features={index + 1 - first}"
-        raise DataFileError(
-            f"{path}, line {number}: index {index} is outside {first} to {last}; {remedy}, or "
-            "correct the line."
-        )
+    last = width + first - 1
+    if X.nnz and (X.indices.min() < first or X.indices.max() > last):
+        with open_plain(path) as file:
+            for number, line in enumerate(file, start=1):
+                if what := _fault_of(line, first, last):
+                    raise DataFileError(f"{path}, line {number}: {what}")
+        raise DataFileError(f"{path} changed while it was read; read it again.")
     return sparse.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))
-
-
-def _line_outside(path: Path, first: int, last: int) -> tuple[int, int]:
-    with open_plain(path) as file:
-        for number, line in enumerate(file, start=1):
-            for pair in line.split(b"#", 1)[0].split()[1:]:
-                index = pair.partition(b":")[0]
-                if not index.startswith(b"qid") and not first <= int(index) <= last:
-                    return number, int(index)
-    raise DataFileError(f"{path} changed while it was read; read it again.")
 
 
 def _reads(kind: Callable[[str], object], word: str) -> bool:

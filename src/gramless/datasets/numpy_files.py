@@ -89,7 +89,7 @@ def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str,
             if role != "test" or _holds(archive, "X_test")
         }
         for part in parts.values():
-            for array in filter(None, (part.X, part.y)):
+            for array in [part.X, part.y] if part.y else [part.X]:
                 needed += array.n_bytes
                 what = f"{array.name} of shape {array.shape}"
                 limits.check_memory(where, what, needed, _IN_CHUNKS)

@@ -63,14 +63,7 @@ class RowBuffer:
 
 
 def regroup(chunks: Iterable[Chunk], n_rows: int) -> Iterator[Chunk]:
-    """Cut chunks of any sizes into chunks of ``n_rows`` rows and a last one with the rest.
-
-    Examples
-    --------
-    >>> chunks = [(np.eye(3), np.array([1, 2, 3])), (np.eye(3), np.array([4, 5, 6]))]
-    >>> [y.tolist() for X, y in regroup(chunks, 4)]
-    [[1, 2, 3, 4], [5, 6]]
-    """
+    """Cut chunks of any sizes into chunks of ``n_rows`` rows and a last one with the rest."""
     buffer = RowBuffer()
     for X, y in chunks:
         buffer.add(X, y)

@@ -226,9 +226,7 @@ class Table(NamedColumns):
         >>> X.ravel(), y, names
         (array([3., 4.]), array([1., 0.]), ('a',))
         """
-        position = None
-        if not self._has_own(target):
-            position = self._default_target() if target is None else self.index_of(target)
+        position = self._target_position(target)
         y = np.asarray(self.target) if position is None else self.column(position)
         if features is None and position is not None and self.shape[1] == 1:
             raise InputError(f"{self.source} has one column only; nothing is left to learn from.")
@@ -254,13 +252,15 @@ class Table(NamedColumns):
             raise InputError(f"{self.source}: features must name at least one column, each once.")
         return order
 
-    def _has_own(self, target: str | int | None) -> bool:
-        if self.target is None or not isinstance(target, str | None):
-            return False
-        known = self.names is not None and target in self.names
-        return target is None or (not known and target.lower() in TARGET_NAMES)
-
-    def _default_target(self) -> int:
+    def _target_position(self, target: str | int | None) -> int | None:
+        """Return the position of the labels; None means those that the file keeps apart."""
+        apart = target is None
+        if isinstance(target, str) and target not in (self.names or ()):
+            apart = target.lower() in TARGET_NAMES
+        if apart and self.target is not None:
+            return None
+        if target is not None:
+            return self.index_of(target)
         lowered = [name.lower() for name in self.names or ()]
         found = (lowered.index(name) for name in TARGET_NAMES if name in lowered)
         return next(found, self.shape[1] - 1)

@@ -143,7 +143,7 @@ class RowInputs(Stateful):
         """Return which column of the table each input comes from."""
         if self.encoder is not None:
             return np.repeat(
-                np.arange(n_features), [len(c.output_names()) for c in self.encoder.columns]
+                np.arange(n_features), [len(c.outputs()) for c in self.encoder.columns]
             )
         if self.kept is not None:
             return self.kept

@@ -27,11 +27,6 @@ def category_mask(
     """Return which inputs are categories, as a mask of shape (n_inputs,).
 
     ``chosen`` lists positions or names, or is a mask. Messages call it ``parameter``.
-
-    Examples
-    --------
-    >>> category_mask([2, "a"], 3, names=["a", "b", "c"])
-    array([ True, False,  True])
     """
     mask = np.zeros(n_inputs, bool)
     if chosen is None:
@@ -57,9 +52,8 @@ def _position(item: object, n_inputs: int, places: dict[str, int], parameter: st
     if isinstance(item, str):
         if item in places:
             return places[item]
-        known = (
-            f"known are {', '.join(map(repr, list(places)[:5]))}" if places else "none has a name"
-        )
+        first = ", ".join(map(repr, list(places)[:5]))
+        known = f"known are {first}" if places else "none has a name"
         raise InputError(f"{parameter}: no input is called {item!r}; {known}.")
     if not isinstance(item, (int, np.integer)) or isinstance(item, bool):
         raise InputError(f"{parameter} must list positions or names of inputs, got {item!r}.")

@@ -7,10 +7,12 @@ import numbers
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 
+from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, NamedColumns
 
@@ -83,11 +85,7 @@ def named_columns(X: object) -> dict[str, Reader]:
         raise InputError(
             f"TableEncoder: two columns are called {repeated[0]!r}; rename one of them."
         )
-
-    def reader(key: str) -> Reader:
-        return lambda: plain_column(str(key), get(key))
-
-    return {str(key): reader(key) for key in keys}
+    return {str(key): partial(lambda key: plain_column(str(key), get(key)), key) for key in keys}
 
 
 def plain_column(name: str, column: object) -> tuple[AnyArray, bool]:
@@ -114,8 +112,7 @@ def plain_column(name: str, column: object) -> tuple[AnyArray, bool]:
     if kind == "b":
         return values, True
     if kind in "iuf":
-        narrow = np.result_type(np.float32, values.dtype) == np.float32
-        return values.astype(np.float32 if narrow else np.float64, copy=False), False
+        return as_floats(values), False
     if kind not in "OUST":
         raise InputError(
             f"TableEncoder: column {name!r} holds {values.dtype}, neither numbers, dates nor "

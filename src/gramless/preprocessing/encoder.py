@@ -11,18 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
-from gramless.base.state import State, Stateful
+from gramless.base.state import State, Stateful, require
 from gramless.base.types import AnyArray, BoolArray
 from gramless.preprocessing.categories import category_mask
 from gramless.preprocessing.columns import MISSING, Table, finite_numbers, labels, named_columns
 
 _NAMES_SHOWN = 10
 _DTYPES: dict[str, np.dtype[np.floating]] = {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
-_SPELLINGS = {"true": "True", "TRUE": "True", "1": "True"} | {
-    "false": "False",
-    "FALSE": "False",
-    "0": "False",
-}
+_SPELLINGS = dict.fromkeys(("true", "TRUE", "1"), "True")
+_SPELLINGS |= dict.fromkeys(("false", "FALSE", "0"), "False")
+"""How files and other programs spell truth values."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,10 @@ class ColumnCode:
     indicator: bool = False
     categories: tuple[str, ...] = ()
 
-    def output_names(self) -> list[str]:
-        """Return one name a column written."""
-        return [self.name, f"{self.name} (missing)"] if self.indicator else [self.name]
-
-    def categorical_outputs(self) -> list[bool]:
-        """Tell which columns written are categories."""
-        return [self.fill is None, True] if self.indicator else [self.fill is None]
+    def outputs(self) -> list[tuple[str, bool]]:
+        """Return the name of each column written, and whether it holds categories."""
+        own = [(self.name, self.fill is None)]
+        return [*own, (f"{self.name} (missing)", True)] if self.indicator else own
 
     def write(self, values: AnyArray, out: AnyArray) -> None:
         """Write the plain values of the column into ``out``."""
@@ -63,7 +58,6 @@ class ColumnCode:
     def _codes(self) -> dict[str, int]:
         codes = {category: k for k, category in enumerate(self.categories)}
         if codes.keys() <= {MISSING, "True", "False"}:
-            # Files and other programs spell truth values in their own ways.
             codes |= {own: codes[label] for own, label in _SPELLINGS.items() if label in codes}
         return codes
 
@@ -123,12 +117,12 @@ class TableEncoder(Stateful, mark="encoder"):
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the columns that ``transform`` returns."""
-        return tuple(name for column in self.columns for name in column.output_names())
+        return tuple(name for column in self.columns for name, _ in column.outputs())
 
     @property
     def categorical_outputs(self) -> BoolArray:
         """Which of the columns that ``transform`` returns are categories: a 0/1 column too."""
-        return np.array([own for column in self.columns for own in column.categorical_outputs()])
+        return np.array([own for column in self.columns for _, own in column.outputs()])
 
     @property
     def categorical(self) -> tuple[str, ...]:
@@ -172,9 +166,8 @@ class TableEncoder(Stateful, mark="encoder"):
         out = np.empty((len(X), len(self.output_names)), self.dtype, order="F")
         start = 0
         for column in self.columns:
-            values, _ = found[column.name]()
-            stop = start + len(column.output_names())
-            column.write(values, out[:, start:stop])
+            stop = start + len(column.outputs())
+            column.write(found[column.name]()[0], out[:, start:stop])
             start = stop
         return out
 
@@ -194,30 +187,27 @@ class TableEncoder(Stateful, mark="encoder"):
         try:
             encoder.columns = tuple(_checked(ColumnCode(**c)) for c in state["columns"])
             encoder.dtype = _DTYPES[state["dtype"]]
+            differ = 0 < len(set(encoder.names)) == len(encoder.columns)
+            require(differ, "names are missing or repeated")
         except (TypeError, KeyError, ValueError) as fault:
             raise InputError(
                 f"These data describe no TableEncoder of this version ({fault!r}); fit the model "
-                f"again."
+                "again."
             ) from fault
-        if not encoder.columns or len(set(encoder.names)) != len(encoder.columns):
-            raise InputError("These data describe no TableEncoder (names missing or repeated).")
         return encoder
 
     def _check_names(self, found: Sequence[str]) -> None:
-        known, given = set(self.names), set(found)
-        missing = [name for name in self.names if name not in given]
-        unknown = [name for name in found if name not in known]
-        if not missing and not unknown:
-            return
-        parts = []
-        if missing:
-            parts.append(f"missing now: {_listing(missing)}")
-        if unknown:
-            parts.append(f"not seen in fit: {_listing(unknown)}")
-        raise InputError(
-            f"TableEncoder: the columns must be those of fit, in any order; {'; '.join(parts)}. "
-            "Select the same columns."
-        )
+        # Dictionaries are sets that keep their order.
+        known, given = dict.fromkeys(self.names), dict.fromkeys(found)
+        missing = [name for name in known if name not in given]
+        unknown = [name for name in given if name not in known]
+        kinds = {"missing now": missing, "not seen in fit": unknown}
+        told = [f"{kind}: {_listing(names)}" for kind, names in kinds.items() if names]
+        if told:
+            raise InputError(
+                f"TableEncoder: the columns must be those of fit, in any order; {'; '.join(told)}. "
+                "Select the same columns."
+            )
 
 
 def _learn_categories(name: str, values: AnyArray, most: int) -> ColumnCode:
@@ -246,8 +236,7 @@ def _checked(column: ColumnCode) -> ColumnCode:
         and (not number or (isinstance(column.fill, float) and np.isfinite(column.fill)))
         and number != bool(column.categories)
     )
-    if not fits:
-        raise ValueError(f"bad column {str(column.name)[:40]!r}")
+    require(fits, f"bad column {str(column.name)[:40]!r}")
     return ColumnCode(**{**asdict(column), "categories": tuple(column.categories)})
 
 

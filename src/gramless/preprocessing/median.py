@@ -28,11 +28,6 @@ def median_distance(
     Rows that differ in a categorical input are 1 apart in it. If more than half of the pairs
     coincide, it is the median of the positive distances, or 1.0 if there are none. At most 4,000
     rows are read, and ``numbers_at_once`` bounds the differences held in memory.
-
-    Examples
-    --------
-    >>> median_distance(np.array([[0.0, 0.0], [3.0, 4.0]]), seed=0, metric="euclidean")
-    5.0
     """
     n_rows = X.shape[0]
     if n_rows < 2:
@@ -45,8 +40,11 @@ def median_distance(
     for a, b in row_blocks(_PAIRS, max(1, numbers_at_once // max(1, width))):
         with np.errstate(over="ignore"):
             differences = abs(X[first[a:b]].astype(float) - X[second[a:b]].astype(float))
-        if categorical is not None:
-            _set_to_one(differences, categorical)
+        if categorical is not None and sp.issparse(differences):
+            chosen = categorical[differences.indices]
+            differences.data[chosen] = differences.data[chosen] > 0
+        elif categorical is not None:
+            differences[:, categorical] = differences[:, categorical] > 0
         euclidean = metric == "euclidean"
         parts.append(_lengths(differences) if euclidean else np.asarray(differences.sum(axis=1)))
     distances = np.concatenate(parts)
@@ -64,12 +62,3 @@ def _lengths(differences: Rows) -> FloatArray:
     size = 2.0 ** np.floor(np.log2(largest)) if 0 < largest < np.inf else 1.0
     scaled = differences / size
     return np.sqrt(np.asarray((scaled * scaled).sum(axis=1))) * size
-
-
-def _set_to_one(differences: Rows, categorical: BoolArray) -> None:
-    """Replace positive differences in some columns by 1."""
-    if sp.issparse(differences):
-        chosen = categorical[differences.indices]
-        differences.data[chosen] = differences.data[chosen] > 0
-    else:
-        differences[:, categorical] = differences[:, categorical] > 0

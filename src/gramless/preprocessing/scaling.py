@@ -86,7 +86,13 @@ class Scaler(Stateful):
         scaler = fitted(kind, X, weight, chosen)
         if categorical is not None:
             scaler = scaler._with_categories(X, weight, categorical)
-        _refuse_tiny(scaler.unit)
+        tiny = np.flatnonzero(scaler.unit < _LEAST_UNIT)
+        if len(tiny):
+            raise InputError(
+                f"Input {tiny[0]} has a standard deviation of {scaler.unit[tiny[0]]:.3g}, whose "
+                "inverse is beyond double precision; multiply it by 1e300, or use "
+                "scaling='quantile' or 'none'."
+            )
         usable = np.isfinite(scaler.spread) and scaler.spread > 0
         return scaler if usable else replace(scaler, spread=1.0)
 
@@ -141,7 +147,10 @@ class Scaler(Stateful):
         for j, column in dense_columns(X, categorical):
             if column.min() < column.max():
                 unit[j] = 1.0
-                spread += _share_that_differs(column[::step], weight[::step])
+                # The probability that two random rows are of different categories.
+                _, number = np.unique(column[::step], return_inverse=True)
+                share = np.bincount(number, weights=weight[::step]) / weight[::step].sum()
+                spread += float(1.0 - share @ share)
         mask = np.zeros(len(unit), bool)
         mask[: len(categorical)] = categorical
         return replace(self, unit=unit, spread=spread, categorical=mask)
@@ -200,15 +209,6 @@ def _as_finite(numbers: FloatArray, beside: FloatArray) -> FloatArray:
     return np.where(np.isfinite(beside), np.minimum(numbers, np.finfo(np.float64).max), numbers)
 
 
-def _refuse_tiny(unit: FloatArray) -> None:
-    tiny = np.flatnonzero(unit < _LEAST_UNIT)
-    if len(tiny):
-        raise InputError(
-            f"Input {tiny[0]} has a standard deviation of {unit[tiny[0]]:.3g}, whose inverse is "
-            f"beyond double precision; multiply it by 1e300, or use scaling='quantile' or 'none'."
-        )
-
-
 def _sample_step(X: Rows) -> int:
     return max(1, -(-X.shape[0] // _SAMPLE_ROWS))
 
@@ -260,13 +260,6 @@ def _spread(ordered: FloatArray, share: FloatArray, unit: FloatArray) -> float:
     gaps = np.diff(ordered, axis=0)
     below = share[:-1]
     return float((2.0 * (gaps * below * (1.0 - below)).sum(axis=0) / unit).sum())
-
-
-def _share_that_differs(column: FloatArray, weight: FloatArray) -> float:
-    """Return the probability that two random rows are of different categories."""
-    _, number = np.unique(column, return_inverse=True)
-    share = np.bincount(number, weights=weight) / weight.sum()
-    return float(1.0 - share @ share)
 
 
 def _sparse_spread(
