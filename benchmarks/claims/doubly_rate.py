@@ -90,9 +90,9 @@ class Ridge:
         )
 
 
-def averaged_responses(training: DoublyStochastic, X: Array) -> Array:
+def responses(training: DoublyStochastic, weights: Array, X: Array) -> Array:
     f, products = training.expansion, training.products
-    weights, width = f.averaged_weights(), f.block_columns * f.group_blocks
+    width = f.block_columns * f.group_blocks
     groups = [weights[a : a + width] for a in range(0, len(weights), width)]
     return products.responses(products.prepare(X), groups, f.n_blocks)
 
@@ -107,10 +107,12 @@ def follow(
         batch = rng.integers(N_ROWS, size=batch_rows)
         training.step(ridge.X[batch], ridge.y[batch])
         if t in times:
-            last = ridge.distance(training.responses(ridge.X))
+            f = training.expansion
+            last = ridge.distance(responses(training, f.weights(), ridge.X))
             if not last < DIVERGED * np.mean(ridge.exact**2):
                 break
-            found.append((last, ridge.distance(averaged_responses(training, ridge.X))))
+            mean = ridge.distance(responses(training, f.averaged_weights(), ridge.X))
+            found.append((last, mean))
     return found, training.expansion.n_blocks
 
 

@@ -134,11 +134,11 @@ def test_few_frequencies_are_drawn_ahead(
     rows, weights = products.prepare(X), some_weights(products, 14, 1)
     whole = products.responses(rows, weights, 14)
     spans: list[int] = []
-    panels = PanelCache.panels
+    cached = PanelCache.groups
     monkeypatch.setattr(
         PanelCache,
-        "panels",
-        lambda self, groups, n: [spans.append(len(groups)), panels(self, groups, n)][1],
+        "groups",
+        lambda self, groups, n: [spans.append(len(groups)), cached(self, groups, n)][1],
     )
     np.testing.assert_array_equal(small.responses(rows, weights, 14), whole)
     assert max(spans) == expected

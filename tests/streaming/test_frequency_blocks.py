@@ -113,12 +113,12 @@ def test_blocks_that_go_together(size: int, n_inputs: int, expected: int) -> Non
 def same_frequencies(cache: PanelCache, groups: range, n_blocks: int) -> None:
     """Compare groups with their blocks, drawn one after the other."""
     blocks, most = cache.blocks, cache.blocks.group_blocks
-    found = cache.panels(groups, n_blocks)
+    found = cache.groups(groups, n_blocks)
     assert len(found) == len(groups)
     for group, own in zip(groups, found, strict=True):
         numbers = range(group * most, min((group + 1) * most, n_blocks))
         expected = (np.concatenate([blocks.draw(k) for k in numbers]) / np.pi).astype(np.float32)
-        written = own.panels.swapaxes(1, 2).reshape(-1, blocks.n_inputs)
+        written = own.swapaxes(1, 2).reshape(-1, blocks.n_inputs)
         np.testing.assert_array_equal(written[: len(expected)], expected)
 
 
@@ -153,7 +153,7 @@ def test_the_budget_is_kept(n_kept: int, monkeypatch: pytest.MonkeyPatch) -> Non
         FrequencyBlocks, "draw", lambda self, k: [drawn.append(k), draw(self, k)][1]
     )
     for n_blocks in (2, 20, 3, 20, 24):
-        cache.panels(range(-(-n_blocks // 4)), n_blocks)
+        cache.groups(range(-(-n_blocks // 4)), n_blocks)
     times = np.bincount(drawn)
     assert times[: 4 * n_kept].tolist() == [1] * (4 * n_kept)
     assert times[4 * n_kept : 20].tolist() == [3 + (k < 2) + (k < 3) for k in range(4 * n_kept, 20)]
@@ -166,7 +166,7 @@ def test_an_interruption_leaves_nothing_unwritten(
     blocks = FrequencyBlocks(Gaussian(), 0, 10, n_inputs=2, group_frequencies=40)
     cache = PanelCache(blocks, 1 << 20, n_jobs=1)
     assert cache.blocks.group_blocks == 4
-    cache.panels(range(-(-n_before // 4)), n_before)
+    cache.groups(range(-(-n_before // 4)), n_before)
     draw = FrequencyBlocks.draw
 
     def interrupted(self: FrequencyBlocks, block: int) -> Any:
@@ -177,12 +177,12 @@ def test_an_interruption_leaves_nothing_unwritten(
     with monkeypatch.context() as patched:
         patched.setattr(FrequencyBlocks, "draw", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            cache.panels(range(3), 12)
+            cache.groups(range(3), 12)
     same_frequencies(cache, range(3), 12)
 
 
 def test_the_largest_frequencies_leave_room_for_sums() -> None:
     blocks = FrequencyBlocks(Matern(0.05), seed=0, size=64, n_inputs=2)
-    (panels,) = PanelCache(blocks, 0).panels(range(1), blocks.group_blocks)
+    (panels,) = PanelCache(blocks, 0).groups(range(1), blocks.group_blocks)
     assert np.abs(blocks.draw(0)).max() > 2.0**60
-    assert 2.0**48 < np.abs(panels.panels).max() <= 2.0**50
+    assert 2.0**48 < np.abs(panels).max() <= 2.0**50

@@ -15,9 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from gramless.streaming.doubly_stochastic import DoublyStochastic
+
 Array = NDArray[np.float64]
 Draw = Callable[[int], Array]
 Slopes = Callable[[Array, Array], Array]
+
+
+def responses(training: DoublyStochastic, X: Array) -> Array:
+    """Return the present function of some training at rows."""
+    f, rows = training.expansion, training.products.prepare(X)
+    if f.n_blocks == 0:
+        return np.zeros((len(X), f.n_outputs))
+    return f.scale * training.products.responses(rows, f.groups, f.n_blocks) + f.constant
 
 
 def multinomial_slopes(z: Array, y: Array) -> Array:

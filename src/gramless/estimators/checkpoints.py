@@ -32,10 +32,7 @@ class Checkpoint:
     _rows: FingerprintedSource | None = None
 
     def found(self, model: Machine) -> Machine | None:
-        """Return the model in the file, or None if there is no file.
-
-        A file of another class or of a run with other parameters is refused.
-        """
+        """Return the model in the file, None if there is none; refuse one of another run."""
         if not self.path.exists():
             return None
         earlier = load(self.path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -15,12 +14,7 @@ from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.streamed import StreamedMachine
-from gramless.estimators.targets import (
-    ClassEncoder,
-    NumberEncoder,
-    log_probabilities,
-    most_likely,
-)
+from gramless.estimators.targets import ClassEncoder, NumberEncoder, log_probabilities, most_likely
 from gramless.kernels import KernelLike
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.streaming.step_sizes import InverseTime
@@ -144,6 +138,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     """
 
     _losses: ClassVar[dict[str, Loss]] = {"squared": Squared(), "huber": Huber()}
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
 
     def predict(self, X: TableLike) -> FloatArray:
         """Return predictions.
@@ -176,9 +171,6 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     @property
     def _n_outputs(self) -> int:
         return len(self.target_mean_)
-
-    def _target_options(self) -> Mapping[str, bool]:
-        return {"multi_output": True, "y_numeric": True}
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return np.asarray(y, dtype=np.float64)
@@ -247,6 +239,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         "squared_hinge": SquaredHinge(),
         "hinge": Hinge(),
     }
+    _target_options: ClassVar[dict[str, bool]] = {}
 
     def __init__(
         self,
@@ -276,32 +269,9 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            kernel,
-            loss=loss,
-            strategy=strategy,
-            bandwidth=bandwidth,
-            alpha=alpha,
-            update=update,
-            schedule=schedule,
-            block_size=block_size,
-            batch_size=batch_size,
-            max_steps=max_steps,
-            fit_intercept=fit_intercept,
-            average=average,
-            scaling=scaling,
-            n_components=n_components,
-            patience=patience,
-            tol=tol,
-            time_budget=time_budget,
-            cache_bytes=cache_bytes,
-            checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        # The same parameters with another default; scikit-learn wants them all in the signature.
+        names = self._get_param_names()
+        super().__init__(**{name: value for name, value in locals().items() if name in names})
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw responses.
@@ -374,9 +344,6 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     @property
     def _n_outputs(self) -> int:
         return self._encoder.n_outputs
-
-    def _target_options(self) -> Mapping[str, bool]:
-        return {}
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return ClassEncoder.check(y, warn=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +60,9 @@ class StreamedMachine(StreamParameters, ABC):
     """Common base of the doubly stochastic estimators; see those for the parameters."""
 
     _rebuilt = frozenset(("_training", "_products"))
+    _target_options: ClassVar[dict[str, bool]]
+    """Of ``validate_data``."""
+
     weights_: NDArray[np.float32]
     constant_: FloatArray
     history_: dict[str, AnyArray]
@@ -182,16 +185,14 @@ class StreamedMachine(StreamParameters, ABC):
         deadline = Deadline(self.time_budget)
         report = Reporter(type(self).__name__, verbose=bool(self.verbose))
         self._forget()
-        checkpoint = self._checkpoint()
-        rows = source
+        checkpoint, rows = self._checkpoint(), source
         if checkpoint is not None:
             rows = checkpoint.follow(source, None if earlier is None else vars(earlier)["run_"])
         if earlier is None:
             batch = min(check_count(self, "batch_size"), rows.n_rows or 2**63)
             self._begin(self._first_pass(rows), rows.n_rows, batch, seed, classes)
         else:
-            fitted = {name: value for name, value in vars(earlier).items() if name.endswith("_")}
-            self.__dict__.update(fitted)
+            self.__dict__.update({k: v for k, v in vars(earlier).items() if k.endswith("_")})
         training = self._present_training()
 
         def after(step: Step, evaluation: Evaluation | None) -> bool:
@@ -261,9 +262,8 @@ class StreamedMachine(StreamParameters, ABC):
         order = permutation(seed, "rows of curvature", 0, summary.sample.shape[0])
         sample = self.preparation_.unit_rows(summary.sample[order[: defaults.curvature_rows]])
         few = sample[: defaults.variance_rows]
-        self.variance_ = 0.0
-        if len(few) > 1:
-            self.variance_ = block_variance(self.kernel_, few, self.block_size_, seed)
+        sizes = self.block_size_, seed
+        self.variance_ = block_variance(self.kernel_, few, *sizes) if len(few) > 1 else 0.0
         curvature = largest_curvature(self.kernel_, sample, centered=self.fit_intercept)
         self.schedule_ = self._given_schedule(curvature, self._n_outputs)
 
@@ -306,8 +306,8 @@ class StreamedMachine(StreamParameters, ABC):
             seed=self.seed_,
             variance=self.variance_,
         )
-        averaged = check_switch(self, "average")
-        training = Training(machine, self.batch_rows_, averaged, self._error)
+        average = check_switch(self, "average")
+        training = Training(machine, self.batch_rows_, average, self._error)
         state = self.__dict__.pop("_run", self.__dict__.pop("run_", None))
         if state is not None:
             training.restore(state)
@@ -321,12 +321,12 @@ class StreamedMachine(StreamParameters, ABC):
         n_inputs = len(preparation.units)
         blocks = FrequencyBlocks(self.kernel_, self.seed_, self.block_size_, n_inputs)
         budget = check_count(self, "cache_bytes", low=0)
-        center, inverse = preparation.center, preparation.inverse
+        sizes = blocks, preparation.center, preparation.inverse, budget
         if self.device == "cpu":
-            return CpuProducts(blocks, center, inverse, budget, self.n_jobs)
+            return CpuProducts(*sizes, self.n_jobs)
         from gramless.streaming.torch_products import TorchProducts
 
-        return TorchProducts(blocks, center, inverse, budget, self.device)
+        return TorchProducts(*sizes, self.device)
 
     def _store(self, training: Training, status: str) -> None:
         """Take over what a run has found so far."""
@@ -412,7 +412,7 @@ class StreamedMachine(StreamParameters, ABC):
         return self._products
 
     def _checked(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Rows, AnyArray]:
-        options = ROW_OPTIONS | dict(self._target_options())
+        options = ROW_OPTIONS | self._target_options
         rows, targets = validated(self, X, y, reset=reset, **options)
         return normalise_rows(rows), self._check_targets(targets)
 
@@ -431,7 +431,7 @@ class StreamedMachine(StreamParameters, ABC):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.multi_output = "multi_output" in self._target_options()
+        tags.target_tags.multi_output = "multi_output" in self._target_options
         return tags
 
     @abstractmethod
@@ -442,10 +442,6 @@ class StreamedMachine(StreamParameters, ABC):
     @abstractmethod
     def _n_outputs(self) -> int:
         """Number of functions to learn."""
-
-    @abstractmethod
-    def _target_options(self) -> Mapping[str, bool]:
-        """Return the options of ``validate_data`` for the targets."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:

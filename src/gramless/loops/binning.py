@@ -36,9 +36,7 @@ def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
 
 
 @loop
-def add_sparse_cells(  # type: ignore[no-untyped-def]
-    indptr, indices, values, start, stop, grids, zero_keys, keys
-):
+def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, keys):  # type: ignore[no-untyped-def]
     """Correct the keys of the zero row at the non-zeros of rows ``start:stop``.
 
     ``grids`` are as in :func:`add_cells`; ``zero_keys`` (n_columns, GROUP) are what a zero in each
@@ -234,21 +232,9 @@ def tile_keys(  # type: ignore[no-untyped-def]
 
 @loop
 def learn_block(  # type: ignore[no-untyped-def]
-    first_tile,
-    n_rows,
-    tiles,
-    ids,
-    contributions,
-    sparse,
-    dense_grids,
-    sparse_grids,
-    offsets,
-    slots,
-    bits,
-    table,
-    counts,
-    codes,
-):
+    first_tile, n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
+    slots, bits, table, counts, codes,
+):  # fmt: skip
     """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`.
 
     Returns the next tile to do. Fewer than all tiles are done if a table might not hold the bins of
@@ -277,20 +263,9 @@ def learn_block(  # type: ignore[no-untyped-def]
 
 @loop
 def find_block(  # type: ignore[no-untyped-def]
-    n_rows,
-    tiles,
-    ids,
-    contributions,
-    sparse,
-    dense_grids,
-    sparse_grids,
-    offsets,
-    slots,
-    bits,
-    table,
-    counts,
-    codes,
-):
+    n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
+    slots, bits, table, counts, codes,
+):  # fmt: skip
     """Look up the bins of a block of rows for a group of grids (0: never seen)."""
     width = tiles.shape[1]
     begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)

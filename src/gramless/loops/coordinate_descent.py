@@ -74,9 +74,7 @@ def loss_gradient(code, p, q, z, y):  # type: ignore[no-untyped-def]
 
 
 @loop
-def _step(  # type: ignore[no-untyped-def]
-    j, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
-):
+def _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights):  # type: ignore[no-untyped-def]
     """The change of weight j from the present responses (RB16, equations 25 and 26)."""
     starts, rows, values = matrix
     code, p, q = loss

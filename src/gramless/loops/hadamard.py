@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop
-from gramless.loops.simd import Intrinsic, check_contiguous, vector_at
+from gramless.loops.simd import Intrinsic, Vectors, check_contiguous
 from gramless.loops.trig import multiply_adder
 
 # Of the products of units by Cayley and Dickson: unit i times unit j is so many times unit i ^ j.
@@ -121,13 +121,11 @@ def _transform_lanes(typing_context, row, at):  # type: ignore[no-untyped-def]
     """Transform ``LANES`` numbers of a flat row, from ``at`` on."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        kinds = signature.args
-        place = vector_at(context, builder, kinds[0], arguments[0], arguments[1], LANES)
-        size = kinds[0].dtype.bitwidth // 8
-        numbers = builder.load(place, align=size)
+        vectors = Vectors(context, builder, signature, arguments, LANES)
+        numbers = vectors.load(0, arguments[1])
         for half in (1, 2, 4, 8):
             numbers = _stage(builder, numbers, half)
-        builder.store(numbers, place, align=size)
+        vectors.store(numbers, 0, arguments[1])
         return context.get_dummy_value()
 
     check_contiguous(row)
@@ -149,24 +147,23 @@ def _multiplier(lanes: int) -> Intrinsic:
     @intrinsic
     def multiply(typing_context, first, second, product, n, at):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            first, second, product, n, at = arguments
-            kinds, size = signature.args, signature.args[0].dtype.bitwidth // 8
+            n, at = arguments[3:]
+            vectors = Vectors(context, builder, signature, arguments, lanes)
 
-            def place(kind, array, c):  # type: ignore[no-untyped-def]
-                index = builder.add(builder.mul(n, ir.IntType(64)(c)), at)
-                return vector_at(context, builder, kind, array, index, lanes)
+            def number(c):  # type: ignore[no-untyped-def]
+                return builder.add(builder.mul(n, ir.IntType(64)(c)), at)
 
-            others = [builder.load(place(kinds[1], second, c), align=size) for c in range(8)]
+            others = [vectors.load(1, number(c)) for c in range(8)]
             totals = [others[0].type([0.0] * lanes)] * 8
             adder = multiply_adder(builder, others[0].type)
             for i in range(8):
-                factor = builder.load(place(kinds[0], first, i), align=size)
+                factor = vectors.load(0, number(i))
                 signed = {1: factor, -1: builder.fneg(factor)}
                 for j in range(8):
                     terms = [signed[int(_SIGNS[i, j])], others[j], totals[i ^ j]]
                     totals[i ^ j] = builder.call(adder, terms)
             for c, total in enumerate(totals):
-                builder.store(total, place(kinds[2], product, c), align=size)
+                vectors.store(total, 2, number(c))
             return context.get_dummy_value()
 
         check_contiguous(first, second, product)

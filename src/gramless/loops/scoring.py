@@ -75,19 +75,9 @@ def crossed_gain(first, second, n_outputs, shrinkage):  # type: ignore[no-untype
 
 @loop
 def score_grids(  # type: ignore[no-untyped-def]
-    columns,
-    values,
-    parts,
-    n_outputs,
-    sizes,
-    grids,
-    multipliers,
-    bits,
-    shrinkage,
-    first,
-    last,
-    gains,
-):
+    columns, values, parts, n_outputs, sizes, grids, multipliers,
+    bits, shrinkage, first, last, gains,
+):  # fmt: skip
     """Score grids ``first:last`` by :func:`crossed_gain` of two parts of the rows, into ``gains``.
 
     ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), filled up with zeros, are

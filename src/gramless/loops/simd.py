@@ -14,6 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.base import BaseContext
 from numba.core.errors import TypingError
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 CELL_ROWS = 8
@@ -22,8 +23,8 @@ CELL_ROWS = 8
 Intrinsic = Callable[..., None]
 """A function that compiled code may call."""
 
-_DOUBLE, _INTEGER = ir.DoubleType(), ir.IntType(64)
-_DOUBLES, _INTEGERS = ir.VectorType(_DOUBLE, 8), ir.VectorType(_INTEGER, 8)
+_INTEGER = ir.IntType(64)
+_DOUBLES, _INTEGERS = ir.VectorType(ir.DoubleType(), 8), ir.VectorType(_INTEGER, 8)
 
 
 def check_contiguous(*arrays: types.Array) -> None:
@@ -51,22 +52,65 @@ def vector_at(
     return builder.bitcast(start, ir.VectorType(data.type.pointee, lanes).as_pointer())
 
 
+class Vectors:
+    """The arrays among the arguments of an intrinsic, read and written ``lanes`` numbers at a time.
+
+    An array is named by its place among the arguments, numbers by their flat index.
+    """
+
+    def __init__(
+        self,
+        context: BaseContext,
+        builder: ir.IRBuilder,
+        signature: Signature,
+        arguments: Sequence[ir.Value],
+        lanes: int,
+    ) -> None:
+        self._context, self._builder, self._lanes = context, builder, lanes
+        self._kinds, self._arguments = signature.args, arguments
+
+    def at(self, k: int, index: ir.Value) -> tuple[ir.Value, int]:
+        """Return a pointer to numbers of argument k, and the bytes of one."""
+        kind = self._kinds[k]
+        arguments = kind, self._arguments[k], index, self._lanes
+        return vector_at(self._context, self._builder, *arguments), kind.dtype.bitwidth // 8
+
+    def load(self, k: int, index: ir.Value) -> ir.Value:
+        """Read numbers of argument k."""
+        place, size = self.at(k, index)
+        return self._builder.load(place, align=size)
+
+    def store(self, value: ir.Value, k: int, index: ir.Value) -> None:
+        """Write numbers of argument k."""
+        place, size = self.at(k, index)
+        self._builder.store(value, place, align=size)
+
+    def increase(self, value: ir.Value, k: int, index: ir.Value) -> None:
+        """Add floating-point numbers to those of argument k."""
+        place, size = self.at(k, index)
+        total = self._builder.fadd(self._builder.load(place, align=size), value)
+        self._builder.store(total, place, align=size)
+
+
+def same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
+    """Return a vector of one number."""
+    undefined = ir.VectorType(number.type, lanes)(ir.Undefined)
+    one = builder.insert_element(undefined, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes))
+
+
 def _gatherer(lanes: int) -> Intrinsic:
     """Make ``out[at:] += weights[a:] + weights[b:]`` over ``lanes`` numbers."""
 
     @intrinsic
     def gather(typing_context, out, at, weights, a, b):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            kinds = signature.args
-            target = vector_at(context, builder, kinds[0], arguments[0], arguments[1], lanes)
-            first, second = (
-                builder.load(
-                    vector_at(context, builder, kinds[2], arguments[2], index, lanes), align=8
-                )
-                for index in arguments[3:]
-            )
-            total = builder.fadd(builder.load(target, align=8), builder.fadd(first, second))
-            builder.store(total, target, align=8)
+            vectors = Vectors(context, builder, signature, arguments, lanes)
+            target, size = vectors.at(0, arguments[1])
+            first, second = (vectors.load(2, index) for index in arguments[3:])
+            before = builder.load(target, align=size)
+            total = builder.fadd(before, builder.fadd(first, second))
+            builder.store(total, target, align=size)
             return context.get_dummy_value()
 
         check_contiguous(out, weights)
@@ -81,15 +125,10 @@ def _scatterer(lanes: int) -> Intrinsic:
     @intrinsic
     def scatter(typing_context, out, a, b, values, at):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            kinds = signature.args
-            source = vector_at(context, builder, kinds[3], arguments[3], arguments[4], lanes)
-            value = builder.load(source, align=8)
-            targets = [
-                vector_at(context, builder, kinds[0], arguments[0], index, lanes)
-                for index in arguments[1:3]
-            ]
-            for target in targets:
-                builder.store(builder.fadd(builder.load(target, align=8), value), target, align=8)
+            vectors = Vectors(context, builder, signature, arguments, lanes)
+            added = vectors.load(3, arguments[4])
+            for index in arguments[1:3]:
+                vectors.increase(added, 0, index)
             return context.get_dummy_value()
 
         check_contiguous(out, values)
@@ -104,12 +143,8 @@ def _depositor(lanes: int) -> Intrinsic:
     @intrinsic
     def deposit(typing_context, out, a, values, at):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            kinds = signature.args
-            source = vector_at(context, builder, kinds[2], arguments[2], arguments[3], lanes)
-            target = vector_at(context, builder, kinds[0], arguments[0], arguments[1], lanes)
-            value = builder.load(source, align=4)
-            total = builder.fadd(builder.load(target, align=4), value)
-            builder.store(total, target, align=4)
+            vectors = Vectors(context, builder, signature, arguments, lanes)
+            vectors.increase(vectors.load(2, arguments[3]), 0, arguments[1])
             return context.get_dummy_value()
 
         check_contiguous(out, values)
@@ -142,17 +177,17 @@ def codes_4(typing_context, codes, at):  # type: ignore[no-untyped-def]
     return types.UniTuple(types.uint64, 4)(codes, at), generate
 
 
-def _key_step(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Intrinsic:
-    """Make ``out[at:] = combine(out[at:], keys[a:])`` over 8 integers."""
+def _key_step(added: bool) -> Intrinsic:
+    """Make ``out[at:] = keys[a:]``, or ``+=``, over 8 integers."""
 
     @intrinsic
     def step(typing_context, out, at, keys, a):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            kinds = signature.args
-            target = vector_at(context, builder, kinds[0], arguments[0], arguments[1], 8)
-            source = vector_at(context, builder, kinds[2], arguments[2], arguments[3], 8)
-            result = combine(builder, target, builder.load(source, align=8))
-            builder.store(result, target, align=8)
+            vectors = Vectors(context, builder, signature, arguments, 8)
+            result = vectors.load(2, arguments[3])
+            if added:
+                result = builder.add(vectors.load(0, arguments[1]), result)
+            vectors.store(result, 0, arguments[1])
             return context.get_dummy_value()
 
         check_contiguous(out, keys)
@@ -161,16 +196,11 @@ def _key_step(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -
     return step
 
 
-set_keys_8 = _key_step(lambda builder, target, keys: keys)
-add_keys_8 = _key_step(
-    lambda builder, target, keys: builder.add(builder.load(target, align=8), keys)
-)
+set_keys_8, add_keys_8 = _key_step(added=False), _key_step(added=True)
 
 
 @intrinsic
-def add_cells_8(  # type: ignore[no-untyped-def]
-    typing_context, rows, at, n_columns, grids, begun, a, keys, to, stride
-):
+def add_cells_8(typing_context, rows, at, n_columns, grids, begun, a, keys, to, stride):  # type: ignore[no-untyped-def]
     """Add the cells of 8 rows to their keys in 8 grids, all sums in registers.
 
     ``rows`` are flat rows of ``n_columns`` numbers, from ``at`` on; ``grids`` are flat (inverse
@@ -180,28 +210,22 @@ def add_cells_8(  # type: ignore[no-untyped-def]
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        rows, at, n_columns, grids, begun, a, keys, to, stride = arguments
-        kinds = signature.args
-        numbers = context.make_array(kinds[0])(context, builder, rows).data
+        rows, at, n_columns, grids, _, a, _, to, stride = arguments
+        vectors = Vectors(context, builder, signature, arguments, 8)
+        numbers = context.make_array(signature.args[0])(context, builder, rows).data
         sums = []
         for r in range(CELL_ROWS):
-            first = builder.add(a, _INTEGER(8 * r))
-            row = builder.load(vector_at(context, builder, kinds[4], begun, first, 8), align=8)
-            sums.append(cgutils.alloca_once_value(builder, row))
+            begun = vectors.load(4, builder.add(a, _INTEGER(8 * r)))
+            sums.append(cgutils.alloca_once_value(builder, begun))
         with cgutils.for_range(builder, n_columns) as columns:
-            first = builder.mul(columns.index, _INTEGER(8))
-            inverse, shift, multiplier = _column(context, builder, kinds[3], grids, first)
+            column = _column(context, builder, signature.args[3], grids, columns.index)
             for r in range(CELL_ROWS):
                 row = builder.add(at, builder.mul(n_columns, _INTEGER(r)))
                 number = builder.load(builder.gep(numbers, [builder.add(row, columns.index)]))
-                cells = _cells(builder, number, inverse, shift)
-                added = builder.mul(multiplier, cells)
-                builder.store(builder.add(builder.load(sums[r]), added), sums[r])
-        turned = _transposed(builder, [builder.load(total) for total in sums])
-        for g, part in enumerate(turned):
-            first = builder.add(to, builder.mul(stride, _INTEGER(g)))
-            target = vector_at(context, builder, kinds[6], keys, first, 8)
-            builder.store(part, target, align=8)
+                total = builder.add(builder.load(sums[r]), _key_part(builder, number, *column))
+                builder.store(total, sums[r])
+        for g, part in enumerate(_transposed(builder, [builder.load(total) for total in sums])):
+            vectors.store(part, 6, builder.add(to, builder.mul(stride, _INTEGER(g))))
         return context.get_dummy_value()
 
     check_contiguous(rows, *grids, begun, keys)
@@ -209,29 +233,26 @@ def add_cells_8(  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def add_sparse_cells_8(  # type: ignore[no-untyped-def]
-    typing_context, indices, values, start, stop, grids, zero_keys, keys, to
-):
+def add_sparse_cells_8(typing_context, indices, values, start, stop, grids, zero_keys, keys, to):  # type: ignore[no-untyped-def]
     """Correct 8 keys of the zero row, from ``to`` on, at the non-zeros ``start:stop``.
 
     ``zero_keys`` are what a zero in each column has added to the keys, 8 per column.
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        indices, values, start, stop, grids, zero_keys, keys, to = arguments
-        kinds = signature.args
+        indices, values, start, stop, grids, _, _, to = arguments
+        kinds, vectors = signature.args, Vectors(context, builder, signature, arguments, 8)
         columns = context.make_array(kinds[0])(context, builder, indices).data
         numbers = context.make_array(kinds[1])(context, builder, values).data
-        target = vector_at(context, builder, kinds[6], keys, to, 8)
-        total = cgutils.alloca_once_value(builder, builder.load(target, align=8))
+        total = cgutils.alloca_once_value(builder, vectors.load(6, to))
         with cgutils.for_range_slice(builder, start, stop, _INTEGER(1), _INTEGER) as (at, _):
-            first = builder.mul(builder.load(builder.gep(columns, [at])), _INTEGER(8))
-            inverse, shift, multiplier = _column(context, builder, kinds[4], grids, first)
-            zero = builder.load(vector_at(context, builder, kinds[5], zero_keys, first, 8), align=8)
+            j = builder.load(builder.gep(columns, [at]))
+            column = _column(context, builder, kinds[4], grids, j)
+            zero = vectors.load(5, builder.mul(j, _INTEGER(8)))
             number = builder.load(builder.gep(numbers, [at]))
-            added = builder.mul(multiplier, _cells(builder, number, inverse, shift))
-            builder.store(builder.add(builder.load(total), builder.sub(added, zero)), total)
-        builder.store(builder.load(total), target, align=8)
+            added = builder.sub(_key_part(builder, number, *column), zero)
+            builder.store(builder.add(builder.load(total), added), total)
+        vectors.store(builder.load(total), 6, to)
         return context.get_dummy_value()
 
     check_contiguous(indices, values, *grids, zero_keys, keys)
@@ -243,9 +264,10 @@ def _column(
     builder: ir.IRBuilder,
     kinds: Sequence[types.Array],
     grids: ir.Value,
-    first: ir.Value,
+    column: ir.Value,
 ) -> list[ir.Value]:
-    """Load a column's (inverse widths, shifts, multipliers), from flat index ``first`` on."""
+    """Load a column's inverse widths, shifts and multipliers."""
+    first = builder.mul(column, _INTEGER(8))
     parts = [builder.extract_value(grids, k) for k in range(3)]
     return [
         builder.load(vector_at(context, builder, kind, part, first, 8), align=8)
@@ -253,38 +275,30 @@ def _column(
     ]
 
 
-def _cells(builder: ir.IRBuilder, number: ir.Value, inverse: ir.Value, shift: ir.Value) -> ir.Value:
-    """Return ``floor((number - shift) * inverse)`` as 8 integers."""
-    undefined, zeros = _DOUBLES(ir.Undefined), _lanes([0] * 8)
-    one = builder.insert_element(undefined, number, ir.IntType(32)(0))
-    same = builder.shuffle_vector(one, undefined, zeros)
-    floor = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_DOUBLES, [_DOUBLES]), "llvm.floor.v8f64"
-    )
-    scaled = builder.fmul(builder.fsub(same, shift), inverse)
-    return builder.fptosi(builder.call(floor, [scaled]), _INTEGERS)
+def _key_part(
+    builder: ir.IRBuilder,
+    number: ir.Value,
+    inverse: ir.Value,
+    shift: ir.Value,
+    multiplier: ir.Value,
+) -> ir.Value:
+    """Return ``multiplier * floor((number - shift) * inverse)`` as 8 integers."""
+    kind = ir.FunctionType(_DOUBLES, [_DOUBLES])
+    floor = cgutils.get_or_insert_function(builder.module, kind, "llvm.floor.v8f64")
+    scaled = builder.fmul(builder.fsub(same(builder, number, 8), shift), inverse)
+    return builder.mul(multiplier, builder.fptosi(builder.call(floor, [scaled]), _INTEGERS))
 
 
 def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """Transpose 8 vectors of 8: swap ever smaller off-diagonal blocks."""
+    kind = ir.VectorType(ir.IntType(32), 8)
     for half in (4, 2, 1):
-        for i in range(8):
-            if i & half == 0:
-                rows[i], rows[i + half] = (
-                    builder.shuffle_vector(rows[i], rows[i + half], _lanes(chosen))
-                    for chosen in (_first_halves(half), _second_halves(half))
-                )
+        # The first halves of the blocks of two rows, then the second halves.
+        chosen = (
+            kind([j if j & half == 0 else 8 + j - half for j in range(8)]),
+            kind([j + half if j & half == 0 else 8 + j for j in range(8)]),
+        )
+        for i in (i for i in range(8) if i & half == 0):
+            pair = rows[i], rows[i + half]
+            rows[i], rows[i + half] = (builder.shuffle_vector(*pair, lanes) for lanes in chosen)
     return rows
-
-
-def _lanes(chosen: list[int]) -> ir.Constant:
-    return ir.VectorType(ir.IntType(32), 8)(chosen)
-
-
-def _first_halves(half: int) -> list[int]:
-    """Lanes of blocks' first halves: the upper row's own, then the lower row's."""
-    return [j if j & half == 0 else 8 + j - half for j in range(8)]
-
-
-def _second_halves(half: int) -> list[int]:
-    return [j + half if j & half == 0 else 8 + j for j in range(8)]

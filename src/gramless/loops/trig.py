@@ -17,7 +17,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 
 from gramless.loops.compile import loop
-from gramless.loops.simd import check_contiguous, vector_at
+from gramless.loops.simd import Vectors, check_contiguous, same
 
 PANEL_BYTES = 64
 """Frequencies a panel, times the bytes of one."""
@@ -201,29 +201,27 @@ def _add_group(  # type: ignore[no-untyped-def]
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        rows, at, apart, length, panels, panel, before, start, stride, sums, to, width = arguments
-        kinds = signature.args
-        numbers = context.make_array(kinds[0])(context, builder, rows).data
-        adder, lanes, align = _panel_kind(builder, kinds[4])
+        rows, at, apart, length, _, panel, _, start, stride, _, to, width = arguments
+        numbers = context.make_array(signature.args[0])(context, builder, rows).data
+        adder, lanes = _panel_adder(builder, signature.args[4])
+        vectors = Vectors(context, builder, signature, arguments, lanes)
 
-        def place(kind, array, first, step, r):  # type: ignore[no-untyped-def]
-            index = builder.add(first, builder.mul(step, _INTEGER(r)))
-            return vector_at(context, builder, kind, array, index, lanes)
+        def row(first, step, r):  # type: ignore[no-untyped-def]
+            return builder.add(first, builder.mul(step, _INTEGER(r)))
 
         firsts, totals = [], []
         for r in range(GROUP_ROWS):
-            firsts.append(builder.gep(numbers, [builder.add(at, builder.mul(apart, _INTEGER(r)))]))
-            begun = builder.load(place(kinds[6], before, start, stride, r), align=align)
+            firsts.append(builder.gep(numbers, [row(at, apart, r)]))
+            begun = vectors.load(6, row(start, stride, r))
             totals.append(cgutils.alloca_once_value(builder, begun))
         with cgutils.for_range(builder, length) as inputs:
-            source = place(kinds[4], panels, panel, inputs.index, lanes)
-            weights = builder.load(source, align=align)
+            weights = vectors.load(4, row(panel, inputs.index, lanes))
             for first, total in zip(firsts, totals, strict=True):
                 number = builder.load(builder.gep(first, [inputs.index]))
-                added = [_same(builder, number, lanes), weights, builder.load(total)]
+                added = [same(builder, number, lanes), weights, builder.load(total)]
                 builder.store(builder.call(adder, added), total)
         for r, total in enumerate(totals):
-            builder.store(builder.load(total), place(kinds[9], sums, to, width, r), align=align)
+            vectors.store(builder.load(total), 9, row(to, width, r))
         return context.get_dummy_value()
 
     check_contiguous(rows, panels, before, sums)
@@ -238,22 +236,19 @@ def _add_sparse(  # type: ignore[no-untyped-def]
     """Write ``before``, from ``start`` on, plus the non-zeros ``a:b`` times a panel to ``sums``."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        indices, values, a, b, panels, panel, before, start, sums, to = arguments
+        indices, values, a, b, _, panel, _, start, _, to = arguments
         kinds = signature.args
         inputs = context.make_array(kinds[0])(context, builder, indices).data
         numbers = context.make_array(kinds[1])(context, builder, values).data
-        adder, lanes, align = _panel_kind(builder, kinds[4])
-        begun = vector_at(context, builder, kinds[6], before, start, lanes)
-        total = cgutils.alloca_once_value(builder, builder.load(begun, align=align))
+        adder, lanes = _panel_adder(builder, kinds[4])
+        vectors = Vectors(context, builder, signature, arguments, lanes)
+        total = cgutils.alloca_once_value(builder, vectors.load(6, start))
         with cgutils.for_range_slice(builder, a, b, _INTEGER(1), _INTEGER) as (at, _):
             column = builder.sext(builder.load(builder.gep(inputs, [at])), _INTEGER)
-            place = builder.add(panel, builder.mul(column, _INTEGER(lanes)))
-            source = vector_at(context, builder, kinds[4], panels, place, lanes)
-            weights = builder.load(source, align=align)
-            number = _same(builder, builder.load(builder.gep(numbers, [at])), lanes)
+            weights = vectors.load(4, builder.add(panel, builder.mul(column, _INTEGER(lanes))))
+            number = same(builder, builder.load(builder.gep(numbers, [at])), lanes)
             builder.store(builder.call(adder, [number, weights, builder.load(total)]), total)
-        target = vector_at(context, builder, kinds[8], sums, to, lanes)
-        builder.store(builder.load(total), target, align=align)
+        vectors.store(builder.load(total), 8, to)
         return context.get_dummy_value()
 
     check_contiguous(indices, values, panels, before, sums)
@@ -261,12 +256,12 @@ def _add_sparse(  # type: ignore[no-untyped-def]
     return types.void(*kinds), generate
 
 
-def _panel_kind(builder: ir.IRBuilder, array: types.Array) -> tuple[ir.Function, int, int]:
-    """Return the function that multiplies and adds panels, their lanes, a number's bytes."""
+def _panel_adder(builder: ir.IRBuilder, array: types.Array) -> tuple[ir.Function, int]:
+    """Return the function that multiplies and adds panels, and their lanes."""
     size = array.dtype.bitwidth // 8
     lanes = PANEL_BYTES // size
     number = ir.FloatType() if size == 4 else ir.DoubleType()
-    return multiply_adder(builder, ir.VectorType(number, lanes)), lanes, size
+    return multiply_adder(builder, ir.VectorType(number, lanes)), lanes
 
 
 def multiply_adder(builder: ir.IRBuilder, kind: ir.Type) -> ir.Function:
@@ -275,10 +270,3 @@ def multiply_adder(builder: ir.IRBuilder, kind: ir.Type) -> ir.Function:
     lanes = f"v{kind.count}" if hasattr(kind, "count") else ""
     name = f"llvm.fmuladd.{lanes}f{32 if isinstance(number, ir.FloatType) else 64}"
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
-
-
-def _same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
-    """Return a vector of one number."""
-    undefined = ir.VectorType(number.type, lanes)(ir.Undefined)
-    one = builder.insert_element(undefined, number, ir.IntType(32)(0))
-    return builder.shuffle_vector(one, undefined, ir.VectorType(ir.IntType(32), lanes)([0] * lanes))

@@ -12,19 +12,16 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.base import BaseContext
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from gramless.loops.compile import loop, reordering_loop
-from gramless.loops.simd import Intrinsic
+from gramless.loops.simd import Intrinsic, Vectors, check_contiguous, same
 
 HALF_UNIT = 2.0**112
 """What a value stored in half precision is counted in."""
 LARGEST_HALF = np.uint16(0x7BFF)
 """The bits of the largest finite number of half precision; those of negative ones are larger."""
-
-_DOUBLE = ir.DoubleType()
 
 
 @intrinsic
@@ -41,48 +38,17 @@ def number(typing_context, stored):  # type: ignore[no-untyped-def]
         if signature.args[0] == types.uint16:
             bits = builder.shl(builder.zext(single, ir.IntType(32)), ir.IntType(32)(13))
             single = builder.bitcast(bits, ir.FloatType())
-        return builder.fpext(single, _DOUBLE)
+        return builder.fpext(single, ir.DoubleType())
 
     if stored not in (types.float32, types.uint16):
         raise TypingError(f"values are float32, or float16 as uint16; got {stored}")
     return types.float64(stored), widen
 
 
-def _lanes_at(
-    context: BaseContext,
-    builder: ir.IRBuilder,
-    kind: types.Array,
-    array: ir.Value,
-    index: ir.Value,
-    lanes: int,
-) -> ir.Value:
-    """Return a pointer to ``lanes`` numbers of a flat array of float64, from ``index`` on."""
-    if kind.ndim != 1 or kind.layout != "C" or kind.dtype != types.float64:
-        raise TypingError(f"needs flat contiguous arrays of float64, got {kind}")
-    data = context.make_array(kind)(context, builder, array).data
-    start = builder.gep(data, [index])
-    return builder.bitcast(start, ir.VectorType(_DOUBLE, lanes).as_pointer())
-
-
-def _multiple(
-    context: BaseContext,
-    builder: ir.IRBuilder,
-    factor: ir.Value,
-    kind: types.Array,
-    array: ir.Value,
-    index: ir.Value,
-    lanes: int,
-) -> ir.Value:
-    """Return ``factor`` times the numbers of a flat array, as a vector."""
-    vector = ir.VectorType(_DOUBLE, lanes)(ir.Undefined)
-    one = builder.insert_element(vector, factor, ir.IntType(32)(0))
-    zeros = ir.VectorType(ir.IntType(32), lanes)([0] * lanes)
-    numbers = builder.load(_lanes_at(context, builder, kind, array, index, lanes), align=8)
-    return builder.fmul(builder.shuffle_vector(one, vector, zeros), numbers)
-
-
-def _increase(builder: ir.IRBuilder, target: ir.Value, added: ir.Value) -> None:
-    builder.store(builder.fadd(builder.load(target, align=8), added), target, align=8)
+def _check_doubles(*arrays: types.Array) -> None:
+    check_contiguous(*arrays)
+    if any(array.dtype != types.float64 for array in arrays):
+        raise TypingError(f"needs arrays of float64, got {arrays}")
 
 
 def _gatherer(lanes: int) -> Intrinsic:
@@ -91,16 +57,16 @@ def _gatherer(lanes: int) -> Intrinsic:
     @intrinsic
     def gather(typing_context, out, at, weights, a, x, b, y):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            out, at, weights, a, x, b, y = arguments
-            kinds = signature.args
+            _, at, _, a, x, b, y = arguments
+            vectors = Vectors(context, builder, signature, arguments, lanes)
             first, second = (
-                _multiple(context, builder, factor, kinds[2], weights, index, lanes)
+                builder.fmul(same(builder, factor, lanes), vectors.load(2, index))
                 for factor, index in ((x, a), (y, b))
             )
-            target = _lanes_at(context, builder, kinds[0], out, at, lanes)
-            _increase(builder, target, builder.fadd(first, second))
+            vectors.increase(builder.fadd(first, second), 0, at)
             return context.get_dummy_value()
 
+        _check_doubles(out, weights)
         return types.void(out, at, weights, a, x, b, y), generate
 
     return gather
@@ -112,14 +78,14 @@ def _scatterer(lanes: int) -> Intrinsic:
     @intrinsic
     def scatter(typing_context, out, a, x, b, y, factors, at):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            out, a, x, b, y, factors, at = arguments
-            kinds = signature.args
+            _, a, x, b, y, _, at = arguments
+            vectors = Vectors(context, builder, signature, arguments, lanes)
             for factor, index in ((x, a), (y, b)):
-                added = _multiple(context, builder, factor, kinds[5], factors, at, lanes)
-                target = _lanes_at(context, builder, kinds[0], out, index, lanes)
-                _increase(builder, target, added)
+                added = builder.fmul(same(builder, factor, lanes), vectors.load(5, at))
+                vectors.increase(added, 0, index)
             return context.get_dummy_value()
 
+        _check_doubles(out, factors)
         return types.void(out, a, x, b, y, factors, at), generate
 
     return scatter

@@ -39,9 +39,7 @@ def _multiply(squares, coefficients, factors, products):  # type: ignore[no-unty
 
 
 @loop
-def window_values(  # type: ignore[no-untyped-def]
-    columns, inverse_widths, shifts, coefficients, largest, out
-):
+def window_values(columns, inverse_widths, shifts, coefficients, largest, out):  # type: ignore[no-untyped-def]
     """Set ``out`` (n_grids, n_rows) to the product of windows of each row in each grid.
 
     ``columns`` (n_columns, n_rows) are the inputs, contiguous; ``inverse_widths`` and ``shifts``

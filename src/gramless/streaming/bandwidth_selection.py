@@ -86,7 +86,6 @@ def prepare(
     scalings: Sequence[str],
     kernel: SpectralKernel,
     seed: int,
-    trial: BandwidthTrial | None = None,
 ) -> tuple[Preparation, str]:
     """Return the preparation of rows, and the reason for it in words.
 
@@ -95,7 +94,7 @@ def prepare(
     with each scaling ("standard" or "none"); otherwise the first scaling is taken. A trial takes
     two to three seconds: exact ridge regressions of half the sample.
     """
-    trial = trial or BandwidthTrial()
+    trial = BandwidthTrial()
     sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))
     center = np.zeros(sample.shape[1])
     if projection is None and not is_sparse(summary.sample):
@@ -133,11 +132,11 @@ def best_units(
     candidates: Sequence[FloatArray],
     alphas: Sequence[float] = BandwidthTrial.alphas,
 ) -> tuple[int, list[float]]:
-    """Return the candidate units with the least validation error of exact kernel ridge regression.
+    """Return which units have the least validation error of exact kernel ridge regression.
 
-    The first half of the rows is fitted, the second half evaluates. Returns the index of the best
-    candidate and the mean squared errors of all, each at its best penalty. Costs one
-    eigendecomposition of half the rows per candidate: a quarter of a second for 2,000 rows.
+    The first half of the rows is fitted, the second half evaluates. Returns an index and the mean
+    squared errors of all, each at its best penalty. A candidate costs one eigendecomposition of
+    half the rows: a quarter of a second for 2,000 rows.
     """
     with one_blas_thread():
         errors = [_ridge_error(kernel, rows / units, targets, alphas) for units in candidates]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, TableLike
 from gramless.datasets.pieces import Chunk, regroup
-from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.rows import Rows, normalise_rows
 
 Batch = tuple[TableLike, ArrayLike]
 """Rows and targets as users pass them."""
@@ -45,7 +45,7 @@ def check_chunk(
     what = f"Chunk {number:,} of the stream"
     if not isinstance(chunk, tuple | list) or len(chunk) != 2:
         raise InputError(f"{what} must be a pair (X, y), got {type(chunk).__name__}.")
-    X: Rows = _canonical(chunk[0]) if is_sparse(chunk[0]) else np.asarray(chunk[0])
+    X: Rows = normalise_rows(chunk[0]) if is_sparse(chunk[0]) else np.asarray(chunk[0])
     y = np.asarray(chunk[1])
     check_pair(X, y, f"{what}: ")
     if n_features is not None and X.shape[1] != n_features:
@@ -76,15 +76,6 @@ def check_pair(X: Rows, y: AnyArray, what: str = "") -> None:
         raise InputError(
             f"{what}y must hold one target a row, got shape {y.shape} for {X.shape[0]} rows."
         )
-
-
-def _canonical(X: sp.sparray) -> sp.csr_array:
-    if X.format != "csr":
-        return sp.csr_array(X)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
 
 
 def fixed_blocks(

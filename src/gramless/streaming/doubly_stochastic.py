@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve
@@ -21,29 +21,21 @@ from gramless.streaming.strategies import Choice, Situation, Strategy
 
 @dataclass(frozen=True)
 class Step:
-    """What one step did: iteration (from 1), changed block, blocks afterwards and step size.
+    """What one step did."""
 
-    ``loss`` is the mean over the batch before the step, summed over the outputs. ``objective`` adds
-    ``alpha / 2`` times the squared norm of the weights as ordinary features would have them,
-    ``n_blocks |alpha|^2``. ``gradient_norm`` is that of the mean derivative of the loss.
-    """
-
-    iteration: int
-    block: int
-    n_blocks: int
+    iteration: int  # from 1
+    block: int  # that was changed
+    n_blocks: int  # afterwards
     step: float
-    loss: float
+    loss: float  # mean over the batch before the step, summed over the outputs
+    # The loss plus alpha / 2 times the squared norm of the weights as ordinary features would have
+    # them, n_blocks |alpha|^2.
     objective: float
-    gradient_norm: float
+    gradient_norm: float  # of the mean derivative of the loss
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a step adds to the weights of its block and to the two parts of the constant."""
-
-    weights: FloatArray
-    intercept: FloatArray
-    offset: FloatArray
+Change: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+"""What a step adds to the weights of its block, to the intercept and to the offset."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +47,6 @@ class EvaluatedBatch:
     slopes: FloatArray  # (n, n_outputs)
     choice: Choice
     share: float  # the step of the schedule relative to its first
-
-    def gradient(self) -> FloatArray:
-        """Return the mean of slopes times features of the block."""
-        found = self.products.gradient(self.rows, self.choice.block, self.slopes)
-        return found / len(self.slopes)
 
     def centred_gradient(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean of slopes times centred features, and the means of the features."""
@@ -82,8 +69,9 @@ class NoIntercept:
 
     def step(self, batch: EvaluatedBatch) -> Change:
         """Step along the mean of derivative times features."""
+        total = batch.products.gradient(batch.rows, batch.choice.block, batch.slopes)
         nothing = np.zeros(batch.slopes.shape[1])
-        return Change(-batch.choice.step * batch.gradient(), nothing, nothing)
+        return -batch.choice.step * (total / len(batch.slopes)), nothing, nothing
 
 
 @dataclass(frozen=True)
@@ -104,7 +92,7 @@ class FreeIntercept:
         gradient, means = batch.centred_gradient()
         weights = -batch.choice.step * gradient
         intercept = -batch.share * self.length * batch.slopes.mean(axis=0)
-        return Change(weights, intercept, -weighted_sums(means, weights))
+        return weights, intercept, -weighted_sums(means, weights)
 
 
 @dataclass(frozen=True)
@@ -134,7 +122,7 @@ class NewtonStep:
         length = self.damping * choice.step / (self.first * self.curvature)
         weights: FloatArray = -length * direction
         intercept = -batch.share / self.curvature * batch.slopes.mean(axis=0)
-        return Change(weights, intercept, -weighted_sums(means, weights))
+        return weights, intercept, -weighted_sums(means, weights)
 
 
 @dataclass
@@ -165,7 +153,9 @@ class DoublyStochastic:
         """Take one step with a batch of rows and their targets (n, n_outputs)."""
         f, iteration = self.expansion, self.iteration + 1
         rows = self.products.prepare(X)
-        responses = self._responses(rows, len(targets))
+        responses = np.zeros((len(targets), f.n_outputs))
+        if f.n_blocks:
+            responses = f.scale * self.products.responses(rows, f.groups, f.n_blocks) + f.constant
         loss = float(self.loss.value(responses, targets).sum()) / len(targets)
         objective = loss + 0.5 * self.alpha * f.n_blocks * f.squared_norm
         slopes = self.loss.gradient(responses, targets)
@@ -179,28 +169,14 @@ class DoublyStochastic:
         )
         share = self.schedule.step(iteration) / self.schedule.step(1)
         batch = EvaluatedBatch(self.products, rows, slopes, choice, share)
-        change = self.update.step(batch)
+        weights, intercept, offset = self.update.step(batch)
         self.iteration = iteration
-        self._apply(choice, change, -choice.step * mean)
+        f.shrink(1.0 - choice.step * self.alpha)
+        if choice.block == f.n_blocks:
+            f.add(weights, -choice.step * mean)
+        else:
+            f.change(choice.block, weights, -choice.step * mean)
+        f.move(intercept, offset)
         f.average()
         norm = float(np.sqrt(inner(mean, mean)))
         return Step(iteration, choice.block, f.n_blocks, choice.step, loss, objective, norm)
-
-    def responses(self, X: Rows) -> FloatArray:
-        """Return the present function at rows: (n, n_outputs)."""
-        return self._responses(self.products.prepare(X), X.shape[0])
-
-    def _responses(self, rows: PreparedRows, n_rows: int) -> FloatArray:
-        f = self.expansion
-        if f.n_blocks == 0:
-            return np.zeros((n_rows, f.n_outputs))
-        return f.scale * self.products.responses(rows, f.groups, f.n_blocks) + f.constant
-
-    def _apply(self, choice: Choice, change: Change, total: FloatArray) -> None:
-        f = self.expansion
-        f.shrink(1.0 - choice.step * self.alpha)
-        if choice.block == f.n_blocks:
-            f.add(change.weights, total)
-        else:
-            f.change(choice.block, change.weights, total)
-        f.move(change.intercept, change.offset)

@@ -40,8 +40,7 @@ class GroupReader:
     def __init__(self, sizes: Callable[[int], IntArray], load: Callable[[int, int], Chunk]) -> None:
         self._ends = lru_cache(maxsize=2)(lambda epoch: np.cumsum(sizes(epoch)))
         self._load = load
-        self._held: tuple[int, int] | None = None
-        self._group: Chunk | None = None
+        self._held: tuple[tuple[int, int], Chunk] | None = None
 
     def read(self, epoch: int, start: int, stop: int) -> list[Chunk]:
         """Return copies of the rows at these positions of an epoch, one chunk per group."""
@@ -51,15 +50,11 @@ class GroupReader:
         while start < stop:
             first = int(ends[k - 1]) if k else 0
             last = min(stop, int(ends[k]))
-            X, y = self._loaded(epoch, k)
+            if self._held is None or self._held[0] != (epoch, k):
+                self._held = None  # Or two groups would be in memory at once.
+                self._held = (epoch, k), self._load(epoch, k)
+            X, y = self._held[1]
             inside = slice(start - first, last - first)
             chunks.append((X[inside].copy(), y[inside].copy()))
             start, k = last, k + 1
         return chunks
-
-    def _loaded(self, epoch: int, k: int) -> Chunk:
-        if self._group is None or self._held != (epoch, k):
-            self._group = None
-            self._group = self._load(epoch, k)
-            self._held = epoch, k
-        return self._group

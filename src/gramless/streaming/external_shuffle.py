@@ -288,7 +288,9 @@ class ShardSource:
         self.n_rows = int(self._sizes.sum())
         if min(self.n_features, *self._sizes) < 1:
             raise ValueError("a shard without rows")
-        self._orders = lru_cache(maxsize=2)(self._order)
+        self._orders = lru_cache(maxsize=2)(
+            lambda epoch: permutation(self.seed, "order of piles", epoch, len(self._groups))
+        )
         self._reader = GroupReader(lambda epoch: self._sizes[self._orders(epoch)], self._shuffled)
 
     @classmethod
@@ -333,9 +335,6 @@ class ShardSource:
 
     def _no_rows(self) -> Chunk:
         return np.empty((0, self.n_features), np.float32), np.empty((0, *self._outputs))
-
-    def _order(self, epoch: int) -> NDArray[np.intp]:
-        return permutation(self.seed, "order of piles", epoch, len(self._groups))
 
     def _shuffled(self, epoch: int, k: int) -> Chunk:
         group = int(self._orders(epoch)[k])

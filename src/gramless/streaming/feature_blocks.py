@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -73,51 +75,61 @@ class FrequencyBlocks:
         return 2 * self.size * self.group_blocks
 
 
-class PanelCache:
-    """Frequencies of groups of blocks in the layout of the loops, cached within a budget of bytes.
+class GroupCache(ABC):
+    """Frequencies of groups of blocks, cached within a budget of bytes; others are drawn anew."""
 
-    Groups beyond the budget are drawn again each time.
-    """
-
-    def __init__(self, blocks: FrequencyBlocks, budget: int, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, blocks: FrequencyBlocks, budget: int, group_numbers: int, n_jobs: int | None
+    ) -> None:
         self.blocks, self.n_jobs = blocks, n_jobs
-        n_panels = -(-blocks.size * blocks.group_blocks // LANES)
-        self._shape = (n_panels, blocks.n_inputs, LANES)
-        self._n_kept = max(0, budget) // (4 * int(np.prod(self._shape)))
-        self._kept: dict[int, Float32Array] = {}
+        self._n_kept = max(0, budget) // (4 * group_numbers)
+        self._kept: dict[int, Any] = {}
         self._n_drawn: dict[int, int] = {}
 
-    def panels(self, groups: range, n_blocks: int) -> list[Panels]:
+    @abstractmethod
+    def _room(self) -> Any:
+        """Return room for the frequencies of a group."""
+
+    @abstractmethod
+    def _write(self, room: Any, k: int, frequencies: FloatArray) -> None:
+        """Write the k-th block of a group."""
+
+    def groups(self, groups: range, n_blocks: int) -> list[Any]:
         """Return the frequencies of some groups if there are ``n_blocks`` blocks in all."""
         most = self.blocks.group_blocks
         found, missing = [], []
         drawn: dict[int, int] = {}
         for group in groups:
-            array, n_drawn = self._array(group)
-            n_wanted = min(most, n_blocks - group * most)
-            missing += [(array, group * most, k) for k in range(n_drawn, n_wanted)]
-            if group in self._kept:
-                drawn[group] = max(n_drawn, n_wanted)
-            found.append(Panels(array))
-        map_blocks(self._write, missing, self.n_jobs)
+            room = self._kept[group] if group in self._kept else self._room()
+            n_drawn, n_wanted = self._n_drawn.get(group, 0), min(most, n_blocks - group * most)
+            missing += [(room, group * most, k) for k in range(n_drawn, n_wanted)]
+            if group < self._n_kept:
+                self._kept[group], drawn[group] = room, max(n_drawn, n_wanted)
+            found.append(room)
+        map_blocks(
+            lambda room, first, k: self._write(room, k, self.blocks.draw(first + k)),
+            *(missing, self.n_jobs),
+        )
         # Only now, because an interruption leaves blocks unwritten.
         self._n_drawn |= drawn
         return found
 
-    def _array(self, group: int) -> tuple[Float32Array, int]:
-        """Return the panels of a group, and how many of its blocks have been written there."""
-        if group in self._kept:
-            return self._kept[group], self._n_drawn.get(group, 0)
-        array = np.zeros(self._shape, np.float32)
-        if group < self._n_kept:
-            self._kept[group] = array
-        return array, 0
 
-    def _write(self, array: Float32Array, first: int, k: int) -> None:
-        """Write block ``first + k`` as the k-th of its group."""
+class PanelCache(GroupCache):
+    """Cached frequencies in the layout of the loops."""
+
+    def __init__(self, blocks: FrequencyBlocks, budget: int, n_jobs: int | None = None) -> None:
+        n_panels = -(-blocks.size * blocks.group_blocks // LANES)
+        self._shape = (n_panels, blocks.n_inputs, LANES)
+        super().__init__(blocks, budget, prod(self._shape), n_jobs)
+
+    def _room(self) -> Float32Array:
+        return np.zeros(self._shape, np.float32)
+
+    def _write(self, room: Float32Array, k: int, frequencies: FloatArray) -> None:
         size = self.blocks.size
         panel, lane = np.divmod(np.arange(k * size, (k + 1) * size), LANES)
-        array[panel, :, lane] = half_turns(self.blocks.draw(first + k), array.dtype)
+        room[panel, :, lane] = half_turns(frequencies, room.dtype)
 
 
 class BlockProducts(Protocol):
@@ -205,7 +217,7 @@ class CpuProducts:
         out = np.zeros((rows[-1][1], weights[0].shape[1]))
         with one_blas_thread():
             for first, last in row_blocks(n_groups, max(1, fitting)):
-                span = self._cache.panels(range(first, last), n_blocks)
+                span = map(Panels, self._cache.groups(range(first, last), n_blocks))
                 used = (w[: n_columns - g * len(w)] for g, w in enumerate(weights[:last]))
                 parts = list(zip(span, list(used)[first:], strict=True))
                 tasks = [(tile, parts, out[a:b]) for a, b, tile in rows]
@@ -238,7 +250,6 @@ class CpuProducts:
         return total
 
     def _tile_moments(self, tiles: list[Tile], panels: Panels) -> Float32Array:
-        """Return the moments of the features of a block over neighbouring tiles."""
         size, start = self.blocks.size, tiles[0][0]
         whole = np.empty((tiles[-1][1] - start, 2 * size), np.float32)
         work = _Workspace(self.sizes.rows, self.sizes.frequencies)

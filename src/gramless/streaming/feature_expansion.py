@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from gramless.base.types import FloatArray
 Float32Array = NDArray[np.float32]
 _MOST_IN_RUN = 1e18
 """Numbers of a run in a file are smaller."""
+_VECTORS = ("offset", "intercept", "averaged_constant")
+_NUMBERS = ("scale", "squared_norm", "left", "mean")
 
 
 class FeatureExpansion:
@@ -25,9 +28,10 @@ class FeatureExpansion:
     when the average is asked for. It gives step t of T a weight of about ``(t / T)^decay``
     (Shamir & Zhang 2013, section 4).
 
-    Blocks of ``block_columns`` features, two per frequency, are stored ``group_blocks`` together,
-    in two arrays of ``4 block_columns n_outputs`` bytes per block. Besides there is a constant for
-    each output, the sum of an intercept, which is never shrunk, and an offset, which is.
+    Blocks of ``block_columns`` features, two per frequency, are stored ``group_blocks`` together as
+    ``groups``, and their averages likewise: ``8 block_columns n_outputs`` bytes per block. Besides
+    there is a constant for each output, an intercept, which is never shrunk, plus an offset, which
+    is.
     """
 
     def __init__(
@@ -41,14 +45,14 @@ class FeatureExpansion:
         self.block_columns, self.group_blocks = block_columns, group_blocks
         self.n_outputs, self.decay, self.scale_limits = n_outputs, decay, scale_limits
         self.n_blocks, self.scale, self.squared_norm = 0, 1.0, 0.0
-        self._stored: list[Float32Array] = []
+        self.groups: list[Float32Array] = []
         self._averaged: list[Float32Array] = []
         self._sums: FloatArray = np.zeros((0, n_outputs))
-        self._offset, self._intercept = np.zeros(n_outputs), np.zeros(n_outputs)
-        self._averaged_constant = np.zeros(n_outputs)
+        self.offset, self.intercept = np.zeros(n_outputs), np.zeros(n_outputs)
+        self.averaged_constant = np.zeros(n_outputs)
         # The share of the initial value that is left in the average and the mean scale since then,
         # over all steps and, in _seen, up to the last change of each block.
-        self._left, self._mean, self._n_averaged = 1.0, 0.0, 0
+        self.left, self.mean, self.n_averaged = 1.0, 0.0, 0
         self._seen: FloatArray = np.zeros((0, 2))
 
     @property
@@ -57,24 +61,14 @@ class FeatureExpansion:
         return self.scale * self._sums[: self.n_blocks]
 
     @property
-    def groups(self) -> list[Float32Array]:
-        """Weights over ``scale``, in groups of blocks (group_columns, n_outputs)."""
-        return self._stored
-
-    @property
     def constant(self) -> FloatArray:
         """Intercept plus offset, (n_outputs,)."""
-        return self._intercept + self.scale * self._offset
-
-    @property
-    def averaged_constant(self) -> FloatArray:
-        """Intercept plus offset, averaged over the steps."""
-        return self._averaged_constant.copy()
+        return self.intercept + self.scale * self.offset
 
     def move(self, intercept: FloatArray, offset: FloatArray) -> None:
         """Add to the intercept and to the offset, (n_outputs,) each."""
-        self._intercept += intercept
-        self._offset += offset / self.scale
+        self.intercept += intercept
+        self.offset += offset / self.scale
 
     def shrink(self, factor: float) -> None:
         """Multiply all weights and the offset."""
@@ -86,21 +80,21 @@ class FeatureExpansion:
 
     def add(self, weights: FloatArray, total: FloatArray) -> None:
         """Add a block with weights (block_columns, n_outputs), and its entry of ``sums``."""
-        if self.n_blocks == len(self._stored) * self.group_blocks:
+        if self.n_blocks == len(self.groups) * self.group_blocks:
             shape = (self.block_columns * self.group_blocks, self.n_outputs)
-            self._stored.append(np.zeros(shape, np.float32))
-            self._averaged.append(np.zeros(shape, np.float32))
+            for groups in (self.groups, self._averaged):
+                groups.append(np.zeros(shape, np.float32))
         if self.n_blocks == len(self._sums):
             more = max(64, self.n_blocks)
             self._sums = np.concatenate([self._sums, np.zeros((more, self.n_outputs))])
             self._seen = np.concatenate([self._seen, np.zeros((more, 2))])
         self.n_blocks += 1
-        self._seen[self.n_blocks - 1] = self._left, self._mean
+        self._seen[self.n_blocks - 1] = self.left, self.mean
         self.change(self.n_blocks - 1, weights, total)
 
     def change(self, block: int, step: FloatArray, total: FloatArray) -> None:
         """Add to the weights of a block and to its entry of ``sums``."""
-        stored = self._block(self._stored, block)
+        stored = self._block(self.groups, block)
         self._update_average(block)
         before = _squares(stored)
         stored += (step / self.scale).astype(np.float32)
@@ -109,16 +103,17 @@ class FeatureExpansion:
 
     def average(self) -> None:
         """Include the present weights in the average; to be called once a step."""
-        self._n_averaged += 1
-        share = (1.0 + self.decay) / (self._n_averaged + self.decay)
-        self._mean += share * (self.scale - self._mean)
-        self._averaged_constant += share * (self.constant - self._averaged_constant)
+        self.n_averaged += 1
+        share = (1.0 + self.decay) / (self.n_averaged + self.decay)
+        self.mean += share * (self.scale - self.mean)
+        gap = self.constant - self.averaged_constant
+        self.averaged_constant = self.averaged_constant + share * gap
         if share < 1.0:
-            self._left *= 1.0 - share
+            self.left *= 1.0 - share
 
     def weights(self) -> Float32Array:
         """Return the present weights, (n_blocks block_columns, n_outputs)."""
-        return np.float32(self.scale) * self._joined(self._stored)
+        return np.float32(self.scale) * self._joined(self.groups)
 
     def averaged_weights(self) -> Float32Array:
         """Return the weights averaged over the steps, (n_blocks block_columns, n_outputs)."""
@@ -130,9 +125,8 @@ class FeatureExpansion:
 
     def _joined(self, groups: list[Float32Array]) -> Float32Array:
         """Return a copy of all blocks as one array."""
-        n_columns = self.n_blocks * self.block_columns
         whole = np.concatenate([*groups, np.zeros((0, self.n_outputs), np.float32)])
-        return whole[:n_columns]
+        return whole[: self.n_blocks * self.block_columns]
 
     def _block(self, groups: list[Float32Array], block: int) -> Float32Array:
         group, k = divmod(block, self.group_blocks)
@@ -141,41 +135,34 @@ class FeatureExpansion:
     def _update_average(self, block: int) -> None:
         """Include all steps since its last change in the average of a block."""
         self._catch_up(self._block(self._averaged, block), block)
-        self._seen[block] = self._left, self._mean
+        self._seen[block] = self.left, self.mean
 
     def _catch_up(self, averaged: Float32Array, block: int) -> None:
         """Add the steps since the last change of a block to its average until then."""
         left, mean = self._seen[block]
-        kept = self._left / left
+        kept = self.left / left
         averaged *= np.float32(kept)
-        averaged += np.float32(self._mean - kept * mean) * self._block(self._stored, block)
+        averaged += np.float32(self.mean - kept * mean) * self._block(self.groups, block)
 
     def _fold(self) -> None:
         """Multiply the scale into the stored weights."""
         for block in range(self.n_blocks):
             self._update_average(block)
-        for group in self._stored:
+        for group in self.groups:
             group *= np.float32(self.scale)
         self._sums *= self.scale
-        self._offset *= self.scale
-        self.scale, self._left, self._mean = 1.0, 1.0, 0.0
+        self.offset *= self.scale
+        self.scale, self.left, self.mean = 1.0, 1.0, 0.0
         self._seen[:] = 1.0, 0.0
 
     def state(self) -> dict[str, Any]:
         """Return all numbers that a copy needs, as arrays and plain values."""
         return {
-            "weights": self._joined(self._stored),
+            "weights": self._joined(self.groups),
             "averaged": self._joined(self._averaged),
             "sums": self._sums[: self.n_blocks].copy(),
             "seen": self._seen[: self.n_blocks].copy(),
-            "offset": self._offset.copy(),
-            "intercept": self._intercept.copy(),
-            "averaged_constant": self._averaged_constant.copy(),
-            "scale": self.scale,
-            "squared_norm": self.squared_norm,
-            "left": self._left,
-            "mean": self._mean,
-            "n_averaged": self._n_averaged,
+            **{name: copy(vars(self)[name]) for name in (*_VECTORS, *_NUMBERS, "n_averaged")},
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -184,16 +171,14 @@ class FeatureExpansion:
         nothing = np.zeros((self.block_columns, self.n_outputs))
         for _ in range(n_blocks):
             self.add(nothing, np.zeros(self.n_outputs))
-        for name, groups in (("weights", self._stored), ("averaged", self._averaged)):
+        for name, groups in (("weights", self.groups), ("averaged", self._averaged)):
             for k, group in enumerate(groups):
                 part = state[name][k * len(group) : (k + 1) * len(group)]
                 group[: len(part)] = part
         self._sums[:n_blocks], self._seen[:n_blocks] = state["sums"], state["seen"]
-        self._offset, self._intercept = state["offset"].copy(), state["intercept"].copy()
-        self._averaged_constant = state["averaged_constant"].copy()
-        self.scale, self.squared_norm = state["scale"], state["squared_norm"]
-        self._left, self._mean = state["left"], state["mean"]
-        self._n_averaged = state["n_averaged"]
+        vars(self).update(
+            {name: copy(state[name]) for name in (*_VECTORS, *_NUMBERS, "n_averaged")}
+        )
 
     @staticmethod
     def check_state(state: State, block_columns: int, n_outputs: int, n_steps: int) -> None:
@@ -204,15 +189,15 @@ class FeatureExpansion:
         array_in(state, "averaged", np.float32, weights.shape, finite=True)
         array_in(state, "sums", np.float64, (n_blocks, n_outputs), finite=True)
         seen = array_in(state, "seen", np.float64, (n_blocks, 2), finite=True)
-        for name in ("offset", "intercept", "averaged_constant"):
+        for name in _VECTORS:
             array_in(state, name, np.float64, (n_outputs,), finite=True)
-        for name in ("scale", "squared_norm", "left", "mean"):
-            number_in(state, name, float, -_MOST_IN_RUN, _MOST_IN_RUN)
-        scale, left = number_in(state, "scale", float), number_in(state, "left", float)
+        scale, _, left, _ = (
+            number_in(state, name, float, -_MOST_IN_RUN, _MOST_IN_RUN) for name in _NUMBERS
+        )
         positive = abs(scale) > 1.0 / _MOST_IN_RUN and 0.0 < left <= seen[:, 0].min(initial=1)
         require(positive, "the run's scale or average is 0")
-        found = number_in(state, "n_averaged", int)
-        require(found == n_steps, "the run has averaged another number of steps")
+        fits = number_in(state, "n_averaged", int) == n_steps
+        require(fits, "the run has averaged another number of steps")
 
 
 def _squares(array: Float32Array) -> float:

@@ -100,10 +100,7 @@ def open_stream(
 
 
 def _counted(
-    chunks: Iterable[Chunk],
-    what: str,
-    report: Callable[[str], None] | None,
-    of: int | None = None,
+    chunks: Iterable[Chunk], what: str, report: Callable[[str], None] | None, of: int | None = None
 ) -> Iterator[Chunk]:
     """Pass chunks on, and tell how many rows have passed."""
     n_rows = 0
@@ -147,7 +144,8 @@ def _look(chunks: Iterable[Chunk], max_labels: int) -> _Seen:
             parts = (X, b"", b"", text)
         else:
             parts = (X.data, X.indices, np.diff(X.indptr), text)
-        sums = [zlib.crc32(_bytes(part), old) for part, old in zip(parts, sums, strict=True)]
+        whole = (p if isinstance(p, bytes) else np.ascontiguousarray(p).data for p in parts)
+        sums = [zlib.crc32(part, old) for part, old in zip(whole, sums, strict=True)]
     if len(found) > max_labels:
         raise InputError(
             f"the target holds more than {max_labels:,} different texts; name another column as "
@@ -155,12 +153,6 @@ def _look(chunks: Iterable[Chunk], max_labels: int) -> _Seen:
         )
     labels = np.array(sorted(found), dtype=object) if found else None
     return _Seen(labels, n_rows, zlib.crc32(repr(sums).encode()))
-
-
-def _bytes(part: bytes | AnyArray) -> bytes | memoryview:
-    if isinstance(part, bytes):
-        return part
-    return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
 
 
 def _shuffled(
@@ -190,12 +182,11 @@ def _shuffled(
                 f"it."
             )
         return found
-    numbered = chunks
-    if seen.labels is not None:
-        labels = seen.labels
-        numbered = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
+    labels = seen.labels
+    if labels is not None:
+        chunks = ((X, np.searchsorted(labels, y).astype(np.float64)) for X, y in chunks)
     return external_shuffle(
-        numbered,
+        chunks,
         folder,
         seed=seed_from(random_state),
         n_held_out=default_held_out(seen.n_rows),

@@ -56,11 +56,7 @@ class Projection(Stateful):
         return cls(summary.mean, np.ascontiguousarray(components))
 
     def apply(
-        self,
-        X: Rows,
-        n_jobs: int | None = None,
-        block_rows: int = 4096,
-        block_bytes: int = 1 << 25,
+        self, X: Rows, n_jobs: int | None = None, block_rows: int = 4096, block_bytes: int = 1 << 25
     ) -> NDArray[np.float32]:
         """Return ``(X - mean) @ components``, computed in float64 in blocks of limited size."""
         check_width("Projection", X, len(self.mean))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -46,16 +47,16 @@ class RowSource(Protocol):
 
 @runtime_checkable
 class NamedSource(Protocol):
-    """A source that knows the names of its columns, None if they have none."""
+    """A source that knows the names of its columns."""
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names."""
+        """Return the names, None if there are none."""
 
 
 @runtime_checkable
 class CountedBatches(Protocol):
-    """Batches that know their number of rows in all, or None."""
+    """Batches that may know their number of rows."""
 
     n_rows: int | None
 
@@ -125,11 +126,11 @@ class ReadingSizes:
 class ArraySource:
     """Training rows in an array, a memory-mapped file or a CSR matrix.
 
-    Every epoch is a permutation of the rows, a function of the seed and the epoch. Up to 4 million
-    rows of at most 1 GiB in all are permuted row by row. Larger tables are read in runs of 256
-    neighbouring rows (fewer if they take more than 1 MB): the runs are put in random order and
-    shuffled 128 at a time, so that a file is read in sequential pieces. The order is the same
-    whether the rows are in memory or in a file.
+    Every epoch is a permutation of the rows, a function of the seed and the epoch, whether they are
+    in memory or in a file. Up to 4 million rows of at most 1 GiB in all are permuted row by row.
+    Larger tables are read in runs of 256 neighbouring rows (fewer if they take more than 1 MB): the
+    runs are put in random order and shuffled 128 at a time, so that a file is read in sequential
+    pieces.
 
     Parameters
     ----------
@@ -184,10 +185,14 @@ class ArraySource:
         self._row_bytes = _row_bytes(self._X)
         n_bytes = self.n_rows * self._row_bytes
         self._permutes = self.n_rows <= sizes.permuted_rows and n_bytes <= sizes.permuted_bytes
-        self._orders = lru_cache(maxsize=2)(self._permuted)
+        self._orders = lru_cache(maxsize=2)(
+            lambda epoch: self._place(permutation(seed, "rows", epoch, self.n_rows))
+        )
         fitting = max(sizes.least_run_rows, sizes.run_bytes // self._row_bytes)
         self._run_rows = min(sizes.run_rows, fitting)
-        self._run_orders = lru_cache(maxsize=2)(self._permuted_runs)
+        self._run_orders = lru_cache(maxsize=2)(
+            lambda epoch: permutation(seed, "runs", epoch, -(-self.n_rows // self._run_rows))
+        )
         self._groups = GroupReader(self._group_sizes, self._load_group)
 
     def read(self, start: int, stop: int) -> Chunk:
@@ -212,9 +217,6 @@ class ArraySource:
         """Return the held-out rows in the given order."""
         return self._load(self._held)
 
-    def _permuted(self, epoch: int) -> NDArray[np.intp]:
-        return self._place(permutation(self.seed, "rows", epoch, self.n_rows))
-
     def _place(self, training: NDArray[np.intp]) -> NDArray[np.intp]:
         """Convert numbers among the training rows to row numbers of X."""
         before = self._held - np.arange(len(self._held))
@@ -225,20 +227,14 @@ class ArraySource:
         first, last = self._place(np.array([start, stop - 1])).tolist()
         X, y = self._load(slice(first, last + 1))
         held = self._held[slice(*np.searchsorted(self._held, [first, last + 1]))] - first
-        if len(held) == 0:
-            return X, y
         kept = np.delete(np.arange(len(y)), held)
-        return X[kept], y[kept]
+        return (X[kept], y[kept]) if len(held) else (X, y)
 
     def _load(self, rows: slice | IntArray) -> Chunk:
         """Return rows of X and y, read from the disk once if they are memory-mapped."""
         X, y = self._X[rows], self._y[rows]
         X = np.array(X) if isinstance(X, np.memmap) else X
         return X, np.array(y) if isinstance(y, np.memmap) else y
-
-    def _permuted_runs(self, epoch: int) -> NDArray[np.intp]:
-        n_runs = -(-self.n_rows // self._run_rows)
-        return permutation(self.seed, "runs", epoch, n_runs)
 
     def _group_sizes(self, epoch: int) -> IntArray:
         runs = self._run_orders(epoch)
@@ -291,8 +287,8 @@ class IteratorSource:
     n_features : int
         The first batch is fetched to find it.
     n_rows : int or None
-        Number of rows of the first epoch without those held out; None before its end, unless the
-        batches have an ``n_rows`` that tells.
+        Number of rows of an epoch without those held out; None before the end of the first, unless
+        the batches have an ``n_rows`` that tells.
 
     Raises
     ------
@@ -301,8 +297,7 @@ class IteratorSource:
 
     Notes
     -----
-    Holds the current batch and the requested rows. Nothing is shuffled: steps take the rows in
-    the order in which they arrive.
+    Holds the current batch and the requested rows. Nothing is shuffled.
 
     Examples
     --------
@@ -324,11 +319,11 @@ class IteratorSource:
             raise InputError(f"n_held_out must be at least 0, got {n_held_out}.")
         self._batches, self._n_features, self._n_held_out = batches, n_features, n_held_out
         self._once = not callable(batches) and iter(batches) is batches
-        self._number = self._position = self._n_taken = 0
+        self._position = self._n_taken = 0
+        self._rows: Iterator[Chunk] = iter(())
         self._buffer = RowBuffer()
         self._empty: Chunk | None = None
         self._held: Chunk | None = None
-        self._rows: Iterator[Batch] | None = None
         self.n_rows: int | None = None
         if not self._once and isinstance(batches, CountedBatches) and batches.n_rows is not None:
             self.n_rows = batches.n_rows - n_held_out
@@ -378,11 +373,10 @@ class IteratorSource:
                 "own; give a function that returns a new iterator, or a list."
             )
         skip = self._n_held_out
-        for number, chunk in enumerate(self._iterate()):
-            rows, labels = self._checked(chunk, number)
-            if skip < len(labels):
-                yield (rows[skip:], labels[skip:]) if skip else (rows, labels)
-            skip = max(0, skip - len(labels))
+        for X, y in self._epoch():
+            if skip < len(y):
+                yield (X[skip:], y[skip:]) if skip else (X, y)
+            skip = max(0, skip - len(y))
 
     def held_out(self) -> Chunk:
         """Return the first rows, which are held out."""
@@ -390,8 +384,10 @@ class IteratorSource:
         assert self._held is not None
         return self._held
 
-    def _iterate(self) -> Iterator[Batch]:
-        return iter(self._batches() if callable(self._batches) else self._batches)
+    def _epoch(self) -> Iterator[Chunk]:
+        # Unlike a generator, a map goes on after a batch that is refused.
+        batches = self._batches() if callable(self._batches) else self._batches
+        return map(self._checked, batches, count())
 
     def _begin(self) -> None:
         """Open the first epoch unless that has happened."""
@@ -401,7 +397,7 @@ class IteratorSource:
     def _open_epoch(self) -> Chunk:
         """Begin an epoch and return the rows that it holds out."""
         # Reset everything first, so that nothing is left of an epoch that cannot be opened.
-        self._rows, self._number, self._buffer = self._iterate(), 0, RowBuffer()
+        self._rows, self._buffer = self._epoch(), RowBuffer()
         while self._buffer.n_rows <= self._n_held_out:
             if not self._fetch():
                 raise InputError(
@@ -409,26 +405,20 @@ class IteratorSource:
                     "out: none is left. Give more rows; a function must return a new iterator "
                     "each time."
                 )
-        if self._n_held_out == 0:
-            assert self._empty is not None
-            return self._empty
-        return self._buffer.take(self._n_held_out)
+        assert self._empty is not None
+        return self._buffer.take(self._n_held_out) if self._n_held_out else self._empty
 
     def _fetch(self) -> bool:
         """Put the next batch into the buffer, and tell whether there was one."""
-        assert self._rows is not None
-        batch = next(self._rows, None)
-        if batch is None:
-            return False
-        self._buffer.add(*self._checked(batch, self._number))
-        self._number += 1
-        return True
+        chunk = next(self._rows, None)
+        if chunk is not None:
+            self._buffer.add(*chunk)
+        return chunk is not None
 
     def _checked(self, batch: Batch, number: int) -> Chunk:
         X, y = check_chunk(batch, number, self._n_features, self._empty)
         self._n_features = int(X.shape[1])
-        if self._empty is None:
-            self._empty = X[:0], y[:0]
+        self._empty = self._empty or (X[:0], y[:0])
         return X, y
 
     def _take(self, most: int) -> Chunk:

@@ -20,11 +20,7 @@ _LEAST_SQUARES, _ROUNDING = 1e-300, 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What one pass over a stream of rows finds; (co)variances are divided by ``n_rows``.
-
-    ``classes`` are sorted labels, or None if targets have several outputs or are measurements:
-    numbers that are not whole, or have more than ``max_classes`` different values.
-    """
+    """What one pass over a stream of rows finds; (co)variances are divided by ``n_rows``."""
 
     n_rows: int
     mean: FloatArray
@@ -32,6 +28,8 @@ class Summary:
     covariance: FloatArray | None
     sample: Rows  # uniform, in the order of the stream, float64
     sample_targets: AnyArray
+    # Sorted labels; None for several outputs and for measurements: numbers that are not whole, or
+    # have more than max_classes different values.
     classes: AnyArray | None
     target_mean: FloatArray | None  # (n_outputs,), None for text
     target_variance: FloatArray | None
@@ -92,7 +90,6 @@ class _Moments:
         self.products: FloatArray = np.zeros((0, 0))
 
     def add(self, X: Rows) -> None:
-        """Add a block."""
         n = X.shape[0]
         if self.n_rows == 0:
             self._start(X.shape[1])
@@ -102,8 +99,7 @@ class _Moments:
             mean, squares, centred = _block_moments(block)
             step = mean - self.mean
             self.squares = self.squares + squares + share * step**2
-        self._check_squares()
-        self._check_lost(block, mean, centred)
+        self._check_range(block, mean, centred)
         if self._panel_columns is not None:
             assert centred is not None
             _add_products(self.products, centred, self._panel_columns, self._n_jobs)
@@ -111,16 +107,14 @@ class _Moments:
         self.mean = self.mean + step * (n / (self.n_rows + n))
         self.n_rows += n
 
-    def _check_squares(self) -> None:
+    def _check_range(self, block: Rows, mean: FloatArray, centred: FloatArray | None) -> None:
+        """Refuse columns whose squares overflow, or would look constant as they underflow."""
         too_large = np.flatnonzero(~np.isfinite(self.squares))
         if len(too_large):
             raise InputError(
                 f"{self._name} {int(too_large[0])} has numbers whose squares are too large for "
                 "double precision; rescale it."
             )
-
-    def _check_lost(self, block: Rows, mean: FloatArray, centred: FloatArray | None) -> None:
-        """Refuse columns that would look constant because their squared differences underflow."""
         few = np.flatnonzero(self.squares < _LEAST_SQUARES)
         if not len(few):
             return
@@ -186,18 +180,15 @@ class _Targets:
         self._measured = False
 
     def add(self, y: AnyArray) -> None:
-        """Add a block."""
         if y.dtype.kind in "biuf":
             self._moments = self._moments or _Moments("Target")
             self._moments.add(y.reshape(len(y), -1))
         whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
         self._measured |= y.ndim > 1 or not whole
-        if self._measured:
-            self.classes = None
-            return
-        labels = _labels(y)
-        self.classes = labels if self.classes is None else np.union1d(self.classes, labels)
-        self._measured = len(self.classes) > self._max_classes
+        if not self._measured:
+            labels = _labels(y)
+            self.classes = labels if self.classes is None else np.union1d(self.classes, labels)
+            self._measured = len(self.classes) > self._max_classes
         self.classes = None if self._measured else self.classes
 
     def moments(self) -> tuple[FloatArray | None, FloatArray | None]:

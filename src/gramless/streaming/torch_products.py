@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -11,11 +12,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError, MissingDependencyError
-from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.fourier import Panels, within_exponents
 from gramless.preprocessing.rows import Rows, check_width
-from gramless.streaming.feature_blocks import LANES, Float32Array, FrequencyBlocks
+from gramless.streaming.feature_blocks import (
+    LANES,
+    Float32Array,
+    FrequencyBlocks,
+    GroupCache,
+)
 
 Tensor: TypeAlias = Any
 """A ``torch.Tensor``; torch need not be installed."""
@@ -71,7 +77,9 @@ class TorchProducts:
         total = self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
         with _full_precision(self._torch):
             for group in range(-(-n_blocks // most)):
-                frequencies = self._cache.group(group, n_blocks)
+                n_frequencies = self.blocks.size * min(most, n_blocks - group * most)
+                (room,) = self._cache.groups(range(group, group + 1), n_blocks)
+                frequencies = room[:n_frequencies]
                 sent = self._send(weights[group][: 2 * len(frequencies)])
                 for first, last in row_blocks(len(frequencies), self.tile_frequencies):
                     own = sent[2 * first : 2 * last]
@@ -135,38 +143,21 @@ class TorchProducts:
         return scaled
 
 
-class _FrequencyCache:
+class _FrequencyCache(GroupCache):
     """The frequencies of groups of blocks on the device, (frequencies, n_inputs) each."""
 
     def __init__(
         self, blocks: FrequencyBlocks, budget: int, send: Callable[[AnyArray], Tensor]
     ) -> None:
-        self._blocks, self._send = blocks, send
-        group_bytes = 4 * blocks.size * blocks.group_blocks * blocks.n_inputs
-        self._n_kept = max(0, budget) // group_bytes
-        self._kept: dict[int, Tensor] = {}
-        self._n_drawn: dict[int, int] = {}
+        self._send, self._shape = send, (blocks.size * blocks.group_blocks, blocks.n_inputs)
+        super().__init__(blocks, budget, prod(self._shape), None)
 
-    def group(self, group: int, n_blocks: int) -> Tensor:
-        """Return the frequencies of a group if there are ``n_blocks`` blocks in all."""
-        size, most = self._blocks.size, self._blocks.group_blocks
-        first, n_wanted = group * most, min(most, n_blocks - group * most)
-        if group >= self._n_kept:
-            return self._send(self._drawn(first, first + n_wanted))
-        n_drawn = self._n_drawn.get(group, 0)
-        if group not in self._kept:
-            room = np.empty((size * most, self._blocks.n_inputs), np.float32)
-            self._kept[group] = self._send(room)
-        kept = self._kept[group]
-        if n_drawn < n_wanted:
-            new = self._send(self._drawn(first + n_drawn, first + n_wanted))
-            kept[size * n_drawn : size * n_wanted] = new
-            self._n_drawn[group] = n_wanted
-        return kept[: size * n_wanted]
+    def _room(self) -> Tensor:
+        return self._send(np.empty(self._shape, np.float32))
 
-    def _drawn(self, first: int, last: int) -> Float32Array:
-        drawn = map_blocks(self._blocks.draw, [(k,) for k in range(first, last)], None)
-        return np.concatenate([_single(block) for block in drawn])
+    def _write(self, room: Tensor, k: int, frequencies: FloatArray) -> None:
+        size = self.blocks.size
+        room[k * size : (k + 1) * size] = self._send(_single(frequencies))
 
 
 def _single(frequencies: FloatArray) -> Float32Array:

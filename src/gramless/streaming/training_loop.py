@@ -27,14 +27,14 @@ _LARGEST = 1e18
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """A source whose rows are projected and whose targets are converted to numbers."""
+    """A source with projected rows and numbers as targets; NaN and infinity are refused."""
 
     source: RowSource
     project: Callable[[Rows], Rows]
     encode: Callable[[AnyArray], FloatArray]
 
     def read(self, start: int, stop: int) -> tuple[Rows, FloatArray]:
-        """Return rows and targets at some positions; NaN and infinity are refused."""
+        """Return rows and targets at some positions."""
         X, y = self.source.read(start, stop)
         return self._encoded(X, y, f"rows {start:,} to {stop:,}, counted without those held out,")
 
@@ -55,16 +55,12 @@ class EncodedSource:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The quality of the averaged function on held-out rows.
-
-    ``loss`` is the mean, summed over the outputs; ``error`` the share of wrong classes, or the root
-    mean squared error in units of the target's deviation.
-    """
+    """The quality of the averaged function on held-out rows."""
 
     iteration: int
     n_blocks: int
-    loss: float
-    error: float
+    loss: float  # mean over the rows, summed over the outputs
+    error: float  # share of wrong classes, or RMSE in units of the target's deviation
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,8 @@ class Training:
         ``"ended"`` if an iterator had no more rows.
         """
         started = time.perf_counter() - self.seconds
-        held_out = self._prepared_held_out(source)
+        held = source.held_out()
+        held_out = None if held is None else (self.machine.products.prepare(held[0]), held[1])
         status = self._reached(limits)
         while status is None:
             first = self.machine.iteration * self.batch_rows
@@ -159,11 +156,10 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         """Return what :meth:`restore` needs to continue to the same bits."""
-        best = None if self.best is None else asdict(self.best)
         return {
             "iteration": self.machine.iteration,
             "expansion": self.machine.expansion.state(),
-            "best": best,
+            "best": None if self.best is None else asdict(self.best),
             "seconds": self.seconds,
         }
 
@@ -197,10 +193,6 @@ class Training:
             return LearnedFunction(f.weights(), f.constant, self.machine.iteration)
         return LearnedFunction(f.averaged_weights(), f.averaged_constant, self.machine.iteration)
 
-    def _prepared_held_out(self, source: EncodedSource) -> tuple[PreparedRows, FloatArray] | None:
-        held = source.held_out()
-        return None if held is None else (self.machine.products.prepare(held[0]), held[1])
-
     def _reached(self, limits: Limits) -> str | None:
         """Return the limit that the steps so far have reached, if any."""
         if self._has_settled(limits):
@@ -214,8 +206,7 @@ class Training:
 
     def _evaluate(self, rows: PreparedRows, targets: FloatArray) -> Evaluation:
         """Evaluate the present function on prepared rows, and keep it if it is the best."""
-        present = self._present()
-        f = self.machine.expansion
+        present, f = self._present(), self.machine.expansion
         groups = in_groups(present.weights, f.block_columns * f.group_blocks)
         responses = self.machine.products.responses(rows, groups, f.n_blocks)
         responses += present.constant
