@@ -204,11 +204,9 @@ class SizedMap(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs of the rows of the fit."""
         return len(self.bandwidth_)
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         bandwidth = array_in(state, "bandwidth_", np.float64, (None,))
         require(bandwidth.size > 0 and (bandwidth > 0).all(), "bandwidth_ is no bandwidth")
         number_in(state, "seed_", int, 0, 2**64)
@@ -267,7 +265,6 @@ class DenseMap(SizedMap):
     kernel: KernelLike
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         super().check_state(state)
         self.check_parameters()
         self._mask(part_in(state, "bandwidth_", np.ndarray)[None, :])
@@ -280,7 +277,7 @@ class DenseMap(SizedMap):
     def compute(self, X: Rows, out: AnyArray) -> None:
         """Write the features of a block of validated rows into ``out``, in its precision."""
 
-    def fit(self, X: TableLike, y: object = None) -> Self:  # noqa: D102
+    def fit(self, X: TableLike, y: object = None) -> Self:
         self._fit_checked(self._checked(X))
         return self
 
@@ -312,12 +309,10 @@ class DenseMap(SizedMap):
         return out
 
     def fit_rows(self, X: Rows) -> FeatureMatrix:
-        """Learn from validated rows and return their feature matrix."""
         self._fit_checked(X)
         return self._matrix_of(X)
 
     def rows_matrix(self, X: Rows) -> FeatureMatrix:
-        """Return the feature matrix of validated rows, of float32 and kept where memory allows."""
         self._check_inputs(X)
         return self._matrix_of(X)
 

@@ -80,7 +80,6 @@ class GridMap(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs of the rows of the fit."""
         return self.widths_.shape[1]
 
 
@@ -91,7 +90,6 @@ class BinningMap(GridMap):
 
     @abstractmethod
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         check_columns(state, KnownBins.check_state(state))
         array_in(state, "nu_", np.float64, (len(part_in(state, "widths_", np.ndarray)),))
         number_in(state, "kappa_", float)
@@ -114,7 +112,6 @@ class BinningMap(GridMap):
         return matrix
 
     def rows_matrix(self, X: Rows) -> BinnedMatrix:
-        """Return the feature matrix of validated rows, once fitted."""
         codes = self._known.find(X, self.n_jobs)
         return BinnedMatrix(codes, self.offsets_, scale=self.scale_, n_jobs=self.n_jobs)
 
@@ -181,7 +178,6 @@ class DrawnGrids(GridMap, SizedMap):
         return self.fit_matrix(X, y).tocsr()
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Estimate the bytes that a fit takes, without those of the rows themselves."""
         return float(self.size) * bytes_of_grid(n_rows, n_inputs)
 
 
@@ -271,7 +267,6 @@ class RandomBinning(BinningMap, DrawnGrids):
         self.n_jobs = n_jobs
 
     def fit_rows(self, X: Rows) -> BinnedMatrix:
-        """Learn from validated rows and return their feature matrix."""
         kernel = self.check_parameters()
         self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
@@ -280,14 +275,12 @@ class RandomBinning(BinningMap, DrawnGrids):
         return self.learn_bins(X, grids)
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         super().check_state(state)
         n_inputs = part_in(state, "widths_", np.ndarray).shape[1]
         array_in(state, "bandwidth_", np.float64, (n_inputs,))
         number_in(state, "seed_", int)
 
     def check_parameters(self) -> BinningKernel:
-        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
         return as_binning_kernel(self.kernel)
 
@@ -299,7 +292,6 @@ class GivenBinning(BinningMap):
         self.n_jobs = n_jobs
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         super().check_state(state)
 
     def fit(self, X: TableLike, y: object = None) -> Self:

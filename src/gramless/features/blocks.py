@@ -136,13 +136,11 @@ class IndependentBlocks(DenseMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
         self._check_choice("partition", self.partition, PARTITIONS)
         return as_kernel(self.kernel)
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
-        """Grow the tree and factorise each block; ``seed_`` and ``bandwidth_`` are known."""
         depth = _depth(X.shape[0], int(self.block_rows))
         source = InputKernel(kernel, self.bandwidth_, self._metric().categorical)
 
@@ -163,7 +161,6 @@ class IndependentBlocks(DenseMap):
         self.factors_ = np.concatenate([factor.ravel() for _, factor in learned])
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Estimate the bytes that a fit takes, where rows are kept with all their zeros."""
         rows = float(n_rows) * (n_inputs + min(self.size, n_rows))
         return 8.0 * (rows + 2.0 * 2 ** _depth(n_rows, self.size) * n_inputs)
 
@@ -172,7 +169,6 @@ class IndependentBlocks(DenseMap):
         return "it keeps rows with all their zeros; use RandomBinning, or RandomFourier"
 
     def compute(self, X: Rows, out: AnyArray) -> None:
-        """Write the features of a block of validated rows into ``out``, zeros and all."""
         self._check_inputs(X)
         out[...] = 0.0
         for rows, columns, block in self._matrix(X, out.dtype, 1).diagonal_blocks():
@@ -217,7 +213,6 @@ class IndependentBlocks(DenseMap):
         return int(self.offsets_[-1])
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         super().check_state(state)
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         thresholds = array_in(state, "thresholds_", np.float64, (None,))
@@ -241,7 +236,6 @@ class IndependentBlocks(DenseMap):
 
     @property
     def numbers_per_row(self) -> int:
-        """The most numbers that a row takes in the feature matrix."""
         return int(np.diff(self.offsets_).max())
 
 

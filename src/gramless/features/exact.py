@@ -107,12 +107,10 @@ class ExactKernel(LandmarkMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
         return super().check_parameters()
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
-        """Factorise the kernel matrix; ``seed_`` and ``bandwidth_`` are known."""
         if X.shape[0] > self.max_rows:
             raise InputError(
                 f"ExactKernel: {X.shape[0]:,} rows, and max_rows is {self.max_rows:,}: the kernel "
@@ -130,7 +128,6 @@ class ExactKernel(LandmarkMap):
         return "use Nystrom, RandomFourier or RandomBinning"
 
     def fit_rows(self, X: Rows) -> DenseMatrix:
-        """Learn from validated rows and return their feature matrix."""
         self._fit_checked(X)
         features = np.empty((X.shape[0], self._n_features_out))
         features[self.indices_] = self.factor_

@@ -199,7 +199,6 @@ class HadamardBlocks(Stateful):
     scales: AnyArray
 
     def check(self) -> None:
-        """Check the types of arrays from a file."""
         array_in(vars(self), "signs", np.int8)
         array_in(vars(self), "orders", np.int32)
         array_in(vars(self), "factors", np.float64, finite=True)
@@ -450,7 +449,6 @@ class RandomFourier(DenseMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> SpectralKernel:
-        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_choice("map", self.map, _MAPS)
         self._check_choice("sampling", self.sampling, _SAMPLINGS)
         self._check_size()
@@ -470,11 +468,9 @@ class RandomFourier(DenseMap):
         return kernel
 
     def resized(self, size: int) -> Self:
-        """Return an unfitted map of another size, rounded down to a possible one."""
         return super().resized(max(2, size - size % 2) if self.map == "paired" else size)
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
-        """Draw frequencies and phases; ``seed_`` and ``bandwidth_`` are known."""
         n, n_inputs = int(self.n_components), X.shape[1]
         if self.map == "paired":
             n, self.phases_ = n // 2, None
@@ -501,7 +497,6 @@ class RandomFourier(DenseMap):
         self._typed: dict[str, Panels | HadamardBlocks] = {}
 
     def compute(self, X: Rows, out: AnyArray) -> None:
-        """Write the features of a block of validated rows into ``out``, in its precision."""
         self._check_inputs(X)
         self._check_shapes()
         frequencies, n = self._frequencies_in(out.dtype), self._n_frequencies
@@ -525,7 +520,6 @@ class RandomFourier(DenseMap):
                 turn(sums, b - a, scale, out, a, first)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Estimate the bytes that a fit takes, without those of the rows themselves."""
         structured = self.sampling == "structured" or (
             self.sampling == "auto" and n_inputs >= _MANY_INPUTS
         )
@@ -588,7 +582,6 @@ class RandomFourier(DenseMap):
         return typed[dtype.char]
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other, as the loops trust them to."""
         super().check_state(state)
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         array_in(state, "center_", np.float64, (n_inputs,), finite=True)

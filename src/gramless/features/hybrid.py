@@ -69,11 +69,9 @@ class JoinedMaps(FeatureMap):
         return self.feature_matrix(X).tocsr()
 
     def rows_matrix(self, X: Rows) -> HStack:
-        """Return the feature matrix of validated rows."""
         return HStack([part.rows_matrix(X) for part in self.maps_], self.scales_)
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         parts = part_in(state, "maps_", list)
         require(len(parts) > 0, "maps_ holds no feature maps")
         for part in parts:
@@ -85,12 +83,10 @@ class JoinedMaps(FeatureMap):
 
     @property
     def n_inputs(self) -> int:
-        """Number of inputs of the rows of the fit."""
         return self.maps_[0].n_inputs
 
     @property
     def numbers_per_row(self) -> int:
-        """The most numbers that a row takes in the feature matrix."""
         return sum(part.numbers_per_row for part in self.maps_)
 
     @property
@@ -216,7 +212,6 @@ class Hybrid(_BaseComposition, SizedMap):
         return rows
 
     def fit_rows(self, X: Rows) -> HStack:
-        """Learn from validated rows and return their feature matrix."""
         self.check_parameters()
         self.seed_ = seed_from(self.random_state)
         self.scales_ = np.sqrt(self._shares())
@@ -226,7 +221,6 @@ class Hybrid(_BaseComposition, SizedMap):
         return HStack(matrices, self.scales_)
 
     def rows_matrix(self, X: Rows) -> HStack:
-        """Return the feature matrix of validated rows, once fitted."""
         return HStack([part.rows_matrix(X) for part in self.maps_], self.scales_)
 
     def check_parameters(self) -> Sum:
@@ -243,7 +237,6 @@ class Hybrid(_BaseComposition, SizedMap):
         return Sum(kernels, self._shares().tolist())
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         super().check_state(state)
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         parts = part_in(state, "maps_", list)
@@ -255,22 +248,18 @@ class Hybrid(_BaseComposition, SizedMap):
         require((scales > 0).all(), "scales_ are not positive")
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Return the bytes that fits of all parts take, roughly."""
         return float(sum(part.bytes_to_fit(n_rows, n_inputs) for part in self._parts()))
 
     def check_memory(self, shape: tuple[int, int]) -> None:
-        """Refuse parts that would not fit into memory for so many rows and inputs."""
         for part in self._parts():
             part.check_memory(shape)
 
     @property
     def metric(self) -> Literal["cityblock", "euclidean"]:
-        """That of the first part."""
         return self._parts()[0].metric
 
     @property
     def size(self) -> int:
-        """The sum of the parts' sizes."""
         return sum(part.size for part in self._parts())
 
     @property
@@ -279,13 +268,11 @@ class Hybrid(_BaseComposition, SizedMap):
         return sum(part.enough_to_search for part in self._parts())
 
     def sketch(self, most: int) -> Self:
-        """Return an unfitted hybrid of smaller parts, each by its need, ``most`` in all."""
         share = most / self.enough_to_search
         parts = self._parts()
         return self._of([part.sketch(max(1, int(share * part.enough_to_search))) for part in parts])
 
     def resized(self, size: int) -> Self:
-        """Return an unfitted hybrid of another size, its parts in proportion."""
         share = size / self.size
         return self._of([part.resized(max(1, round(share * part.size))) for part in self._parts()])
 

@@ -37,7 +37,6 @@ class Precomputed(Kernel):
     no_fourier_because: ClassVar[str] = "only its values between rows are known"
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Raise ``KernelError``: there is no distance."""
         raise KernelError("a precomputed kernel has no profile: only its values are known.")
 
 

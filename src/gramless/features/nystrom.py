@@ -255,7 +255,6 @@ class LandmarkMap(DenseMap):
     _rebuilt = frozenset(("_made",))
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         super().check_state(state)
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
         factor = array_in(state, "factor_", np.float64, (None, None), finite=True)
@@ -270,7 +269,6 @@ class LandmarkMap(DenseMap):
         number_in(state, "n_double_", int, 0, n + 1)
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         if not (isinstance(self.kernel, str) and self.kernel == Precomputed.name):
             return as_kernel(self.kernel)
         if self.categorical is not None or not isinstance(self.bandwidth, str):
@@ -281,7 +279,6 @@ class LandmarkMap(DenseMap):
         return Precomputed()
 
     def compute(self, X: Rows, out: AnyArray) -> None:
-        """Write the features of a block of validated rows into ``out``, in its precision."""
         self._check_inputs(X)
         values, double, mixed = self._ready()
         if out.dtype == np.float64:
@@ -307,7 +304,6 @@ class LandmarkMap(DenseMap):
         return solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        """Estimate the bytes that a fit takes, without those of the rows themselves."""
         n = float(min(self.size, n_rows))
         own = 0 if isinstance(self.check_parameters(), Precomputed) else n_inputs
         return 8.0 * n * (_SQUARES * n + own)
@@ -453,13 +449,11 @@ class Nystrom(LandmarkMap):
         self.n_jobs = n_jobs
 
     def check_parameters(self) -> Kernel:
-        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
         self._check_choice("landmarks", self.landmarks, LANDMARKS)
         return super().check_parameters()
 
     def learn(self, X: Rows, kernel: Kernel) -> None:
-        """Choose landmarks and whiten; ``seed_`` and ``bandwidth_`` are known."""
         source, n = self._source(kernel), int(self.n_components)
         with one_blas_thread():
             chosen = choose_landmarks(self.landmarks, X, source, n, self.seed_, self.n_jobs)
@@ -469,7 +463,6 @@ class Nystrom(LandmarkMap):
             self._ready()
 
     def fit_rows(self, X: Rows) -> ComputedMatrix:
-        """Learn from validated rows and return their feature matrix."""
         self._fit_checked(X)
         return NystromMatrix(X, self)
 
@@ -503,7 +496,6 @@ class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
         self.nystrom = nystrom
 
     def unwhitened(self) -> WhitenedMatrix:
-        """Return the same matrix in factored form: kernel values and the whitening."""
         values, *_ = self.nystrom._ready()
         kernel = ComputedMatrix(
             self.rows,

@@ -120,7 +120,6 @@ class SmoothBinning(DrawnGrids):
         self.n_jobs = n_jobs
 
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
-        """Learn from validated rows and return their feature matrix."""
         self.kernel_ = self.check_parameters()
         self.check_memory(X.shape)
         self.seed_ = seed_from(self.random_state)
@@ -134,11 +133,9 @@ class SmoothBinning(DrawnGrids):
         return matrix
 
     def rows_matrix(self, X: Rows) -> WeightedBinnedMatrix:
-        """Return the feature matrix of validated rows, once fitted."""
         return self._matrix(self._known.find(X, self.n_jobs), X, has_unseen=None)
 
     def check_state(self, state: State) -> None:
-        """Check that fitted attributes from a file fit each other."""
         n_inputs = KnownBins.check_state(state)
         array_in(state, "bandwidth_", np.float64, (n_inputs,))
         array_in(state, "categorical_", np.bool_, (n_inputs,))
@@ -148,7 +145,6 @@ class SmoothBinning(DrawnGrids):
         part_in(state, "kernel_", Windowed)
 
     def check_parameters(self) -> Windowed:
-        """Return the kernel; raise ``InputError`` or ``KernelError`` for an unusable parameter."""
         self._check_size()
         self._check_choice("precision", self.precision, _PRECISIONS)
         kernel = self.kernel

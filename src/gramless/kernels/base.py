@@ -30,8 +30,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
     By default it multiplies one-dimensional profiles over the inputs: ``k(x, y) = prod_j
     profile(|x_j - y_j| / bandwidth_j)`` with ``profile(0) = 1``. The profile of radial kernels, and
     of kernels made of several, is the kernel of one input. Subclasses are frozen dataclasses whose
-    fields are the parameters; a kernel holds no bandwidth, so one object serves a whole search over
-    bandwidths.
+    fields are the parameters; a kernel holds no bandwidth.
     """
 
     name: ClassVar[str]
@@ -87,7 +86,6 @@ class Kernel(Stateful, ABC, mark="kernel"):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_inputs)
-            Finite numbers.
         Y : array-like of shape (n_others, n_inputs), default=None
             ``None`` means ``X``.
         bandwidth : float or array-like of shape (n_inputs,), default=1.0
@@ -100,11 +98,6 @@ class Kernel(Stateful, ABC, mark="kernel"):
         -------
         ndarray of shape (n_rows, n_others)
             float64. Time O(n_rows n_others n_inputs), memory O(n_rows n_others).
-
-        Raises
-        ------
-        InputError
-            If ``X`` and ``Y`` differ in width, or the bandwidth does not fit them.
 
         Examples
         --------
@@ -135,13 +128,8 @@ class Kernel(Stateful, ABC, mark="kernel"):
         Returns
         -------
         iterator of (slice, ndarray of shape (at most block_rows, n_others))
-            The rows of each block and their values, float64. Each block is computed when asked for:
-            memory O(block_rows n_others), several times that while it is computed.
-
-        Raises
-        ------
-        InputError
-            As in :meth:`gram`, and if ``block_rows`` is not a whole number above 0; at once.
+            The rows of each block and their values. Each block is computed when asked for: memory
+            O(block_rows n_others), several times that while it is computed.
 
         Examples
         --------
@@ -207,11 +195,10 @@ class Kernel(Stateful, ABC, mark="kernel"):
         if kind is None:
             raise KernelError(f"unknown kernel {name!r}; the names are {', '.join(cls._named)}.")
         parameters = {key: _restored(value) for key, value in state.items() if key != "name"}
-        expected = [field for field in dataclasses.fields(kind) if field.init]
-        if unknown := parameters.keys() - {field.name for field in expected}:
+        known = {field.name for field in dataclasses.fields(kind) if field.init}
+        if unknown := parameters.keys() - known:
             raise KernelError(f"{kind.__name__} has no parameter {', '.join(sorted(unknown))}.")
-        required = {field.name for field in expected if field.default is dataclasses.MISSING}
-        if missing := required - parameters.keys():
+        if missing := required_parameters(kind) - parameters.keys():
             raise KernelError(f"{kind.__name__} needs {', '.join(sorted(missing))}.")
         try:
             kernel = kind(**parameters)
@@ -219,6 +206,12 @@ class Kernel(Stateful, ABC, mark="kernel"):
             raise KernelError(f"{kind.__name__} cannot use its parameters: {error}.") from error
         assert isinstance(kernel, cls)
         return kernel
+
+
+def required_parameters(kind: type[Kernel]) -> set[str]:
+    """Return the names of the parameters that have no default."""
+    fields = [field for field in dataclasses.fields(kind) if field.init]
+    return {field.name for field in fields if field.default is dataclasses.MISSING}
 
 
 def _restored(value: Any) -> Any:
@@ -246,8 +239,6 @@ def _checked(
 
 def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
     """Turn a bandwidth into one positive number per input; infinity is allowed.
-
-    Raises ``InputError`` if the shape does not fit or an entry is not a positive number.
 
     Examples
     --------
@@ -280,6 +271,4 @@ def positive_number(value: object, owner: str, parameter: str) -> float:
 def _plain(value: object) -> object:
     if isinstance(value, Kernel):
         return value.to_config()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from scipy import special
@@ -13,7 +13,7 @@ from scipy import special
 from gramless.base.errors import KernelError
 from gramless.kernels.base import BoolArray, FloatArray, Kernel, positive_number
 from gramless.kernels.gridded import BinningKernel
-from gramless.kernels.spectral import SpectralKernel, spectral_parts
+from gramless.kernels.spectral import SpectralKernel
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,6 @@ class Scaled(BinningKernel, SpectralKernel):
     scale : float
         Above 0, in units of the bandwidth.
 
-    Raises
-    ------
-    KernelError
-        If ``kernel`` is not a kernel object or ``scale`` not a number above 0.
-
     Examples
     --------
     >>> from gramless.kernels import Laplacian
@@ -48,29 +43,26 @@ class Scaled(BinningKernel, SpectralKernel):
 
     def __post_init__(self) -> None:
         (kernel,) = _checked_kernels([self.kernel], "Scaled")
-        object.__setattr__(self, "scale", positive_number(self.scale, "Scaled", "scale"))
-        object.__setattr__(self, "metric", kernel.metric)
+        scale = positive_number(self.scale, "Scaled", "scale")
+        vars(self).update(scale=scale, metric=kernel.metric)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
-        """The kernel."""
         return (self.kernel,)
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the kernel's profile at ``t / scale``."""
         return self.kernel.profile(np.asarray(distance) / self.scale)
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return the kernel's."""
-        (part,) = spectral_parts(self.parts)
+        (part,) = _spectral_parts(self)
         return part.n_uniforms(n_inputs)
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        (part,) = spectral_parts(self.parts)
+        (part,) = _spectral_parts(self)
         return part.frequencies(normals, uniforms) / self.scale
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
-        (part,) = _binning_parts(self.parts)
+        (part,) = _binning_parts(self)
         return self.scale * part.sample_widths(generator, size)
 
     def _gram(
@@ -85,9 +77,8 @@ class Sum(BinningKernel, SpectralKernel):
 
     Unlike a :class:`Mixture`, which takes the mean in each input on its own, one part holds for all
     inputs at once. A frequency or a grid is drawn from part ``i`` with probability proportional to
-    its weight; frequencies need one uniform more than the part that needs most. It has grids if all
-    its parts have, and frequencies likewise. The median distance is taken in the first part's
-    metric.
+    its weight. It has grids if all its parts have, and frequencies likewise. The median distance is
+    taken in the first part's metric.
 
     Parameters
     ----------
@@ -95,11 +86,6 @@ class Sum(BinningKernel, SpectralKernel):
         At least one; :class:`Scaled` ones for widths of their own.
     weights : sequence of float
         One above 0 a kernel; only their proportions matter.
-
-    Raises
-    ------
-    KernelError
-        If the kernels are not kernel objects or the weights do not fit them.
 
     Examples
     --------
@@ -115,31 +101,26 @@ class Sum(BinningKernel, SpectralKernel):
 
     def __post_init__(self) -> None:
         kernels = _checked_kernels(self.kernels, "Sum")
-        object.__setattr__(self, "kernels", kernels)
-        object.__setattr__(self, "weights", _one_each(self.weights, "Sum", "weights", kernels))
-        object.__setattr__(self, "metric", kernels[0].metric)
+        weights = _one_each(self.weights, "Sum", "weights", kernels)
+        vars(self).update(kernels=kernels, weights=weights, metric=kernels[0].metric)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
-        """The kernels."""
         return tuple(self.kernels)
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the weighted mean of the profiles, the kernel of one input."""
-        total = np.zeros(np.shape(distance))
-        for kernel, share in zip(self.kernels, self._shares(), strict=True):
-            total += share * kernel.profile(distance)
-        return total
+        parts = zip(self.kernels, self._shares(), strict=True)
+        profiles = (share * kernel.profile(distance) for kernel, share in parts)
+        return sum(profiles, np.zeros(np.shape(distance)))
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return 1 and the largest number that a part needs."""
-        return 1 + max(part.n_uniforms(n_inputs) for part in spectral_parts(self.parts))
+        return 1 + max(part.n_uniforms(n_inputs) for part in _spectral_parts(self))
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
         ends = np.cumsum(self._shares())[:-1]
         chosen = np.searchsorted(ends, uniforms[:, 0], side="right")
         frequencies = np.empty_like(normals)
-        for i, part in enumerate(spectral_parts(self.parts)):
+        for i, part in enumerate(_spectral_parts(self)):
             rows, last = chosen == i, 1 + part.n_uniforms(normals.shape[1])
             frequencies[rows] = part.frequencies(normals[rows], uniforms[rows, 1:last])
         return frequencies
@@ -148,22 +129,22 @@ class Sum(BinningKernel, SpectralKernel):
         shape = size or (1,)
         chosen = generator.choice(len(self.kernels), size=(*shape[:-1], 1), p=self._shares())
         widths = np.empty(shape)
-        for i, part in enumerate(_binning_parts(self.parts)):
+        for i, part in enumerate(_binning_parts(self)):
             widths = np.where(chosen == i, part.sample_widths(generator, shape), widths)
         return widths.reshape(size)
 
     def _gram(
         self, rows: FloatArray, others: FloatArray, widths: FloatArray, categorical: BoolArray
     ) -> FloatArray:
+        parts = zip(self.kernels, self._shares(), strict=True)
         total = np.zeros((len(rows), len(others)))
-        for kernel, share in zip(self.kernels, self._shares(), strict=True):
+        for kernel, share in parts:
             total += share * kernel._gram(rows, others, widths, categorical)
         return total
 
     def _shares(self) -> FloatArray:
         weights = np.array(self.weights, dtype=np.float64)
-        shares: FloatArray = weights / weights.sum()
-        return shares
+        return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True)
@@ -179,11 +160,6 @@ class Product(SpectralKernel):
     kernels : sequence of Kernel
         At least one; :class:`Scaled` ones for widths of their own.
 
-    Raises
-    ------
-    KernelError
-        If the kernels are not kernel objects.
-
     Examples
     --------
     >>> from gramless.kernels import Gaussian, Laplacian
@@ -196,28 +172,25 @@ class Product(SpectralKernel):
     kernels: Sequence[Kernel]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kernels", _checked_kernels(self.kernels, "Product"))
-        object.__setattr__(self, "metric", self.kernels[0].metric)
+        kernels = _checked_kernels(self.kernels, "Product")
+        vars(self).update(kernels=kernels, metric=kernels[0].metric)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
-        """The kernels."""
         return tuple(self.kernels)
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the product of the profiles, the kernel of one input."""
         return math.prod(
             (kernel.profile(distance) for kernel in self.kernels), start=np.ones(np.shape(distance))
         )
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return what all parts need, and ``n_inputs`` for each part but the first."""
-        needed = sum(part.n_uniforms(n_inputs) for part in spectral_parts(self.parts))
+        needed = sum(part.n_uniforms(n_inputs) for part in _spectral_parts(self))
         return needed + (len(self.kernels) - 1) * n_inputs
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
         n_inputs = normals.shape[1]
-        first, *others = spectral_parts(self.parts)
+        first, *others = _spectral_parts(self)
         used = first.n_uniforms(n_inputs)
         total = first.frequencies(normals, uniforms[:, :used])
         for part in others:
@@ -253,11 +226,6 @@ class Mixture(BinningKernel, SpectralKernel):
     scales : sequence of float, default=()
         One above 0 a kernel, in units of the bandwidth; empty means 1 for each.
 
-    Raises
-    ------
-    KernelError
-        If a kernel has no random binning, or weights or scales do not fit the kernels.
-
     Examples
     --------
     A kernel of two length scales, one ten times the other:
@@ -279,30 +247,23 @@ class Mixture(BinningKernel, SpectralKernel):
         for kernel in kernels:
             if not isinstance(kernel, Kernel) or kernel.part_without(BinningKernel):
                 raise KernelError(
-                    f"Mixture takes kernels that have random binning, such as Laplacian(); "
-                    f"got {kernel!r}."
+                    f"Mixture takes kernels that have random binning, got {kernel!r}."
                 )
         weights = _one_each(self.weights, "Mixture", "weights", kernels)
         scales = tuple(self.scales) or (1.0,) * len(kernels)
         scales = _one_each(scales, "Mixture", "scales", kernels)
         one_input = Sum([Scaled(*part) for part in zip(kernels, scales, strict=True)], weights)
-        object.__setattr__(self, "kernels", kernels)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "scales", scales)
-        object.__setattr__(self, "metric", one_input.metric)
-        object.__setattr__(self, "_one_input", one_input)
+        vars(self).update(kernels=kernels, weights=weights, scales=scales)
+        vars(self).update(metric=one_input.metric, _one_input=one_input)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
-        """The kernels."""
         return tuple(self.kernels)
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the weighted mean of the profiles."""
         return self._one_input.profile(distance)
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return 1 an input and the largest number that a part needs for it."""
         return n_inputs * self._one_input.n_uniforms(1)
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -314,14 +275,12 @@ class Mixture(BinningKernel, SpectralKernel):
 
 
 def _checked_kernels(kernels: Sequence[object], owner: str) -> tuple[Kernel, ...]:
-    checked = []
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
             raise KernelError(f"{owner} takes kernel objects, such as Laplacian(); got {kernel!r}.")
-        checked.append(kernel)
-    if not checked:
+    if not kernels:
         raise KernelError(f"{owner} needs at least one kernel.")
-    return tuple(checked)
+    return cast(tuple[Kernel, ...], tuple(kernels))
 
 
 def _one_each(
@@ -336,10 +295,17 @@ def _one_each(
     return checked
 
 
-def _binning_parts(kernels: Sequence[Kernel]) -> tuple[BinningKernel, ...]:
-    checked = []
-    for kernel in kernels:
-        if not isinstance(kernel, BinningKernel):
-            raise KernelError(f"{kernel!r} has no law of widths: {kernel.no_binning_because}.")
-        checked.append(kernel)
-    return tuple(checked)
+def _binning_parts(kernel: Kernel) -> tuple[BinningKernel, ...]:
+    """Return the parts, or raise ``KernelError`` if one has no law of widths."""
+    for part in kernel.parts:
+        if not isinstance(part, BinningKernel):
+            raise KernelError(f"{part!r} has no law of widths: {part.no_binning_because}.")
+    return cast(tuple[BinningKernel, ...], kernel.parts)
+
+
+def _spectral_parts(kernel: Kernel) -> tuple[SpectralKernel, ...]:
+    """Return the parts, or raise ``KernelError`` if one has no law of frequencies."""
+    for part in kernel.parts:
+        if not isinstance(part, SpectralKernel):
+            raise KernelError(f"{part!r} has no law of frequencies: {part.no_fourier_because}.")
+    return cast(tuple[SpectralKernel, ...], kernel.parts)

@@ -31,7 +31,6 @@ class Laplacian(BinningKernel, SpectralKernel):
     name: ClassVar[str] = "laplacian"
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate ``exp(-t)``."""
         return np.exp(-distance)
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
@@ -63,11 +62,6 @@ class ExponentialPower(BinningKernel, SpectralKernel):
     power : float, default=0.5
         In ``(0, 1]``; above 1 the profile is not convex. 1 is the Laplacian.
 
-    Raises
-    ------
-    KernelError
-        If ``power`` is outside ``(0, 1]``.
-
     Examples
     --------
     >>> ExponentialPower(power=0.5).gram([[0.0]], [[4.0]]).round(4)
@@ -81,13 +75,11 @@ class ExponentialPower(BinningKernel, SpectralKernel):
         power = positive_number(self.power, "ExponentialPower", "power")
         if power > 1.0:
             raise KernelError(
-                f"ExponentialPower needs power in (0, 1], got {power}: above 1 the profile "
-                "exp(-t**power) is not convex at 0."
+                f"ExponentialPower needs power in (0, 1], got {power}: above 1 it is not convex."
             )
-        object.__setattr__(self, "power", power)
+        vars(self).update(power=power)
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate ``exp(-t**power)``."""
         return np.exp(-(distance**self.power))
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
@@ -96,7 +88,6 @@ class ExponentialPower(BinningKernel, SpectralKernel):
             return generator.standard_gamma(shape) ** (1.0 / self.power)
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return two an input."""
         return 2 * n_inputs
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -120,11 +111,6 @@ class InversePower(BinningKernel, SpectralKernel):
     power : float, default=1.0
         Above 0.
 
-    Raises
-    ------
-    KernelError
-        If ``power`` is not a number above 0.
-
     Examples
     --------
     >>> InversePower(power=2.0).gram([[0.0]], [[1.0]])
@@ -135,11 +121,9 @@ class InversePower(BinningKernel, SpectralKernel):
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        power = positive_number(self.power, "InversePower", "power")
-        object.__setattr__(self, "power", power)
+        vars(self).update(power=positive_number(self.power, "InversePower", "power"))
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate ``(1 + t)**-power``."""
         return (1.0 + distance) ** -self.power
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
@@ -148,7 +132,6 @@ class InversePower(BinningKernel, SpectralKernel):
             return numerator / generator.standard_gamma(self.power, size=size)
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return one an input."""
         return n_inputs
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -175,7 +158,6 @@ class Cauchy(SpectralKernel):
     )
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate ``1 / (1 + t**2)``."""
         with np.errstate(over="ignore"):
             return 1.0 / (1.0 + np.square(distance))
 
@@ -201,7 +183,6 @@ class Hat(BinningKernel):
     )
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate ``max(0, 1 - t)``."""
         return np.maximum(0.0, 1.0 - distance)
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:

@@ -29,19 +29,15 @@ class TabulatedProfile(BinningKernel):
 
     Such a profile is a finite mixture of hats, exactly: the hat that ends at knot ``x`` has the
     weight ``x * (slope after x - slope before x)``, the discrete form of ``w k''(w)`` (Rahimi &
-    Recht 2007, Lemma 1). Nothing is differentiated or fitted, and the grids are unbiased.
+    Recht 2007, Lemma 1).
 
     Parameters
     ----------
     distances : sequence of float
         Increasing, in units of the bandwidth, the first one 0.
     values : sequence of float
-        One a distance: 1 at the first, 0 at the last, convex and not increasing between.
-
-    Raises
-    ------
-    KernelError
-        If the table is malformed or is not a convex decreasing profile, with the place.
+        One a distance: 1 at the first, 0 at the last, convex and not increasing between;
+        ``KernelError`` says where they are not.
 
     Examples
     --------
@@ -62,9 +58,9 @@ class TabulatedProfile(BinningKernel):
         distances = _finite_vector(self.distances, "distances")
         values = _finite_vector(self.values, "values")
         if distances.size != values.size or distances.size < 2:
+            sizes = f"{distances.size} and {values.size}"
             raise KernelError(
-                f"TabulatedProfile needs two or more distances and as many values, got "
-                f"{distances.size} and {values.size}."
+                f"TabulatedProfile needs two or more distances and as many values, got {sizes}."
             )
         if distances[0] != 0.0 or np.any(np.diff(distances) <= 0.0):
             raise KernelError("TabulatedProfile needs distances that start at 0 and increase.")
@@ -73,24 +69,22 @@ class TabulatedProfile(BinningKernel):
                 f"TabulatedProfile needs values from 1 to 0, got {values[0]} to {values[-1]}."
             )
         weights = _hat_weights(distances, values, "TabulatedProfile")
-        object.__setattr__(self, "distances", tuple(distances.tolist()))
-        object.__setattr__(self, "values", tuple(values.tolist()))
-        object.__setattr__(self, "_distances", distances)
-        object.__setattr__(self, "_values", values)
-        object.__setattr__(self, "_cumulated_weights", np.cumsum(weights))
+        vars(self).update(distances=tuple(distances.tolist()), values=tuple(values.tolist()))
+        vars(self).update(
+            _distances=distances, _values=values, _cumulated_weights=np.cumsum(weights)
+        )
 
     def __repr__(self) -> str:
         return f"TabulatedProfile({len(self.distances)} distances up to {self.distances[-1]:.6g})"
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Interpolate the table; 0 beyond its end."""
         return np.interp(distance, self._distances, self._values)
 
     def _draw_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
         drawn = generator.random(size) * self._cumulated_weights[-1]
-        hat = np.searchsorted(self._cumulated_weights, drawn, side="right")
-        widths: FloatArray = self._distances[1 + hat]
-        return widths
+        return np.asarray(
+            self._distances[1 + np.searchsorted(self._cumulated_weights, drawn, "right")]
+        )
 
 
 @dataclass(frozen=True)
@@ -108,16 +102,11 @@ class Profile(BinningKernel):
     ----------
     function : callable
         Maps an array of distances (not negative, in units of the bandwidth) to an array of the
-        same shape: 1 at 0, decreasing, convex, tending to 0.
+        same shape: 1 at 0, decreasing, convex, tending to 0; ``KernelError`` says where it is not.
     upper : float, default=None
         Distance where the table ends; beyond it the grids represent the last straight line,
         continued to 0. ``None`` finds where the profile falls under 1e-6. Give it for a profile
         that is still larger at distance 2**40, or that is not defined everywhere.
-
-    Raises
-    ------
-    KernelError
-        If the function fails on an array or is not such a profile, with the place.
 
     Examples
     --------
@@ -138,17 +127,16 @@ class Profile(BinningKernel):
             upper = positive_number(self.upper, "Profile", "upper")
             if not SMALLEST_WIDTH < upper < LARGEST_WIDTH:
                 raise KernelError(f"Profile needs upper between 2**-40 and 2**60, got {upper!r}.")
-            object.__setattr__(self, "upper", upper)
+            vars(self).update(upper=upper)
         at_zero = self._evaluate(np.zeros(1))[0]
         if abs(at_zero - 1.0) > _TOLERANCE:
             raise KernelError(f"{self._owner()} must be 1 at distance 0, it is {at_zero:.6g}.")
         distances = np.append(0.0, self._knots())
         values = np.append(1.0, self._evaluate(distances[1:]))
         _hat_weights(distances, values, self._owner())
-        object.__setattr__(self, "_table", self._closed_table(distances, values))
+        vars(self).update(_table=self._closed_table(distances, values))
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Call the function."""
         return self.function(distance)
 
     def to_config(self) -> dict[str, Any]:
@@ -167,8 +155,7 @@ class Profile(BinningKernel):
                 values = np.asarray(self.function(distances), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise KernelError(
-                f"{self._owner()} failed on an array of distances ({error}): write it with NumPy "
-                "functions."
+                f"{self._owner()} failed on an array of distances: write it with NumPy functions."
             ) from error
         if values.shape != distances.shape:
             raise KernelError(
@@ -178,8 +165,8 @@ class Profile(BinningKernel):
         if not np.all(np.isfinite(values)):
             place = distances[np.argmin(np.isfinite(values))]
             raise KernelError(
-                f"{self._owner()} is not finite at distance {place:.6g}: mend it there, or give "
-                "upper if only shorter distances matter."
+                f"{self._owner()} is not finite at distance {place:.6g}: give upper if only "
+                "shorter distances matter."
             )
         return values
 
@@ -199,10 +186,7 @@ class Profile(BinningKernel):
         upper = faded[0] if self.upper is None else self.upper
         lower = probes[(values > 1.0 - _NEGLIGIBLE) & (probes < upper)].max(initial=SMALLEST_WIDTH)
         if lower >= upper:
-            raise KernelError(
-                f"{self._owner()} is 0 from distance {upper:.3g} on: stretch it to distances "
-                "near 1."
-            )
+            raise KernelError(f"{self._owner()} is 0 from distance {upper:.3g} on: stretch it.")
         n_knots = 1 + int(np.ceil(_KNOTS_PER_OCTAVE * np.log2(upper / lower)))
         return np.geomspace(lower, upper, n_knots)
 
@@ -213,10 +197,7 @@ class Profile(BinningKernel):
             with np.errstate(divide="ignore"):
                 end = distances[-1] - values[-1] / slope
             if not distances[-1] < end < LARGEST_WIDTH:
-                raise KernelError(
-                    f"{self._owner()} must fall to 0, it stays at {values[-1]:.3g} near distance "
-                    f"{distances[-1]:.3g}."
-                )
+                raise KernelError(f"{self._owner()} must fall to 0, it stays at {values[-1]:.3g}.")
             distances, values = np.append(distances, end), np.append(values, 0.0)
         return TabulatedProfile(tuple(distances), tuple(values))
 
@@ -252,8 +233,8 @@ def _hat_weights(distances: FloatArray, values: FloatArray, owner: str) -> Float
 def _finite_vector(numbers: Sequence[float], parameter: str) -> FloatArray:
     try:
         vector = np.array(numbers, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise KernelError(f"TabulatedProfile needs {parameter} to be numbers.") from error
+    except (TypeError, ValueError, OverflowError):
+        vector = np.array(np.nan)
     if vector.ndim != 1 or not np.all(np.isfinite(vector)):
         raise KernelError(f"TabulatedProfile needs {parameter} to be a list of finite numbers.")
     return vector

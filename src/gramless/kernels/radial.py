@@ -40,12 +40,10 @@ class Gaussian(RadialKernel):
     )
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate ``exp(-r**2 / 2)``."""
         with np.errstate(over="ignore"):
             return np.exp(-0.5 * np.square(distance))
 
     def radii(self, uniforms: FloatArray) -> FloatArray:
-        """Return ones."""
         return np.ones(len(uniforms))
 
     def _gram_at_unit_bandwidth(self, rows: FloatArray, others: FloatArray) -> FloatArray:
@@ -72,11 +70,6 @@ class Matern(RadialKernel):
     nu : float, default=1.5
         Above 0, at most 100.
 
-    Raises
-    ------
-    KernelError
-        If ``nu`` is out of range.
-
     Examples
     --------
     >>> Matern(nu=0.5).gram([[0.0, 0.0]], [[3.0, 4.0]], bandwidth=5.0).round(4)
@@ -89,14 +82,10 @@ class Matern(RadialKernel):
     def __post_init__(self) -> None:
         nu = positive_number(self.nu, "Matern", "nu")
         if nu > _LARGEST_NU:
-            raise KernelError(
-                f"Matern needs nu in (0, 100], got {nu}: use Gaussian(), from which it differs by "
-                "less than 0.003."
-            )
-        object.__setattr__(self, "nu", nu)
+            raise KernelError(f"Matern needs nu in (0, 100], got {nu}: use Gaussian().")
+        vars(self).update(nu=nu)
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the kernel at Euclidean distances."""
         z = np.minimum(math.sqrt(2.0 * self.nu) * np.asarray(distance), _FAR)
         if self.nu == 0.5:
             return np.exp(-z)
@@ -107,11 +96,9 @@ class Matern(RadialKernel):
         return _bessel_profile(z, self.nu)
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return 1."""
         return 1
 
     def radii(self, uniforms: FloatArray) -> FloatArray:
-        """Return ``sqrt(nu / G)``."""
         return np.sqrt(self.nu / laws.gamma(uniforms[:, 0], self.nu))
 
 
@@ -128,11 +115,6 @@ class RationalQuadratic(RadialKernel):
     alpha : float, default=1.0
         Above 0; small means a heavy tail, large the Gaussian.
 
-    Raises
-    ------
-    KernelError
-        If ``alpha`` is not a number above 0.
-
     Examples
     --------
     >>> RationalQuadratic(alpha=1.0).gram([[0.0, 0.0]], [[1.0, 1.0]])
@@ -143,21 +125,17 @@ class RationalQuadratic(RadialKernel):
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        alpha = positive_number(self.alpha, "RationalQuadratic", "alpha")
-        object.__setattr__(self, "alpha", alpha)
+        vars(self).update(alpha=positive_number(self.alpha, "RationalQuadratic", "alpha"))
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate ``(1 + r**2 / (2 alpha))**-alpha``."""
         with np.errstate(over="ignore"):
             squares = 0.5 * np.square(distance) / self.alpha
         return np.exp(-self.alpha * np.log1p(squares))
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return 1."""
         return 1
 
     def radii(self, uniforms: FloatArray) -> FloatArray:
-        """Return ``sqrt(G)``."""
         return np.sqrt(laws.gamma(uniforms[:, 0], self.alpha) / self.alpha)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from typing import cast
 
 from gramless.base.errors import KernelError
-from gramless.kernels.base import FloatArray, Kernel, KernelConfig
+from gramless.kernels.base import FloatArray, Kernel, KernelConfig, required_parameters
 from gramless.kernels.composites import Mixture, Product, Scaled, Sum
 from gramless.kernels.families import Cauchy, ExponentialPower, Hat, InversePower, Laplacian
 from gramless.kernels.gridded import BinningKernel
@@ -37,6 +37,15 @@ _CLASSES: tuple[type[Kernel], ...] = (
 )
 KERNELS: dict[str, type[Kernel]] = {kernel.name: kernel for kernel in _CLASSES}
 
+_FEATURES: dict[type, str] = {
+    BinningKernel: "random binning",
+    SpectralKernel: "random Fourier features",
+}
+_ALTERNATIVES: dict[type, str] = {
+    BinningKernel: "a Mixture of these or your own convex Profile",
+    SpectralKernel: "or a Sum, Product, Mixture or Scaled version of these",
+}
+
 
 def as_kernel(kernel: KernelLike) -> Kernel:
     """Turn a name, a kernel or a profile function into a kernel.
@@ -64,7 +73,15 @@ def as_kernel(kernel: KernelLike) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
-        return _class_named(kernel, _names_with_defaults(Kernel))()
+        names = _names_with_defaults(Kernel)
+        if kernel in names:
+            return KERNELS[kernel]()
+        if kernel in KERNELS:
+            raise KernelError(
+                f"the kernel {kernel!r} has no default parameters: pass an object, "
+                f"{KERNELS[kernel].__name__}(...)."
+            )
+        raise KernelError(f"unknown kernel {kernel!r}; the names are {', '.join(names)}.")
     if isinstance(kernel, type) or not callable(kernel):
         raise KernelError(
             f"kernel must be a name, a kernel object such as Laplacian() or a function of the "
@@ -76,74 +93,28 @@ def as_kernel(kernel: KernelLike) -> Kernel:
 def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
     """Turn a name, a kernel or a profile function into a kernel that has random binning.
 
-    Parameters
-    ----------
-    kernel : str, Kernel or callable
-        As in :func:`as_kernel`.
-
-    Returns
-    -------
-    BinningKernel
-
-    Raises
-    ------
-    KernelError
-        As in :func:`as_kernel`, and for a kernel whose profile is no mixture of hats.
+    As :func:`as_kernel`, but a profile that is no mixture of hats is a ``KernelError`` too.
 
     Examples
     --------
     >>> as_binning_kernel("laplacian")
     Laplacian()
     """
-    found = as_kernel(kernel)
-    if isinstance(found, BinningKernel) and found.part_without(BinningKernel) is None:
-        return found
-    lacking = found.part_without(BinningKernel) or found
-    message = (
-        f"{_without(found, lacking, 'random binning')}: {lacking.no_binning_because}. Use one of: "
-        f"{', '.join(_names_with_defaults(BinningKernel))}, a Mixture of these or your own convex "
-        "Profile"
-    )
-    if found.part_without(SpectralKernel) is None:
-        message += f"; {type(found).__name__} needs random Fourier features"
-    raise KernelError(f"{message}.")
+    return cast(BinningKernel, _with_features(as_kernel(kernel), BinningKernel))
 
 
 def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
     """Turn a name or a kernel into a kernel that has random Fourier features.
 
-    Parameters
-    ----------
-    kernel : str, Kernel or callable
-        As in :func:`as_kernel`.
-
-    Returns
-    -------
-    SpectralKernel
-
-    Raises
-    ------
-    KernelError
-        As in :func:`as_kernel`, and for a kernel, or one made of a kernel, whose frequencies have
-        no known law; a function of the distance is one.
+    As :func:`as_kernel`, but a kernel whose frequencies have no known law, such as a function of
+    the distance, or a kernel made of one, is a ``KernelError`` too.
 
     Examples
     --------
     >>> as_spectral_kernel("gaussian")
     Gaussian()
     """
-    found = as_kernel(kernel)
-    if isinstance(found, SpectralKernel) and found.part_without(SpectralKernel) is None:
-        return found
-    lacking = found.part_without(SpectralKernel) or found
-    message = (
-        f"{_without(found, lacking, 'random Fourier features')}: {lacking.no_fourier_because}. Use "
-        f"one of: {', '.join(_names_with_defaults(SpectralKernel))}, or a Sum, Product, Mixture or "
-        "Scaled version of these"
-    )
-    if found.part_without(BinningKernel) is None:
-        message += f"; {type(found).__name__} needs random binning"
-    raise KernelError(f"{message}.")
+    return cast(SpectralKernel, _with_features(as_kernel(kernel), SpectralKernel))
 
 
 def from_config(config: KernelConfig) -> Kernel:
@@ -152,17 +123,12 @@ def from_config(config: KernelConfig) -> Kernel:
     Parameters
     ----------
     config : mapping
-        ``"name"`` and the parameters, plain data.
+        ``"name"`` and the parameters, plain data; ``KernelError`` if one cannot be used.
 
     Returns
     -------
     Kernel
         Equal to the kernel described; a ``Profile`` comes back as its ``TabulatedProfile``.
-
-    Raises
-    ------
-    KernelError
-        If the name or a parameter is unknown, missing or out of range.
 
     Examples
     --------
@@ -172,33 +138,26 @@ def from_config(config: KernelConfig) -> Kernel:
     return Kernel.from_state(config)
 
 
-def _without(kernel: Kernel, lacking: Kernel, what: str) -> str:
-    owner = f"the {type(kernel).__name__} kernel has no {what}"
-    return owner if lacking is kernel else f"{owner} because its part {lacking!r} has none"
+def _with_features(kernel: Kernel, kind: type) -> Kernel:
+    """Return a kernel of a kind, or say which part is not, why, and what to use instead."""
+    lacking = kernel.part_without(kind)
+    if lacking is None:
+        return kernel
+    owner, (other,) = type(kernel).__name__, _FEATURES.keys() - {kind}
+    part = "" if lacking is kernel else f" because its part {lacking!r} has none"
+    binning = kind is BinningKernel
+    reason = lacking.no_binning_because if binning else lacking.no_fourier_because
+    names = ", ".join(_names_with_defaults(kind))
+    turn = f"; {owner} needs {_FEATURES[other]}" if kernel.part_without(other) is None else ""
+    raise KernelError(
+        f"the {owner} kernel has no {_FEATURES[kind]}{part}: {reason}. Use one of: {names}, "
+        f"{_ALTERNATIVES[kind]}{turn}."
+    )
 
 
-def _class_named(name: object, allowed: list[str]) -> type[Kernel]:
-    known = KERNELS.get(name) if isinstance(name, str) else None
-    if known and name in allowed:
-        return known
-    if known:
-        raise KernelError(
-            f"the kernel {name!r} has no default parameters: pass an object, {known.__name__}(...)."
-        )
-    raise KernelError(f"unknown kernel {name!r}; the names are {', '.join(allowed)}.")
-
-
-def _names_with_defaults(base: type) -> list[str]:
+def _names_with_defaults(kind: type) -> list[str]:
     return [
         name
         for name, kernel in KERNELS.items()
-        if issubclass(kernel, base) and not _required(kernel)
+        if issubclass(kernel, kind) and not required_parameters(kernel)
     ]
-
-
-def _required(kernel: type[Kernel]) -> set[str]:
-    return {
-        field.name
-        for field in dataclasses.fields(kernel)
-        if field.init and field.default is dataclasses.MISSING
-    }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from gramless.base.errors import InputError, KernelError
+from gramless.base.errors import InputError
 from gramless.kernels.base import FloatArray, Kernel, Metric
 
 # Uniforms of 53 bits may be 0, where inverse laws are infinite: half a step inside is as good.
@@ -24,9 +23,8 @@ class SpectralKernel(Kernel):
     """A kernel that is the mean of cosines over a law of frequencies: ``k(t) = E cos(w't)``.
 
     Every positive definite kernel of the difference is one (Bochner's theorem; Rahimi & Recht 2007,
-    section 3 and Theorem 1). The law is a function of standard normals, so that normals of any
-    source (independent, orthogonal, of low discrepancy) serve any kernel; laws that need more
-    randomness than one normal an input take uniforms as well.
+    Theorem 1). The law is a function of standard normals, which may be independent, orthogonal or
+    of low discrepancy; laws that need more than one normal an input take uniforms as well.
 
     A subclass defines ``profile`` and ``_frequencies``, and ``n_uniforms`` if it needs some.
     """
@@ -106,21 +104,10 @@ class RadialKernel(SpectralKernel):
         """
 
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
-        frequencies: FloatArray = normals * self.radii(uniforms)[:, None]
-        return frequencies
+        return np.asarray(normals * self.radii(uniforms)[:, None])
 
     def _gram_at_unit_bandwidth(self, rows: FloatArray, others: FloatArray) -> FloatArray:
         return self.profile(cdist(rows, others))
-
-
-def spectral_parts(kernels: Sequence[Kernel]) -> tuple[SpectralKernel, ...]:
-    """Return kernels that have laws of frequencies, or raise ``KernelError`` if one has none."""
-    checked = []
-    for kernel in kernels:
-        if not isinstance(kernel, SpectralKernel):
-            raise KernelError(f"{kernel!r} has no law of frequencies: {kernel.no_fourier_because}.")
-        checked.append(kernel)
-    return tuple(checked)
 
 
 def _bounded(frequencies: FloatArray) -> FloatArray:

@@ -48,11 +48,6 @@ class GammaHats(BinningKernel):
     shape : float, default=30.0
         From 2 to 1,000; widths have the standard deviation ``2 / sqrt(shape)``.
 
-    Raises
-    ------
-    KernelError
-        If ``shape`` is anything else.
-
     Examples
     --------
     >>> GammaHats(shape=2.0).gram([[0.0]], [[1.0]], bandwidth=2.0).round(4)
@@ -63,10 +58,9 @@ class GammaHats(BinningKernel):
     shape: float = 30.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _checked_shape(self.shape, "GammaHats"))
+        vars(self).update(shape=_checked_shape(self.shape, "GammaHats"))
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the mean hat."""
         shape = self.shape
         x = np.minimum(np.asarray(distance) * (shape / _MEAN_WIDTH), np.finfo(float).max)
         tail = special.gammaincc(shape - 1.0, x)
@@ -100,11 +94,6 @@ class Windowed(Kernel):
     shape : float, default=30.0
         Of the Gamma law of the widths, from 2 to 1,000; their mean is 2, whatever the shape.
 
-    Raises
-    ------
-    KernelError
-        If a parameter is anything else.
-
     Notes
     -----
     Profiles come from a table that is made on first use, some 0.1 s, and are exact to 1e-10;
@@ -129,16 +118,13 @@ class Windowed(Kernel):
 
     def __post_init__(self) -> None:
         if self.window not in _WINDOWS:
-            raise KernelError(
-                f"Windowed needs window to be one of {', '.join(map(repr, _WINDOWS))}, got "
-                f"{self.window!r}."
-            )
+            names = ", ".join(map(repr, _WINDOWS))
+            raise KernelError(f"Windowed needs window to be one of {names}, got {self.window!r}.")
         flat = isinstance(self.depth, numbers.Real) and self.depth == 0
         depth = 0.0 if flat else positive_number(self.depth, "Windowed", "depth")
         if depth > 1.0:
             raise KernelError(f"Windowed needs depth in [0, 1], got {depth}: windows end at 0.")
-        object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "shape", _checked_shape(self.shape, "Windowed"))
+        vars(self).update(depth=depth, shape=_checked_shape(self.shape, "Windowed"))
 
     @classmethod
     def for_inputs(cls, n_inputs: int) -> Self:
@@ -159,7 +145,6 @@ class Windowed(Kernel):
         """
         if n_inputs < 0:
             raise InputError(f"Windowed.for_inputs needs a number of inputs, got {n_inputs!r}.")
-
         shape = _SHAPE_FOR_FEW if n_inputs <= _FEW_INPUTS else _SHAPE_FOR_MANY
 
         def beyond(depth: float) -> float:
@@ -192,7 +177,6 @@ class Windowed(Kernel):
         return float(weights @ values**4) / 2.0
 
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Interpolate the table of mean overlaps; 0 beyond the largest width."""
         spline, end = _table(self.window, self.depth, self.shape)
         root = np.sqrt(np.sqrt(np.minimum(np.asarray(distance) / end, 1.0)))
         values: FloatArray = spline(root)
@@ -221,10 +205,8 @@ def _overlap_of_parabolas(s: FloatArray | float, depth: float) -> FloatArray | f
 
 
 def _cosine(depth: float) -> FloatArray:
-    terms = [
-        (-1.0) ** k * (2.0 * math.pi) ** (2 * k) / math.factorial(2 * k)
-        for k in range(_COSINE_TERMS)
-    ]
+    powers = ((-1.0) ** k * (2.0 * math.pi) ** (2 * k) for k in range(_COSINE_TERMS))
+    terms = [power / math.factorial(2 * k) for k, power in enumerate(powers)]
     coefficients: FloatArray = 0.5 * depth * np.array(terms)
     coefficients[0] += 1.0 - 0.5 * depth
     return coefficients
@@ -288,8 +270,5 @@ def _mean_overlap(
 def _checked_shape(value: object, owner: str) -> float:
     shape = positive_number(value, owner, "shape")
     if not _LEAST_SHAPE <= shape <= _MOST_SHAPE:
-        raise KernelError(
-            f"{owner} needs shape in [2, 1000], got {shape}: 2 has the widths of the Laplacian, "
-            "and those of 1000 differ by 3 %."
-        )
+        raise KernelError(f"{owner} needs shape in [2, 1000], got {shape}.")
     return shape

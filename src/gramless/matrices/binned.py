@@ -87,7 +87,6 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the codes and offsets."""
         return self.codes.nbytes + self.offsets.nbytes + self._starts.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
@@ -127,7 +126,6 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
                 out[a:b] = sums[a + r + 1 : b + r + 1]
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``: cheaper than ``rmatvec`` where few columns are touched."""
         v = operand(self, v, self.shape[0], "v")
         check_room(self, out, (self.shape[1], *v.shape[1:]))
         if self.has_unseen:
@@ -180,7 +178,6 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         return self._like(self.codes[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> BinnedMatrix:
-        """Return the matrix of some rows; a slice shares memory with this one."""
         return self._like(taken(self.codes, rows, self.n_jobs), self.offsets)
 
     def _like(self, codes: AnyArray, offsets: IntArray) -> BinnedMatrix:
@@ -195,7 +192,6 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         )
 
     def tocsr(self) -> sp.csr_array:
-        """Return the matrix as SciPy CSR: 12 bytes a non-zero (16 beyond 2^31)."""
         seen = self.codes.T != 0
         return self._csr(seen, np.full(np.count_nonzero(seen), self.scale))
 

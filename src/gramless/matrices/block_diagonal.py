@@ -67,16 +67,13 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
         return self._shape
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the blocks."""
         return sum(int(array.nbytes) for _, array in self.parts)
 
     def diagonal_blocks(self) -> Iterator[tuple[RowNumbers, slice, Array]]:
-        """Yield the rows, the columns and the numbers (m, c) of each block."""
         for (rows, array), columns in zip(self.parts, self._columns, strict=True):
             yield rows, columns, array
 
@@ -95,7 +92,6 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         self._map(multiply)
 
     def row_gram(self) -> FloatArray:
-        """Return ``Z @ Z.T``: zero between blocks; 8 bytes a number of it."""
         result = np.zeros((self.shape[0], self.shape[0]))
 
         def multiply(rows: RowNumbers, columns: slice, block: Array) -> None:
@@ -105,7 +101,6 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         return result
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
         of_rows = row_weights_of(self, weights)
         result = np.empty(self.shape[1])
 
@@ -116,14 +111,12 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         return result
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield the blocks that have columns, each with all rows."""
         for part, columns in zip(self.parts, self._columns, strict=True):
             if columns.stop > columns.start:
                 matrix = BlockDiagonalMatrix([part], self.shape[0], self.n_jobs)
                 yield ColumnBlock(columns.start, columns.stop, matrix)
 
     def take_rows(self, rows: Rows) -> BlockDiagonalMatrix:
-        """Return the matrix of some rows, columns unchanged."""
         block, place = self._block[rows], self._place[rows]
         order = np.argsort(block, kind="stable")
         edges = np.searchsorted(block[order], np.arange(len(self.parts) + 1))
@@ -134,7 +127,6 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         return BlockDiagonalMatrix(parts, len(block), self.n_jobs)
 
     def tocsr(self) -> sp.csr_array:
-        """Return the matrix as SciPy CSR of float64: 12 bytes a number (16 beyond 2^31)."""
         result = sp.csr_array(self.shape)
         if self.parts:
             stacked = sp.block_diag([array for _, array in self.parts], "csr", np.float64)

@@ -85,7 +85,6 @@ class ChunkedMatrix(SupportsColumnGram):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows, kept or not."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     @property
@@ -108,7 +107,6 @@ class ChunkedMatrix(SupportsColumnGram):
         out[...] = self._sum(lambda rows, piece: _rmatvec_of(piece, v[rows]), v.shape[1:])
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ function(rows, Z @ w)``; each chunk is read or computed once."""
         w = operand(self, w, self.shape[1], "w")
 
         def there_and_back(rows: slice, piece: AnyArray) -> Vector:
@@ -117,7 +115,6 @@ class ChunkedMatrix(SupportsColumnGram):
         return into(self, out, self._sum(there_and_back, w.shape[1:]))
 
     def row_gram(self) -> FloatArray:
-        """Return ``Z @ Z.T`` by n_rows**2 * n_columns / 2 multiplications."""
         wide = np.empty(self.shape)
 
         def fill(start: int, stop: int) -> None:
@@ -131,7 +128,6 @@ class ChunkedMatrix(SupportsColumnGram):
         return gram
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the columns' sums of squares."""
         of_rows = row_weights_of(self, weights)
 
         def squares(rows: slice, piece: AnyArray) -> Vector:
@@ -172,7 +168,6 @@ class ChunkedMatrix(SupportsColumnGram):
         return total
 
     def tocsr(self) -> sp.csr_array:
-        """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
         bounds = row_blocks(self.shape[0], self.chunk_rows) or [(0, 0)]
         with one_blas_thread():
             parts = [sp.csr_array(self.chunk(a, b), dtype=np.float64) for a, b in bounds]

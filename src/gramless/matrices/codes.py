@@ -72,7 +72,6 @@ class CodedMatrix(FeatureMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
         return self.codes.shape[1], int(self.offsets[-1])
 
     @property
@@ -81,7 +80,6 @@ class CodedMatrix(FeatureMatrix):
         return self.codes.shape[0]
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield one block per grid."""
         for r in range(self.n_grids):
             start, stop = int(self.offsets[r]), int(self.offsets[r + 1])
             yield ColumnBlock(start, stop, self._grid(r, np.array([0, stop - start])))

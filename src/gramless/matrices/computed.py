@@ -91,21 +91,17 @@ class ComputedMatrix(ChunkedMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
         return int(self.rows.shape[0]), self._n_columns
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
-        """The type of the features."""
         return self._dtype
 
     @property
     def stored(self) -> float:
-        """Fraction of the rows whose features are kept once they are computed."""
         return self._n_kept / self.shape[0] if self.shape[0] else 1.0
 
     def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
-        """Return consecutive rows: those kept, or computed into ``scratch``."""
         pieces = self._cut(start, stop)
         if stop <= self._n_kept:
             map_blocks(self._keep, pieces, self.n_jobs)
@@ -125,7 +121,6 @@ class ComputedMatrix(ChunkedMatrix):
         return out
 
     def take_rows(self, rows: Rows) -> ComputedMatrix:
-        """Return the matrix of some rows, whose features are computed anew."""
         return ComputedMatrix(
             self.rows[rows],
             self.compute,

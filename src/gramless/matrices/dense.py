@@ -53,19 +53,15 @@ class DenseMatrix(ChunkedMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns)."""
         n_rows, n_columns = self.array.shape
         return n_rows, n_columns
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
-        """The type of the array."""
         return self.array.dtype
 
     def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
-        """Return some consecutive rows, not copied."""
         return self.array[start:stop]
 
     def take_rows(self, rows: Rows) -> DenseMatrix:
-        """Return the matrix of some rows; a slice shares memory with this one."""
         return DenseMatrix(self.array[rows], self.n_jobs)

@@ -73,13 +73,11 @@ class WithIntercept(FeatureMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns + 1)."""
         n_rows, n_columns = self.matrix.shape
         return n_rows, n_columns + 1
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the matrix itself: the ones are not stored."""
         return self.matrix.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
@@ -91,18 +89,15 @@ class WithIntercept(FeatureMatrix):
         out[-1] = v.sum(axis=0)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` and the sum of ``v`` to ``out``."""
         self.matrix.add_rmatvec(v, out[:-1])
         out[-1] += v.sum(axis=0)
 
     def row_gram(self) -> FloatArray:
-        """Return the Gram matrix of the matrix itself, plus 1 everywhere."""
         gram = self.matrix.row_gram()
         gram += 1.0
         return gram
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of the matrix itself and the sum of the weights."""
         total = self.shape[0] if weights is None else weights.sum()
         return np.append(self.matrix.gram_diagonal(weights), total)
 
@@ -111,11 +106,9 @@ class WithIntercept(FeatureMatrix):
         return self.matrix.blocks()
 
     def take_rows(self, rows: Rows) -> WithIntercept:
-        """Return the matrix of some rows."""
         return WithIntercept(self.matrix.take_rows(rows))
 
     def tocsr(self) -> sp.csr_array:
-        """Return the CSR of the matrix itself and the column of ones: one more non-zero a row."""
         ones = sp.csr_array(np.ones((self.shape[0], 1)))
         return sp.hstack([self.matrix.tocsr(), ones], format="csr")
 
@@ -135,7 +128,6 @@ class _OnePassWithIntercept(WithIntercept, SupportsOnePass):
     matrix: SupportsOnePass
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Go there and back in one pass: 8 more bytes per row and output, for the ones."""
         w = operand(self, w, self.shape[1], "w")
         values = np.empty((self.shape[0], *w.shape[1:]))
 
@@ -267,12 +259,10 @@ class HStack(FeatureMatrix):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_columns), of all parts."""
         return self.parts[0].shape[0], self._bounds[-1]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all parts."""
         return sum(part.nbytes for part in self.parts)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
@@ -286,26 +276,22 @@ class HStack(FeatureMatrix):
             out[columns] *= scale
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``, a C-contiguous array of float64."""
         v = operand(self, v, self.shape[0], "v")
         check_out(self, out, (self.shape[1], *v.shape[1:]))
         for columns, part, scale in self._placed():
             part.add_rmatvec(scale * v, out[columns])
 
     def row_gram(self) -> FloatArray:
-        """Return ``Z @ Z.T``: the sum of those of the parts, times the squares of the scales."""
         gram = np.zeros((self.shape[0], self.shape[0]))
         for _, part, scale in self._placed():
             gram += scale**2 * part.row_gram()
         return gram
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``."""
         diagonals = [scale**2 * part.gram_diagonal(weights) for _, part, scale in self._placed()]
         return np.concatenate(diagonals)
 
     def blocks(self) -> Iterator[ColumnBlock]:
-        """Yield the blocks of the parts, scaled."""
         for columns, part, scale in self._placed():
             for block in part.blocks():
                 matrix = block.matrix if scale == 1.0 else HStack([block.matrix], [scale])
@@ -313,11 +299,9 @@ class HStack(FeatureMatrix):
                 yield ColumnBlock(start + block.start, start + block.stop, matrix)
 
     def take_rows(self, rows: Rows) -> HStack:
-        """Return the matrix of some rows, columns unchanged."""
         return HStack([part.take_rows(rows) for part in self.parts], self.scales)
 
     def tocsr(self) -> sp.csr_array:
-        """Return the matrix as SciPy CSR of float64: 12 bytes a non-zero (16 beyond 2^31)."""
         parts = [scale * part.tocsr() for _, part, scale in self._placed()]
         return sp.hstack(parts, format="csr")
 
@@ -359,7 +343,6 @@ class _DenseHStack(HStack, SupportsColumnGram):
         columns: Columns | None = None,
         out: FloatArray | None = None,
     ) -> FloatArray:
-        """Multiply columns, as one matrix does."""
         gram = self._joined.column_gram(weights, columns, out)
         scales = self._column_scales()[slice(None) if columns is None else columns]
         for row, scale in zip(gram, scales, strict=True):
@@ -367,7 +350,6 @@ class _DenseHStack(HStack, SupportsColumnGram):
         return gram
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Go there and back in one pass, as one matrix does."""
         w = operand(self, w, self.shape[1], "w")
         scales = self._column_scales().reshape(-1, *[1] * (w.ndim - 1))
         return into(self, out, scales * self._joined.pull_back(scales * w, function))

@@ -106,7 +106,6 @@ class WeightedBinnedMatrix(CodedMatrix):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the codes, values and offsets."""
         return self.codes.nbytes + self.values.nbytes + self.offsets.nbytes
 
     def _matvec(self, w: Vector, out: Vector) -> None:
@@ -128,7 +127,6 @@ class WeightedBinnedMatrix(CodedMatrix):
         self._scatter(v, out)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``: cheaper than ``rmatvec`` where few columns are touched."""
         v = operand(self, v, self.shape[0], "v")
         check_room(self, out, (self.shape[1], *v.shape[1:]))
         self._scatter(v, out)
@@ -168,14 +166,12 @@ class WeightedBinnedMatrix(CodedMatrix):
         return self._like(self.codes[r : r + 1], self.values[r : r + 1], offsets)
 
     def take_rows(self, rows: Rows) -> WeightedBinnedMatrix:
-        """Return the matrix of some rows; a slice shares memory with this one."""
         codes = taken(self.codes, rows, self.n_jobs)
         part = self._like(codes, taken(self.values, rows, self.n_jobs), self.offsets)
         part.unseen_squares = self.unseen_squares[rows]
         return part
 
     def tocsr(self) -> sp.csr_array:
-        """Return the matrix as SciPy CSR: 12 bytes a non-zero (16 beyond 2^31)."""
         seen = (self.values != 0).T
         values = self.values.T[seen].astype(np.float64) * self.scale
         return self._csr(seen, values)

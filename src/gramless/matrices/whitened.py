@@ -43,7 +43,6 @@ class WhitenedMatrix(SupportsOnePass):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n)."""
         return self.values.shape
 
     def _matvec(self, w: Vector, out: Vector) -> None:
@@ -53,7 +52,6 @@ class WhitenedMatrix(SupportsOnePass):
         out[...] = self._solved(self.values.rmatvec(v), transposed=False)
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, whitening a chunk at a time."""
         of_rows, total = row_weights_of(self, weights), np.zeros(self.shape[1])
         for start, stop in row_blocks(self.shape[0], self.values.chunk_rows):
             rows = np.asarray(self.values.chunk(start, stop), np.float64)
@@ -62,11 +60,9 @@ class WhitenedMatrix(SupportsOnePass):
         return total
 
     def take_rows(self, rows: Rows) -> WhitenedMatrix:
-        """Return the matrix of some rows."""
         return WhitenedMatrix(self.values.take_rows(rows), self.factor)
 
     def pull_back(self, w: Vector, function: RowFunction, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ function(rows, Z @ w)`` in one pass over the rows."""
         w = operand(self, w, self.shape[1], "w")
         of_landmarks = self.values.pull_back(self._solved(w, transposed=True), function)
         return into(self, out, self._solved(of_landmarks, transposed=False))
