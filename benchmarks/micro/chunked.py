@@ -77,7 +77,7 @@ def product_cases(rows: NDArray[np.float32], k: int, n_jobs: int) -> list[Case]:
     by_numpy = {
         "matvec": ("Z @ w", lambda: rows @ w_single),
         "rmatvec": ("Z.T @ v", lambda: rows.T @ v_single),
-        "normal_product": ("Z.T @ (s * Z @ w)", lambda: rows.T @ (v_single * (rows @ w_single))),
+        "pull_back": ("Z.T @ (s * Z @ w)", lambda: rows.T @ (v_single * (rows @ w_single))),
     }
     cases = []
 
@@ -92,7 +92,7 @@ def product_cases(rows: NDArray[np.float32], k: int, n_jobs: int) -> list[Case]:
             own = {
                 "matvec": lambda Z=matrix: Z.matvec(w),
                 "rmatvec": lambda Z=matrix: Z.rmatvec(v),
-                "normal_product": lambda Z=matrix: Z.normal_product(w, v),
+                "pull_back": lambda Z=matrix: Z.pull_back(w, lambda rows, z: v[rows] * z),
             }
             add(f"{name}{label}{source}", own[name], peer)
     return cases

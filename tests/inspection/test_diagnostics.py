@@ -15,8 +15,7 @@ from gramless.inspection.diagnostics import (
 )
 from gramless.kernels import Laplacian
 from gramless.losses import Logistic, Multinomial, SmoothPinball, Squared
-from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.occupancy import fullest_shares
+from gramless.matrices.binned import BinnedMatrix, fullest_shares
 
 
 def test_numbers_are_means_over_the_grids():

@@ -94,19 +94,23 @@ def test_single_precision_does_not_lose_more_over_many_rows():
     assert error < in_one / 3
 
 
+def weighing(weights):
+    """Return the function of rows and responses that multiplies them with weights."""
+    return lambda rows, responses: (weights[rows].T * responses.T).T
+
+
 @pytest.mark.parametrize("tail", [(), (1,), (3,), (0,)])
-def test_normal_product(chunked, tail):
+def test_pull_back_of_weighted_responses(chunked, tail):
     matrix, dense = chunked.make(2), chunked.dense
     w = draw((dense.shape[1], *tail))
     before = w.copy()
     for weights in (row_weights(len(dense), "signed"), draw((len(dense), *tail), 1)):
-        broadcast = weights[:, None] if weights.ndim < w.ndim else weights
-        expected = dense.T @ (broadcast * (dense @ w))
+        expected = dense.T @ (weights.T * (dense @ w).T).T
         size = np.abs(expected).max(initial=1.0)
-        found = matrix.normal_product(w, weights)
+        found = matrix.pull_back(w, weighing(weights))
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * size)
         out = np.full((*w.shape, 2), np.nan)[..., 0]
-        assert matrix.normal_product(w, weights, out) is out
+        assert matrix.pull_back(w, weighing(weights), out) is out
         np.testing.assert_array_equal(out, found)
     np.testing.assert_array_equal(w, before)
 
@@ -127,23 +131,20 @@ def test_threads_change_no_bit(chunked):
     for other in others:
         for asked in (None, weights):
             assert other.column_gram(asked).tobytes() == one.column_gram(asked).tobytes()
-        found = other.normal_product(w, weights)
-        assert found.tobytes() == one.normal_product(w, weights).tobytes()
+        found = other.pull_back(w, weighing(weights))
+        assert found.tobytes() == one.pull_back(w, weighing(weights)).tobytes()
 
 
 def test_operands_that_do_not_fit_are_refused(chunked):
     matrix = chunked.make(1)
     n_rows, n_columns = chunked.dense.shape
-    w = np.ones(n_columns)
     for bad in (np.ones(n_rows + 1), np.ones((n_rows, 2))):
         with pytest.raises(InputError, match="weights"):
             matrix.column_gram(bad)
-        with pytest.raises(InputError, match="row_weights"):
-            matrix.normal_product(w, bad)
         with pytest.raises(InputError, match="weights"):
             matrix.gram_diagonal(bad)
     with pytest.raises(InputError, match="w must have"):
-        matrix.normal_product(np.ones(n_columns + 1), np.ones(n_rows))
+        matrix.pull_back(np.ones(n_columns + 1), weighing(np.ones(n_rows)))
     with pytest.raises(IndexError):
         matrix.column_gram(columns=np.array([n_columns]))
 
@@ -198,7 +199,7 @@ def test_every_product_reads_every_row_once(n_jobs):
     for product in (
         lambda: matrix.matvec(w),
         lambda: matrix.rmatvec(v),
-        lambda: matrix.normal_product(w, v),
+        lambda: matrix.pull_back(w, weighing(v)),
         matrix.gram_diagonal,
         matrix.column_gram,
         lambda: matrix.column_gram(v),

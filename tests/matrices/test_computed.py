@@ -68,7 +68,7 @@ def test_nothing_is_computed_before_it_is_asked_for():
 @pytest.mark.parametrize("kept_chunks", [0, 1, None])
 def test_a_product_in_one_pass_computes_rows_once(kept_chunks):
     squares = Squares()
-    squares.matrix(kept_chunks).normal_product(np.ones(2), np.ones(len(squares.rows)))
+    squares.matrix(kept_chunks).pull_back(np.ones(2), lambda rows, responses: responses)
     assert sum(squares.blocks) == len(squares.rows)
 
 

@@ -104,7 +104,7 @@ def test_rows_are_read_once_in_products_of_one_pass():
 
     parts = [ComputedMatrix(ROWS, compute, 2, budget=0) for _ in range(2)]
     matrix = WithIntercept(HStack(parts))
-    matrix.normal_product(np.ones(5), np.ones(4))
+    matrix.pull_back(np.ones(5), lambda rows, responses: responses)
     assert blocks == [4, 4]
 
 

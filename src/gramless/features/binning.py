@@ -16,8 +16,7 @@ from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.grids import Grids, KnownBins, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
-from gramless.matrices.binned import BinnedMatrix, unit_scale
-from gramless.matrices.occupancy import fullest_shares
+from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
 from gramless.preprocessing.rows import Rows, check_rows
 
 

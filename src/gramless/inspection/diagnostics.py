@@ -9,8 +9,7 @@ import numpy as np
 from gramless.base.errors import InputError
 from gramless.base.types import FloatArray
 from gramless.losses import Loss
-from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.occupancy import fullest_shares
+from gramless.matrices.binned import BinnedMatrix, fullest_shares
 
 
 @dataclass(frozen=True)

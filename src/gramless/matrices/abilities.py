@@ -12,14 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
-from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray
-from gramless.matrices.base import FeatureMatrix, RowFunction, Vector, operand
+from gramless.matrices.base import FeatureMatrix, RowFunction, Vector
 from gramless.matrices.row_lists import RowLists
 
 Columns = NDArray[np.integer] | slice
-"""Some columns: their numbers, or a slice."""
-
 DiagonalBlock = tuple[NDArray[np.intp], slice, AnyArray]
 """The rows (m,), the columns and the numbers (m, c) of a diagonal block."""
 
@@ -34,23 +31,6 @@ class SupportsOnePass(FeatureMatrix):
         ``w`` is (n_columns,) or (n_columns, K). Pool threads call ``function(rows, responses)``
         with a slice of the rows and their responses (m,) or (m, K), which it may overwrite.
         """
-
-    def normal_product(self, w: Vector, row_weights: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ (row_weights * (Z @ w))`` in one pass; weights are (n,) or (n, K)."""
-        weights = operand(self, row_weights, self.shape[0], "row_weights")
-        n_dimensions = np.ndim(w)
-        if weights.ndim > n_dimensions:
-            raise InputError(
-                f"{type(self).__name__}: row_weights of shape {weights.shape} need a w of two "
-                f"dimensions."
-            )
-        weights = weights[:, None] if weights.ndim < n_dimensions else weights
-
-        def weigh(rows: slice, responses: Vector) -> Vector:
-            responses *= weights[rows]
-            return responses
-
-        return self.pull_back(w, weigh, out)
 
 
 class SupportsColumnGram(SupportsOnePass):

@@ -18,7 +18,6 @@ Vector = FloatArray
 """(n,) or (n, K): one or K right-hand sides at once."""
 
 Rows = NDArray[np.integer] | NDArray[np.bool_] | slice
-"""Some rows: their numbers, a mask or a slice."""
 
 RowFunction = Callable[[slice, Vector], Vector]
 """A function of a slice of the rows and their responses, which it may overwrite."""
@@ -89,7 +88,7 @@ class FeatureMatrix(ABC):
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         """Return the diagonal of ``Z.T @ diag(weights) @ Z``, shape (D,); weights are 1 by default.
 
-        A subclass may let :func:`row_weights_of` check the weights.
+        :func:`row_weights_of` checks the weights.
         """
 
     @abstractmethod
@@ -106,10 +105,7 @@ class FeatureMatrix(ABC):
 
         ``out`` is overwritten and returned. Raises ``InputError`` if ``w`` or ``out`` does not fit.
         """
-        w = operand(self, w, self.shape[1], "w")
-        result = self._room(out, (self.shape[0], *w.shape[1:]), w)
-        self._matvec(w, result)
-        return into(self, out, result)
+        return self._product(self._matvec, operand(self, w, self.shape[1], "w"), self.shape[0], out)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
         """Return ``Z.T @ v``, (n_columns,) or (n_columns, K) for ``v`` (n_rows,) or (n_rows, K).
@@ -117,9 +113,7 @@ class FeatureMatrix(ABC):
         ``out`` is overwritten and returned. Raises ``InputError`` if ``v`` or ``out`` does not fit.
         """
         v = operand(self, v, self.shape[0], "v")
-        result = self._room(out, (self.shape[1], *v.shape[1:]), v)
-        self._rmatvec(v, result)
-        return into(self, out, result)
+        return self._product(self._rmatvec, v, self.shape[1], out)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         """Add ``Z.T @ v`` to ``out``, a C-contiguous array of float64.
@@ -148,20 +142,23 @@ class FeatureMatrix(ABC):
         """Return the dense matrix: 8 * n_rows * n_columns bytes, for tests and small data."""
         return self.tocsr().toarray()
 
-    def _room(self, out: Vector | None, shape: tuple[int, ...], other: Vector) -> Vector:
-        """Return ``out`` if a result can be written there directly, else a new array."""
+    def _product(
+        self, write: Callable[[Vector, Vector], None], by: Vector, length: int, out: Vector | None
+    ) -> Vector:
+        """Write a product into ``out`` if that can be done directly, else into a new array."""
+        shape = (length, *by.shape[1:])
         if out is None:
-            return np.empty(shape)
-        check_out(self, out, shape)
-        direct = is_room(out, shape) and not np.may_share_memory(out, other)
-        return out if direct else np.empty(shape)
+            result = np.empty(shape)
+        else:
+            check_out(self, out, shape)
+            direct = is_room(out, shape) and not np.may_share_memory(out, by)
+            result = out if direct else np.empty(shape)
+        write(by, result)
+        return into(self, out, result)
 
 
 def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Vector:
-    """Return an operand of a matrix as C-contiguous float64.
-
-    Raises ``InputError`` unless ``vector`` is (length,) or (length, K).
-    """
+    """Return ``vector``, (length,) or (length, K), as C-contiguous float64."""
     vector = np.asarray(vector, np.float64, order="C")
     if vector.ndim not in (1, 2) or vector.shape[0] != length:
         raise InputError(
@@ -173,9 +170,8 @@ def operand(matrix: FeatureMatrix, vector: Vector, length: int, name: str) -> Ve
 
 def row_weights_of(matrix: FeatureMatrix, weights: FloatArray | None) -> FloatArray:
     """Return one weight per row, 1 by default; raises ``InputError`` if they do not fit."""
-    checked = operand(
-        matrix, np.ones(matrix.shape[0]) if weights is None else weights, matrix.shape[0], "weights"
-    )
+    given = np.ones(matrix.shape[0]) if weights is None else weights
+    checked = operand(matrix, given, matrix.shape[0], "weights")
     if checked.ndim != 1:
         raise InputError(
             f"{type(matrix).__name__}: weights must be one number a row, got shape {checked.shape}."

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.base.arrays import contiguous_rows, flat_rows, readonly
+from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.loops import gather as loops
@@ -25,8 +26,8 @@ _FEW_BINS = 1024
 class BinnedMatrix(CodedMatrix, SupportsRowLists):
     """The sparse binary matrix of random binning (RB16, section 3.1), without its values.
 
-    Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of
-    every grid r, and nothing in a grid whose code is 0 (a bin never seen).
+    Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of every grid r, and
+    nothing in a grid whose code is 0 (a bin never seen).
 
     Parameters
     ----------
@@ -39,17 +40,12 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         The value of every non-zero.
     has_unseen : bool, optional
         Whether some code is 0; found by a pass over the codes when not given.
-    n_jobs : int or None
-        Number of threads; None means every processor. Results do not depend on it.
-    tasks : TaskSizes
-        How work is cut into tasks.
 
     Notes
     -----
     1, 2 or 4 bytes per non-zero (SciPy's CSR: 12). A product takes n_rows * n_grids additions per
-    column of the operand. ``matvec`` reads every code once and is parallel over rows, or over
-    grids where ``w`` outgrows the caches; ``rmatvec`` is parallel over grids. No two threads write
-    to the same place, and sums always run in the same order.
+    column of the operand. ``matvec`` is parallel over rows, or over grids where ``w`` outgrows the
+    caches, ``rmatvec`` over grids; sums always run in the same order.
 
     Examples
     --------
@@ -162,11 +158,7 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         self._over_grids(work, self.n_grids, n_columns, per_pass=8 if n_columns == 1 else 4)
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``: the weighted bin counts, scaled.
-
-        Columns of one grid share no row, so this is the exact diagonal and each grid's diagonal
-        block at once.
-        """
+        """Return the weighted bin counts, scaled: each grid's diagonal block is this diagonal."""
         ones = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
         return self.rmatvec(ones) * self.scale
 
@@ -180,12 +172,12 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
     def take_rows(self, rows: Rows) -> BinnedMatrix:
         return self._like(taken(self.codes, rows, self.n_jobs), self.offsets)
 
-    def _like(self, codes: AnyArray, offsets: IntArray) -> BinnedMatrix:
-        """Return the matrix of some rows or grids of this one."""
+    def _like(self, codes: AnyArray, offsets: IntArray, scale: float | None = None) -> BinnedMatrix:
+        """Return the matrix of some rows or grids of this one, at its scale or another."""
         return BinnedMatrix(
             codes,
             offsets,
-            scale=self.scale,
+            scale=self.scale if scale is None else scale,
             has_unseen=self.has_unseen,
             n_jobs=self.n_jobs,
             tasks=self.tasks,
@@ -263,6 +255,22 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         for r, (a, b) in enumerate(pairwise(self.offsets)):
             padded[a + r + 1 : b + r + 1] = w[a:b]
         return padded
+
+
+def fullest_shares(matrix: BinnedMatrix) -> FloatArray:
+    """Return the share of the rows in the fullest bin of each grid (RB16, Definition 1).
+
+    Rows in bins never seen count in the number of rows alone; a grid without bins has 0.
+    """
+    if matrix.shape[0] == 0:
+        raise InputError("BinnedMatrix: shares of the rows need at least one row.")
+    # At scale 1 the sums are counts: whole numbers, without rounding.
+    counts = matrix._like(matrix.codes, matrix.offsets, 1.0).rmatvec(np.ones(matrix.shape[0]))
+    fullest = np.zeros(matrix.n_grids)
+    # A grid without bins has no fullest one, and reduceat would take its neighbour's.
+    occupied = np.flatnonzero(np.diff(matrix.offsets))
+    fullest[occupied] = np.maximum.reduceat(counts, matrix.offsets[occupied])
+    return fullest / matrix.shape[0]
 
 
 def unit_scale(n_grids: int) -> float:

@@ -22,24 +22,10 @@ RowNumbers = NDArray[np.intp]
 class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     """A matrix that is block-diagonal once its rows are put in order.
 
-    Parameters
-    ----------
-    parts : sequence of (array (m,) of int, array (m, c) of float64 or float32)
-        The rows of each block, counted from 0, and their numbers, which are not copied. No row
-        occurs twice; a row of no block is zero. The columns of the blocks follow each other.
-    n_rows : int
-    n_jobs : int or None
-        Number of threads over blocks; None means every processor. Results do not depend on it.
-
-    Raises
-    ------
-    InputError
-        If the parts do not fit.
-
-    Notes
-    -----
-    8 or 4 bytes per number, and 16 per row. Products take one multiplication per number, by BLAS
-    in one thread per block; float32 is widened first, a block at a time.
+    ``parts`` are the rows (m,) of each block, counted from 0, and their numbers (m, c) of float64
+    or float32, which are not copied. No row occurs twice; a row of no block is zero. The columns of
+    the blocks follow each other. Products are by BLAS, in one thread per block; float32 is widened
+    first, a block at a time.
 
     Examples
     --------
@@ -48,8 +34,6 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     >>> Z = BlockDiagonalMatrix(parts, 3)
     >>> Z.matvec(np.array([1.0, 10.0]))
     array([ 1., 50.,  2.])
-    >>> Z.rmatvec(np.array([1.0, 1.0, 1.0]))
-    array([3., 5.])
     """
 
     def __init__(
@@ -59,8 +43,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         self.n_jobs = n_jobs
         for rows, array in self.parts:
             _check(rows, array)
-        widths = [array.shape[1] for _, array in self.parts]
-        edges = np.concatenate([[0], np.cumsum(widths, dtype=np.int64)]).tolist()
+        edges = np.cumsum([0, *(array.shape[1] for _, array in self.parts)]).tolist()
         self._columns = [slice(a, b) for a, b in pairwise(edges)]
         self._shape = int(n_rows), int(edges[-1])
         self._block, self._place = self._places()
@@ -120,21 +103,19 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         block, place = self._block[rows], self._place[rows]
         order = np.argsort(block, kind="stable")
         edges = np.searchsorted(block[order], np.arange(len(self.parts) + 1))
-        parts = []
-        for k, (_, array) in enumerate(self.parts):
-            taken = order[edges[k] : edges[k + 1]]
-            parts.append((taken, array[place[taken]]))
+        taken = [order[a:b] for a, b in pairwise(edges)]
+        own = zip(taken, self.parts, strict=True)
+        parts = [(numbers, array[place[numbers]]) for numbers, (_, array) in own]
         return BlockDiagonalMatrix(parts, len(block), self.n_jobs)
 
     def tocsr(self) -> sp.csr_array:
-        result = sp.csr_array(self.shape)
-        if self.parts:
-            stacked = sp.block_diag([array for _, array in self.parts], "csr", np.float64)
-            rows = np.concatenate([rows for rows, _ in self.parts])
-            ones = np.ones(len(rows))
-            order = sp.csr_array((ones, (rows, np.arange(len(rows)))), (self.shape[0], len(rows)))
-            result = sp.csr_array(order @ stacked)
-        return result
+        if not self.parts:
+            return sp.csr_array(self.shape)
+        stacked = sp.block_diag([array for _, array in self.parts], "csr", np.float64)
+        rows = np.concatenate([rows for rows, _ in self.parts])
+        places = rows, np.arange(len(rows))
+        order = sp.csr_array((np.ones(len(rows)), places), (self.shape[0], len(rows)))
+        return sp.csr_array(order @ stacked)
 
     def _places(self) -> tuple[RowNumbers, RowNumbers]:
         """Return the block of each row, or the number of blocks, and its place there."""

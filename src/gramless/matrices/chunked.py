@@ -46,19 +46,6 @@ class ChunkedMatrix(SupportsColumnGram):
     whose bounds depend on the shape alone and whose sums are added in order, so results are the
     same to the last bit for any ``n_jobs``. Sums are float64: float32 rows are widened in registers
     for one output, at most 2 MB at a time for several, and not at all in :meth:`column_gram`.
-
-    Examples
-    --------
-    >>> class Ones(ChunkedMatrix):
-    ...     shape, dtype = (4, 2), np.dtype(np.float32)
-    ...
-    ...     def chunk(self, start, stop, scratch=None):
-    ...         return np.ones((stop - start, 2), np.float32)
-    ...
-    ...     def take_rows(self, rows):
-    ...         raise NotImplementedError
-    >>> Ones().matvec(np.array([1.0, 2.0]))
-    array([3., 3., 3., 3.])
     """
 
     @property
@@ -143,11 +130,9 @@ class ChunkedMatrix(SupportsColumnGram):
     ) -> FloatArray:
         """Return ``Z.T @ diag(weights) @ Z``, of all columns or some.
 
-        This takes n_rows * m**2 / 2 multiplications, twice that for weights of both signs. Chunks
-        of float32 are multiplied in float32, at most 2,048 rows at a time, and added in float64:
-        entries are within some 1e-7 of the root of the product of their diagonal entries. Memory
-        for the result, twice for weights of both signs, and for the larger of 2,048 rows and 1
-        million numbers.
+        Chunks of float32 are multiplied in float32, at most 2,048 rows at a time, and added in
+        float64: entries are within some 1e-7 of the root of the product of their diagonal entries.
+        Weights of both signs take twice the time and memory.
         """
         if weights is not None:
             weights = row_weights_of(self, weights)
@@ -276,14 +261,14 @@ def cached_pieces(chunk: AnyArray, n_outputs: int) -> Iterator[tuple[int, int, A
     """Cut consecutive rows into pieces that a cache holds, for products with so many outputs.
 
     Yields where each piece starts and stops, and the piece: in float64, or as it is where one
-    output needs no wider rows. A piece has no fewer rows than there are outputs, so that what is
-    done once per piece takes no longer than what is done once per row.
+    output needs no wider rows.
     """
     n_rows, n_columns = chunk.shape
     numbers = _CACHED_NUMBERS
     if 1 <= n_outputs <= _FEW_OUTPUTS:
         numbers = min(numbers, _SMALL_PRODUCT // n_outputs)
     as_it_is = n_outputs == 1 and chunk.flags.c_contiguous
+    # No fewer rows than outputs: what is done once a piece takes no longer than what once a row.
     for a, b in row_blocks(n_rows, max(numbers // max(1, n_columns), n_outputs, 1)):
         yield a, b, chunk[a:b] if as_it_is else np.asarray(chunk[a:b], np.float64)
 

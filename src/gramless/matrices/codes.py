@@ -24,28 +24,18 @@ _FEW = 8
 
 @dataclass(frozen=True)
 class TaskSizes:
-    """How work on bins is cut into tasks; only ``leaf_grids`` can change the last bits of sums.
-
-    Attributes
-    ----------
-    nonzeros : int
-        Non-zeros of a task at least, where there are enough.
-    rows : int
-        Rows of a task at most: the results of more would not stay in the cache.
-    leaf_grids : int
-        Weights of so many grids are added in sequence, those of more by halves.
-    shared_bytes : int
-        Up to so many bytes of weights are read by all threads; with more, threads take grids.
-    part_rows, most_parts : int
-        Lists of the rows of each bin are cut into 1, 2, 4 ... parts of at most ``part_rows``
-        rows, as far as ``most_parts`` allows.
-    """
+    """How work on bins is cut into tasks; only ``leaf_grids`` can change the last bits of sums."""
 
     nonzeros: int = 1 << 18
+    """Non-zeros of a task at least, where there are enough."""
     rows: int = 1 << 17
+    """Rows of a task at most: the results of more would not stay in the cache."""
     leaf_grids: int = 128
+    """Weights of so many grids are added in sequence, those of more by halves."""
     shared_bytes: int = 1 << 21
+    """Up to so many bytes of weights are read by all threads; with more, threads take grids."""
     part_rows: int = 1 << 15
+    """Rows of a part of the lists of the rows of each bin, cut into 1, 2, 4 ... parts."""
     most_parts: int = 16
 
 
@@ -64,11 +54,9 @@ class CodedMatrix(FeatureMatrix):
                 f"{name}: codes must be a 2-D array of uint8, uint16 or uint32, "
                 f"got {codes.ndim}-D {codes.dtype}."
             )
-        if self.offsets.shape != (len(codes) + 1,):
-            raise InputError(
-                f"{name}: {len(codes)} grids need {len(codes) + 1} offsets, "
-                f"got shape {self.offsets.shape}."
-            )
+        n, given = len(codes), self.offsets.shape
+        if given != (n + 1,):
+            raise InputError(f"{name}: {n} grids need {n + 1} offsets, got shape {given}.")
 
     @property
     def shape(self) -> tuple[int, int]:

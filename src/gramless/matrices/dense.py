@@ -12,24 +12,7 @@ from gramless.matrices.chunked import ChunkedMatrix
 
 
 class DenseMatrix(ChunkedMatrix):
-    """A matrix stored number by number.
-
-    Parameters
-    ----------
-    array : array (n_rows, n_columns) of float64 or float32
-        Not copied.
-    n_jobs : int or None
-        Number of threads; None means every processor. Results do not depend on it.
-
-    Raises
-    ------
-    InputError
-        If ``array`` is anything else.
-
-    Notes
-    -----
-    8 or 4 bytes per number. Products cost n_rows * n_columns multiplications per column of the
-    operand; all sums are float64.
+    """A matrix stored as an array (n_rows, n_columns) of float64 or float32, which is not copied.
 
     Examples
     --------
@@ -37,8 +20,6 @@ class DenseMatrix(ChunkedMatrix):
     >>> Z = DenseMatrix(np.array([[1.0, 2.0], [3.0, 4.0]]))
     >>> Z.matvec(np.array([1.0, 10.0]))
     array([21., 43.])
-    >>> Z.rmatvec(np.array([1.0, 10.0]))
-    array([31., 42.])
     """
 
     def __init__(self, array: NDArray[np.floating], n_jobs: int | None = None) -> None:
@@ -48,8 +29,7 @@ class DenseMatrix(ChunkedMatrix):
                 f"DenseMatrix: needs a 2-D array of float64 or float32, "
                 f"got {array.ndim}-D {array.dtype}."
             )
-        self.array = array
-        self.n_jobs = n_jobs
+        self.array, self.n_jobs = array, n_jobs
 
     @property
     def shape(self) -> tuple[int, int]:

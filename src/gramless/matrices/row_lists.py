@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,8 +18,7 @@ class RowLists:
     """The rows of every column, for matrices whose columns come in groups that share no row.
 
     Groups are grids, each with one value for all its non-zeros. The bounds of the parts of the
-    rows, which threads can own, depend on the number of rows alone. 2 bytes per non-zero (4 where a
-    part has over 65,535 rows), and 4 bytes per column and part.
+    rows, which threads can own, depend on the number of rows alone.
 
     Parameters
     ----------
@@ -80,8 +78,7 @@ def list_bins(
             part = slice(parts[p], parts[p + 1])
             list_rows(codes[r, part], rows[r, part], bounds[p, own])
 
-    work: Callable[[int], None] = sort
-    map_blocks(work, [(r,) for r in range(n_grids)], n_jobs)
+    map_blocks(sort, [(r,) for r in range(n_grids)], n_jobs)
     return RowLists(offsets, np.full(n_grids, scale), parts, rows, bounds)
 
 

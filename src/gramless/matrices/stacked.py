@@ -38,10 +38,6 @@ class WithIntercept(FeatureMatrix):
     It can list rows, multiply columns and go there and back in one pass where the matrix can: it
     is then an instance of a subclass that declares the ability.
 
-    Parameters
-    ----------
-    matrix : FeatureMatrix (n_rows, n_columns)
-
     Examples
     --------
     >>> import numpy as np
@@ -153,11 +149,7 @@ class _DenseWithIntercept(_OnePassWithIntercept, SupportsColumnGram):
         columns: Columns | None = None,
         out: FloatArray | None = None,
     ) -> FloatArray:
-        """Multiply columns, that of ones included.
-
-        This takes one more pass over the rows, for the sums of the columns. For all columns it
-        takes no more memory than without the ones; for some, the result twice.
-        """
+        """Multiply columns, that of ones included, in one more pass over the rows."""
         n_own = self.matrix.shape[1]
         numbers = np.arange(n_own + 1)[slice(None) if columns is None else columns]
         own, ones = np.flatnonzero(numbers < n_own), np.flatnonzero(numbers == n_own)
@@ -176,35 +168,12 @@ class _DenseWithIntercept(_OnePassWithIntercept, SupportsColumnGram):
 
 
 class HStack(FeatureMatrix):
-    """The columns of several matrices over the same rows, as one matrix.
+    """The columns of several matrices over the same rows, each times its scale, as one matrix.
 
-    Hybrid features (Rahimi & Recht 2007, section 6): their kernel is the sum of the
-    parts' kernels, times the squares of the scales. It can multiply columns where all parts are
-    read in chunks, and list rows where all parts can: it is then an instance of a subclass that
-    declares the ability.
-
-    Parameters
-    ----------
-    parts : sequence of FeatureMatrix (n_rows, ...)
-        At least one.
-    scales : sequence of float, optional
-        What each part is multiplied with; 1 by default.
-
-    Attributes
-    ----------
-    parts : list of FeatureMatrix
-        Parts that are themselves stacked are taken apart.
-    scales : list of float
-
-    Raises
-    ------
-    InputError
-        Without parts, if their numbers of rows differ, or if scales do not fit.
-
-    Notes
-    -----
-    Products cost what those of the parts cost, one part after the other, and one more vector of
-    responses.
+    Hybrid features (Rahimi & Recht 2007, section 6): their kernel is the sum of the parts' kernels,
+    times the squares of the scales, which are 1 by default. Parts that are themselves stacked are
+    taken apart. It can multiply columns where all parts are read in chunks, and list rows where all
+    parts can: it is then an instance of a subclass that declares the ability.
 
     Examples
     --------
@@ -218,9 +187,7 @@ class HStack(FeatureMatrix):
     """
 
     def __new__(
-        cls,
-        parts: Sequence[FeatureMatrix] = (),
-        scales: Sequence[float] | FloatArray | None = None,
+        cls, parts: Sequence[FeatureMatrix] = (), scales: Sequence[float] | FloatArray | None = None
     ) -> HStack:
         """Return an instance of the subclass that has the abilities of all parts."""
         if cls is HStack and parts:
@@ -231,15 +198,13 @@ class HStack(FeatureMatrix):
         return object.__new__(cls)
 
     def __init__(
-        self,
-        parts: Sequence[FeatureMatrix],
-        scales: Sequence[float] | FloatArray | None = None,
+        self, parts: Sequence[FeatureMatrix], scales: Sequence[float] | FloatArray | None = None
     ) -> None:
         given = [1.0] * len(parts) if scales is None else [float(scale) for scale in scales]
         if not parts or len(given) != len(parts):
+            sizes = f"{len(parts)} matrices and {len(given)} scales"
             raise InputError(
-                f"HStack: needs at least one matrix, and a scale for each; got {len(parts)} "
-                f"matrices and {len(given)} scales."
+                f"HStack: needs at least one matrix, and a scale for each; got {sizes}."
             )
         rows = [part.shape[0] for part in parts]
         if len(set(rows)) > 1:
@@ -254,8 +219,7 @@ class HStack(FeatureMatrix):
                 self.parts.append(part)
                 self.scales.append(scale)
         self.n_jobs = self.parts[0].n_jobs
-        widths = [part.shape[1] for part in self.parts]
-        self._bounds = [0, *np.cumsum(widths).tolist()]
+        self._bounds = [0, *np.cumsum([part.shape[1] for part in self.parts]).tolist()]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -317,12 +281,11 @@ class _BinnedHStack(HStack, SupportsRowLists):
 
     def _list_rows(self) -> RowLists:
         lists = [cast(SupportsRowLists, part).row_lists for part in self.parts]
-        starts = zip(lists, self._bounds[:-1], strict=True)
-        offsets = [own.offsets[:-1] + start for own, start in starts]
-        scaled = zip(lists, self.scales, strict=True)
+        placed = list(zip(lists, self._bounds, self.scales, strict=False))
+        offsets = [own.offsets[:-1] + start for own, start, _ in placed]
         return RowLists(
             offsets=np.append(np.concatenate(offsets), self.shape[1]),
-            values=np.concatenate([scale * own.values for own, scale in scaled]),
+            values=np.concatenate([scale * own.values for own, _, scale in placed]),
             parts=lists[0].parts,
             rows=np.concatenate([own.rows for own in lists]),
             bounds=np.concatenate([own.bounds for own in lists], axis=1),

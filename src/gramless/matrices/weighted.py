@@ -18,58 +18,22 @@ from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
 class WeightedBinnedMatrix(CodedMatrix):
     """The sparse matrix of smooth bins: small integers, and a number beside each.
 
-    Row i has ``scale * values[r, i]`` in column ``offsets[r] + codes[r, i] - 1`` of every
-    grid r, and nothing in a grid whose code is 0 (a bin never seen).
-
-    Parameters
-    ----------
-    codes : array (n_grids, n_rows) of uint8, uint16 or uint32
-        Bin numbers from 1; 0 for a bin never seen. Kept without zeros, so that no loop has to
-        look: where there are some, a copy has another number there, and 0 as the value. Also
-        copied unless those of each grid are contiguous.
-    values : array (n_grids, n_rows) of float32 or float16
-        Finite, also where the code is 0; in half precision not negative.
-    offsets : array (n_grids + 1,) of int
-        Where each grid's columns start; ``offsets[-1]`` is the number of columns.
-    scale : float, default=1/sqrt(n_grids)
-        What all values are multiplied with.
-    has_unseen : bool, optional
-        Whether some code is 0; found by a pass over the codes when not given.
-    n_jobs : int or None
-        Number of threads; None means every processor. Results do not depend on it.
-    tasks : TaskSizes
-        How work is cut into tasks.
-
-    Attributes
-    ----------
-    unseen_squares : array (n_rows,)
-        Each row's sum of squares in bins never seen, which the matrix lacks; 0 in matrices of
-        :meth:`blocks`.
-
-    Raises
-    ------
-    InputError
-        If the types or shapes do not fit, or values cannot be used.
-
-    Notes
-    -----
-    A code and 4 or 2 bytes per non-zero (SciPy's CSR: 12). A product takes n_rows * n_grids
-    multiplications per column of the operand; ``matvec`` is parallel over rows, ``rmatvec`` over
-    grids. No two threads write to the same place, and sums always run in the same order, in
-    float64.
+    Row i has ``scale * values[r, i]`` in column ``offsets[r] + codes[r, i] - 1`` of every grid r,
+    and nothing in a grid whose code is 0 (a bin never seen); parameters are those of
+    :class:`~gramless.matrices.binned.BinnedMatrix`, and values (n_grids, n_rows) of float32 or
+    float16: finite, also where the code is 0, and in half precision not negative. Codes are kept
+    without zeros, so that no loop has to look: there a copy has another number, and 0 as the value.
+    ``unseen_squares`` (n_rows,) are the sums of squares in bins never seen, which the matrix lacks.
 
     Examples
     --------
     >>> import numpy as np
     >>> codes = np.array([[1, 2, 1], [1, 1, 0]], np.uint8)
     >>> values = np.array([[0.5, 1.0, 2.0], [1.0, 3.0, 1.0]], np.float32)
-    >>> Z = WeightedBinnedMatrix(codes, values, np.array([0, 2, 3]), scale=1.0)
-    >>> Z.toarray()
+    >>> WeightedBinnedMatrix(codes, values, np.array([0, 2, 3]), scale=1.0).toarray()
     array([[0.5, 0. , 1. ],
            [0. , 1. , 3. ],
            [2. , 0. , 0. ]])
-    >>> Z.matvec(np.array([1.0, 2.0, 4.0]))
-    array([ 4.5, 14. ,  2. ])
     """
 
     def __init__(
@@ -146,11 +110,7 @@ class WeightedBinnedMatrix(CodedMatrix):
         return gram
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``: weighted sums of squared values.
-
-        Columns of one grid share no row, so this is the exact diagonal and each grid's diagonal
-        block at once.
-        """
+        """Return weighted sums of squared values: each grid's diagonal block is this diagonal."""
         ones = np.ones(self.shape[0]) if weights is None else weights
         factors = operand(self, ones, self.shape[0], "weights") * self._unit**2
         result = np.zeros(self.shape[1])
@@ -212,6 +172,5 @@ def _check_values(values: AnyArray, shape: tuple[int, ...]) -> None:
         )
     if values.dtype == np.float16 and (values.view(np.uint16) > loops.LARGEST_HALF).any():
         raise InputError(
-            "WeightedBinnedMatrix: values in half precision must be finite and not negative; "
-            "give them as float32."
+            "WeightedBinnedMatrix: values of float16 must be finite and not negative; use float32."
         )

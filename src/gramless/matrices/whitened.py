@@ -15,26 +15,9 @@ from gramless.matrices.chunked import ChunkedMatrix
 class WhitenedMatrix(SupportsOnePass):
     """``Z = K L^-T`` by its products alone: those with ``K``, and triangular solves.
 
-    Parameters
-    ----------
-    values : ChunkedMatrix (n_rows, n)
-        ``K``: kernel values of rows and landmarks.
-    factor : array (n, n) of float64
-        Lower triangular ``L``, C-contiguous, without zeros on its diagonal; ``L L'`` is the kernel
-        matrix of the landmarks.
-
-    Notes
-    -----
-    A product takes n**2 operations per output beside those of ``values``; whitening all rows once
-    would take n**2 operations per row.
-
-    Examples
-    --------
-    >>> from gramless.matrices.dense import DenseMatrix
-    >>> factor = np.array([[1.0, 0.0], [0.5, 0.5]])
-    >>> Z = WhitenedMatrix(DenseMatrix(np.array([[1.0, 0.5], [0.0, 1.0]])), factor)
-    >>> Z.matvec(np.array([1.0, 2.0]))
-    array([1., 4.])
+    ``values`` are ``K``, kernel values of rows and landmarks, and ``factor`` (n, n) the lower
+    triangular ``L``, C-contiguous, with ``L L'`` the kernel matrix of the landmarks. A product
+    takes n**2 operations per output beside those with ``K``; whitening would take n**2 per row.
     """
 
     def __init__(self, values: ChunkedMatrix, factor: FloatArray) -> None:
