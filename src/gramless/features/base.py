@@ -8,11 +8,7 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -50,6 +46,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
     """An attribute that only a fitted map has."""
 
     n_jobs: int | None
+
+    @abstractmethod
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Learn the features from rows; ``y`` is ignored."""
 
     @abstractmethod
     def rows_matrix(self, X: Rows) -> FeatureMatrix:
@@ -144,11 +144,6 @@ class SizedMap(FeatureMap):
         Returns
         -------
         The map itself.
-
-        Raises
-        ------
-        KernelError, InputError
-            If a parameter or the rows cannot be used.
         """
         self.fit_matrix(X, y)
         return self
@@ -175,11 +170,7 @@ class SizedMap(FeatureMap):
     @property
     def size(self) -> int:
         """The number of grids, components or landmarks to be made."""
-        return int(self._given_size())
-
-    def _given_size(self) -> int:
-        given: int = self.get_params(deep=False)[self.size_name]
-        return given
+        return int(getattr(self, self.size_name))
 
     @property
     def metric(self) -> Literal["cityblock", "euclidean"]:
@@ -226,6 +217,14 @@ class SizedMap(FeatureMap):
     def _mask(self, X: Rows) -> Mask:
         return category_mask(self.categorical, X.shape[1])
 
+    def _prepare(self, X: Rows) -> Kernel:
+        """Begin a fit: check parameters and memory, set ``seed_`` and ``bandwidth_``."""
+        kernel = self.check_parameters()
+        self.check_memory(X.shape)
+        self.seed_ = seed_from(self.random_state)
+        self.bandwidth_ = self._bandwidth_of(X, kernel)
+        return kernel
+
     def _bandwidth_of(self, X: Rows, kernel: Kernel) -> FloatArray:
         """Return one bandwidth an input, as given or the median distance; ``seed_`` is known."""
         if not isinstance(self.bandwidth, str):
@@ -239,19 +238,19 @@ class SizedMap(FeatureMap):
         return np.full(X.shape[1], median)
 
     def _check_size(self) -> None:
-        size = self._given_size()
+        name, size = self.size_name, getattr(self, self.size_name)
         if not is_whole(size, 1):
+            bounds = f"at least 1{too_large(size)}"
             raise InputError(
-                f"{type(self).__name__}: {self.size_name} must be an integer, at least "
-                f"1{too_large(size)}; got {size!r}."
+                f"{type(self).__name__}: {name} must be an integer, {bounds}; got {size!r}."
             )
 
     def _check_choice(self, name: str, value: str, known: Collection[str]) -> None:
         """Check a parameter that is one of some names."""
         if value not in known:
+            names = ", ".join(map(repr, known))
             raise InputError(
-                f"{type(self).__name__}: {name} must be one of {', '.join(map(repr, known))}; "
-                f"got {value!r}."
+                f"{type(self).__name__}: {name} must be one of {names}; got {value!r}."
             )
 
 
@@ -321,10 +320,7 @@ class DenseMap(SizedMap):
         return ComputedMatrix(X, self.compute, self._n_features_out, n_jobs=self.n_jobs)
 
     def _fit_checked(self, X: Rows) -> None:
-        kernel = self.check_parameters()
-        self.check_memory(X.shape)
-        self.seed_ = seed_from(self.random_state)
-        self.bandwidth_ = self._bandwidth_of(X, kernel)
+        kernel = self._prepare(X)
         try:
             self.learn(X, kernel)
         except Exception:

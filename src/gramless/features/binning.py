@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, seed_from
+from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, check_columns, number_in, part_in
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
@@ -53,6 +52,9 @@ class GridMap(FeatureMap):
         """
         return self.feature_matrix(X).tocsr()
 
+    def check_state(self, state: State) -> None:
+        check_columns(state, KnownBins.check_state(state))
+
     def _know(self, known: KnownBins) -> None:
         """Take grids whose bins are known."""
         self._grids, self._known = known.grids, known
@@ -87,9 +89,8 @@ class BinningMap(GridMap):
 
     nu_: FloatArray
 
-    @abstractmethod
     def check_state(self, state: State) -> None:
-        check_columns(state, KnownBins.check_state(state))
+        super().check_state(state)
         array_in(state, "nu_", np.float64, (len(part_in(state, "widths_", np.ndarray)),))
         number_in(state, "kappa_", float)
         number_in(state, "kappa_bar_", float)
@@ -125,11 +126,6 @@ class BinningMap(GridMap):
         kept : array (D,) of bool
             At least one must be kept.
 
-        Raises
-        ------
-        InputError
-            If nothing is kept or the length is not D.
-
         Examples
         --------
         >>> import numpy as np
@@ -143,13 +139,12 @@ class BinningMap(GridMap):
         (True, 1)
         """
         self._check_fitted()
-        kept = np.asarray(kept)
-        usable = kept.dtype == bool and kept.shape == (self.offsets_[-1],)
-        if not usable or not kept.any():
+        kept, n_bins = np.asarray(kept), self._n_features_out
+        if kept.dtype != bool or kept.shape != (n_bins,) or not kept.any():
             raise InputError(
-                f"{type(self).__name__}: kept must be an array of bool that says of "
-                f"{self.offsets_[-1]} bins which to keep, at least one; got {kept.dtype} of shape "
-                f"{kept.shape} with {np.count_nonzero(kept)} of them."
+                f"{type(self).__name__}: kept must be an array of bool that says of {n_bins} bins "
+                f"which to keep, at least one; got {kept.dtype} of shape {kept.shape} with "
+                f"{np.count_nonzero(kept)} of them."
             )
         counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
         grids = counts > 0
@@ -172,6 +167,11 @@ class DrawnGrids(GridMap, SizedMap):
     size_name: ClassVar[str] = "n_grids"
     enough_to_search: ClassVar[int] = 96
 
+    def check_state(self, state: State) -> None:
+        super().check_state(state)
+        SizedMap.check_state(self, state)
+        array_in(state, "bandwidth_", np.float64, part_in(state, "widths_", np.ndarray).shape[1:])
+
     def fit_transform(self, X: TableLike, y: object = None) -> sp.csr_array:
         """Fit to the rows and return their features as SciPy CSR, in one pass."""
         return self.fit_matrix(X, y).tocsr()
@@ -183,29 +183,26 @@ class DrawnGrids(GridMap, SizedMap):
 class RandomBinning(BinningMap, DrawnGrids):
     """Random binning features (Rahimi & Recht 2007, section 4; Wu et al. 2016, Algorithm 1).
 
-    Each of ``n_grids`` random grids cuts the input space into bins; a row has
-    one non-zero, ``1/sqrt(n_grids)``, in the bin of each grid that it falls
-    into. The inner product of two rows estimates the kernel without bias: it is
-    the share of grids in which they fall into one bin.
+    Each of ``n_grids`` random grids cuts the input space into bins; a row has one non-zero,
+    ``1/sqrt(n_grids)``, in the bin of each grid that it falls into. The inner product of two rows
+    estimates the kernel without bias: it is the share of grids in which they fall into one bin.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="laplacian"
-        ``"laplacian"``, ``"exponential_power"``, ``"inverse_power"``, ``"hat"``,
-        an object such as ``ExponentialPower(0.7)``, or a convex decreasing
-        function of the distance. The Gaussian kernel has no random binning.
+        ``"laplacian"``, ``"exponential_power"``, ``"inverse_power"``, ``"hat"``, an object such as
+        ``ExponentialPower(0.7)``, or a convex decreasing function of the distance. The Gaussian
+        kernel has no random binning.
     bandwidth : float, array-like (n_features,) or "median", default="median"
-        In units of the inputs, one number or one an input (infinity ignores an
-        input); ``"median"`` takes the median L1 distance between rows.
+        In units of the inputs, one number or one an input (infinity ignores an input);
+        ``"median"`` takes the median L1 distance between rows.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: the kernel's
-        factor is 1 where two rows agree, else that of a distance of 1. They hold
-        whole numbers, new rows count as the nearest one.
+        Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1 where
+        two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
     n_grids : int, default=256
         The error of the kernel falls as ``1/sqrt(n_grids)``.
     random_state : int, RandomState or None, default=None
-        Grid r depends on the seed and r alone: raising ``n_grids`` keeps the
-        earlier grids.
+        Grid r depends on the seed and r alone: raising ``n_grids`` keeps the earlier grids.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 
@@ -232,8 +229,8 @@ class RandomBinning(BinningMap, DrawnGrids):
 
     Notes
     -----
-    Fitting costs about ``0.14 * n_features + 1.5`` ns a row, grid and core, and
-    1, 2 or 4 bytes a row and grid.
+    Fitting costs about ``0.14 * n_features + 1.5`` ns a row, grid and core, and 1, 2 or 4 bytes a
+    row and grid.
 
     Examples
     --------
@@ -266,18 +263,9 @@ class RandomBinning(BinningMap, DrawnGrids):
         self.n_jobs = n_jobs
 
     def fit_rows(self, X: Rows) -> BinnedMatrix:
-        kernel = self.check_parameters()
-        self.check_memory(X.shape)
-        self.seed_ = seed_from(self.random_state)
-        self.bandwidth_ = self._bandwidth_of(X, kernel)
+        kernel = cast(BinningKernel, self._prepare(X))
         grids = Grids.draw(kernel, self.bandwidth_, self.size, self.seed_, self._mask(X))
         return self.learn_bins(X, grids)
-
-    def check_state(self, state: State) -> None:
-        super().check_state(state)
-        n_inputs = part_in(state, "widths_", np.ndarray).shape[1]
-        array_in(state, "bandwidth_", np.float64, (n_inputs,))
-        number_in(state, "seed_", int)
 
     def check_parameters(self) -> BinningKernel:
         self._check_size()
@@ -289,9 +277,6 @@ class GivenBinning(BinningMap):
 
     def __init__(self, *, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
-
-    def check_state(self, state: State) -> None:
-        super().check_state(state)
 
     def fit(self, X: TableLike, y: object = None) -> Self:
         """Learn anew which bins of the same grids the rows occupy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -66,8 +67,7 @@ class IndependentBlocks(DenseMap):
     partition : {"random", "kmeans"}, default="random"
         The two centres of a node: random rows, or the means of 2-means clusters (Lloyd's steps on
         at most 2,000 rows; categories of means are those of the row that they began with). Means
-        are also used where random rows leave less than a quarter on one side, as happens for
-        sparse rows that share no input with either.
+        are also used where random rows leave less than a quarter on one side.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
@@ -97,9 +97,8 @@ class IndependentBlocks(DenseMap):
     -----
     ``fit`` takes some ``n_samples block_rows (n_features + block_rows)`` operations; it keeps ``8
     n_samples (n_features + block_rows)`` bytes, zeros of sparse rows included, the feature matrix
-    ``4 n_samples block_rows``. A new row takes ``block_rows
-    (n_features + block_rows)`` operations. :meth:`transform` writes all the zeros as well:
-    prefer :meth:`feature_matrix`.
+    ``4 n_samples block_rows``. A new row takes ``block_rows (n_features + block_rows)`` operations.
+    :meth:`transform` writes all the zeros as well: prefer :meth:`feature_matrix`.
 
     Examples
     --------
@@ -146,7 +145,11 @@ class IndependentBlocks(DenseMap):
 
         def factorise(rows: Index) -> tuple[FloatArray, FloatArray]:
             landmarks = np.unique(dense_rows(X[rows]), axis=0)
-            self._check_block(len(landmarks))
+            if len(landmarks) > max(self.most_landmarks, 2 * int(self.block_rows)):
+                raise InputError(
+                    f"IndependentBlocks: {len(landmarks):,} different rows lie in one block, since "
+                    "they are equally near to any two centres. Use Nystrom, or RandomBinning."
+                )
             if len(rows) == 0:
                 return landmarks, np.empty((0, 0))
             factor, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), _CUT)
@@ -198,13 +201,6 @@ class IndependentBlocks(DenseMap):
         parts = map_blocks(represent, list(enumerate(tree.leaves(X))), n_jobs)
         return BlockDiagonalMatrix(parts, X.shape[0], self.n_jobs)
 
-    def _check_block(self, n_landmarks: int) -> None:
-        if n_landmarks > max(self.most_landmarks, 2 * int(self.block_rows)):
-            raise InputError(
-                f"IndependentBlocks: {n_landmarks:,} different rows lie in one block, since they "
-                "are equally near to any two centres. Use Nystrom, or RandomBinning."
-            )
-
     def _metric(self) -> Metric:
         return Metric(self.bandwidth_, self._mask(self.bandwidth_[None, :]))
 
@@ -226,13 +222,11 @@ class IndependentBlocks(DenseMap):
         require(rising and offsets[-1] == len(landmarks) > 0, "offsets_ do not rise from 0")
         # As Python's integers, which do not overflow.
         sizes = np.diff(offsets).tolist()
-        n_numbers = sum(size**2 for size in sizes)
-        numbers = array_in(state, "factors_", np.float64, (n_numbers,), finite=True)
-        start = 0
-        for size in sizes:
-            diagonal = numbers[start : start + size**2 : size + 1]
+        ends = list(accumulate(size**2 for size in sizes))
+        numbers = array_in(state, "factors_", np.float64, (ends[-1],), finite=True)
+        for size, end in zip(sizes, ends, strict=True):
+            diagonal = numbers[end - size**2 : end : size + 1]
             require((diagonal != 0).all(), "factors_ have no inverse")
-            start += size**2
 
     @property
     def numbers_per_row(self) -> int:
@@ -294,10 +288,7 @@ class Tree:
     def grow(
         cls, X: Rows, depth: int, metric: Metric, kind: PartitionKind, seed: int
     ) -> tuple[Tree, list[Index]]:
-        """Choose centres and thresholds such that the leaves are of equal size.
-
-        Returns the tree and the rows of each leaf.
-        """
+        """Return the tree whose leaves are of equal size, and the rows of each leaf."""
         n_nodes = 2**depth - 1
         tree = cls(np.zeros((n_nodes, 2, X.shape[1])), np.full(n_nodes, np.inf), metric)
         leaves = [np.arange(X.shape[0])]

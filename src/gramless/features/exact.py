@@ -23,10 +23,9 @@ _CUT = 1e-12
 class ExactKernel(LandmarkMap):
     """Features whose inner products are the kernel matrix of the training rows, exactly.
 
-    ``Z Z' = K``: the rows of the Cholesky factor of the kernel matrix. A linear fit on them is
-    the fit of the kernel machine itself, the reference that all approximations are
-    measured by. New rows get the features that give their kernel values with every
-    training row.
+    ``Z Z' = K``: the rows of the Cholesky factor of the kernel matrix. A linear fit on them is the
+    fit of the kernel machine itself. New rows get the features that give their kernel values with
+    every training row.
 
     Parameters
     ----------
@@ -63,18 +62,11 @@ class ExactKernel(LandmarkMap):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
-    Raises
-    ------
-    InputError
-        In ``fit``, if there are more than ``max_rows`` rows.
-
     Notes
     -----
-    ``fit`` takes ``n_samples**2 n_features + n_samples**3 / 3`` operations and ``16
-    n_samples**2`` bytes, :meth:`fit_matrix` no more (it holds the factor's rows); the
-    features of a new row take ``n_samples (n_features + n_samples)`` operations, its prediction
-    only ``n_samples n_features``. Source: any text on Gaussian processes, such as Rasmussen &
-    Williams 2006, Algorithm 2.1.
+    ``fit`` takes ``n_samples**2 n_features + n_samples**3 / 3`` operations and ``16 n_samples**2``
+    bytes; the features of a new row take ``n_samples (n_features + n_samples)`` operations, its
+    prediction only ``n_samples n_features`` (Rasmussen & Williams 2006, Algorithm 2.1).
 
     Examples
     --------
@@ -113,9 +105,8 @@ class ExactKernel(LandmarkMap):
     def learn(self, X: Rows, kernel: Kernel) -> None:
         if X.shape[0] > self.max_rows:
             raise InputError(
-                f"ExactKernel: {X.shape[0]:,} rows, and max_rows is {self.max_rows:,}: the kernel "
-                "matrix grows with their square. Use Nystrom, RandomFourier or RandomBinning, "
-                "or raise max_rows."
+                f"ExactKernel: {X.shape[0]:,} rows, and max_rows is {self.max_rows:,}: use "
+                "Nystrom, RandomFourier or RandomBinning, or raise max_rows."
             )
         source = self._source(kernel)
         landmarks = source.landmarks(X, np.arange(X.shape[0]))

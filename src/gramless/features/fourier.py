@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,7 @@ from gramless.kernels import (
     Sum,
     as_spectral_kernel,
 )
+from gramless.kernels.spectral import within_exponents
 from gramless.loops import hadamard, trig
 from gramless.preprocessing.rows import Rows, dense_columns
 
@@ -44,9 +45,6 @@ _HALF_STEP = 2.0**-31
 """Sobol points are multiples of twice this."""
 
 _ROWS = 192
-_CHUNK = 528
-"""Frequencies at once: whole panels, but no power of two, for which the sums of all rows would
-fall into the same cache lines."""
 _SUMS_AT_ONCE = 1 << 17
 
 # A row beyond these limits, times a frequency, transformed twice over a million inputs, is finite.
@@ -60,9 +58,7 @@ def draw_frequencies(
     """Draw frequencies (n_frequencies, n_inputs) of a kernel at bandwidth 1, each of its exact law.
 
     ``sampling`` is "iid", "orthogonal" or "qmc", as in :class:`RandomFourier`; fewer frequencies
-    are the first of more. Raises ``InputError`` if no Sobol sequence has enough dimensions. Takes
-    some 10 ns a number and what the kernel takes; orthogonal ones ``4 min(n_inputs, 1024)``
-    operations a number more.
+    are the first of more.
     """
     draw = {"iid": _independent, "orthogonal": _orthogonal, "qmc": _low_discrepancy}[sampling]
     normals, uniforms = draw(seed, n_frequencies, n_inputs, kernel.n_uniforms(n_inputs))
@@ -120,6 +116,11 @@ class Panels:
     """
 
     panels: AnyArray
+    chunk: ClassVar[int] = 528
+    """How many frequencies are projected on at once: whole panels, but no power of two, for which
+    the sums of all rows would fall into the same cache lines."""
+    rows_at_once: ClassVar[int] = _ROWS
+    """The most rows that are projected at once."""
 
     @classmethod
     def of(cls, frequencies: FloatArray, dtype: DTypeLike) -> Panels:
@@ -129,16 +130,6 @@ class Panels:
         whole = np.zeros((-(-n // lanes) * lanes, n_inputs), dtype)
         whole[:n] = half_turns(frequencies, dtype)
         return cls(np.ascontiguousarray(whole.reshape(-1, lanes, n_inputs).swapaxes(1, 2)))
-
-    @property
-    def chunk(self) -> int:
-        """How many frequencies are projected on at once."""
-        return _CHUNK
-
-    @property
-    def rows_at_once(self) -> int:
-        """The most rows that are projected at once."""
-        return _ROWS
 
     def room(self, n_rows: int, sparse: bool) -> AnyArray:
         """Return an array into which :meth:`prepare` writes that many rows if it has to."""
@@ -179,30 +170,22 @@ class HadamardBlocks(Stateful):
     octonions keep angles: of the projections of a row on two frequencies of a block, seven pairs in
     eight are uncorrelated. The kernel's squared error, 1.2 to 1.7 times that of independent
     frequencies with a diagonal, is about half of it, near that of orthogonal ones.
-
-    Parameters
-    ----------
-    signs : array (n_blocks, p)
-    orders : array (n_blocks, p) of int
-        Permutations.
-    factors : array (n_blocks, p)
-        Of G; number c of octonion b stands at ``c p / 8 + b``.
-    scales : array (n_frequencies,)
-        Of S; the last block may be cut off.
-
-    Raises ``InputError`` if the arrays do not fit each other.
     """
 
     signs: AnyArray
+    """Those of B (n_blocks, p)."""
     orders: NDArray[np.int32]
+    """Permutations (n_blocks, p)."""
     factors: AnyArray
+    """Those of G (n_blocks, p); number c of octonion b stands at ``c p / 8 + b``."""
     scales: AnyArray
+    """Lengths of S (n_frequencies,); the last block may be cut off."""
 
     def check(self) -> None:
         array_in(vars(self), "signs", np.int8)
         array_in(vars(self), "orders", np.int32)
-        array_in(vars(self), "factors", np.float64, finite=True)
-        array_in(vars(self), "scales", np.float64, finite=True)
+        for name in ("factors", "scales"):
+            array_in(vars(self), name, np.float64, finite=True)
 
     def __post_init__(self) -> None:
         # The loops trust these sizes and numbers, which may come from a file.
@@ -212,9 +195,7 @@ class HadamardBlocks(Stateful):
         fit = fit and width >= hadamard.LANES and width & (width - 1) == 0
         fit = fit and (n_blocks - 1) * width < self.scales.size <= n_blocks * width
         if not fit or not (np.sort(self.orders, axis=1) == np.arange(width)).all():
-            raise InputError(
-                "HadamardBlocks: signs, orders, factors and scales do not fit each other."
-            )
+            raise InputError("HadamardBlocks: its arrays do not fit each other.")
 
     @classmethod
     def draw(
@@ -222,8 +203,7 @@ class HadamardBlocks(Stateful):
     ) -> HadamardBlocks:
         """Draw the frequencies of a kernel at bandwidth 1; fewer are the first of more.
 
-        The block size p is the next power of two above n_inputs, at least 16. Takes 21 bytes a
-        frequency, and p of them at least.
+        The block size p is the next power of two above n_inputs, at least 16.
         """
         width = max(hadamard.LANES, 1 << (n_inputs - 1).bit_length())
         shape, n_blocks = (max(1, _BLOCK // width), width), -(-n_frequencies // width)
@@ -231,8 +211,8 @@ class HadamardBlocks(Stateful):
             _hadamard_blocks(kernel, stream(seed, "hadamard frequencies", k), shape)
             for k in range(-(-n_blocks // shape[0]))
         ]
-        found = (np.concatenate(part)[:n_blocks] for part in zip(*parts, strict=True))
-        signs, orders, factors, scales = found
+        whole = (np.concatenate(part)[:n_blocks] for part in zip(*parts, strict=True))
+        signs, orders, factors, scales = whole
         return cls(signs, orders, factors, scales.ravel()[:n_frequencies])
 
     def astype(self, dtype: DTypeLike) -> HadamardBlocks:
@@ -257,7 +237,7 @@ class HadamardBlocks(Stateful):
     def chunk(self) -> int:
         """How many frequencies are projected on at once: whole blocks."""
         width = self.orders.shape[1]
-        return max(1, _CHUNK // width) * width
+        return max(1, Panels.chunk // width) * width
 
     @property
     def rows_at_once(self) -> int:
@@ -310,19 +290,12 @@ def _scaled(X: AnyArray, center: FloatArray, inverse: FloatArray, room: AnyArray
 
 def half_turns(frequencies: FloatArray, dtype: DTypeLike) -> FloatArray:
     """Convert frequencies from radians to half turns, the unit of the loops."""
-    return within_exponents(frequencies / np.pi, dtype)
+    return summable(frequencies / np.pi, dtype)
 
 
-def within_exponents(numbers: FloatArray, dtype: DTypeLike) -> FloatArray:
+def summable(numbers: FloatArray, dtype: DTypeLike) -> FloatArray:
     """Lower the exponents of numbers too large for sums of them to be finite."""
-    limit = _EXPONENT_LIMITS[np.dtype(dtype).char]
-    large = np.abs(numbers) > 2.0**limit
-    if not large.any():
-        return numbers
-    # Moved to one value they would be an atom of the law, whose cosine is not 0 on average.
-    bounded, mantissas = numbers.copy(), np.frexp(numbers[large])[0]
-    bounded[large] = np.ldexp(mantissas, limit)
-    return bounded
+    return within_exponents(numbers, _EXPONENT_LIMITS[np.dtype(dtype).char])
 
 
 _MAPS = ("paired", "shifted")
@@ -353,9 +326,8 @@ class RandomFourier(DenseMap):
         In units of the inputs, one number or one an input (infinity ignores an input);
         ``"median"`` takes the median distance between rows, in the metric of the kernel.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1
-        where two rows agree, else that of a distance of 1. They hold whole numbers, new rows
-        count as the nearest one.
+        Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1 where
+        two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
     n_components : int, default=1024
         Columns: two a frequency in the paired map, one in the shifted. The error of the kernel
         falls as ``1/sqrt(n_components)``.
@@ -363,14 +335,12 @@ class RandomFourier(DenseMap):
         Cosine and sine, or ``sqrt(2/n_frequencies) cos(w'x + b)`` with a random phase b, whose
         error is larger and whose inner product of equal rows is only 1 on average.
     sampling : {"auto", "iid", "orthogonal", "qmc", "structured"}, default="auto"
-        How frequencies are drawn; each follows the kernel's law exactly. Independent;
-        in directions that are orthogonal to each other, at most 1,024 at a time, with
-        independent lengths (Yu et al. 2016, *Orthogonal Random Features*, section 3); along a
-        scrambled Sobol sequence (Avron et al. 2016, *Quasi-Monte Carlo Feature Maps*), at most
-        21,201 inputs; or as products of Hadamard matrices and octonions (after Le, Sarlós &
-        Smola 2013, *Fastfood*), fast where inputs are many, for kernels of the Euclidean
-        distance alone. Kernels that are products over the inputs get orthogonal and Sobol
-        normals through their distribution functions. All err less than independent ones where
+        How frequencies are drawn; each follows the kernel's law exactly. Independent; in directions
+        that are orthogonal to each other, at most 1,024 at a time (Yu et al. 2016, *Orthogonal
+        Random Features*, section 3); along a scrambled Sobol sequence (Avron et al. 2016,
+        *Quasi-Monte Carlo Feature Maps*), at most 21,201 inputs; or as products of Hadamard
+        matrices and octonions (after Le, Sarlós & Smola 2013, *Fastfood*), fast where inputs are
+        many, for kernels of the Euclidean distance alone. All err less than independent ones where
         the kernel is smooth. ``"auto"``: structured for such kernels and dense rows of 256 inputs
         or more, else independent.
     random_state : int, RandomState or None, default=None
@@ -403,12 +373,11 @@ class RandomFourier(DenseMap):
 
     Notes
     -----
-    A row's features are the same to the last bit whatever rows are beside it. In float32 a
-    number takes some ``0.3 + 0.01 n_features`` ns on one core, a structured one 1.3 ns.
-    Frequencies take ``12 n_frequencies n_features`` bytes, structured ones 40 each. In float32,
-    angles of thousands of turns have lost digits: those of rows thousands of bandwidths from
-    ``center_``, and of the rare large frequencies of rough kernels. Categories that are met for
-    the first time, or in turns with more than 1,024 others, take some 10 ns a frequency.
+    A row's features are the same to the last bit whatever rows are beside it. In float32 a number
+    takes some ``0.3 + 0.01 n_features`` ns on one core, a structured one 1.3 ns. Frequencies take
+    ``12 n_frequencies n_features`` bytes, structured ones 40 each. In float32, angles of thousands
+    of turns have lost digits: those of rows thousands of bandwidths from ``center_``, and of the
+    rare large frequencies of rough kernels.
 
     Examples
     --------
@@ -461,9 +430,8 @@ class RandomFourier(DenseMap):
         kernel = as_spectral_kernel(self.kernel)
         if self.sampling == "structured" and not isinstance(kernel, RadialKernel):
             raise KernelError(
-                f"RandomFourier: sampling='structured' needs a kernel of the Euclidean distance "
-                f"such as 'gaussian', 'matern' or 'rational_quadratic', and "
-                f"{type(kernel).__name__} is none; use sampling='orthogonal'."
+                f"RandomFourier: sampling='structured' needs a kernel of the Euclidean distance, "
+                f"and {type(kernel).__name__} is none; use sampling='orthogonal'."
             )
         return kernel
 
@@ -520,18 +488,16 @@ class RandomFourier(DenseMap):
                 turn(sums, b - a, scale, out, a, first)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
-        structured = self.sampling == "structured" or (
-            self.sampling == "auto" and n_inputs >= _MANY_INPUTS
-        )
+        auto = self.sampling == "auto" and n_inputs >= _MANY_INPUTS
+        structured = auto or self.sampling == "structured"
         return float(self.size) * (_COMPONENT_BYTES + (0 if structured else 8 * n_inputs))
 
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
         """Return the gradient of predictions ``Z w`` at dense, validated rows.
 
-        A quarter of a turn further, features are their own derivatives: ``d cos(a) / da = cos(a +
-        pi/2)``, the same for the sine. Weights (n_features_out,) or (n_features_out, K) give
-        (n_rows, n_features) or (n_rows, n_features, K), 0 for ignored and categorical inputs. Takes
-        what the features take and ``n_rows * n_frequencies * n_features * K`` operations.
+        A quarter of a turn further, features are their own derivatives. Weights (n_features_out,)
+        or (n_features_out, K) give (n_rows, n_features) or (n_rows, n_features, K), 0 for ignored
+        and categorical inputs.
         """
         features = np.empty((X.shape[0], self._n_features_out))
         outputs = weights.reshape(len(weights), -1)
@@ -556,8 +522,7 @@ class RandomFourier(DenseMap):
         if self.blocks_ is not None:
             unit = self.blocks_.frequencies(len(inverse))
         with np.errstate(over="ignore"):
-            frequencies: FloatArray = unit * inverse
-        return frequencies
+            return np.asarray(unit * inverse)
 
     def _sampling_for(self, X: Rows, kernel: Kernel) -> str:
         if self.sampling != "auto":

@@ -121,10 +121,7 @@ class BinTables:
 
     @classmethod
     def from_keys(cls, keys: list[IntArray]) -> BinTables:
-        """Rebuild the tables from the keys of each grid's bins, in bin order.
-
-        Raises ``InputError`` for repeated keys, or keys made to collide.
-        """
+        """Rebuild the tables from the keys of each grid's bins, in bin order."""
         counts = np.array([len(own) for own in keys], np.int64)
         bits = np.full(len(keys), _LEAST_BITS)
         loops.fewest_bits(counts, bits)
@@ -147,8 +144,7 @@ class BinTables:
         """Number the bins of ``block`` into ``codes`` (n_grids, n_rows), adding new ones.
 
         Returns False when a bin number did not fit the type of ``codes``: the new bins are known
-        then, and :meth:`find` into a wider type gives them. Raises ``InputError`` if hundreds of
-        bins collide, which only happens for keys made to do so.
+        then, and :meth:`find` into a wider type gives them.
         """
         arguments = group.prepare(block)
         tile = 0
@@ -223,14 +219,9 @@ _CODE_BYTES, _INPUT_BYTES, _TABLE_BYTES = 2, 56, 24_000
 class Grids:
     """R random grids over d inputs, with the hashes that name their bins.
 
-    Attributes
-    ----------
-    widths, shifts : arrays (n_grids, n_features)
-        A point lies in cell ``floor((x - shift) / width)``; an infinite width
-        makes the grid ignore the input.
-    multipliers : array (n_grids, n_features) of odd int64
-    offsets : array (n_grids,) of int64
-        The linear hash of a cell, see :mod:`gramless.loops.binning`.
+    A point lies in cell ``floor((x - shift) / width)``; an infinite width makes the grid ignore the
+    input. Widths, shifts and the odd multipliers have the shape (n_grids, n_features), offsets
+    (n_grids,): these two are the linear hash of a cell, see :mod:`gramless.loops.binning`.
     """
 
     widths: FloatArray
@@ -288,12 +279,9 @@ class Grids:
         """Bin the rows and number the bins of each grid in order of first appearance.
 
         Returns codes (n_grids, n_samples), bin numbers from 1 in the smallest of uint8, uint16 and
-        uint32 that holds them (below a million codes at least uint16), and the known bins. Raises
-        ``InputError`` for a number more than 2**60 cells away from 0.
-
-        Costs about ``0.14 * n_features + 1.5`` ns a row, grid and core on dense rows, less with
-        columns of few values, proportional to the non-zeros on CSR; beside the codes 16 MB and 24
-        bytes a bin.
+        uint32 that holds them (below a million codes at least uint16), and the known bins. Costs
+        about ``0.14 * n_features + 1.5`` ns a row, grid and core on dense rows, less with columns
+        of few values or on CSR; beside the codes 16 MB and 24 bytes a bin.
         """
         # A few grids are shared out among all threads.
         together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
@@ -330,11 +318,7 @@ class KnownBins:
 
     @classmethod
     def from_keys(
-        cls,
-        grids: Grids,
-        keys: IntArray,
-        offsets: IntArray,
-        n_learned: int = 0,
+        cls, grids: Grids, keys: IntArray, offsets: IntArray, n_learned: int = 0
     ) -> KnownBins:
         """Rebuild the tables from the keys of all bins, grid after grid."""
         tables = [
@@ -345,9 +329,8 @@ class KnownBins:
 
     def arrays(self) -> dict[str, object]:
         """Return what :meth:`from_arrays` needs besides widths, shifts and offsets."""
-        grids = self.grids
-        own = {"multipliers": grids.multipliers, "cell_offsets": grids.offsets}
-        return {**own, "keys": self.keys()}
+        multipliers, offsets = self.grids.multipliers, self.grids.offsets
+        return {"multipliers": multipliers, "cell_offsets": offsets, "keys": self.keys()}
 
     @classmethod
     def from_arrays(cls, state: dict[str, object]) -> KnownBins:

@@ -23,50 +23,12 @@ from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows
 
 
-class JoinedMaps(FeatureMap):
-    """Feature maps that were fitted by themselves, side by side; see :meth:`of`.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-
-    Attributes
-    ----------
-    maps_ : list of fitted feature maps
-        Over the same inputs.
-    scales_ : array (n_maps,)
-        What each map's features are multiplied by.
-    """
+class SideBySide(FeatureMap):
+    """Fitted feature maps over the same inputs, each times its scale."""
 
     fitted_name: ClassVar[str] = "maps_"
-    size_unit: ClassVar[str] = "features"
-    maps_: list[FeatureMap]
+    maps_: Sequence[FeatureMap]
     scales_: FloatArray
-    n_features_in_: int
-
-    def __init__(self, n_jobs: int | None = None) -> None:
-        self.n_jobs = n_jobs
-
-    @classmethod
-    def of(
-        cls, maps: Sequence[FeatureMap], scales: Sequence[float], n_jobs: int | None = None
-    ) -> Self:
-        """Join fitted maps over the same inputs."""
-        joined = cls(n_jobs)
-        joined.maps_, joined.scales_ = list(maps), np.array(scales, np.float64)
-        joined.n_features_in_ = maps[0].n_inputs
-        return joined
-
-    def fit(self, X: TableLike, y: object = None) -> Self:
-        """Fit the same maps to other rows."""
-        self._check_fitted()
-        rows = check_rows(self, X, reset=True)
-        self.maps_ = [part.fit(rows) for part in self.maps_]
-        return self
-
-    def transform(self, X: TableLike) -> sp.csr_array:
-        """Return the features of rows as SciPy CSR."""
-        return self.feature_matrix(X).tocsr()
 
     def rows_matrix(self, X: Rows) -> HStack:
         return HStack([part.rows_matrix(X) for part in self.maps_], self.scales_)
@@ -94,12 +56,43 @@ class JoinedMaps(FeatureMap):
         return sum(part._n_features_out for part in self.maps_)
 
 
+class JoinedMaps(SideBySide):
+    """Feature maps that were fitted by themselves, side by side; see :meth:`of`."""
+
+    size_unit: ClassVar[str] = "features"
+    n_features_in_: int
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def of(
+        cls, maps: Sequence[FeatureMap], scales: Sequence[float], n_jobs: int | None = None
+    ) -> Self:
+        """Join fitted maps over the same inputs."""
+        joined = cls(n_jobs)
+        joined.maps_, joined.scales_ = list(maps), np.array(scales, np.float64)
+        joined.n_features_in_ = maps[0].n_inputs
+        return joined
+
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Fit the same maps to other rows."""
+        self._check_fitted()
+        rows = check_rows(self, X, reset=True)
+        self.maps_ = [part.fit(rows) for part in self.maps_]
+        return self
+
+    def transform(self, X: TableLike) -> sp.csr_array:
+        """Return the features of rows as SciPy CSR."""
+        return self.feature_matrix(X).tocsr()
+
+
 def parts_of(features: FeatureMap) -> list[FeatureMap]:
     """Return the maps that were joined, or a list of the map itself."""
-    return features.maps_ if isinstance(features, JoinedMaps) else [features]
+    return list(features.maps_) if isinstance(features, JoinedMaps) else [features]
 
 
-class Hybrid(_BaseComposition, SizedMap):
+class Hybrid(_BaseComposition, SideBySide, SizedMap):
     """Several feature maps side by side (Rahimi & Recht 2007, section 6).
 
     Its kernel is the weighted mean of the parts' kernels: the features of part i are
@@ -108,17 +101,16 @@ class Hybrid(_BaseComposition, SizedMap):
     Parameters
     ----------
     maps : list of feature maps, or of (name, feature map)
-        Such as ``RandomBinning()``; not changed. The parameters of named ones are
-        parameters of the hybrid too, as in scikit-learn: ``name__parameter``.
+        Such as ``RandomBinning()``; not changed. The parameters of named ones are parameters of the
+        hybrid too, as in scikit-learn: ``name__parameter``.
     weights : array-like (n_maps,), optional
         Of the kernels, above 0; only their proportions matter. Equal by default.
     bandwidth : "own", "median", float or array-like (n_features,), default="own"
-        ``"own"`` leaves each part the bandwidth that it has. Anything else takes the
-        place of all parts' own: ``"median"`` the median distance of each part's metric;
-        a number, or one an input, in the metric of the first part, which is multiplied
-        for parts with another metric by how much larger the median distance between
-        rows is there. For parts of different widths use kernels of different widths,
-        such as ``Scaled(Laplacian(), 10.0)``.
+        ``"own"`` leaves each part the bandwidth that it has. Anything else takes the place of all
+        parts' own: ``"median"`` the median distance of each part's metric; a number, or one an
+        input, in the metric of the first part, which is multiplied for parts with another metric by
+        how much larger the median distance between rows is there. For parts of different widths use
+        kernels of different widths, such as ``Scaled(Laplacian(), 10.0)``.
     categorical : list of int or array (n_features,) of bool, default=None
         Takes the place of the parts' own where it is given.
     random_state : int, RandomState or None, default=None
@@ -138,10 +130,6 @@ class Hybrid(_BaseComposition, SizedMap):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
-    Notes
-    -----
-    Time and bytes are those of the parts.
-
     Examples
     --------
     >>> import numpy as np
@@ -156,7 +144,7 @@ class Hybrid(_BaseComposition, SizedMap):
     """
 
     size_name: ClassVar[str] = "maps"
-    fitted_name: ClassVar[str] = "maps_"
+    maps_: Sequence[SizedMap]
 
     def __init__(
         self,
@@ -220,14 +208,8 @@ class Hybrid(_BaseComposition, SizedMap):
         self.bandwidth_ = self.maps_[0].bandwidth_
         return HStack(matrices, self.scales_)
 
-    def rows_matrix(self, X: Rows) -> HStack:
-        return HStack([part.rows_matrix(X) for part in self.maps_], self.scales_)
-
     def check_parameters(self) -> Sum:
-        """Return the mean of the parts' kernels, or say which parameter cannot be used.
-
-        It is the hybrid's kernel if a bandwidth is given and all parts have the same metric.
-        """
+        """Return the mean of the parts' kernels: the hybrid's, if a bandwidth is given."""
         if isinstance(self.bandwidth, str) and self.bandwidth not in ("own", "median"):
             raise InputError(
                 f"Hybrid: bandwidth must be 'own', 'median', a number or one number an input; "
@@ -238,14 +220,11 @@ class Hybrid(_BaseComposition, SizedMap):
 
     def check_state(self, state: State) -> None:
         super().check_state(state)
+        SizedMap.check_state(self, state)
         n_inputs = len(part_in(state, "bandwidth_", np.ndarray))
-        parts = part_in(state, "maps_", list)
-        require(len(parts) > 0, "maps_ holds no feature maps")
-        for part in parts:
+        for part in part_in(state, "maps_", list):
             fits = isinstance(part, SizedMap) and part.n_inputs == n_inputs
             require(fits, "maps_ holds something else, or takes another number of inputs")
-        scales = array_in(state, "scales_", np.float64, (len(parts),), finite=True)
-        require((scales > 0).all(), "scales_ are not positive")
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         return float(sum(part.bytes_to_fit(n_rows, n_inputs) for part in self._parts()))
@@ -336,7 +315,3 @@ class Hybrid(_BaseComposition, SizedMap):
         mask = category_mask(self.categorical, X.shape[1])
         own, first = (median_distance(X, self.seed_, mask, kind) for kind in (metric, self.metric))
         return own / first
-
-    @property
-    def _n_features_out(self) -> int:
-        return sum(part._n_features_out for part in self.maps_)

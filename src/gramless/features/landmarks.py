@@ -68,15 +68,12 @@ class InputKernel:
     categorical: Mask
 
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
-        """Return some rows."""
         return X[index]
 
     def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
-        """Return some rows."""
         return dense_rows(X[index])
 
     def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
-        """Return the values of ``Kernel.gram``."""
         values, gram = self.by_differences(landmarks), np.empty((len(landmarks), len(landmarks)))
         blocks = row_blocks(len(landmarks), ROWS_AT_ONCE)
         map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
@@ -95,34 +92,28 @@ class InputKernel:
         )
 
     def diagonal(self, X: Rows) -> FloatArray:
-        """Return ones."""
         return np.ones(X.shape[0])
 
 
 @dataclass(frozen=True)
 class GivenKernel:
-    """A precomputed kernel; landmarks are numbers (n,) of columns."""
+    """A precomputed kernel; landmarks are the numbers (n,) of columns."""
 
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
-        """Return some rows and the same columns."""
         return X[index][:, index]
 
     def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
-        """Return the numbers."""
         return np.asarray(index)
 
     def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
-        """Return some rows and columns."""
         if sp.issparse(X):
             return dense_rows(X[landmarks][:, landmarks])
         return X[np.ix_(landmarks, landmarks)].astype(np.float64, copy=False)
 
     def towards(self, landmarks: AnyArray) -> Values:
-        """Return the function that takes some columns."""
         return lambda X: dense_rows(X[:, landmarks])
 
     def diagonal(self, X: Rows) -> FloatArray:
-        """Return the diagonal."""
         return np.asarray(X.diagonal(), np.float64)
 
 
@@ -188,8 +179,7 @@ class RadialValues:
 class Whitening:
     """Whitened kernel values ``z = L^-1 k`` in place, for a lower triangular ``L``.
 
-    Forward substitution in panels of 128 columns: matrix products except for the inverses of the
-    diagonal blocks, n**2 operations a row.
+    Forward substitution in panels of 128 columns: matrix products but for the diagonal blocks.
     """
 
     def __init__(self, factor: FloatArray, dtype: DTypeLike) -> None:
@@ -212,8 +202,7 @@ class MixedWhitening:
     """``z = L^-1 k`` in float32, except for the first columns and what they explain of others.
 
     Where a kernel is smooth, its values differ only after many digits. Single precision loses these
-    before the first ``n_double`` columns are subtracted, and hardly needs them afterwards. Takes
-    n**2 operations a row, ``(2 n - n_double) n_double`` of them in float64.
+    before the first ``n_double`` columns are subtracted, and hardly needs them afterwards.
     """
 
     def __init__(self, factor: FloatArray, n_double: int) -> None:
@@ -253,15 +242,11 @@ def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[
     Rows are taken one by one, each time the one that those before represent worst, until no
     diagonal entry is short of ``cut`` times the largest: LAPACK's ``pstrf`` (Higham 2002, *Accuracy
     and Stability of Numerical Algorithms*, section 10.3). ``gram`` must be C-contiguous and is
-    overwritten. Returns the lower triangular factor (rank, rank) and the numbers (rank,) of the
-    rows kept. Raises ``InputError`` if no diagonal entry is above 0.
+    overwritten. Returns the lower triangular factor and the numbers of the rows kept.
     """
     largest = float(gram.diagonal().max(initial=0.0))
     if not largest > 0.0:
-        raise InputError(
-            "the kernel matrix has nothing above 0 on its diagonal: it is no kernel matrix of "
-            "rows that differ from zero."
-        )
+        raise InputError("the kernel matrix has nothing above 0 on its diagonal.")
     factor, order, rank, _ = lapack.dpstrf(gram.T, tol=cut * largest, lower=1, overwrite_a=1)
     return np.tril(factor[:rank, :rank]), order[:rank].astype(np.intp) - 1
 

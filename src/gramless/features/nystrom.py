@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -48,24 +47,16 @@ _LLOYD_STEPS = 3
 _LARGEST_LEVEL = 512
 
 
-@dataclass(frozen=True)
-class Landmarks:
-    """Landmarks in the form that the kernel takes, and their row numbers if they are rows."""
-
-    points: AnyArray
-    index: Index | None
-
-
 def choose_landmarks(
     kind: LandmarkKind, X: Rows, source: RowKernel, n: int, seed: int, n_jobs: int | None
-) -> Landmarks:
-    """Choose n landmarks for rows; all rows where there are no more."""
+) -> tuple[AnyArray, Index | None]:
+    """Choose n landmarks for rows, all rows where there are no more; with their numbers if rows."""
     if kind == "uniform" or n >= X.shape[0]:
         index = stream(seed, "landmarks").permutation(X.shape[0])[:n]
-        return Landmarks(source.landmarks(X, index), index)
+        return source.landmarks(X, index), index
     if kind == "leverage":
         index = leverage_rows(X, source, n, stream(seed, "leverage"), n_jobs)
-        return Landmarks(source.landmarks(X, index), index)
+        return source.landmarks(X, index), index
     generator = stream(seed, "k-means")
     size = max(_SAMPLE_ROWS, _SAMPLE_A_LANDMARK * n)
     sampled = generator.permutation(X.shape[0])[:size]
@@ -73,8 +64,8 @@ def choose_landmarks(
     index = sampled[spread_rows(sample, source, n, generator, n_jobs)]
     points = source.landmarks(X, index)
     if not isinstance(source, InputKernel) or source.categorical.any():
-        return Landmarks(points, index)
-    return Landmarks(cluster_means(sample, points, source.bandwidth, n_jobs), None)
+        return points, index
+    return cluster_means(sample, points, source.bandwidth, n_jobs), None
 
 
 def spread_rows(
@@ -92,31 +83,19 @@ def spread_rows(
     index = new = generator.integers(X.shape[0], size=1)
     while len(index) < n:
         chosen[new] = True
-        _lower(nearest, X, source, new, diagonal, n_jobs)
+        values = source.towards(source.landmarks(X, new))
+
+        def lower(a: int, b: int, values: Values = values, new: Index = new) -> None:
+            squares = diagonal[a:b, None] + diagonal[new] - 2.0 * values(X[a:b])
+            np.minimum(nearest[a:b], squares.min(axis=1), out=nearest[a:b])
+
+        map_blocks(lower, row_blocks(X.shape[0], ROWS_AT_ONCE), n_jobs)
         keys = np.log(np.maximum(nearest, np.finfo(float).tiny))
         keys += generator.gumbel(size=len(keys))
         keys[chosen] = -np.inf
         new = _largest(keys, min(max(1, n // _ROUNDS), n - len(index)))
         index = np.concatenate([index, new])
     return index
-
-
-def _lower(
-    nearest: FloatArray,
-    X: Rows,
-    source: RowKernel,
-    new: Index,
-    diagonal: FloatArray,
-    n_jobs: int | None,
-) -> None:
-    """Lower ``nearest``, the squared distances from chosen rows, by those from new ones."""
-    values = source.towards(source.landmarks(X, new))
-
-    def lower(a: int, b: int) -> None:
-        squares = diagonal[a:b, None] + diagonal[new] - 2.0 * values(X[a:b])
-        np.minimum(nearest[a:b], squares.min(axis=1), out=nearest[a:b])
-
-    map_blocks(lower, row_blocks(X.shape[0], ROWS_AT_ONCE), n_jobs)
 
 
 def cluster_means(
@@ -126,7 +105,7 @@ def cluster_means(
 
     Lloyd's steps of k-means, whose centres bound the error of Nyström features (Zhang, Tsang & Kwok
     2008, *Improved Nyström Low-Rank Approximation and Error Analysis*), in units of the bandwidth.
-    A centre to which no row is nearest stays. Takes ``3 n_samples n n_features`` operations.
+    A centre to which no row is nearest stays.
     """
     n_rows, n = X.shape[0], len(centres)
     labels = np.empty(n_rows, np.intp)
@@ -184,12 +163,7 @@ def leverage_rows(
 
 
 def ridge_leverage(
-    X: Rows,
-    source: RowKernel,
-    rows: Index,
-    sample: Index,
-    chances: FloatArray,
-    n_jobs: int | None,
+    X: Rows, source: RowKernel, rows: Index, sample: Index, chances: FloatArray, n_jobs: int | None
 ) -> FloatArray:
     """Return approximate ridge leverage scores of rows, from a sample drawn by given chances.
 
@@ -237,17 +211,7 @@ _SQUARES = 2
 
 
 class LandmarkMap(DenseMap):
-    """A map to whitened kernel values, ``z(x) = L^-1 k(landmarks, x)``.
-
-    Attributes
-    ----------
-    landmarks_ : array (n, n_features) of float64
-        Numbers (n,) of columns for a precomputed kernel.
-    factor_ : array (n, n) of float64
-        The lower triangular ``L`` with ``L L'`` the kernel matrix of the landmarks.
-    n_double_ : int
-        How many of the first features are computed in float64 where float32 is asked for.
-    """
+    """A map to whitened kernel values, ``z(x) = L^-1 k(landmarks, x)``; see :class:`Nystrom`."""
 
     landmarks_: AnyArray
     factor_: FloatArray
@@ -338,8 +302,8 @@ class LandmarkMap(DenseMap):
             return super()._bandwidth_of(X, kernel)
         if X.shape[0] != X.shape[1]:
             raise InputError(
-                f"{type(self).__name__}: kernel='precomputed' is fitted to the kernel matrix of "
-                f"the training rows, which is square; got shape {X.shape}."
+                f"{type(self).__name__}: kernel='precomputed' is fitted to the square kernel "
+                f"matrix of the training rows; got shape {X.shape}."
             )
         return np.ones(X.shape[1])
 
@@ -357,9 +321,8 @@ class Nystrom(LandmarkMap):
     """Nyström features: inner products ``k(x, L) k(L, L)^+ k(L, y)`` for landmarks L.
 
     The kernel seen through some rows, the landmarks (Williams & Seeger 2001, *Using the Nyström
-    Method to Speed Up Kernel Machines*). The inner product of two rows is never further from
-    their kernel value than rows in between allow: for a row x it is short of ``k(x, x)`` by the
-    squared distance of x from the span of the landmarks, and exact for landmarks.
+    Method to Speed Up Kernel Machines*). The inner product of a row x with itself is short of
+    ``k(x, x)`` by the squared distance of x from the span of the landmarks.
 
     Parameters
     ----------
@@ -411,8 +374,7 @@ class Nystrom(LandmarkMap):
     ``fit`` takes ``n**2 (n_features + n)`` operations and ``32 n**2`` bytes, and what the choice of
     landmarks takes: by clusters 3, by leverage up to 512 kernel values a row and landmark, or row.
     A row's features take n kernel values and ``n**2`` operations, and ``matvec`` of
-    :meth:`feature_matrix` only the former. Their inner products are short of the kernel, never
-    above: ``Z Z' <= K`` in the order of positive matrices.
+    :meth:`feature_matrix` only the former. ``Z Z' <= K`` in the order of positive matrices.
 
     Examples
     --------
@@ -456,9 +418,9 @@ class Nystrom(LandmarkMap):
     def learn(self, X: Rows, kernel: Kernel) -> None:
         source, n = self._source(kernel), int(self.n_components)
         with one_blas_thread():
-            chosen = choose_landmarks(self.landmarks, X, source, n, self.seed_, self.n_jobs)
-            kept = self._whiten(X, source, chosen.points, _CUT)
-            self.indices_ = None if chosen.index is None else chosen.index[kept]
+            points, index = choose_landmarks(self.landmarks, X, source, n, self.seed_, self.n_jobs)
+            kept = self._whiten(X, source, points, _CUT)
+            self.indices_ = None if index is None else index[kept]
             self.n_double_ = self._double_needed(X)
             self._ready()
 
@@ -510,9 +472,8 @@ class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
 class LandmarkMatrix(ComputedMatrix):
     """Nyström features of rows to predict for: ``Z @ w`` needs kernel values alone.
 
-    ``matvec`` is ``k(rows, landmarks) @ nystrom.at_landmarks(w)`` in float64, where features would
-    take n_columns**2 operations a row more. Kernel values are kept for the next one if there are at
-    most ``values_kept``. All else is as in :class:`ComputedMatrix`.
+    ``matvec`` is ``k(rows, landmarks) @ nystrom.at_landmarks(w)`` in float64. Kernel values are
+    kept for the next one if there are at most ``values_kept``.
     """
 
     def __init__(
@@ -528,30 +489,19 @@ class LandmarkMatrix(ComputedMatrix):
         self._values: FloatArray | None = None
 
     def _matvec(self, w: Vector, out: Vector) -> None:
+        kernel_values, *_ = self.nystrom._ready()
+        known, few = self._values, self.shape[0] * self.shape[1] <= self.values_kept
+        kept = np.empty(self.shape) if few and known is None else None
+
+        def respond(a: int, b: int) -> None:
+            if known is not None:
+                block = known[a:b]
+            else:
+                block = np.empty((b - a, self.shape[1])) if kept is None else kept[a:b]
+                fill(kernel_values, self.rows[a:b], block)
+            np.matmul(block, at_landmarks, out=out[a:b])
+
         with one_blas_thread():
             at_landmarks = self.nystrom.at_landmarks(w)
-            known = self._known()
-
-            def respond(a: int, b: int) -> None:
-                block = self._computed_values(a, b) if known is None else known[a:b]
-                np.matmul(block, at_landmarks, out=out[a:b])
-
             map_blocks(respond, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
-
-    def _known(self) -> FloatArray | None:
-        """Return the kernel values if they are few enough to keep."""
-        if self._values is None and self.shape[0] * self.shape[1] <= self.values_kept:
-            values = np.empty(self.shape)
-
-            def keep(a: int, b: int) -> None:
-                values[a:b] = self._computed_values(a, b)
-
-            map_blocks(keep, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
-            self._values = values
-        return self._values
-
-    def _computed_values(self, start: int, stop: int) -> FloatArray:
-        values, *_ = self.nystrom._ready()
-        block = np.empty((stop - start, self.shape[1]))
-        fill(values, self.rows[start:stop], block)
-        return block
+        self._values = kept if known is None else known

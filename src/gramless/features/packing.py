@@ -57,43 +57,32 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class PackedBlock:
-    """A block of rows ready for :mod:`gramless.loops.binning`.
-
-    Attributes
-    ----------
-    n_rows : int
-    tiled, sparse : arrays of int64
-        Columns held in ``tiles`` and in the CSR parts ``indptr, indices, values``.
-    tiles : array (n_tiles, width, len(tiled)) of float64
-    patterns : tuple of (columns, values)
-        The columns of each pattern group and its patterns, one a row, padded to the
-        number that :func:`gramless.loops.binning.add_cells` takes.
-    ids : array (n_pattern_groups, n_tiles * width) of int32
-        The pattern of each row, numbered through all pattern groups.
-    clipped : bool
-        Whether some number lay beyond the limits.
-    all_tiled : bool
-        Whether the tiles hold every column, in order.
-    """
+    """A block of rows ready for :mod:`gramless.loops.binning`."""
 
     n_rows: int
     tiled: IntArray
+    """Columns held in ``tiles``."""
     sparse: IntArray
+    """Columns held in the CSR parts ``indptr, indices, values``."""
     tiles: FloatArray
+    """(n_tiles, width, len(tiled))."""
     patterns: tuple[Pattern, ...]
+    """Padded to the number that :func:`gramless.loops.binning.add_cells` takes."""
     ids: NDArray[np.int32]
+    """The pattern of each row (n_groups, n_tiles * width), numbered through all groups."""
     indptr: IntArray
     indices: IntArray
     values: FloatArray
     clipped: bool
+    """Whether some number lay beyond the limits."""
     all_tiled: bool
+    """Whether the tiles hold every column, in order."""
 
 
 def plan_columns(X: Rows, divided: IntArray | None = None) -> ColumnPlan:
     """Choose the layout of each column from a sample of the rows; sparse rows stay sparse.
 
-    ``divided`` lists, in ascending order, the columns of a dense array that some grid divides;
-    others are left out.
+    ``divided`` lists the columns of a dense array that some grid divides; others are left out.
     """
     n_rows, n_columns = X.shape
     columns = np.arange(n_columns) if divided is None else divided
@@ -119,18 +108,9 @@ def block_rows(n_columns: int) -> int:
 
 
 def pack_block(
-    X: Rows,
-    start: int,
-    stop: int,
-    plan: ColumnPlan,
-    limits: FloatArray,
-    n_jobs: int | None = None,
+    X: Rows, start: int, stop: int, plan: ColumnPlan, limits: FloatArray, n_jobs: int | None = None
 ) -> PackedBlock:
-    """Pack rows ``start:stop``.
-
-    Values beyond ``+-limits``, one limit a column, are clipped so that a cell's number fits 63
-    bits.
-    """
+    """Pack rows ``start:stop``; values beyond ``+-limits`` (n_columns,) are clipped to these."""
     if sp.issparse(X):
         rows = np.empty((stop - start, 0))
         nonzeros = _sparse_rows(X, start, stop)
@@ -271,7 +251,6 @@ def _nonzeros(rows: AnyArray, columns: IntArray) -> tuple[IntArray, IntArray, Fl
     rows = readonly(rows)
     loops.count_nonzeros(rows, columns, indptr)
     np.cumsum(indptr, out=indptr)
-    indices = np.empty(indptr[-1], np.int64)
-    values = np.empty(indptr[-1])
+    indices, values = np.empty(indptr[-1], np.int64), np.empty(indptr[-1])
     loops.fill_nonzeros(rows, columns, indptr, indices, values)
     return indptr, indices, values

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramless.base.errors import InputError, KernelError
-from gramless.base.random import RandomState, seed_from
-from gramless.base.state import State, array_in, check_columns, number_in, part_in
+from gramless.base.random import RandomState
+from gramless.base.state import State, array_in, part_in
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray
 from gramless.features.binning import DrawnGrids
-from gramless.features.grids import Grids, KnownBins
+from gramless.features.grids import Grids
 from gramless.features.packing import block_rows
 from gramless.kernels.windowed import Windowed
 from gramless.loops.windows import window_values
@@ -41,23 +41,20 @@ class SmoothBinning(DrawnGrids):
     ----------
     kernel : Windowed or "windowed", default="windowed"
         The window and the law of the widths; by name ``Windowed()``. ``Windowed.for_inputs(d)``
-        has the window that is as deep as d inputs bear: worth it for fewer than ten, and needed
-        for many more than twenty.
+        has the window that is as deep as d inputs bear: needed for many more than twenty.
     bandwidth : float, array-like (n_features,) or "median", default="median"
-        In units of the inputs, one number or one an input (infinity ignores an
-        input); ``"median"`` takes the median L1 distance between rows.
+        In units of the inputs, one number or one an input (infinity ignores an input);
+        ``"median"`` takes the median L1 distance between rows.
     categorical : list of int or array (n_features,) of bool, default=None
-        Positions or a mask of inputs whose numbers are categories: the kernel's
-        factor is 1 where two rows agree, else that of a distance of 1. They hold
-        whole numbers, new rows count as the nearest one.
+        Positions or a mask of inputs whose numbers are categories: the kernel's factor is 1 where
+        two rows agree, else that of a distance of 1. New rows count as the nearest whole number.
     n_grids : int, default=256
         The error of the kernel falls as ``1/sqrt(n_grids)``.
     precision : {"float32", "float16"}, default="float32"
         Of the values that are kept; all sums are float64. Half precision saves 2 of 6 bytes a
         non-zero and rounds values by 0.05 % at most.
     random_state : int, RandomState or None, default=None
-        Grid r depends on the seed and r alone: raising ``n_grids`` keeps the
-        earlier grids.
+        Grid r depends on the seed and r alone: raising ``n_grids`` keeps the earlier grids.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 
@@ -84,8 +81,7 @@ class SmoothBinning(DrawnGrids):
     Notes
     -----
     Beside the time and bytes of :class:`RandomBinning`: some ``0.5 * n_features`` ns a row, grid
-    and core, also for sparse rows, whose zeros have places in their bins, too; 4 or 2 bytes a
-    row and grid.
+    and core, also for the zeros of sparse rows; 4 or 2 bytes a row and grid.
 
     Examples
     --------
@@ -120,11 +116,8 @@ class SmoothBinning(DrawnGrids):
         self.n_jobs = n_jobs
 
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
-        self.kernel_ = self.check_parameters()
-        self.check_memory(X.shape)
-        self.seed_ = seed_from(self.random_state)
+        self.kernel_ = cast(Windowed, self._prepare(X))
         self.categorical_ = self._mask(X)
-        self.bandwidth_ = self._bandwidth_of(X, self.kernel_)
         codes, known = self._draw().learn(X, self.n_jobs)
         self._know(known)
         self.scale_ = float(1.0 / np.sqrt(len(self._grids)))
@@ -136,11 +129,8 @@ class SmoothBinning(DrawnGrids):
         return self._matrix(self._known.find(X, self.n_jobs), X, has_unseen=None)
 
     def check_state(self, state: State) -> None:
-        n_inputs = KnownBins.check_state(state)
-        array_in(state, "bandwidth_", np.float64, (n_inputs,))
-        array_in(state, "categorical_", np.bool_, (n_inputs,))
-        number_in(state, "seed_", int)
-        check_columns(state, n_inputs)
+        super().check_state(state)
+        array_in(state, "categorical_", np.bool_, part_in(state, "bandwidth_", np.ndarray).shape)
         self.check_parameters()
         part_in(state, "kernel_", Windowed)
 
@@ -153,8 +143,7 @@ class SmoothBinning(DrawnGrids):
         if not isinstance(kernel, str) or kernel != Windowed.name:
             raise KernelError(
                 f"SmoothBinning: kernel must be 'windowed' or an object such as "
-                f"Windowed(depth=0.3), got {kernel!r}; other kernels need RandomBinning or "
-                f"RandomFourier."
+                f"Windowed(depth=0.3), got {kernel!r}; others need RandomBinning or RandomFourier."
             )
         return Windowed()
 
@@ -165,13 +154,9 @@ class SmoothBinning(DrawnGrids):
         return _separate_categories(grids, categorical, together)
 
     def _matrix(self, codes: AnyArray, X: Rows, has_unseen: bool | None) -> WeightedBinnedMatrix:
+        own = codes, self._values(X), self.offsets_
         return WeightedBinnedMatrix(
-            codes,
-            self._values(X),
-            self.offsets_,
-            scale=self.scale_,
-            has_unseen=has_unseen,
-            n_jobs=self.n_jobs,
+            *own, scale=self.scale_, has_unseen=has_unseen, n_jobs=self.n_jobs
         )
 
     def _values(self, X: Rows) -> NDArray[np.floating]:
@@ -204,12 +189,9 @@ class SmoothBinning(DrawnGrids):
 
 
 def _separate_categories(grids: Grids, categorical: Mask, together: FloatArray) -> Grids:
-    """Give each category a cell of its own, or all categories the same one.
-
-    ``together`` is the probability of the latter in each categorical input. The shift, which is
-    uniform over the width, decides.
-    """
+    """Give each category a cell of its own, or all categories, with some probability, the same."""
     widths, shifts = grids.widths.copy(), grids.shifts.copy()
+    # The shift, which is uniform over the width, decides.
     parted = shifts[:, categorical] >= together * widths[:, categorical]
     widths[:, categorical] = np.where(parted, 1.0, np.inf)
     shifts[:, categorical] = np.where(parted, 0.5, 0.0)

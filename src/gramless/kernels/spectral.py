@@ -76,7 +76,7 @@ class SpectralKernel(Kernel):
                 f"{normals.shape}, got {uniforms.shape}."
             )
         inside = np.clip(uniforms, _SMALLEST_UNIFORM, _LARGEST_UNIFORM)
-        return _bounded(self._frequencies(normals, inside))
+        return within_exponents(self._frequencies(normals, inside), _LARGEST_EXPONENT)
 
     @abstractmethod
     def _frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -110,11 +110,12 @@ class RadialKernel(SpectralKernel):
         return self.profile(cdist(rows, others))
 
 
-def _bounded(frequencies: FloatArray) -> FloatArray:
-    """Lower the exponents of the largest frequencies in place."""
-    # Moved to one value they would be an atom, whose cosine is no longer 0 on average.
-    large = np.abs(frequencies) > 2.0**_LARGEST_EXPONENT
-    if large.any():
-        mantissas, _ = np.frexp(frequencies[large])
-        frequencies[large] = np.ldexp(mantissas, _LARGEST_EXPONENT)
-    return frequencies
+def within_exponents(numbers: FloatArray, largest: int) -> FloatArray:
+    """Lower the exponents of numbers above ``2**largest``."""
+    large = np.abs(numbers) > 2.0**largest
+    if not large.any():
+        return numbers
+    # Moved to one value they would be an atom of the law, whose cosine is not 0 on average.
+    bounded, mantissas = numbers.copy(), np.frexp(numbers[large])[0]
+    bounded[large] = np.ldexp(mantissas, largest)
+    return bounded

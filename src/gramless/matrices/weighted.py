@@ -172,5 +172,5 @@ def _check_values(values: AnyArray, shape: tuple[int, ...]) -> None:
         )
     if values.dtype == np.float16 and (values.view(np.uint16) > loops.LARGEST_HALF).any():
         raise InputError(
-            "WeightedBinnedMatrix: values of float16 must be finite and not negative; use float32."
+            "WeightedBinnedMatrix: values in half precision must be finite and not negative."
         )

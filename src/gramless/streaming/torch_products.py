@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from gramless.base.errors import InputError, MissingDependencyError
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray
-from gramless.features.fourier import Panels, within_exponents
+from gramless.features.fourier import Panels, summable
 from gramless.preprocessing.rows import Rows, check_width
 from gramless.streaming.feature_blocks import (
     LANES,
@@ -162,7 +162,7 @@ class _FrequencyCache(GroupCache):
 
 def _single(frequencies: FloatArray) -> Float32Array:
     """Return frequencies in float32, limited like those of the processor's loops."""
-    return within_exponents(frequencies, np.dtype(np.float32)).astype(np.float32)
+    return summable(frequencies, np.dtype(np.float32)).astype(np.float32)
 
 
 def _import_torch() -> ModuleType:
