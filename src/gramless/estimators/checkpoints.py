@@ -16,9 +16,7 @@ from gramless.streaming.sources import RowSource
 
 Machine = TypeVar("Machine", bound=StatefulEstimator)
 
-_FREE = frozenset(
-    ("n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds")
-)
+_FREE = {"n_jobs", "verbose", "max_steps", "time_budget", "checkpoint", "checkpoint_seconds"}
 """Parameters that may change between the parts of a run, because none of them changes a step."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,15 +11,11 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.streamed import StreamedMachine
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, log_probabilities, most_likely
-from gramless.kernels import KernelLike
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
-from gramless.streaming.step_sizes import InverseTime
-from gramless.streaming.strategies import Strategy
 from gramless.streaming.summary_statistics import Summary
 
 
@@ -197,6 +194,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         return float(np.sqrt(np.mean((responses - targets) ** 2)))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     """Kernel classification by doubly stochastic gradients (DSG16, Algorithms 1 to 4).
 
@@ -241,37 +239,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     }
     _target_options: ClassVar[dict[str, bool]] = {}
 
-    def __init__(
-        self,
-        kernel: KernelLike = "gaussian",
-        *,
-        loss: str = "logistic",
-        strategy: str | Strategy = "checking",
-        bandwidth: float | ArrayLike | str = "auto",
-        alpha: float | str = "auto",
-        update: str = "auto",
-        schedule: str | InverseTime = "auto",
-        block_size: int = 256,
-        batch_size: int = 4096,
-        max_steps: int = 500,
-        fit_intercept: bool = True,
-        average: bool = True,
-        scaling: str = "auto",
-        n_components: int | None = None,
-        patience: int | None = 10,
-        tol: float = 1e-2,
-        time_budget: float | None = None,
-        cache_bytes: int = 1 << 29,
-        checkpoint: str | None = None,
-        checkpoint_seconds: float = 60.0,
-        device: str = "cpu",
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        # The same parameters with another default; scikit-learn wants them all in the signature.
-        names = self._get_param_names()
-        super().__init__(**{name: value for name, value in locals().items() if name in names})
+    loss: str = "logistic"
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw responses.

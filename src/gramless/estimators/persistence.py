@@ -1,9 +1,8 @@
 """Models in files: safetensors with a JSON header, checksums, and never a pickle.
 
-A file holds the arrays as tensors and, in the header's metadata, ``model``:
-the class by name, its parameters and its other fitted values as JSON. The
-header carries the SHA-256 of the data and, taken with its own 64 digits as
-zeros, of itself: no byte of a file can change unnoticed.
+A file holds the arrays as tensors and, in the header's metadata, ``model``: the class by name, its
+parameters and its other fitted values as JSON. The header carries the SHA-256 of the data and,
+taken with its own 64 digits as zeros, of itself: no byte of a file can change unnoticed.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator or feature map of gramless, or of a class of your own below one
-        A kernel given as a function is saved as its table, a generator given
-        as ``random_state`` as None; neither changes a prediction.
+        A kernel given as a function is saved as its table, a generator given as ``random_state``
+        as None; neither changes a prediction.
     path : str or path-like
         An existing file is replaced once the new one is complete on the disk.
 
@@ -115,20 +114,18 @@ def write(
         with replacing(target) as file:
             file.writelines(parts)
     except OSError as fault:
-        reason = fault.strerror or str(fault)
         raise ModelFileError(
-            f"{path} cannot be written ({reason}); make room or name another place. Nothing "
-            "was changed."
+            f"{path} cannot be written ({fault.strerror or fault}); make room or name another "
+            "place. Nothing was changed."
         ) from fault
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that :func:`save` wrote.
 
-    Nothing in the file is executed: it names classes of this package, or of your
-    own that are defined, and holds numbers, text and lists, which these check for
-    consistency. That makes a foreign file safe to load, not its predictions
-    true.
+    Nothing in the file is executed: it names classes of this package, or of your own that are
+    defined, and holds numbers, text and lists, which these check for consistency. That makes a
+    foreign file safe to load, not its predictions true.
 
     Parameters
     ----------
@@ -142,8 +139,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is absent, truncated, edited, no model at all, or of a
-        newer format.
+        If the file is absent, truncated, edited, no model at all, or of a newer format.
 
     Notes
     -----
@@ -193,15 +189,17 @@ def file_parts(
     """Return the bytes of a file: its signed header, then each array."""
     # Wide types first, so that all lie aligned.
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-    arrays = [
-        np.asarray(tensors[name], tensors[name].dtype.newbyteorder("<"), order="C")
-        for name in names
-    ]
-    data = [array.reshape(-1).view(np.uint8).data for array in arrays]
-    digest = hashlib.sha256()
-    for part in data:
-        digest.update(part)
-    metadata = {
+    entries: dict[str, Json] = {"__metadata__": {}}
+    data: list[memoryview] = []
+    digest, start = hashlib.sha256(), 0
+    for name in names:
+        array = np.asarray(tensors[name], tensors[name].dtype.newbyteorder("<"), order="C")
+        data.append(array.reshape(-1).view(np.uint8).data)
+        digest.update(data[-1])
+        offsets = [start, start := start + array.nbytes]
+        dtype, shape = _DTYPES[array.dtype], list(array.shape)
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+    entries["__metadata__"] = {
         "format": _FORMAT_NAME,
         "format_version": str(FORMAT),
         "gramless_version": VERSION,
@@ -209,15 +207,6 @@ def file_parts(
         "data_sha256": digest.hexdigest(),
         "header_sha256": _UNSIGNED,
     }
-    entries: dict[str, Json] = {"__metadata__": metadata}
-    start = 0
-    for name, array in zip(names, arrays, strict=True):
-        entries[name] = {
-            "dtype": _DTYPES[array.dtype],
-            "shape": list(array.shape),
-            "data_offsets": [start, start + array.nbytes],
-        }
-        start += array.nbytes
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > most_header_bytes:
@@ -278,8 +267,9 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
     except FileNotFoundError as fault:
         raise ModelFileError(f"There is no model file {path}; check the name.") from fault
     except OSError as fault:
-        reason = fault.strerror or str(fault)
-        raise ModelFileError(f"{path} cannot be read ({reason}); check the file.") from fault
+        raise ModelFileError(
+            f"{path} cannot be read ({fault.strerror or fault}); check the file."
+        ) from fault
     except ModelFileError as fault:
         raise ModelFileError(f"{path} cannot be loaded: {fault}.") from fault
     except SafetensorError as fault:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,20 +16,16 @@ from gramless.base.random import RandomState
 from gramless.base.state import StatefulEstimator
 from gramless.base.threads import thread_count
 from gramless.estimators.parameters import check_count, check_number, check_switch, is_auto
-from gramless.kernels import KernelLike, SpectralKernel, as_spectral_kernel
+from gramless.kernels import KernelLike, as_spectral_kernel
 from gramless.losses import Loss
-from gramless.streaming.bandwidth_selection import Preparation
-from gramless.streaming.doubly_stochastic import FreeIntercept, NewtonStep, NoIntercept, Update
 from gramless.streaming.sources import default_held_out
-from gramless.streaming.step_sizes import InverseTime, first_step, loss_curvature
+from gramless.streaming.step_sizes import InverseTime
 from gramless.streaming.strategies import Checking, Grow, Strategy, Uniform
 from gramless.streaming.training_loop import Limits
 
 STRATEGIES: dict[str, Strategy] = {"checking": Checking(), "uniform": Uniform(), "grow": Grow()}
 """CDSG, UDSG and DSG."""
 
-MOST_SHRINKING = 1e6
-"""Largest first step times alpha: numbers overflow far beyond."""
 _LEAST_ALPHA = 1e-100
 
 
@@ -49,74 +45,39 @@ class StreamDefaults:
     predict_rows: int = 4096  # per block of predictions
 
 
+# A dataclass has the constructor that scikit-learn asks for.
+@dataclass(eq=False, repr=False)
 class StreamParameters(StatefulEstimator):
     """The parameters of the doubly stochastic estimators, with messages that name them."""
 
     _losses: ClassVar[dict[str, Loss]]
     _defaults: ClassVar[StreamDefaults] = StreamDefaults()
 
-    kernel_: SpectralKernel
-    loss_: Loss
-    alpha_: float
-    schedule_: InverseTime
-    preparation_: Preparation
-    seed_: int
-    block_size_: int
-    batch_rows_: int
-    variance_: float
-
-    def __init__(
-        self,
-        kernel: KernelLike = "gaussian",
-        *,
-        loss: str | Loss = "squared",
-        strategy: str | Strategy = "checking",
-        bandwidth: float | ArrayLike | str = "auto",
-        alpha: float | str = "auto",
-        update: str = "auto",
-        schedule: str | InverseTime = "auto",
-        block_size: int = 256,
-        batch_size: int = 4096,
-        max_steps: int = 500,
-        fit_intercept: bool = True,
-        average: bool = True,
-        scaling: str = "auto",
-        n_components: int | None = None,
-        patience: int | None = 10,
-        tol: float = 1e-2,
-        time_budget: float | None = None,
-        cache_bytes: int = 1 << 29,
-        checkpoint: str | None = None,
-        checkpoint_seconds: float = 60.0,
-        device: str = "cpu",
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.strategy = strategy
-        self.bandwidth = bandwidth
-        self.alpha = alpha
-        self.update = update
-        self.schedule = schedule
-        self.block_size = block_size
-        self.batch_size = batch_size
-        self.max_steps = max_steps
-        self.fit_intercept = fit_intercept
-        self.average = average
-        self.scaling = scaling
-        self.n_components = n_components
-        self.patience = patience
-        self.tol = tol
-        self.time_budget = time_budget
-        self.cache_bytes = cache_bytes
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    kernel: KernelLike = "gaussian"
+    _: KW_ONLY
+    loss: str = "squared"
+    strategy: str | Strategy = "checking"
+    bandwidth: float | ArrayLike | str = "auto"
+    alpha: float | str = "auto"
+    update: str = "auto"
+    schedule: str | InverseTime = "auto"
+    block_size: int = 256
+    batch_size: int = 4096
+    max_steps: int = 500
+    fit_intercept: bool = True
+    average: bool = True
+    scaling: str = "auto"
+    n_components: int | None = None
+    patience: int | None = 10
+    tol: float = 1e-2
+    time_budget: float | None = None
+    cache_bytes: int = 1 << 29
+    checkpoint: str | None = None
+    checkpoint_seconds: float = 60.0
+    device: str = "cpu"
+    random_state: RandomState = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _check_parameters(self) -> None:
         """Refuse what can be seen to be wrong before any row is read."""
@@ -135,8 +96,9 @@ class StreamParameters(StatefulEstimator):
             check_count(self, "n_components")
         for name in ("fit_intercept", "average"):
             check_switch(self, name)
-        if self.update not in ("auto", "newton", "gradient"):
-            raise self._unknown("update", self.update, ("auto", "newton", "gradient"))
+        updates = "auto", "newton", "gradient"
+        if self.update not in updates:
+            raise self._unknown("update", self.update, updates)
         if self.update == "newton" and not self.fit_intercept:
             raise InputError(
                 f"{type(self).__name__}: update='newton' needs fit_intercept=True; or use "
@@ -151,19 +113,17 @@ class StreamParameters(StatefulEstimator):
 
     def _check_places(self) -> None:
         """Refuse devices that are no text, and checkpoints that are no files of a folder."""
-        name = type(self).__name__
+        name, place = type(self).__name__, self.checkpoint
         if not isinstance(self.device, str):
             raise InputError(
                 f"{name}: device must be 'cpu' or text that names a device of PyTorch; "
                 f"got {self.device!r}."
             )
-        if self.checkpoint is None:
-            return
-        if not isinstance(self.checkpoint, str | os.PathLike):
-            raise InputError(f"{name}: checkpoint must name a file; got {self.checkpoint!r}.")
-        if not Path(self.checkpoint).absolute().parent.is_dir():
+        if place is not None and not isinstance(place, str | os.PathLike):
+            raise InputError(f"{name}: checkpoint must name a file; got {place!r}.")
+        if place is not None and not Path(place).absolute().parent.is_dir():
             raise InputError(
-                f"{name}: checkpoint {str(self.checkpoint)!r} is in a folder that does not exist; "
+                f"{name}: checkpoint {str(place)!r} is in a folder that does not exist; "
                 f"make it, or name another file."
             )
 
@@ -206,35 +166,6 @@ class StreamParameters(StatefulEstimator):
         if is_auto(self.alpha):
             return self._defaults.alpha_rows / (n_rows or self._defaults.unknown_rows)
         return check_number(self, "alpha", low=_LEAST_ALPHA)
-
-    def _given_update(self, n_outputs: int) -> Update:
-        """Return the rule by which steps change their block, once the schedule is known."""
-        if not self.fit_intercept:
-            return NoIntercept()
-        curvature = loss_curvature(self.loss_, n_outputs)
-        few = 2 * self.block_size_ <= self._defaults.max_newton_columns
-        if self.update == "newton" or (self.update == "auto" and few):
-            ridge = max(1.0 / self.batch_rows_, self._defaults.min_ridge)
-            return NewtonStep(curvature, self.schedule_.step(1), ridge)
-        return FreeIntercept(1.0 / curvature)
-
-    def _given_schedule(self, curvature: float, n_outputs: int) -> InverseTime:
-        """Return the given schedule, or one whose first step is as long as is stable.
-
-        ``curvature`` is the kernel's largest eigenvalue over the rows.
-        """
-        if isinstance(self.schedule, InverseTime):
-            first = self.schedule.step(1) * self.alpha_
-            if first > MOST_SHRINKING:
-                raise InputError(
-                    f"{type(self).__name__}: the first step of schedule={self.schedule!r} times "
-                    f"alpha is {first:g}, where 2 is long; give a longer delay."
-                )
-            return self.schedule
-        sizes = (self.block_size_, self.batch_rows_)
-        first = first_step(self.loss_, n_outputs, curvature, *sizes)
-        theta = self._defaults.theta_alpha / self.alpha_
-        return InverseTime(theta, max(0.0, theta / first - 1.0))
 
     def _unknown(
         self, name: str, value: object, known: Iterable[str], others: str = ""

@@ -24,17 +24,31 @@ from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.checkpoints import Checkpoint
 from gramless.estimators.parameters import check_count, check_switch
-from gramless.estimators.stream_parameters import MOST_SHRINKING, StreamParameters
+from gramless.estimators.stream_parameters import StreamParameters
 from gramless.kernels import SpectralKernel, as_kernel, as_spectral_kernel
+from gramless.losses import Loss
 from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_rows, normalise_rows, validated
 from gramless.streaming.bandwidth_selection import Preparation, prepare
-from gramless.streaming.doubly_stochastic import DoublyStochastic, Step
+from gramless.streaming.doubly_stochastic import (
+    DoublyStochastic,
+    FreeIntercept,
+    NewtonStep,
+    NoIntercept,
+    Step,
+    Update,
+)
 from gramless.streaming.epochs import permutation
 from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
 from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.sources import ArraySource, RowSource, names_of
-from gramless.streaming.step_sizes import InverseTime, block_variance, largest_curvature
+from gramless.streaming.step_sizes import (
+    InverseTime,
+    block_variance,
+    first_step,
+    largest_curvature,
+    loss_curvature,
+)
 from gramless.streaming.summary_statistics import Summary, summarise
 from gramless.streaming.training_loop import (
     EncodedSource,
@@ -52,6 +66,8 @@ Callback = Callable[[Step, Evaluation | None], object]
 
 _RUN = frozenset(("_training", "_run", "run_"))
 """Where the state of a run is kept: in the model itself, a copy of it, one from a checkpoint."""
+_MOST_SHRINKING = 1e6
+"""Largest first step times alpha: numbers overflow far beyond."""
 _FREQUENCY_BYTES, _FEATURE_BYTES, _SAMPLE_BYTES = 24.0, 8.0, 24.0
 """Per frequency and input, per frequency and row of a batch, per number of the sample."""
 
@@ -63,6 +79,15 @@ class StreamedMachine(StreamParameters, ABC):
     _target_options: ClassVar[dict[str, bool]]
     """Of ``validate_data``."""
 
+    kernel_: SpectralKernel
+    loss_: Loss
+    alpha_: float
+    schedule_: InverseTime
+    preparation_: Preparation
+    seed_: int
+    block_size_: int
+    batch_rows_: int
+    variance_: float
     weights_: NDArray[np.float32]
     constant_: FloatArray
     history_: dict[str, AnyArray]
@@ -267,6 +292,32 @@ class StreamedMachine(StreamParameters, ABC):
         curvature = largest_curvature(self.kernel_, sample, centered=self.fit_intercept)
         self.schedule_ = self._given_schedule(curvature, self._n_outputs)
 
+    def _given_update(self, n_outputs: int) -> Update:
+        """Return the rule by which steps change their block, once the schedule is known."""
+        if not self.fit_intercept:
+            return NoIntercept()
+        curvature = loss_curvature(self.loss_, n_outputs)
+        few = 2 * self.block_size_ <= self._defaults.max_newton_columns
+        if self.update == "newton" or (self.update == "auto" and few):
+            ridge = max(1.0 / self.batch_rows_, self._defaults.min_ridge)
+            return NewtonStep(curvature, self.schedule_.step(1), ridge)
+        return FreeIntercept(1.0 / curvature)
+
+    def _given_schedule(self, curvature: float, n_outputs: int) -> InverseTime:
+        """Return the given schedule, or one with a first step as long as the curvature allows."""
+        if isinstance(self.schedule, InverseTime):
+            first = self.schedule.step(1) * self.alpha_
+            if first > _MOST_SHRINKING:
+                raise InputError(
+                    f"{type(self).__name__}: the first step of schedule={self.schedule!r} times "
+                    f"alpha is {first:g}, where 2 is long; give a longer delay."
+                )
+            return self.schedule
+        sizes = self.block_size_, self.batch_rows_
+        first = first_step(self.loss_, n_outputs, curvature, *sizes)
+        theta = self._defaults.theta_alpha / self.alpha_
+        return InverseTime(theta, max(0.0, theta / first - 1.0))
+
     def _projection(self, summary: Summary) -> Projection:
         if summary.n_rows == 1:
             raise InputError(
@@ -373,7 +424,7 @@ class StreamedMachine(StreamParameters, ABC):
         require(fits, "a block takes more memory than there is")
         n_outputs = check_function(state, "weights_", "constant_", 2 * size)
         alpha = number_in(state, "alpha_", float, 0.0)
-        require(schedule.step(1) * alpha <= MOST_SHRINKING, "schedule_ or alpha_ is too large")
+        require(schedule.step(1) * alpha <= _MOST_SHRINKING, "schedule_ or alpha_ is too large")
         number_in(state, "variance_", float, 0.0)
         number_in(state, "batch_rows_", int, 1)
         n_steps = number_in(state, "n_iter_", int, 1)

@@ -16,27 +16,13 @@ from gramless.loops.compile import loop
 def backfit(  # type: ignore[no-untyped-def]
     codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums
 ):
-    """Update the weights of some grids of one output, one grid after the other.
+    """Update the weights (n_bins,) of some grids of one output, in the order of ``grids``.
 
-    Parameters
-    ----------
-    codes : array (n_grids, n_rows) of uint16
-        Bin numbers from 1.
-    offsets : array (n_grids + 1,) of int64
-    grids : array of int64
-        Which grids, in which order.
-    first, last : int
-        The rows that weights are fitted to.
-    ridge : float32
-        Penalty of a weight's square, in units of a bin's summed curvature.
-    slopes, curvatures : arrays (n_rows,) of float32
-        Negative gradient and curvature of each row's loss; slopes are updated.
-    weights : array (n_bins,) of float32
-        Updated.
-    raw : array (n_rows,) of float32
-        Raw predictions of all rows; updated.
-    sums : array (at least 2 * most bins of a grid,) of float32
-        Room.
+    ``codes`` (n_grids, n_rows) of uint16 are bin numbers from 1; ``offsets`` (n_grids + 1,).
+    Weights are fitted to the rows ``first:last``; ``ridge`` is the penalty of their squares, in
+    units of a bin's summed curvature. ``slopes`` and ``curvatures`` (n_rows,) are the negative
+    gradient and the curvature of each row's loss, ``raw`` (n_rows,) the raw predictions; slopes and
+    predictions of all rows are updated. ``sums`` is room for two numbers a bin. All float32.
     """
     n_rows = codes.shape[1]
     for q in range(len(grids)):

@@ -33,8 +33,7 @@ def epoch_parts(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]
 class GroupReader:
     """Read rows that are ordered group by group while holding one group in memory.
 
-    ``sizes(epoch)`` returns the sizes of the groups in the order of that epoch, and
-    ``load(epoch, k)`` the shuffled rows and targets of the k-th of them.
+    ``sizes(epoch)`` are those of an epoch's groups, ``load(epoch, k)`` returns the k-th, shuffled.
     """
 
     def __init__(self, sizes: Callable[[int], IntArray], load: Callable[[int, int], Chunk]) -> None:

@@ -70,10 +70,9 @@ def external_shuffle(
 ) -> ShardSource:
     """Shuffle a stream of dense or CSR rows with numbers as targets on a disk.
 
-    Each row goes to one of several shards at random, so that every shard is a random sample of all
-    rows. What is written depends on the seed and the rows alone, not on the chunks, which are read
-    once. A folder that holds a finished shuffle is refused; the remains of an interrupted one are
-    removed.
+    Each row goes to one of several shards at random. What is written depends on the seed and the
+    rows alone, not on the chunks, which are read once. A folder that holds a finished shuffle is
+    refused; the remains of an interrupted one are removed.
 
     ``n_rows`` may be approximate; without it there are 256 shards of whatever size results.
     ``origin`` identifies where the rows come from. ``disk_bytes`` is what the shards may take
@@ -95,7 +94,9 @@ def external_shuffle(
     if n_rows is not None:
         n_shards = max(1, -(-n_rows // sizes.shard_rows))
     most = int(sizes.share_of_free * free) if disk_bytes is None else disk_bytes
-    writer = _ShardWriter(folder, seed, n_shards, n_held_out, n_rows or 0, most)
+    shards = [Shard(f"pile-{k:05}") for k in range(n_shards)]
+    held = Reservoir(n_held_out, seed, "held out of piles")
+    writer = _ShardWriter(folder, seed, shards, held, n_rows or 0, most)
     for X, y in fixed_blocks(chunks, dense=True, sizes=sizes.blocks):
         writer.add(*_as_stored(X, y, writer.n_rows, sizes.dense_columns))
     writer.finish(sizes.shard_rows, origin)
@@ -141,78 +142,70 @@ class Shard:
                 raise _damaged(path, f"it has {size:,} bytes, not {self.n_rows * width:,}")
 
 
+@dataclass
 class _ShardWriter:
     """Deals rows to shards at random, within a limit of bytes on the disk."""
 
-    def __init__(
-        self,
-        folder: Path,
-        seed: int,
-        n_shards: int,
-        n_held_out: int,
-        expected_rows: int,
-        disk_bytes: int,
-    ) -> None:
-        self._folder, self._seed = folder, seed
-        self._expected_rows, self._disk_bytes = expected_rows, disk_bytes
-        self._shards = [Shard(f"pile-{k:05}") for k in range(n_shards)]
-        self._held = Reservoir(n_held_out, seed, "held out of piles") if n_held_out else None
-        self._n_features = 0
-        self._outputs: list[int] = []
-        self.n_rows = 0
+    folder: Path
+    seed: int
+    shards: list[Shard]
+    held: Reservoir
+    expected_rows: int
+    disk_bytes: int
+    n_rows: int = 0
+    n_features: int = 0
+    outputs: tuple[int, ...] = ()
 
     def add(self, X: Float32Array, y: FloatArray) -> None:
-        self._n_features, self._outputs = X.shape[1], list(y.shape[1:])
+        self.n_features, self.outputs = X.shape[1], y.shape[1:]
         numbers = np.arange(self.n_rows, self.n_rows + len(y))
         self.n_rows += len(y)
         self._check_space(X[:1].nbytes + y[:1].nbytes)
-        if self._held is not None:
-            taken, dropped = self._held.add(X, y, numbers)
-            self._deal(*dropped)
-            X, y, numbers = X[~taken], y[~taken], numbers[~taken]
-        self._deal(X, y, numbers)
+        taken, dropped = self.held.add(X, y, numbers)
+        self._deal(*dropped)
+        self._deal(X[~taken], y[~taken], numbers[~taken])
 
     def _check_space(self, row_bytes: int) -> None:
-        n_rows = max(self.n_rows, self._expected_rows)
-        if n_rows * row_bytes > self._disk_bytes:
+        n_rows = max(self.n_rows, self.expected_rows)
+        if n_rows * row_bytes > self.disk_bytes:
             raise InputError(
                 f"{n_rows:,} shuffled rows of {row_bytes:,} bytes need {sized(n_rows * row_bytes)} "
-                f"on the disk, but may take {sized(self._disk_bytes)} in {str(self._folder)!r}: "
+                f"on the disk, but may take {sized(self.disk_bytes)} in {str(self.folder)!r}: "
                 "name a folder on a larger disk by folder=, free some room, or allow more by "
                 "disk_bytes=."
             )
 
     def _deal(self, X: Float32Array, y: FloatArray, numbers: IntArray) -> None:
-        draws = row_draws(self._seed, "piles", numbers)
-        shards = (draws * len(self._shards)).astype(np.intp)
+        draws = row_draws(self.seed, "piles", numbers)
+        shards = (draws * len(self.shards)).astype(np.intp)
         order = np.argsort(shards, kind="stable")
         X, y = X[order], y[order]
         used, starts = np.unique(shards[order], return_index=True)
         bounds = np.append(starts, len(y)).tolist()
-        with _writing(self._folder):
+        with _writing(self.folder):
             for k, start, stop in zip(used.tolist(), bounds[:-1], bounds[1:], strict=True):
-                self._shards[k].append(self._folder, X[start:stop], y[start:stop])
+                self.shards[k].append(self.folder, X[start:stop], y[start:stop])
 
     def finish(self, shard_rows: int, origin: dict[str, int] | None) -> None:
         """Write the held-out rows and, last, the manifest."""
-        shards = [shard for shard in self._shards if shard.n_rows]
+        shards = [shard for shard in self.shards if shard.n_rows]
         if not shards:
             raise InputError(f"All {self.n_rows} rows of the stream are held out; hold out fewer.")
         held = Shard("held-out")
-        with _writing(self._folder):
-            if self._held is not None:
-                held.append(self._folder, *self._held.rows())
+        with _writing(self.folder):
+            if self.held.size:
+                held.append(self.folder, *self.held.rows())
             manifest = {
                 "version": VERSION,
                 "origin": origin,
-                "seed": self._seed,
-                "n_features": self._n_features,
-                "outputs": self._outputs,
+                "seed": self.seed,
+                "n_features": self.n_features,
+                "outputs": self.outputs,
                 "pile_rows": shard_rows,
                 "held_out": asdict(held),
                 "piles": [asdict(shard) for shard in shards],
             }
-            with replacing(self._folder / MANIFEST) as file:
+            with replacing(self.folder / MANIFEST) as file:
                 file.write(json.dumps(manifest, indent=1).encode())
 
 
@@ -266,11 +259,10 @@ def _writing(folder: Path) -> Iterator[None]:
 class ShardSource:
     """Training rows in a folder that ``external_shuffle`` has written.
 
-    Every epoch visits the shards in an order of its own and permutes the rows within each: each
-    row occurs once, at a place that depends on the seed and the epoch alone. Shards smaller than
-    ``shard_rows`` are read together. Holds one shard, two for a moment. Checksums are verified
-    whenever a shard is read; ``checksum`` is one of all rows, targets and their order. The owner
-    may set the ``names`` of the columns.
+    Every epoch visits the shards in an order of its own and permutes the rows within each, as the
+    seed and the epoch have it. Shards smaller than ``shard_rows`` are read together. Holds one
+    shard, two for a moment. Checksums are verified whenever a shard is read; ``checksum`` is one of
+    all rows, targets and their order. The owner may set the ``names`` of the columns.
     """
 
     def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:

@@ -131,7 +131,8 @@ def _look(chunks: Iterable[Chunk], max_labels: int) -> _Seen:
     found: set[str] = set()
     n_rows, sums = 0, [0, 0, 0, 0]
     for X, y in chunks:
-        if y.dtype.kind in "OU" and len(found) <= max_labels:
+        is_text = y.dtype.kind in "OU"
+        if is_text and len(found) <= max_labels:
             found.update(y.tolist())
             if "" in found:
                 row = n_rows + int(np.flatnonzero(y == "")[0])
@@ -139,7 +140,7 @@ def _look(chunks: Iterable[Chunk], max_labels: int) -> _Seen:
                     f"Row {row:,} of the stream (from 0) has no label; remove such rows."
                 )
         n_rows += len(y)
-        text = "\n".join([*y.tolist(), ""]).encode() if y.dtype.kind in "OU" else y
+        text = "\n".join([*y.tolist(), ""]).encode() if is_text else y
         if isinstance(X, np.ndarray):
             parts = (X, b"", b"", text)
         else:

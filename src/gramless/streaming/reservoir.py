@@ -40,11 +40,7 @@ class Reservoir:
     def add(
         self, X: Rows, y: AnyArray, numbers: IntArray
     ) -> tuple[BoolArray, tuple[Rows, AnyArray, IntArray]]:
-        """Offer the next rows, whose numbers in the stream are consecutive.
-
-        Returns which of them are now in the sample, and the earlier rows, targets and numbers that
-        have left it.
-        """
+        """Offer the next rows; return which were taken, and the rows that have left the sample."""
         draws = row_draws(self.seed, self.purpose, numbers)
         if self._kept is None:
             self._kept = X[:0], y[:0]

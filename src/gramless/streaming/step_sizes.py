@@ -55,8 +55,7 @@ def first_step(
 ) -> float:
     """Return the longest stable first step: 1 over the curvature that one step meets.
 
-    ``curvature`` is that of :func:`largest_curvature`. The operator of a random block of F
-    frequencies and a batch of B rows is noisier: ``1 / (2 F) + 1 / B`` is added.
+    To the kernel's, random blocks of F frequencies and batches of B rows add ``1/(2 F) + 1/B``.
     """
     noisy = curvature + 0.5 / block_size + 1.0 / batch_rows
     return 1.0 / (loss_curvature(loss, n_outputs) * noisy)
@@ -70,10 +69,7 @@ def loss_curvature(loss: Loss, n_outputs: int) -> float:
 
 
 def largest_curvature(kernel: Kernel, rows: FloatArray, centered: bool) -> float:
-    """Return the largest eigenvalue of the kernel's integral operator, estimated on a sample.
-
-    ``rows`` are at bandwidth 1. ``centered`` subtracts the mean from the kernel's features.
-    """
+    """Return the largest eigenvalue of the kernel's operator on a sample, at bandwidth 1."""
     gram = kernel.gram(rows)
     if centered:
         gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
@@ -87,9 +83,8 @@ def block_variance(
 ) -> float:
     """Return sigma^2 of DSG16's (8), the variance of the kernel estimate of one block.
 
-    ``E_w Var_y [phi_w(x)' phi_w(y) - k(x, y)]``, averaged over x, is estimated with
-    ``n_frequencies`` random frequencies and divided by ``block_size``. x comes from the first half
-    of the sample, at bandwidth 1, and y from the second.
+    ``E_w Var_y [phi_w(x)' phi_w(y) - k(x, y)]``, averaged over x, over ``block_size``: x comes from
+    the first half of the sample, at bandwidth 1, y from the second, w are ``n_frequencies``.
     """
     half = len(rows) // 2
     generator = stream(seed, "variance of blocks")

@@ -40,11 +40,10 @@ else:
 
 
 def temporary_folder() -> tuple[Path, Callable[[], None]]:
-    """Create a folder that no other process removes while this one lives.
+    """Create a folder, and a function that removes it, which does nothing in a forked child.
 
     The owner holds a lock on a file in the folder, which the system releases however the process
-    ends. Folders whose owners are gone are removed first. Returns the folder and a function that
-    removes it, which does nothing in a forked child; raises ``DataFileError`` if none can be made.
+    ends: the next one removes folders whose owners are gone.
     """
     remove_abandoned()
     for _ in range(_ATTEMPTS):
@@ -80,16 +79,16 @@ def _held(folder: Path) -> int | None:
         return None
     try:
         _lock(descriptor)
+        held = (folder / LOCK).exists()
     except (BlockingIOError, PermissionError):
-        os.close(descriptor)
-        return None
+        held = False
     except OSError:
         # The file system has no locks, so that no process can take the folder for abandoned.
+        held = True
+    if held:
         return descriptor
-    if not (folder / LOCK).exists():
-        os.close(descriptor)
-        return None
-    return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _remove_unless_held(folder: Path) -> None:
@@ -103,13 +102,13 @@ def _remove_unless_held(folder: Path) -> None:
         _lock(descriptor)
     except OSError:
         os.close(descriptor)
-        return
-    _remove(folder, descriptor)
+    else:
+        _remove(folder, descriptor)
 
 
 def _remove_own(folder: Path, descriptor: int, owner: int) -> None:
-    if os.getpid() == owner:
-        with suppress(OSError):
+    with suppress(OSError):
+        if os.getpid() == owner:
             _remove(folder, descriptor)
 
 
