@@ -461,7 +461,7 @@ def test_divergence_is_told(write, shell, tmp_path, monkeypatch):
     from gramless.streaming.step_sizes import InverseTime
 
     data, model = write("a.csv"), tmp_path / "m"
-    stepping = "gramless.estimators.stream_parameters.StreamParameters._given_schedule"
+    stepping = "gramless.estimators.streamed.StreamedMachine._given_schedule"
     monkeypatch.setattr(stepping, lambda *_: InverseTime(1e9, 0.0))
     text = shell.error("stream", data, model, *TINY)
     assert "steps became unstable" in text

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from gramless.base.errors import InputError
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.streamed import StreamedMachine
@@ -165,20 +164,15 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     def _encoder(self) -> NumberEncoder:
         return NumberEncoder(self.target_mean_, self.target_scale_)
 
-    @property
-    def _n_outputs(self) -> int:
-        return len(self.target_mean_)
-
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return np.asarray(y, dtype=np.float64)
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
         if classes is not None:
-            raise InputError("DoublyStochasticRegressor: classes are for a classifier.")
+            raise self._refused("classes are for a classifier.")
         if summary.target_mean is None or summary.target_variance is None:
-            raise InputError(
-                "DoublyStochasticRegressor: targets must be numbers; use "
-                "DoublyStochasticClassifier for labels."
+            raise self._refused(
+                "targets must be numbers; use DoublyStochasticClassifier for labels."
             )
         self.target_mean_ = summary.target_mean
         deviations = np.sqrt(summary.target_variance)
@@ -309,23 +303,19 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         losses |= {Multinomial} if n_outputs > 2 else set()
         require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
 
-    @property
-    def _n_outputs(self) -> int:
-        return self._encoder.n_outputs
-
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return ClassEncoder.check(y, warn=True)
 
     def _learn_targets(self, summary: Summary, classes: ArrayLike | None) -> None:
         found = summary.classes if classes is None else np.unique(np.asarray(classes))
         if found is None:
-            raise InputError(
-                "DoublyStochasticClassifier: targets look like measurements, not labels; use "
-                "DoublyStochasticRegressor, or name the classes."
+            raise self._refused(
+                "targets look like measurements, not labels; use DoublyStochasticRegressor, or "
+                "name the classes."
             )
         self.classes_ = ClassEncoder.fit(found, type(self).__name__).classes
         self.loss_ = self._given_loss()
-        if isinstance(self.loss_, Logistic) and self._n_outputs > 1:
+        if isinstance(self.loss_, Logistic) and len(self.classes_) > 2:
             self.loss_ = Multinomial()
 
     def _encode(self, y: ArrayLike) -> FloatArray:

@@ -100,10 +100,7 @@ class StreamParameters(StatefulEstimator):
         if self.update not in updates:
             raise self._unknown("update", self.update, updates)
         if self.update == "newton" and not self.fit_intercept:
-            raise InputError(
-                f"{type(self).__name__}: update='newton' needs fit_intercept=True; or use "
-                f"update='gradient'."
-            )
+            raise self._refused("update='newton' needs fit_intercept=True, or use 'gradient'.")
         check_number(self, "tol", high=1.0)
         check_number(self, "checkpoint_seconds")
         if self.time_budget is not None:
@@ -113,18 +110,17 @@ class StreamParameters(StatefulEstimator):
 
     def _check_places(self) -> None:
         """Refuse devices that are no text, and checkpoints that are no files of a folder."""
-        name, place = type(self).__name__, self.checkpoint
+        place = self.checkpoint
         if not isinstance(self.device, str):
-            raise InputError(
-                f"{name}: device must be 'cpu' or text that names a device of PyTorch; "
-                f"got {self.device!r}."
+            raise self._refused(
+                f"device must be 'cpu' or text that names a device of PyTorch; got {self.device!r}."
             )
         if place is not None and not isinstance(place, str | os.PathLike):
-            raise InputError(f"{name}: checkpoint must name a file; got {place!r}.")
+            raise self._refused(f"checkpoint must name a file; got {place!r}.")
         if place is not None and not Path(place).absolute().parent.is_dir():
-            raise InputError(
-                f"{name}: checkpoint {str(place)!r} is in a folder that does not exist; "
-                f"make it, or name another file."
+            raise self._refused(
+                f"checkpoint {str(place)!r} is in a folder that does not exist; make it, or name "
+                f"another file."
             )
 
     def _given_patience(self) -> int | None:
@@ -170,7 +166,8 @@ class StreamParameters(StatefulEstimator):
     def _unknown(
         self, name: str, value: object, known: Iterable[str], others: str = ""
     ) -> InputError:
-        return InputError(
-            f"{type(self).__name__}: {name} must be one of {', '.join(map(repr, known))}{others}; "
-            f"got {value!r}."
-        )
+        names = ", ".join(map(repr, known))
+        return self._refused(f"{name} must be one of {names}{others}; got {value!r}.")
+
+    def _refused(self, what: str) -> InputError:
+        return InputError(f"{type(self).__name__}: {what}")

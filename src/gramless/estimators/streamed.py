@@ -15,9 +15,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.deadline import Deadline
-from gramless.base.errors import InputError
 from gramless.base.memory import check_memory, memory_budget
-from gramless.base.random import seed_from
+from gramless.base.random import seed_from, stream
 from gramless.base.reporting import Reporter
 from gramless.base.state import State, check_columns, number_in, part_in, require
 from gramless.base.threads import row_blocks
@@ -37,7 +36,6 @@ from gramless.streaming.doubly_stochastic import (
     Step,
     Update,
 )
-from gramless.streaming.epochs import permutation
 from gramless.streaming.feature_blocks import BlockProducts, CpuProducts, FrequencyBlocks
 from gramless.streaming.feature_expansion import FeatureExpansion
 from gramless.streaming.principal_components import Projection
@@ -114,10 +112,12 @@ class StreamedMachine(StreamParameters, ABC):
             On NaN, infinity, one class, wrong shapes or wrong parameters.
         """
         rows, targets = self._checked(X, y, reset=True)
-        earlier, seed = self._earlier()
-        n_held_out = self._rows_to_hold_out(len(targets))
-        source = ArraySource(rows, targets, seed=seed, n_held_out=n_held_out)
-        return self._fit_source(source, seed, earlier, None, callback)
+
+        def source(seed: int) -> ArraySource:
+            n_held_out = self._rows_to_hold_out(len(targets))
+            return ArraySource(rows, targets, seed=seed, n_held_out=n_held_out)
+
+        return self._fit_source(source, None, callback)
 
     def fit_stream(
         self,
@@ -148,18 +148,16 @@ class StreamedMachine(StreamParameters, ABC):
             As :meth:`fit`, naming rows of the stream.
         """
         if not isinstance(source, RowSource):
-            raise InputError(
-                f"{type(self).__name__}: fit_stream takes a source of rows, got "
-                f"{type(source).__name__}; make one by open_stream, IteratorSource or "
-                f"ArraySource, or give arrays to fit."
+            raise self._refused(
+                f"fit_stream takes a source of rows, got {type(source).__name__}; make one by "
+                f"open_stream, IteratorSource or ArraySource, or give arrays to fit."
             )
         self.__dict__.pop("feature_names_in_", None)
         names = names_of(source)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_features_in_ = int(source.n_features)
-        earlier, seed = self._earlier()
-        return self._fit_source(source, seed, earlier, classes, callback)
+        return self._fit_source(lambda seed: source, classes, callback)
 
     def partial_fit(self, X: TableLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Take a step with each batch of some rows.
@@ -180,9 +178,9 @@ class StreamedMachine(StreamParameters, ABC):
         """
         begun = "weights_" in vars(self)
         if begun and not _RUN & vars(self).keys():
-            raise InputError(
-                f"{type(self).__name__}: this model is from a file without the state of its run; "
-                f"fit anew, with checkpoint= for a file that has it."
+            raise self._refused(
+                "this model is from a file without the state of its run; fit anew, with "
+                "checkpoint= for a file that has it."
             )
         self._check_parameters()
         rows, targets = self._checked(X, y, reset=not begun)
@@ -201,18 +199,23 @@ class StreamedMachine(StreamParameters, ABC):
 
     def _fit_source(
         self,
-        source: RowSource,
-        seed: int,
-        earlier: Self | None,
+        source: Callable[[int], RowSource],
         classes: ArrayLike | None,
         callback: Callback | None,
     ) -> Self:
+        """Fit to the source of a seed, from where the checkpoint of an earlier part ends."""
+        self._check_parameters()
+        checkpoint = earlier = None
+        if self.checkpoint is not None:
+            checkpoint = Checkpoint(Path(self.checkpoint), float(self.checkpoint_seconds))
+            earlier = checkpoint.found(self)
+        seed = seed_from(self.random_state) if earlier is None else earlier.seed_
+        rows = source(seed)
         deadline = Deadline(self.time_budget)
         report = Reporter(type(self).__name__, verbose=bool(self.verbose))
         self._forget()
-        checkpoint, rows = self._checkpoint(), source
         if checkpoint is not None:
-            rows = checkpoint.follow(source, None if earlier is None else vars(earlier)["run_"])
+            rows = checkpoint.follow(rows, None if earlier is None else vars(earlier)["run_"])
         if earlier is None:
             batch = min(check_count(self, "batch_size"), rows.n_rows or 2**63)
             self._begin(self._first_pass(rows), rows.n_rows, batch, seed, classes)
@@ -248,9 +251,9 @@ class StreamedMachine(StreamParameters, ABC):
             return source.chunks()
         held = source.held_out()
         if not len(held[1]):
-            raise InputError(
-                f"{type(self).__name__}: a stream of unknown length needs rows held out, which "
-                f"decide the kernel's scale; make it IteratorSource(batches, n_held_out=2000)."
+            raise self._refused(
+                "a stream of unknown length needs rows held out, which decide the kernel's scale; "
+                "make it IteratorSource(batches, n_held_out=2000)."
             )
         return [held]
 
@@ -273,56 +276,53 @@ class StreamedMachine(StreamParameters, ABC):
         self._learn_targets(summary, classes)
         projection = self._projection(summary) if components else None
         self.block_size_ = self._checked_block_size(summary, projection)
+        targets = self._encode(summary.sample_targets)
+        self.constant_ = np.zeros(targets.shape[1])
         self.preparation_, self.reason_ = prepare(
-            summary,
-            self._encode(summary.sample_targets),
-            projection,
-            self.bandwidth,
-            scalings=self._given_scalings(),
-            kernel=self.kernel_,
-            seed=seed,
+            *(summary, targets, projection, self.bandwidth),
+            *(self._given_scalings(), self.kernel_, seed),
         )
         self.alpha_ = self._given_alpha(n_rows)
         # The sample is in the order of the stream, which may be sorted.
-        order = permutation(seed, "rows of curvature", 0, summary.sample.shape[0])
+        order = stream(seed, "rows of curvature").permutation(summary.sample.shape[0])
         sample = self.preparation_.unit_rows(summary.sample[order[: defaults.curvature_rows]])
         few = sample[: defaults.variance_rows]
         sizes = self.block_size_, seed
         self.variance_ = block_variance(self.kernel_, few, *sizes) if len(few) > 1 else 0.0
         curvature = largest_curvature(self.kernel_, sample, centered=self.fit_intercept)
-        self.schedule_ = self._given_schedule(curvature, self._n_outputs)
+        self.schedule_ = self._given_schedule(curvature)
 
-    def _given_update(self, n_outputs: int) -> Update:
+    def _given_update(self) -> Update:
         """Return the rule by which steps change their block, once the schedule is known."""
         if not self.fit_intercept:
             return NoIntercept()
-        curvature = loss_curvature(self.loss_, n_outputs)
+        curvature = loss_curvature(self.loss_, len(self.constant_))
         few = 2 * self.block_size_ <= self._defaults.max_newton_columns
         if self.update == "newton" or (self.update == "auto" and few):
             ridge = max(1.0 / self.batch_rows_, self._defaults.min_ridge)
             return NewtonStep(curvature, self.schedule_.step(1), ridge)
         return FreeIntercept(1.0 / curvature)
 
-    def _given_schedule(self, curvature: float, n_outputs: int) -> InverseTime:
+    def _given_schedule(self, curvature: float) -> InverseTime:
         """Return the given schedule, or one with a first step as long as the curvature allows."""
         if isinstance(self.schedule, InverseTime):
             first = self.schedule.step(1) * self.alpha_
             if first > _MOST_SHRINKING:
-                raise InputError(
-                    f"{type(self).__name__}: the first step of schedule={self.schedule!r} times "
-                    f"alpha is {first:g}, where 2 is long; give a longer delay."
+                raise self._refused(
+                    f"the first step of schedule={self.schedule!r} times alpha is {first:g}, where "
+                    f"2 is long; give a longer delay."
                 )
             return self.schedule
         sizes = self.block_size_, self.batch_rows_
-        first = first_step(self.loss_, n_outputs, curvature, *sizes)
+        first = first_step(self.loss_, len(self.constant_), curvature, *sizes)
         theta = self._defaults.theta_alpha / self.alpha_
         return InverseTime(theta, max(0.0, theta / first - 1.0))
 
     def _projection(self, summary: Summary) -> Projection:
         if summary.n_rows == 1:
-            raise InputError(
-                f"{type(self).__name__}: n_components needs rows that differ, got n_samples = 1; "
-                f"give more rows, or n_components=None."
+            raise self._refused(
+                "n_components needs rows that differ, got n_samples = 1; give more rows, or "
+                "n_components=None."
             )
         return Projection.principal(summary, check_count(self, "n_components"))
 
@@ -344,18 +344,11 @@ class StreamedMachine(StreamParameters, ABC):
         training: Training | None = vars(self).get("_training")
         if training is not None:
             return training
-        products, n_outputs = self._new_products(), self._n_outputs
-        groups = products.blocks.group_blocks
+        products = self._new_products()
+        sizes = 2 * self.block_size_, products.blocks.group_blocks, len(self.constant_)
         machine = DoublyStochastic(
-            products,
-            FeatureExpansion(2 * self.block_size_, groups, n_outputs),
-            loss=self.loss_,
-            alpha=self.alpha_,
-            schedule=self.schedule_,
-            strategy=self._given_strategy(),
-            update=self._given_update(n_outputs),
-            seed=self.seed_,
-            variance=self.variance_,
+            *(products, FeatureExpansion(*sizes), self.loss_, self.alpha_, self.schedule_),
+            *(self._given_strategy(), self._given_update(), self.seed_, self.variance_),
         )
         average = check_switch(self, "average")
         training = Training(machine, self.batch_rows_, average, self._error)
@@ -391,15 +384,15 @@ class StreamedMachine(StreamParameters, ABC):
 
     def _report_divergence(self, training: Training) -> None:
         """Warn of divergence; raise if no function was better than none."""
-        message = (
-            f"{type(self).__name__}: steps became unstable and were given up after "
-            f"{training.machine.iteration}. Shorten them by schedule=InverseTime(theta, delay) "
-            f"with a longer delay (this was {self.schedule_}), or take more rows at a time."
+        diverged = self._refused(
+            f"steps became unstable and were given up after {training.machine.iteration}. Shorten "
+            f"them by schedule=InverseTime(theta, delay) with a longer delay (this was "
+            f"{self.schedule_}), or take more rows at a time."
         )
         losses = [e["loss"] for e in training.evaluations if training.best is not None]
         if not min(losses, default=np.inf) < training.history[0]["loss"]:
-            raise InputError(message)
-        warnings.warn(f"{message} The best function until then is kept.", ConvergenceWarning, 5)
+            raise diverged
+        warnings.warn(f"{diverged} The best function until then is kept.", ConvergenceWarning, 5)
 
     def _forget(self) -> None:
         for name in (*_RUN, "_products", "weights_"):
@@ -467,18 +460,6 @@ class StreamedMachine(StreamParameters, ABC):
         rows, targets = validated(self, X, y, reset=reset, **options)
         return normalise_rows(rows), self._check_targets(targets)
 
-    def _earlier(self) -> tuple[Self | None, int]:
-        """Return the model of an earlier part of this run, if there is one, and the seed."""
-        self._check_parameters()
-        checkpoint = self._checkpoint()
-        earlier = None if checkpoint is None else checkpoint.found(self)
-        return earlier, seed_from(self.random_state) if earlier is None else earlier.seed_
-
-    def _checkpoint(self) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        return Checkpoint(Path(self.checkpoint), float(self.checkpoint_seconds))
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -488,11 +469,6 @@ class StreamedMachine(StreamParameters, ABC):
     @abstractmethod
     def _check_targets_state(self, state: State, n_outputs: int) -> None:
         """Check what a file tells of the targets and the loss."""
-
-    @property
-    @abstractmethod
-    def _n_outputs(self) -> int:
-        """Number of functions to learn."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:

@@ -1,8 +1,8 @@
 """Numbers that several threads read and write at once, by atomic instructions of the processor.
 
-All functions take a flat contiguous array and an index, which is not checked, and work in any loop,
-cached and without the GIL. Memory is ordered as in C: what a thread wrote before a release or a
-``fetch_add`` is seen by a thread that then reads that number by an acquire or a ``fetch_add``.
+All take a flat contiguous array and an index, which is not checked. Memory is ordered as in C:
+what a thread wrote before a release or a ``fetch_add`` is seen by a thread that then reads that
+number by an acquire or a ``fetch_add``.
 """
 
 from __future__ import annotations

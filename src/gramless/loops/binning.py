@@ -1,9 +1,8 @@
 """Packed rows to bin numbers: linear hashes of the cells, looked up in open tables.
 
-A bin of one grid is the vector of cells ``floor((x_j - shift_j) / width_j)``
-(Rahimi & Recht 2007, section 4). Its 64-bit key is the linear hash
-``offset + sum_j multiplier_j * cell_j`` with odd random multipliers: two
-different bins share a key with probability about 2^-63.
+A bin of one grid is the vector of cells ``floor((x_j - shift_j) / width_j)`` (Rahimi & Recht 2007,
+section 4). Its 64-bit key is the linear hash ``offset + sum_j multiplier_j * cell_j`` with odd
+random multipliers: two different bins share a key with probability about 2^-63.
 """
 
 from __future__ import annotations
@@ -59,10 +58,9 @@ def add_patterns(ids, contributions, keys):  # type: ignore[no-untyped-def]
 def far_slot(key, slots, mask, shift, table):  # type: ignore[no-untyped-def]
     """Return the slot of a key whose first slots are occupied by others; -1 if it has none.
 
-    The slots that the top bits of a key name, and those that follow, may be crowded: the keys of
-    bins along a line can share their top bits. The search continues wherever better mixed bits
-    point. Only keys made on purpose agree in all of these: it ends after 512 slots, so that no key
-    is ever further from its first slot.
+    The keys of bins along a line can share their top bits and crowd the slots that these name: the
+    search continues wherever better mixed bits point, and ends after 512 slots, which only keys
+    made on purpose fill.
     """
     mixed = np.uint64(key)
     for _ in range(_JUMPS):
@@ -103,8 +101,7 @@ def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
 def has_room(n_bins, bits):  # type: ignore[no-untyped-def]
     """Return whether an index of ``2**bits`` slots is large enough for so many bins.
 
-    It may be a quarter full up to 2**16 slots, and half full beyond, where a smaller index saves
-    more cache misses than it costs probes.
+    It may be half full beyond 2**16 slots, where fewer cache misses are worth more probes.
     """
     return n_bins + 1 <= (1 << (bits - 2 if bits <= 16 else bits - 1))
 
@@ -133,8 +130,7 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
     """Number the bins of one grid in order of first appearance, from 1.
 
     The first ``2**bits`` entries of ``slots`` map the top bits of a key to a bin number (0: empty),
-    ``table`` maps a bin number to its key. The index grows in place, see :func:`slot_bits`;
-    ``table`` must have room for ``count + n_rows + 1`` keys, and ``slots`` for their index. Returns
+    ``table`` maps a bin number to its key; both must have room for ``n_rows`` more bins. Returns
     (bins known, bits); bits are 0 if a key finds no slot, see :func:`far_slot`.
     """
     mask = (1 << bits) - 1
@@ -237,9 +233,8 @@ def learn_block(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`.
 
-    Returns the next tile to do. Fewer than all tiles are done if a table might not hold the bins of
-    one more: enlarge the tables and call again. Returns -1 if a key finds no slot, and the tables
-    are then useless.
+    Returns the next tile to do, before which tables must be enlarged, or -1 if a key finds no slot:
+    the tables are then useless.
     """
     width = tiles.shape[1]
     begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)

@@ -23,24 +23,17 @@ _DIGEST_BYTES = sha256().digest_size
 
 
 def loop(function: Callable[..., Any]) -> Any:
-    """Compile a serial loop on first use, cache it on disk, release the GIL.
-
-    There is no fast-math: results are the same to the last bit on every path, and NaN and infinity
-    keep their meaning. Where no folder is writable, the loop is compiled in each process, and a
-    warning says so once.
-    """
+    """Compile a serial loop on first use, cache it on disk, release the GIL; no fast-math."""
     return _cached(numba.njit(**_OPTIONS)(function), function)
 
 
 def reordering_loop(function: Callable[..., Any]) -> Any:
-    """Compile like :func:`loop`, but let sums be reordered so that they vectorise.
+    """Compile like :func:`loop`, but let the compiler reorder sums so that they vectorise.
 
-    The compiled code fixes the order, so results still do not depend on the number of threads; NaN
-    and infinity keep their meaning.
+    Results still do not depend on the number of threads; NaN and infinity keep their meaning.
     """
-    return _cached(
-        numba.njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})(function), function
-    )
+    reordering = numba.njit(**_OPTIONS, fastmath={"reassoc", "nsz", "contract"})
+    return _cached(reordering(function), function)
 
 
 def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
@@ -55,10 +48,9 @@ def _cached(compiled: Any, function: Callable[..., Any]) -> Any:
 class _CheckedCache(FunctionCache):
     """Compiled code on disk: a file for each signature and processor, preceded by its digest.
 
-    numba's own cache trusts its files. Unpickling a damaged one may raise any error, and LLVM may
-    end the process or make a loop that computes something else. Here the digest, which also covers
-    the source and numba's version, is checked before anything is read: a file that fails counts as
-    absent and is replaced.
+    numba's own cache trusts its files: from a damaged one LLVM may end the process or make a loop
+    that computes something else. Here a file whose digest, which also covers the source and numba's
+    version, is another counts as absent and is replaced.
     """
 
     def load_overload(self, sig: object, target_context: BaseContext) -> object:

@@ -1,7 +1,6 @@
 """The vector work of conjugate gradients, fused: each array is read once per step.
 
-All arrays are (n_columns, K), processed in blocks of rows. Sums over rows are returned per block
-and added in block order, so that results do not depend on the number of threads.
+All arrays are (n_columns, K), in blocks of rows; callers add the sums of blocks in their order.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
 def proximal(w, gradient, curvature, l1, l2):  # type: ignore[no-untyped-def]
     """Minimise ``gradient (v - w) + curvature/2 (v - w)^2 + l1 |v| + l2/2 v^2`` over ``v``.
 
-    RB16, equations 24 and 26, extended by the squares of an elastic net. Without curvature only the
-    penalty acts: ``v`` is 0, or ``w`` where there is no penalty.
+    RB16, equations 24 and 26, with an elastic net. Without curvature only the penalty acts.
     """
     if curvature == 0.0:
         return 0.0 if l1 + l2 > 0.0 else w
@@ -35,9 +34,8 @@ def sweep(gram, gradient, weights, l1, l2, orders, tol):  # type: ignore[no-unty
     """Move one weight after the other to its minimum; returns the number of sweeps.
 
     The model is ``gradient d + d' gram d / 2`` in the change ``d`` of the weights, plus the penalty
-    of each weight by its own ``l1`` and ``l2``; ``weights`` and ``gradient`` are updated.
-    ``orders`` (n_sweeps, n) has the order of the weights in each sweep. A sweep whose moves, as
-    gradients, are all below ``tol`` is the last.
+    of each by its own ``l1`` and ``l2``; ``weights`` and ``gradient`` are updated. ``orders`` are
+    (n_sweeps, n). A sweep whose moves, as gradients, are all below ``tol`` is the last.
     """
     n_sweeps, n = orders.shape
     for s in range(n_sweeps):

@@ -1,10 +1,9 @@
 """Products with a binned matrix: each row picks one weight per grid.
 
-``codes`` are small unsigned integers in a flat array: in grid r, row i has the code ``codes[r *
-stride + i]`` and the weight ``weights[starts[r] + code]``. Codes of some rows are thus an array of
-the same type as those of all rows, and loops are compiled once. Every loop takes a block of rows or
-of grids, so that blocks can run side by side without conflict. ``starts`` is uint64, as are all
-indices: unsigned ones need no wrap-around test.
+``codes`` are small unsigned integers in a flat array, of one type for all blocks of rows: row i has
+the code ``codes[r * stride + i]`` in grid r, and there the weight ``weights[starts[r] + code]``.
+Every loop takes a block of rows or of grids, so that blocks can run side by side. ``starts`` is
+uint64, as are all indices: unsigned ones need no wrap-around test.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from gramless.loops.compile import loop
 def gather_sum(codes, stride, starts, weights, out):  # type: ignore[no-untyped-def]
     """``out[i] += sum_r weights[starts[r] + codes[r * stride + i]]``.
 
-    Four grids per pass over the rows, four rows at once; reads 2 bytes per non-zero with 16-bit
-    codes. Fastest if the codes of each grid begin at a multiple of four.
+    Four grids per pass over the rows, four rows at once; fastest if ``stride`` is a multiple of 4.
     """
     n_grids, n_rows = len(starts), np.uint64(len(out))
     full, by_four = n_grids - n_grids % 4, n_rows - n_rows % np.uint64(4)
@@ -86,10 +84,9 @@ def add_to_four(out, value, a, b, c, d):  # type: ignore[no-untyped-def]
 
 @loop
 def scatter_add_few(codes, stride, starts, values, out):  # type: ignore[no-untyped-def]
-    """Do as :func:`scatter_add`, faster where bins are few.
+    """Do as :func:`scatter_add`, faster where bins are few and neighbouring rows often share one.
 
-    Neighbouring rows then often share a bin, and each has to wait until the sum of the one before
-    is stored. Eight grids per pass give eight such chains side by side.
+    Each then waits for the sum of the one before: eight grids are eight such chains side by side.
     """
     n_grids, n_rows = len(starts), np.uint64(len(values))
     full = n_grids - n_grids % 8

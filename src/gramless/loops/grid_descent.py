@@ -40,10 +40,7 @@ def turns_taken(state: NDArray[np.int64]) -> int:
 
 @loop
 def violations(gradient, weights, l1, l2, n_penalised, first, last, out):  # type: ignore[no-untyped-def]
-    """Write how far the weights ``first:last`` of a column are from optimal; returns the largest.
-
-    ``gradient`` and ``weights`` may be columns of larger arrays.
-    """
+    """Write how far the weights ``first:last`` of a column are from optimal; return the largest."""
     largest = 0.0
     for j in range(first, last):
         w = weights[j]
@@ -190,8 +187,7 @@ def descend(  # type: ignore[no-untyped-def]
     A grid is a turn. In a turn each part of the rows takes in the changes of the grid before, and
     adds up its slopes in the bins of the present one; whoever finishes the last part moves the bins
     and opens the next turn. Threads keep to their own parts, which stay in their caches, but take
-    those of a late thread, and keep taking them until it is back: a thread that sleeps or never
-    starts holds nobody up. Sums of parts are added in one order, whoever made them.
+    those of a thread that is late until it is back. Sums of parts are added in one order.
 
     ``orders`` (n_sweeps, n_grids) are the orders of the grids; ``curvature`` and ``weights`` belong
     to the chosen columns. The curvature of row i is at ``i * stride``, with stride 0 if all are

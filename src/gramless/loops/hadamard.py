@@ -34,10 +34,7 @@ LANES = 16
 
 @loop
 def transform(rows):  # type: ignore[no-untyped-def]
-    """Multiply each row (n, p) by the Hadamard matrix of +-1 in Sylvester's order, in place.
-
-    This takes ``p log2 p`` additions per row.
-    """
+    """Multiply each row (n, p) by Sylvester's Hadamard matrix in place: ``p log2 p`` additions."""
     for i in range(rows.shape[0]):
         transform_row(rows[i])
 
@@ -63,8 +60,7 @@ def transform_row(row):  # type: ignore[no-untyped-def]
 def multiply_octonions(first, second, product):  # type: ignore[no-untyped-def]
     """Multiply p / 8 pairs of octonions; number c of octonion b is at index ``c p / 8 + b``.
 
-    An octonion has eight numbers, and the norm of a product is the product of the norms. This takes
-    16 operations per number.
+    The norm of a product is the product of the norms. This takes 16 operations per number.
     """
     n = len(product) // 8
     if n >= 16:

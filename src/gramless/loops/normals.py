@@ -81,9 +81,8 @@ _HALF_STEP = 2.0**-53
 def normals_of(words, out):  # type: ignore[no-untyped-def]
     """Write the standard normals of 64-bit words, by the inverse distribution function.
 
-    The upper 52 bits k of a word stand for the probability ``(k + 1/2) / 2^52``, exactly. Numbers
-    thus lie between -8.21 and 8.21, and flipping all bits of a word flips the sign. The relative
-    error is below 1e-15 (Wichura 1988, AS 241).
+    The upper 52 bits k of a word stand for the probability ``(k + 1/2) / 2^52``: numbers lie
+    between -8.21 and 8.21. The relative error is below 1e-15 (Wichura 1988, AS 241).
     """
     offsets, places = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, len(words), _BLOCK):

@@ -41,10 +41,9 @@ def pack_rows(numbers, strides, n_rows, first_tile, columns, limits, tiles):  # 
 def hash_rows(bits, first, multipliers, start, stop, hashes):  # type: ignore[no-untyped-def]
     """Hash some columns of rows ``start:stop`` of a row-major matrix to 64 bits each.
 
-    ``bits`` are the numbers as integers of their own size. ``multipliers``
-    belong to the columns from ``first`` on; 0 leaves a column out. High bits are
-    folded into low ones before the linear hash: whole numbers differ in their
-    high bits alone, of which a bare product would keep little.
+    ``bits`` are the numbers as integers of their own size. ``multipliers`` belong to the columns
+    from ``first`` on; 0 leaves a column out. High bits, in which alone whole numbers differ, are
+    folded into low ones before the linear hash.
     """
     n_columns = len(multipliers)
     for i in range(start, stop):
@@ -75,9 +74,9 @@ def hash_columns(bits, first, multipliers, start, stop, hashes):  # type: ignore
 def number_patterns(hashes, ids, first_rows, slots):  # type: ignore[no-untyped-def]
     """Number equal hashes in order of first appearance.
 
-    Returns the number of patterns, or -1 if there are more than ``first_rows`` can hold, or if so
-    many want the same slot that numbering them would take long. ``slots`` is an int32 table of -1,
-    of a power of two of entries, at least twice as long as ``first_rows``.
+    Returns the number of patterns, or -1 if there are more than ``first_rows`` can hold or too many
+    for one slot. ``slots`` is an int32 table of -1, of a power of two of entries, at least twice as
+    long as ``first_rows``.
     """
     mask = len(slots) - 1
     count = 0

@@ -11,8 +11,7 @@ from gramless.loops.compile import loop
 def list_rows(codes, rows, bounds):  # type: ignore[no-untyped-def]
     """Sort the rows of one grid by their codes, rows of a bin in ascending order.
 
-    Code b stands for bin b - 1, whose rows become ``rows[bounds[b - 1]:bounds[b]]``;
-    rows with code 0 are left out.
+    The rows of code b become ``rows[bounds[b - 1]:bounds[b]]``; those of code 0 are left out.
     """
     n_bins = len(bounds) - 1
     bounds[:] = 0

@@ -15,8 +15,7 @@ TILE = 1024
 def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, shift, slots):  # type: ignore[no-untyped-def]
     """Hash the cells of rows ``start:stop`` in one grid to numbers of ``32 - shift`` bits.
 
-    ``columns`` (n_inputs, n_rows) of float32 are the rows, input by input. ``inputs`` are those
-    that the grid divides; its other parameters are in the same order.
+    ``columns`` are (n_inputs, n_rows); ``inputs`` are those that the grid divides.
     """
     n = stop - start
     for i in range(n):
@@ -55,9 +54,8 @@ def sum_bins(columns, values, start, stop, grid, shift, slots, sums):  # type: i
 def crossed_gain(first, second, n_outputs, shrinkage):  # type: ignore[no-untyped-def]
     """Return by how much values of bins fitted on one part lower the loss of the other, both ways.
 
-    The row of a bin holds the sums of the gradients to fit and of those to score with,
-    ``n_outputs`` each, of the curvatures to fit and of those to score with. ``shrinkage`` is above
-    0.
+    The row of a bin holds the sums of the gradients to fit and to score with, ``n_outputs`` each,
+    and of the curvatures to fit and to score with. ``shrinkage`` is above 0.
     """
     at = 2 * n_outputs
     gain = 0.0

@@ -28,11 +28,7 @@ _DOUBLES, _INTEGERS = ir.VectorType(ir.DoubleType(), 8), ir.VectorType(_INTEGER,
 
 
 def check_contiguous(*arrays: types.Array) -> None:
-    """Refuse to compile for arrays that are not contiguous.
-
-    Arrays of several dimensions are read as flat ones: a loop that reshapes them takes twice as
-    long to compile.
-    """
+    """Refuse to compile for arrays that are not contiguous, as all are read as flat ones."""
     for array in arrays:
         if array.layout != "C":
             raise TypingError(f"needs contiguous arrays, got {array}")

@@ -55,10 +55,9 @@ _DOUBLE_SINE = (
 
 @loop
 def scale_rows(rows, center, inverse, limit, scaled):  # type: ignore[no-untyped-def]
-    """Write ``(rows - center) * inverse``, clipped to ``+-limit``, into the first columns.
+    """Write ``(rows - center) * inverse``, clipped to ``+-limit``, into the first rows and columns.
 
-    This is computed in float64, whatever ``rows`` (n, d) and ``scaled`` (at least n, at least d)
-    hold.
+    All types are computed in float64.
     """
     n_rows, n_inputs = rows.shape
     for i in range(n_rows):
@@ -110,9 +109,8 @@ def project_sparse(indptr, indices, values, panels, starts, sums):  # type: igno
 def paired(projections, n_rows, scale, out, row, first):  # type: ignore[no-untyped-def]
     """Write cosines and sines, alternating, of the first ``n_rows`` rows of projections.
 
-    Projections are angles in half turns. Both are multiplied by ``scale``, of the same type, and
-    written from row ``row`` and column ``2 * first`` on, as far as ``out`` has columns. All arrays
-    are C-contiguous.
+    Both are multiplied by ``scale``, of the same type, and written from row ``row`` and column
+    ``2 * first`` on, as far as ``out`` has columns. All arrays are C-contiguous.
     """
     n = min(projections.shape[1], out.shape[1] // 2 - first)
     for i in range(n_rows):

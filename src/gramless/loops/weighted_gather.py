@@ -3,8 +3,7 @@
 ``codes`` and ``values`` are (n_grids, n_rows), grid-major: row i has ``values[r, i]`` in column
 ``starts[r] + codes[r, i]``. Codes start at 1, and ``starts`` are one less than where the columns of
 each grid start, as uint64: unsigned indices need no wrap-around test. Values are read by
-:func:`number`; all sums are float64. Every loop takes a block of rows or of grids, so that blocks
-can run side by side without conflict.
+:func:`number`; all sums are float64. Every loop takes a block of rows or of grids.
 """
 
 from __future__ import annotations
@@ -97,10 +96,7 @@ _scatter_4, _scatter_2, _scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
 
 @loop
 def gather_sum(codes, values, starts, weights, out):  # type: ignore[no-untyped-def]
-    """``out[i] += sum_r values[r, i] * weights[starts[r] + codes[r, i]]``.
-
-    Four grids per pass over the rows; reads 6 bytes per non-zero with 16-bit codes and float32.
-    """
+    """``out[i] += sum_r values[r, i] * weights[starts[r] + codes[r, i]]``, four grids per pass."""
     n_grids, n_rows = codes.shape
     full = n_grids - n_grids % 4
     v, w = values, weights
@@ -122,10 +118,7 @@ def gather_sum(codes, values, starts, weights, out):  # type: ignore[no-untyped-
 
 @loop
 def scatter_add(codes, values, starts, factors, out):  # type: ignore[no-untyped-def]
-    """``out[starts[r] + codes[r, i]] += values[r, i] * factors[i]``.
-
-    Four grids per pass: four independent chains of loads and stores.
-    """
+    """``out[starts[r] + codes[r, i]] += values[r, i] * factors[i]``, four grids per pass."""
     n_grids, n_rows = codes.shape
     full = n_grids - n_grids % 4
     v = values

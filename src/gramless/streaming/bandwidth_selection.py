@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from gramless.base.errors import InputError
+from gramless.base.random import stream
 from gramless.base.state import Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
@@ -17,7 +18,6 @@ from gramless.kernels import Kernel, SpectralKernel, bandwidth_vector
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_width
 from gramless.streaming.chunk_checks import is_sparse
-from gramless.streaming.epochs import permutation
 from gramless.streaming.principal_components import Projection
 from gramless.streaming.summary_statistics import Summary
 
@@ -117,7 +117,7 @@ def prepare(
         return Preparation(projection, center, medians[0]), reason
     tried = [(kind, factor) for kind in scalings for factor in trial.factors]
     units = [median * factor for median in medians for factor in trial.factors]
-    order = permutation(seed, "sample order", 0, len(sample))
+    order = stream(seed, "sample order").permutation(len(sample))
     rows = (sample - center)[order]
     best, errors = best_units(kernel, rows, targets[order], units, trial.alphas)
     kind, factor = tried[best]

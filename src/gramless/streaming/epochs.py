@@ -6,17 +6,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
-from gramless.base.random import stream
 from gramless.base.types import IntArray
 from gramless.datasets.pieces import Chunk
-
-
-def permutation(seed: int, purpose: str, block: int, n: int) -> NDArray[np.intp]:
-    """Return a random permutation of ``range(n)``, a function of ``(seed, purpose, block)``."""
-    return stream(seed, purpose, block).permutation(n)
 
 
 def epoch_parts(start: int, stop: int, n_rows: int) -> list[tuple[int, int, int]]:

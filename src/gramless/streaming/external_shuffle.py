@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from gramless.base.errors import DataFileError, InputError
 from gramless.base.files import replacing
 from gramless.base.formatting import sized
+from gramless.base.random import stream
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.datasets.files import faults
 from gramless.datasets.pieces import Chunk, join
 from gramless.preprocessing.rows import Rows
 from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fixed_blocks, is_sparse
-from gramless.streaming.epochs import GroupReader, epoch_parts, permutation
+from gramless.streaming.epochs import GroupReader, epoch_parts
 from gramless.streaming.reservoir import Reservoir, row_draws
 
 # The names of files, of the manifest's fields and of random streams belong to the format that
@@ -281,7 +282,7 @@ class ShardSource:
         if min(self.n_features, *self._sizes) < 1:
             raise ValueError("a shard without rows")
         self._orders = lru_cache(maxsize=2)(
-            lambda epoch: permutation(self.seed, "order of piles", epoch, len(self._groups))
+            lambda epoch: stream(self.seed, "order of piles", epoch).permutation(len(self._groups))
         )
         self._reader = GroupReader(lambda epoch: self._sizes[self._orders(epoch)], self._shuffled)
 
@@ -332,7 +333,7 @@ class ShardSource:
         group = int(self._orders(epoch)[k])
         X, y = join([self._load(shard) for shard in self._groups[group]])
         block = epoch * len(self._groups) + group
-        order = permutation(self.seed, "rows of piles", block, len(y))
+        order = stream(self.seed, "rows of piles", block).permutation(len(y))
         return X[order], y[order]
 
 

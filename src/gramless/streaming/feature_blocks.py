@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol, TypeAlias
@@ -35,25 +35,21 @@ Tile: TypeAlias = tuple[int, int, UnitRows]
 
 @dataclass(frozen=True)
 class FrequencyBlocks:
-    """An endless sequence of blocks of a kernel's frequencies, a function of the seed alone.
-
-    Blocks are stored and multiplied in groups of at most ``group_frequencies`` frequencies and
-    ``group_numbers`` numbers, but at least one block.
-    """
+    """An endless sequence of blocks of a kernel's frequencies, a function of the seed alone."""
 
     kernel: SpectralKernel
     seed: int
     size: int  # frequencies per block: F in DSG16
     n_inputs: int
+    # Limits on the groups in which blocks are stored and multiplied, of at least one block.
     group_frequencies: int = 2048
     group_numbers: int = 1 << 22
 
     def draw(self, block: int) -> FloatArray:
         """Return the frequencies (size, n_inputs) of a block, at bandwidth 1.
 
-        Some 6 ns per number and what the kernel takes; any block costs the same. The normals have
-        the same bits on every machine, and so have frequencies of the Gaussian; other laws are as
-        reproducible as SciPy's functions are.
+        Some 6 ns per number and what the kernel takes. The normals have the same bits on every
+        machine; laws other than the Gaussian are as reproducible as SciPy's functions are.
         """
         normals = np.empty((self.size, self.n_inputs))
         drawn = words(self.seed, "normals of blocks", block, normals.size)
@@ -175,8 +171,7 @@ class CpuProducts:
     and is 1 for equal rows (DSG16's z with its two constants reconciled).
 
     ``center`` is subtracted from rows (zeros if they are sparse), ``inverse`` is 1 / bandwidth, and
-    ``budget`` limits the bytes of cached frequencies. Results do not depend on ``n_jobs``. A row
-    and a frequency cost about ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine: some
+    ``budget`` limits the bytes of cached frequencies. A row and a frequency cost some
     ``0.4 + 0.018 n_inputs + 0.06 n_outputs`` ns on one core.
     """
 
@@ -255,9 +250,8 @@ class CpuProducts:
         work = _Workspace(self.sizes.rows, self.sizes.frequencies)
         for a, b, tile in tiles:
             work.n_rows = b - a
-            for first, last in row_blocks(size, self.sizes.frequencies):
-                features = self._features(tile, panels, first, last, work)
-                whole[a - start : b - start, 2 * first : 2 * last] = features
+            for columns, features in self._features(tile, panels, size, work):
+                whole[a - start : b - start, columns] = features
         found: Float32Array = whole.T @ whole
         return found
 
@@ -272,30 +266,29 @@ class CpuProducts:
                 arrays = (work.starts, work.sums, work.features)
                 add_responses(tile, panels.panels, size, self._scale, weights, arrays, out)
                 continue
-            for first, last in row_blocks(size, self.sizes.frequencies):
-                features = self._features(tile, panels, first, last, work)
-                out += features @ weights[2 * first : 2 * last]
+            for columns, features in self._features(tile, panels, size, work):
+                out += features @ weights[columns]
 
     def _tile_gradient(self, tile: UnitRows, panels: Panels, slopes: Float32Array) -> Float32Array:
         """Return the transposed features of a block times the slopes of a tile of rows."""
         n_rows, size = len(slopes), self.blocks.size
         work = _Workspace(n_rows, self.sizes.frequencies)
         found = np.empty((2 * size, slopes.shape[1]), np.float32)
-        for first, last in row_blocks(size, self.sizes.frequencies):
-            features = self._features(tile, panels, first, last, work)
-            np.dot(features.T, slopes, out=found[2 * first : 2 * last])
+        for columns, features in self._features(tile, panels, size, work):
+            np.dot(features.T, slopes, out=found[columns])
         return found
 
     def _features(
-        self, tile: UnitRows, panels: Panels, first: int, last: int, work: _Workspace
-    ) -> Float32Array:
-        """Return the features of a tile of rows for frequencies ``first:last``."""
-        n = last - first
-        chunk = Panels(panels.panels[first // LANES : -(-last // LANES)])
-        chunk.project(tile, 0, work.starts, work.sums)
-        features = work.features[: work.n_rows * 2 * n].reshape(work.n_rows, 2 * n)
-        trig.paired(work.sums, work.n_rows, self._scale, features, 0, 0)
-        return features
+        self, tile: UnitRows, panels: Panels, size: int, work: _Workspace
+    ) -> Iterator[tuple[slice, Float32Array]]:
+        """Yield the features of a tile of rows, some columns after the others."""
+        for first, last in row_blocks(size, self.sizes.frequencies):
+            chunk = Panels(panels.panels[first // LANES : -(-last // LANES)])
+            chunk.project(tile, 0, work.starts, work.sums)
+            shape = work.n_rows, 2 * (last - first)
+            features = work.features[: prod(shape)].reshape(shape)
+            trig.paired(work.sums, work.n_rows, self._scale, features, 0, 0)
+            yield slice(2 * first, 2 * last), features
 
 
 class _Workspace:

@@ -18,7 +18,7 @@ from gramless.base.types import AnyArray, IntArray, TableLike
 from gramless.datasets.pieces import Chunk, RowBuffer, join
 from gramless.preprocessing.rows import Rows
 from gramless.streaming.chunk_checks import Batch, check_chunk, check_pair, is_sparse
-from gramless.streaming.epochs import GroupReader, epoch_parts, permutation
+from gramless.streaming.epochs import GroupReader, epoch_parts
 
 Batches: TypeAlias = Iterable[Batch] | Callable[[], Iterable[Batch]]
 
@@ -186,12 +186,12 @@ class ArraySource:
         n_bytes = self.n_rows * self._row_bytes
         self._permutes = self.n_rows <= sizes.permuted_rows and n_bytes <= sizes.permuted_bytes
         self._orders = lru_cache(maxsize=2)(
-            lambda epoch: self._place(permutation(seed, "rows", epoch, self.n_rows))
+            lambda epoch: self._place(stream(seed, "rows", epoch).permutation(self.n_rows))
         )
         fitting = max(sizes.least_run_rows, sizes.run_bytes // self._row_bytes)
         self._run_rows = min(sizes.run_rows, fitting)
         self._run_orders = lru_cache(maxsize=2)(
-            lambda epoch: permutation(seed, "runs", epoch, -(-self.n_rows // self._run_rows))
+            lambda epoch: stream(seed, "runs", epoch).permutation(-(-self.n_rows // self._run_rows))
         )
         self._groups = GroupReader(self._group_sizes, self._load_group)
 
@@ -246,7 +246,7 @@ class ArraySource:
         starts = (np.sort(order[k * size : (k + 1) * size]) * self._run_rows).tolist()
         X, y = join([self._neighbours(a, min(a + self._run_rows, self.n_rows)) for a in starts])
         n_groups = -(-len(order) // size)
-        mixed = permutation(self.seed, "rows of runs", epoch * n_groups + k, len(y))
+        mixed = stream(self.seed, "rows of runs", epoch * n_groups + k).permutation(len(y))
         return X[mixed], y[mixed]
 
 
