@@ -207,10 +207,12 @@ def test_parquet_without_its_packages(write: Writer, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("engine", ["polars", "pyarrow"])
 def test_parquet_faults(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     pytest.importorskip(engine)
-    nested, empty = parquet({"a": [[1], [2]]}), parquet({"a": []})
+    nested, binary, empty = (parquet({"a": cells}) for cells in ([[1], [2]], [b"1", None], []))
     without(monkeypatch, *{"polars", "pyarrow"} - {engine})
-    with pytest.raises(DataFileError, match="column 'a': values of"):
+    with pytest.raises(DataFileError, match="column 'a' holds"):
         read_table(write("a.parquet", nested))
+    with pytest.raises(DataFileError, match="column 'a' holds bytes"):
+        read_table(write("a.parquet", binary))
     with pytest.raises(DataFileError, match="no rows"):
         read_table(write("a.parquet", empty))
     with pytest.raises(DataFileError, match="damaged or not a Parquet file"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
 from gramless.datasets import Table
-from gramless.preprocessing.columns import is_frame
+from gramless.base.columns import is_frame
 from gramless.preprocessing.encoder import TableEncoder
 
 pd = pytest.importorskip("pandas")

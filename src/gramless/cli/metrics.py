@@ -12,10 +12,10 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
+from gramless.base.columns import labels
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.doubly_stochastic import DoublyStochasticClassifier
-from gramless.preprocessing.columns import labels
 
 Classifier: TypeAlias = KernelClassifier | DoublyStochasticClassifier
 

@@ -66,8 +66,8 @@ def _with_text(table: Table, categorical: Sequence[str]) -> Table:
     """Return a table whose named columns are text, even if the file holds numbers."""
     import numpy as np
 
+    from gramless.base.columns import labels
     from gramless.datasets import Table
-    from gramless.preprocessing.columns import labels
 
     absent = [name for name in categorical if name not in (table.names or ())]
     if absent:
@@ -172,8 +172,8 @@ def labels_of(y: AnyArray, task: str) -> AnyArray:
     """
     import numpy as np
 
+    from gramless.base.columns import labels
     from gramless.datasets.registry import labels_for
-    from gramless.preprocessing.columns import labels
 
     if task == "regression":
         return labels_for("regression", y)

@@ -297,7 +297,7 @@ def _as_text(y: AnyArray) -> AnyArray:
     """Return numbers as text, even in a batch where all of them happen to be whole."""
     import numpy as np
 
-    from gramless.preprocessing.columns import labels
+    from gramless.base.columns import labels
 
     return np.array([*labels(y)], dtype=object)
 

@@ -6,13 +6,12 @@ import importlib
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import time
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
-from gramless.base.errors import DataFileError, MissingDependencyError
+from gramless.base.columns import labels, plain_column
+from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.types import AnyArray
 from gramless.datasets.files import faults, plain_path, read_unpacked, refuse_compressed
 from gramless.datasets.limits import ReadLimits
@@ -202,28 +201,11 @@ class _Frames:
 
 
 def _plain(path: Path, name: str, values: AnyArray) -> AnyArray:
-    """Return a column as numbers, booleans or an object array of str."""
-    kind = values.dtype.kind
-    if kind == "M":
-        return (values - np.datetime64(0, "D")) / np.timedelta64(1, "s")
-    if kind == "m":
-        return values / np.timedelta64(1, "s")
-    if kind in "biuf":
-        return values
-    present = [value for value in values if value is not None]
-    if kind in "OUS" and all(isinstance(value, (str, bool, np.bool_)) for value in present):
-        if not present:
-            return np.full(len(values), np.nan)
-        return np.array(["" if value is None else str(value) for value in values], dtype=object)
-    if all(isinstance(value, (Decimal, time)) for value in present):
-        return np.array([np.nan if value is None else _number(value) for value in values])
-    raise DataFileError(
-        f"{path}, column {name!r}: values of {type(present[0]).__name__} have no use as numbers "
-        "or categories; drop the column or convert it."
-    )
-
-
-def _number(value: Decimal | time) -> float:
-    if isinstance(value, Decimal):
-        return float(value)
-    return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    """Return a column as floats or an object array of str."""
+    try:
+        found, words = plain_column(name, values)
+    except InputError as fault:
+        raise DataFileError(f"{path}: {fault}") from fault
+    if words and any(isinstance(value, bytes) for value in found):
+        raise DataFileError(f"{path}: column {name!r} holds bytes; drop the column or convert it.")
+    return np.array([*labels(found)], dtype=object) if words else found

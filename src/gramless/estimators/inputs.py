@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from gramless.base.columns import is_frame
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful, array_in, require
 from gramless.base.types import AnyArray, TableLike
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
-from gramless.preprocessing.columns import is_frame
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
 from gramless.preprocessing.rows import (

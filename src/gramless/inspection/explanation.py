@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 
+from gramless.base.columns import is_frame, labels, named_columns
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.datasets import Table
@@ -23,7 +24,6 @@ from gramless.estimators.base import KernelMachine
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import parts_of
 from gramless.features.smooth import SmoothBinning
-from gramless.preprocessing.columns import is_frame, labels, named_columns
 
 Rows: TypeAlias = TableLike | Table
 """A table with named columns, a data frame, an array or a CSR matrix."""

@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gramless.base.columns import MISSING, Table, finite_numbers, labels, named_columns
 from gramless.base.errors import InputError
 from gramless.base.state import State, Stateful, require
 from gramless.base.types import AnyArray, BoolArray
 from gramless.preprocessing.categories import category_mask
-from gramless.preprocessing.columns import MISSING, Table, finite_numbers, labels, named_columns
 
 _NAMES_SHOWN = 10
 _DTYPES: dict[str, np.dtype[np.floating]] = {"float32": np.dtype("f4"), "float64": np.dtype("f8")}
@@ -65,38 +65,21 @@ class ColumnCode:
 class TableEncoder(Stateful, mark="encoder"):
     """Turns a table of mixed columns into a matrix of numbers.
 
-    Numbers pass as they are, dates and durations as seconds. A missing number
-    becomes the median; if any was missing in ``fit``, a 0/1 column says where.
-    Text, truth values, categories and other objects become whole numbers, one a
-    category, with the missing value as a category of its own. Of more than
-    ``max_categories`` the most frequent are kept. All others, those never seen included,
-    share one number, which is that of no training row unless some were left out.
+    Numbers pass as they are, dates and durations as seconds. A missing number becomes the median;
+    if any was missing in ``fit``, a 0/1 column says where. Text, truth values, categories and other
+    objects become whole numbers, one a category, with the missing value as a category of its own.
+    Of more than ``max_categories`` the most frequent are kept. All others, those never seen
+    included, share one number, which is that of no training row unless some were left out.
 
-    Parameters
-    ----------
-    max_categories : int, default=50_000
-        Of one column, at most.
-
-    Attributes
-    ----------
-    columns : tuple of ColumnCode
-        The columns of the table, in the order of ``fit``.
-    dtype : dtype
-        float32 if that holds every column of numbers exactly, else float64.
-
-    Notes
-    -----
-    Neither pandas nor polars is imported.
+    ``columns`` are in the order of ``fit``; ``dtype`` is float32 if that holds every column of
+    numbers exactly, else float64.
 
     Examples
     --------
     >>> from gramless.datasets import Table
     >>> age, pet = np.array([3.0, np.nan, 5.0, 4.0]), np.array(["cat", "", "dog", "dog"], object)
     >>> table = Table({"age": age, "pet": pet})
-    >>> encoder = TableEncoder().fit(table)
-    >>> encoder.output_names, encoder.categorical_outputs
-    (('age', 'age (missing)', 'pet'), array([False,  True,  True]))
-    >>> encoder.transform(table)
+    >>> TableEncoder().fit(table).transform(table)
     array([[3., 0., 2.],
            [4., 1., 0.],
            [5., 0., 1.],
@@ -133,19 +116,18 @@ class TableEncoder(Stateful, mark="encoder"):
         """Learn the medians and the categories of a pandas or polars data frame or a Table.
 
         ``categorical`` names columns to take as categories although they hold numbers or dates:
-        a list of names or positions, or a mask. Raises ``InputError`` for tables without rows or
-        columns, for infinity, and for objects that are no categories.
+        a list of names or positions, or a mask.
         """
         columns = named_columns(X)
         if not columns:
-            raise InputError("TableEncoder: the table has no columns; give at least 1.")
+            raise InputError("the table has no columns; give at least 1.")
         chosen = category_mask(categorical, len(columns), list(columns), "categorical_features")
         codes: list[ColumnCode] = []
         dtypes = [np.dtype(np.float32)]
         for (name, read), named in zip(columns.items(), chosen, strict=True):
             values, found = read()
             if not len(values):
-                raise InputError(f"TableEncoder: column {name!r} has no rows; give at least 1.")
+                raise InputError(f"column {name!r} has no rows; give at least 1.")
             if found or named:
                 codes.append(_learn_categories(name, values, self.max_categories))
             else:
@@ -158,8 +140,7 @@ class TableEncoder(Stateful, mark="encoder"):
     def transform(self, X: Table) -> AnyArray:
         """Encode rows, the columns of ``fit`` matched by name, as (n_samples, n_outputs).
 
-        The result is in Fortran order: each input is contiguous. Raises ``InputError`` for missing
-        or unknown columns, and for text or infinity in a column of numbers.
+        The result is in Fortran order: each input is contiguous.
         """
         found = named_columns(X)
         self._check_names(list(found))
@@ -205,7 +186,7 @@ class TableEncoder(Stateful, mark="encoder"):
         told = [f"{kind}: {_listing(names)}" for kind, names in kinds.items() if names]
         if told:
             raise InputError(
-                f"TableEncoder: the columns must be those of fit, in any order; {'; '.join(told)}. "
+                f"the columns must be those of fit, in any order; {'; '.join(told)}. "
                 "Select the same columns."
             )
 

@@ -30,31 +30,13 @@ class Imputer(Stateful, former=("GapFiller",)):
     value is one more category. A value missing for the first time in new rows is therefore a
     median, or a category never seen.
 
-    Attributes
-    ----------
-    fill : array (n_features,)
-    marked : array (n_marked,) of int64
-        The inputs that have a 0/1 column, in the order of these columns.
-
-    Notes
-    -----
     The median is that of 2,000 evenly spaced rows, or of all rows in an input with missing
     numbers: the lower one of two, so that it is one of the values.
-
-    Examples
-    --------
-    >>> X = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, 7.0]])
-    >>> imputer = Imputer.fit(X, np.array([False, False]))
-    >>> imputer.transform(X)
-    array([[1., 5., 0.],
-           [1., 6., 1.],
-           [3., 7., 0.]])
-    >>> imputer.transform(np.array([[2.0, np.nan]]))
-    array([[2., 6., 0.]])
     """
 
     fill: FloatArray
     marked: IntArray
+    """The inputs that have a 0/1 column, in the order of these columns."""
 
     def check(self) -> None:
         """Check that the parts of an imputer from a file fit each other."""

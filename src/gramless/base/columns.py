@@ -57,11 +57,7 @@ Reader: TypeAlias = Callable[[], tuple[AnyArray, bool]]
 
 
 def is_frame(X: object) -> TypeGuard[Table]:
-    """Tell whether ``X`` is a table of named columns, which needs a ``TableEncoder``.
-
-    True for data frames of pandas and polars and for :class:`NamedColumns`; a polars LazyFrame must
-    be collected first.
-    """
+    """Tell whether ``X`` is a table of named columns, such as a data frame of pandas or polars."""
     # The type is asked: a pandas frame shows a column called "join" as an attribute.
     return isinstance(X, NamedColumns) or issubclass(type(X), _FrameMethods)
 
@@ -72,19 +68,17 @@ def named_columns(X: object) -> dict[str, Reader]:
     Raises ``InputError`` if ``X`` is no table, two columns have one name, or none has a name.
     """
     if not is_frame(X):
-        raise InputError(f"TableEncoder needs a data frame or a Table, got {type(X).__name__}.")
+        raise InputError(f"a data frame or a Table is needed, got {type(X).__name__}.")
     get: Callable[[str], object]
     if isinstance(X, NamedColumns):
         keys, get = X.names, X.column
     else:
         keys, get = list(X.columns), X.__getitem__
     if keys is None:
-        raise InputError("TableEncoder: this table has no column names; pass its matrix instead.")
+        raise InputError("this table has no column names; pass its matrix instead.")
     repeated = [name for name, count in Counter(map(str, keys)).items() if count > 1]
     if repeated:
-        raise InputError(
-            f"TableEncoder: two columns are called {repeated[0]!r}; rename one of them."
-        )
+        raise InputError(f"two columns are called {repeated[0]!r}; rename one of them.")
     return {str(key): partial(lambda key: plain_column(str(key), get(key)), key) for key in keys}
 
 
@@ -104,7 +98,7 @@ def plain_column(name: str, column: object) -> tuple[AnyArray, bool]:
     else:
         values = np.asarray(column)
     if values.ndim != 1:
-        raise InputError(f"TableEncoder: column {name!r} holds more than one value a row.")
+        raise InputError(f"column {name!r} holds more than one value a row.")
     kind = values.dtype.kind
     if kind in "Mm":
         start = np.datetime64(0, "s") if kind == "M" else np.timedelta64(0, "s")
@@ -115,7 +109,7 @@ def plain_column(name: str, column: object) -> tuple[AnyArray, bool]:
         return as_floats(values), False
     if kind not in "OUST":
         raise InputError(
-            f"TableEncoder: column {name!r} holds {values.dtype}, neither numbers, dates nor "
+            f"column {name!r} holds {values.dtype}, neither numbers, dates nor "
             "categories; drop or convert it."
         )
     return _plain_objects(name, values.astype(object))
@@ -126,7 +120,7 @@ def _plain_objects(name: str, values: AnyArray) -> tuple[AnyArray, bool]:
     unhashable = [kind.__name__ for kind in kinds if not issubclass(kind, Hashable)]
     if unhashable:
         raise InputError(
-            f"TableEncoder: column {name!r} holds values of type {unhashable[0]}, which are no "
+            f"column {name!r} holds values of type {unhashable[0]}, which are no "
             "categories; drop or convert it."
         )
     if any(issubclass(kind, str) for kind in kinds):
@@ -185,7 +179,7 @@ def finite_numbers(name: str, values: AnyArray) -> AnyArray:
     elif values.dtype == bool:
         values = values.astype(np.float32)
     if np.isinf(values).any():
-        raise InputError(f"TableEncoder: column {name!r} holds infinity; replace it.")
+        raise InputError(f"column {name!r} holds infinity; replace it.")
     return values
 
 
@@ -197,6 +191,6 @@ def _parsed(name: str, cell: str) -> float:
         return _BOOLEANS[text] if text in _BOOLEANS else float(text)
     except ValueError:
         raise InputError(
-            f"TableEncoder: column {name!r} held numbers in fit and holds {cell[:40]!r} now; "
+            f"column {name!r} held numbers in fit and holds {cell[:40]!r} now; "
             "give numbers, or fit again with the column as text."
         ) from None
