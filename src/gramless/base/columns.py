@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import numbers
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from decimal import Decimal
 from functools import partial
 from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
@@ -14,7 +14,7 @@ import numpy as np
 
 from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
-from gramless.base.types import AnyArray, NamedColumns
+from gramless.base.types import AnyArray, DataFrame, NamedColumns
 
 MISSING = ""
 """The label of a missing category."""
@@ -34,14 +34,6 @@ class _FrameMethods(Protocol):
     def join(self, other: object, /) -> object: ...
 
 
-class Frame(_FrameMethods, Protocol):
-    """What the data frames of pandas and polars share."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of the columns."""
-
-
 @runtime_checkable
 class Series(Protocol):
     """What the columns of data frames share."""
@@ -52,7 +44,7 @@ class Series(Protocol):
         """Return the values as an array."""
 
 
-Table: TypeAlias = Frame | NamedColumns
+Table: TypeAlias = DataFrame | NamedColumns
 Reader: TypeAlias = Callable[[], tuple[AnyArray, bool]]
 
 

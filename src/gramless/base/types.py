@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,9 +20,11 @@ AnyArray: TypeAlias = NDArray[Any]
 """An array of numbers, truth values or text of any type."""
 
 
-@runtime_checkable
 class DataFrame(Protocol):
     """A table of named columns: what pandas and polars data frames have in common."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, name: str, /) -> Any: ...
 
     @property
     def columns(self) -> Sequence[str]:

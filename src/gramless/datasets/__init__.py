@@ -1,4 +1,8 @@
-"""Data: readers of table files, known data sets with checksums, made-up tables."""
+"""Data: readers of table files, known data sets with checksums, made-up tables.
+
+Every reader raises ``DataFileError`` for a fault of a file, with its place and a remedy, and for
+what is beyond its ``ReadLimits``; ``InputError`` for a parameter that cannot be.
+"""
 
 from gramless.datasets.arff import read_arff
 from gramless.datasets.delimited import read_csv

@@ -28,6 +28,9 @@ _ATTRIBUTE_BYTES = 500
 def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     r"""Read an ARFF file with numeric, nominal, string and date columns.
 
+    Sparse rows and relational columns are refused, and so are values that their column does not
+    declare.
+
     Parameters
     ----------
     path : str or Path
@@ -39,12 +42,6 @@ def read_arff(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     -------
     Table
         Numeric columns as float64 with NaN for ``?``; all others as object arrays of str.
-
-    Raises
-    ------
-    DataFileError
-        With the line of the fault, such as a value that its column does not declare, and
-        for what exceeds the limits. Sparse rows and relational columns are not supported.
 
     Examples
     --------

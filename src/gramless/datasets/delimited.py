@@ -72,8 +72,7 @@ def read_csv(
     path : str or Path
         ``.gz``, ``.bz2`` and ``.xz`` are decompressed while reading.
     delimiter : str, default=None
-        One character; ``" "`` stands for any run of blanks and tabs. By default found from the
-        first lines.
+        One character; ``" "`` is any run of blanks and tabs. By default found from the first lines.
     header : bool, default=None
         Whether the first row holds the names. By default it does if no cell of it is a number and
         the rows below look different. Without a header the names are x1, x2, ...
@@ -89,19 +88,12 @@ def read_csv(
         arrays of str, the same cells as ``""``. A last column without a name and without any value
         is left out.
 
-    Raises
-    ------
-    DataFileError
-        With the line of the fault: ragged rows, unclosed quotes, a few cells that are not numbers
-        in a column of numbers, binary or empty files, or what is beyond the limits.
-    InputError
-        If ``delimiter`` is not one character, or ``categorical`` names a column that is not there.
-
     Notes
     -----
     Where polars is installed, it parses blocks without quotes: a million cells take about 0.2
     seconds, without it or with quotes 1.5. Holds one block of text and the finished columns; a
-    column that turns out to be text after numbers alone costs a second reading.
+    column that turns out to be text after numbers alone costs a second reading. A few cells that
+    are not numbers in a column of numbers are a fault, and so are ragged rows and unclosed quotes.
 
     Examples
     --------

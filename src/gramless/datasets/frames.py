@@ -37,12 +37,10 @@ def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table
     Table
         Numbers as float32 or float64 with NaN for missing values; dates, times and durations as
         float64 seconds (since 1970 or midnight); booleans, text and categories as object arrays of
-        str with ``""``.
+        str with ``""``. Nested and binary columns are refused.
 
     Raises
     ------
-    DataFileError
-        If the file is damaged, has no rows, has nested or binary columns, or is beyond the limits.
     MissingDependencyError
         If neither polars nor pyarrow is installed.
     """
@@ -62,7 +60,7 @@ def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     Returns
     -------
     Table
-        With columns as those of :func:`read_parquet`, which also has the errors.
+        With columns as those of :func:`read_parquet`.
     """
     return _read(path, "ipc", limits)
 

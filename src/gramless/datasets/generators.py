@@ -50,11 +50,6 @@ def make_regression_like(
     X : ndarray of shape (n_rows, n_columns)
     y : ndarray of shape (n_rows,)
 
-    Raises
-    ------
-    InputError
-        If a size is below 1, the noise is negative, or the dtype is another.
-
     Notes
     -----
     About 5 nanoseconds per cell and thread. Memory holds the result and one block of rows per
@@ -123,11 +118,6 @@ def friedman1(
     X : ndarray of shape (n_rows, n_columns)
     y : ndarray of shape (n_rows,)
 
-    Raises
-    ------
-    InputError
-        If ``n_columns`` is below 5, or as :func:`make_regression_like`.
-
     References
     ----------
     J. Friedman, Multivariate adaptive regression splines, Annals of Statistics
@@ -159,17 +149,15 @@ def _make(
     n_jobs: int | None,
     target: Callable[[Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    kind = np.dtype(dtype)
+    precision = np.dtype(dtype).type
     if n_rows < 1 or n_columns < 1 or not noise >= 0:
         raise InputError(
             "n_rows and n_columns must be at least 1 and noise not negative, got "
             f"{n_rows}, {n_columns} and {noise}."
         )
-    if kind not in (np.float32, np.float64):
-        raise InputError(f"dtype must be float32 or float64, got {kind}.")
-    precision = np.float32 if kind == np.float32 else np.float64
-    X = np.empty((n_rows, n_columns), dtype=kind)
-    y = np.empty(n_rows, dtype=kind)
+    if precision not in (np.float32, np.float64):
+        raise InputError(f"dtype must be float32 or float64, got {precision.__name__}.")
+    X, y = np.empty((n_rows, n_columns), precision), np.empty(n_rows, precision)
 
     def fill(start: int, stop: int) -> None:
         block = start // BLOCK_ROWS

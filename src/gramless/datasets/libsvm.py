@@ -41,7 +41,8 @@ def read_libsvm(
 ) -> tuple[sparse.csr_matrix, FloatArray]:
     r"""Read LIBSVM text into a CSR matrix and labels.
 
-    Comments after ``#`` and ``qid:`` pairs are ignored.
+    Comments after ``#`` and ``qid:`` pairs are ignored. Several labels in a row, indices that do
+    not increase or lie beyond ``n_features`` are refused.
 
     Parameters
     ----------
@@ -62,14 +63,6 @@ def read_libsvm(
         float64, sorted indices.
     y : ndarray of shape (n_rows,)
         float64.
-
-    Raises
-    ------
-    DataFileError
-        With the line of the fault: no number, several labels, indices that do not increase, an
-        index beyond ``n_features``, what is beyond the limits.
-    InputError
-        If a parameter is of the wrong kind.
 
     Notes
     -----

@@ -39,7 +39,7 @@ _HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_ar
 
 
 def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str, Table]:
-    """Read an NPZ file; small integers become float32, others float64.
+    """Read an NPZ file; small integers become float32, others float64. Pickles are refused.
 
     Parameters
     ----------
@@ -55,11 +55,6 @@ def read_npz(path: str | Path, *, limits: ReadLimits | None = None) -> dict[str,
     dict of str to Table
         ``{"train": ..., "test": ...}``, the latter if it is there, or ``{"all": ...}``, each with
         its own target.
-
-    Raises
-    ------
-    DataFileError
-        If arrays are missing, damaged, pickled, do not fit each other, or are beyond the limits.
 
     Examples
     --------
@@ -113,11 +108,6 @@ def read_npy(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     -------
     Table
         Columns x1, x2, ...
-
-    Raises
-    ------
-    DataFileError
-        If the file is damaged, pickled, holds no such array, or is beyond the limits.
 
     Examples
     --------
@@ -184,6 +174,7 @@ class _StoredRows:
 
     def __init__(self, path: Path, name: str, file: IO[bytes]) -> None:
         self.path, self.name, self._file = path, name, file
+        self._mapped: AnyArray | None = None
         with _numpy_faults(path):
             version = npy_format.read_magic(file)
             if version not in _HEADERS:
@@ -210,8 +201,16 @@ class _StoredRows:
             self.shape = (*self.shape, 1)
         return self
 
+    def map(self) -> None:
+        """Map a plain file into memory, to read by rows what is stored column by column."""
+        with _numpy_faults(self.path):
+            self._mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
+
     def read(self, n_rows: int) -> AnyArray:
         """Return the next rows."""
+        if self._mapped is not None:
+            rows, self._mapped = np.split(self._mapped, [n_rows])
+            return np.array(rows)
         if self.by_columns and n_rows != self.shape[0]:
             raise InputError(
                 f"{self.path}: {self.name} is stored column by column and cannot be read by rows; "
@@ -229,20 +228,6 @@ class _StoredRows:
             )
         flat = np.frombuffer(content, self.dtype)
         return flat.reshape((n_rows, *self.shape[1:]), order="F" if self.by_columns else "C")
-
-
-class _MappedRows(_StoredRows):
-    """An array in a plain file stored column by column, mapped into memory to be read by rows."""
-
-    def __init__(self, rows: _StoredRows) -> None:
-        vars(self).update(vars(rows))
-        with _numpy_faults(self.path):
-            self._array, self._done = np.load(self.path, mmap_mode="r", allow_pickle=False), 0
-
-    def read(self, n_rows: int) -> AnyArray:
-        """Return the next rows."""
-        start, self._done = self._done, self._done + n_rows
-        return np.array(self._array[start : self._done])
 
 
 class _StoredCsr:
@@ -360,8 +345,9 @@ def _one_array(
         if file.peek(4)[:4] == b"PK\x03\x04":
             raise DataFileError(f"{path} is an NPZ file; name it .npz.")
         rows = _StoredRows(path, name, file)
-        by_maps = mapped and rows.by_columns and not is_compressed(path)
-        yield _MappedRows(rows) if by_maps else rows
+        if mapped and rows.by_columns and not is_compressed(path):
+            rows.map()
+        yield rows
         # Decompressors compare checksums at the end of the data only.
         while is_compressed(path) and file.read(1 << 20):
             pass

@@ -74,10 +74,7 @@ def read_table(
     Raises
     ------
     DataFileError
-        For every fault of the file, with its place and a remedy; for what is beyond the limits,
-        with what was needed.
-    InputError
-        For a parameter that cannot be.
+        For every fault of the file, with its place and a remedy, and beyond the limits.
     MissingDependencyError
         Parquet and Arrow IPC without polars and pyarrow.
 
@@ -231,10 +228,8 @@ def open_chunks(
     ------
     InputError
         If an input is text, or a parameter cannot be.
-    DataFileError
-        For every fault of the file, with its place: here or while chunks are read.
-    MissingDependencyError
-        Parquet and Arrow IPC without polars and pyarrow.
+    DataFileError, MissingDependencyError
+        As :func:`~gramless.datasets.read_table`, here or while chunks are read.
 
     Notes
     -----

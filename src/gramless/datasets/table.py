@@ -40,11 +40,6 @@ class Table(NamedColumns):
     source : str, default="the table"
         Where the table came from, for messages.
 
-    Raises
-    ------
-    InputError
-        If both or neither of ``columns`` and ``matrix`` are given, or shapes or names do not agree.
-
     Examples
     --------
     >>> table = Table({"age": np.array([3.0, 5.0]), "sex": np.array(["f", "m"], dtype=object)})
@@ -169,11 +164,6 @@ class Table(NamedColumns):
             Numbers as an array or a CSR matrix of shape (n_rows, n_features); a Table if any column
             is categorical. A whole matrix is not copied.
 
-        Raises
-        ------
-        InputError
-            If a column does not exist or is repeated, or none is left.
-
         Examples
         --------
         >>> Table({"a": np.array([1.0]), "b": np.array([2.0])}).select(["b", "a"])
@@ -213,11 +203,6 @@ class Table(NamedColumns):
             Numbers, or an object array of str.
         feature_names : tuple of str or None
             None for a sparse matrix without names and without ``features``.
-
-        Raises
-        ------
-        InputError
-            If a column does not exist or no feature is left.
 
         Examples
         --------
