@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import count
 from numbers import Integral
 from typing import TypeVar
 
@@ -56,17 +57,13 @@ def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int 
     n_threads = min(thread_count(n_jobs), len(calls))
     if n_threads <= 1 or _runs_in_place():
         return [function(*call) for call in calls]
-    shared: Iterator[tuple[int, tuple]] = iter(enumerate(calls))
     results: list[T | None] = [None] * len(calls)
-    turn = threading.Lock()
+    numbers = count()
 
     def work(thread: int) -> None:
-        while True:
-            with turn:
-                item = next(shared, None)
-            if item is None:
-                return
-            results[item[0]] = function(*item[1])
+        # Counting is one step of the interpreter: no two threads get the same number.
+        while (k := next(numbers)) < len(calls):
+            results[k] = function(*calls[k])
 
     _share(work, n_threads - 1)
     return results  # type: ignore[return-value]

@@ -6,7 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -40,16 +40,11 @@ MISSING = frozenset({"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL"})
 STRAY_SHARE = 0.01
 """Share of cells that are no numbers above which a column is text; fewer are typing errors."""
 
-_SAMPLE_ROWS = 200
-
-# Bytes of a cell of the first rows, which are held both as text and as columns.
+_SAMPLE_ROWS, _MOST_PLAIN_COLUMNS = 200, 4096
 _SAMPLE_CELL_BYTES = 200
-
-# Bytes of a cell of text and of the pointer to it, without its characters.
+"""Memory of a cell of the first rows, which are held both as text and as columns."""
 _TEXT_BYTES = 57
-
-_MOST_PLAIN_COLUMNS = 4096
-
+"""Memory of a cell of text and of the pointer to it, without its characters."""
 # The comma comes late: a file cut by semicolons may hold decimal commas in every row.
 _DELIMITERS = ("\t", ";", "|", ",", " ")
 
@@ -183,8 +178,7 @@ class DelimitedRows:
                 columns = self._plain_columns(block, doubtful)
                 if columns is None:
                     rows, n_read = self._parsed(block, file, n_lines)
-                    self._check_lengths(rows, done)
-                    columns = list(zip(*rows, strict=True))
+                    columns = list(zip(*self._complete(rows, done), strict=True))
                 else:
                     n_read = block.count("\n")
                 n_lines += n_read
@@ -212,9 +206,9 @@ class DelimitedRows:
         for _ in range(self.skip_lines):
             next_line(file, self.path, self.limits)
         reader = self._split(lines_of(file, self.path, self.limits))
-        with self._quote_faults(reader, self.skip_lines):
-            for _ in range(self.skip_rows):
-                next(filter(_is_filled, reader), None)
+        filled = filter(_is_filled, self._checked(reader, self.skip_lines))
+        for _ in range(self.skip_rows):
+            next(filled, None)
         return reader
 
     def _split(self, lines: Iterable[str]) -> Reader:
@@ -269,11 +263,10 @@ class DelimitedRows:
         lines = list(io.StringIO(block, newline=""))
         reader = self._split(chain(lines, self._rest_of_row(file)))
         rows: list[list[str]] = []
-        with self._quote_faults(reader, n_before):
-            for row in reader:
-                rows.append(row)
-                if reader.line_num >= len(lines):
-                    break
+        for row in self._checked(reader, n_before):
+            rows.append(row)
+            if reader.line_num >= len(lines):
+                break
         return rows, reader.line_num
 
     def _rest_of_row(self, file: io.TextIOWrapper) -> Iterator[str]:
@@ -283,25 +276,25 @@ class DelimitedRows:
             self.limits.check_line(self.path, n_characters)
             yield line
 
-    def _check_lengths(self, rows: list[list[str]], done: int) -> None:
-        """Drop blank rows; refuse those with more or fewer cells than columns."""
+    def _complete(self, rows: list[list[str]], done: int) -> list[list[str]]:
+        """Return the rows but blank ones; refuse those with more or fewer cells than columns."""
         n_columns = len(self.names)
         if n_columns > 1 and all(len(row) == n_columns for row in rows):
-            return
-        rows[:] = filter(_is_filled, rows)
-        for offset, row in enumerate(rows):
+            return rows
+        filled = list(filter(_is_filled, rows))
+        for offset, row in enumerate(filled):
             if len(row) != n_columns:
                 raise DataFileError(
                     f"{self.path}, line {self.line_of(done + offset)}: {len(row)} cells where "
                     f"the rows before have {n_columns}. Correct the line; a cell that "
                     f"holds the delimiter {self.delimiter!r} must be quoted."
                 )
+        return filled
 
-    @contextmanager
-    def _quote_faults(self, reader: Reader, n_before: int) -> Iterator[None]:
-        """Turn what the csv module raises into DataFileError."""
+    def _checked(self, reader: Reader, n_before: int) -> Iterator[list[str]]:
+        """Yield rows; what the csv module raises becomes DataFileError."""
         try:
-            yield
+            yield from reader
         except csv.Error as fault:
             raise DataFileError(
                 f"{self.path}, line {n_before + reader.line_num}: {fault}. A quote "
