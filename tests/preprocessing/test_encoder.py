@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gramless.base.columns import is_frame
 from gramless.base.errors import InputError
 from gramless.datasets import Table
-from gramless.base.columns import is_frame
 from gramless.preprocessing.encoder import TableEncoder
 
 pd = pytest.importorskip("pandas")
