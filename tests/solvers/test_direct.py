@@ -175,9 +175,10 @@ def test_columns_that_a_rounded_gram_matrix_tells_apart_are_alike() -> None:
     """As in single precision on a processor whose BLAS sums the last columns in another order."""
     case = make_case(TALL, alpha=0.0, repeated=True)
     prepared = Cholesky().prepared(case.problem.matrix, case.problem.row_weights)
-    rounded = prepared.gram.gram.copy()
+    ((columns_of, gram),) = prepared.gram.blocks
+    rounded = gram.copy()
     rounded[-1, -1] *= 1 + 1e-7
-    prepared = replace(prepared, gram=replace(prepared.gram, gram=rounded))
+    prepared = replace(prepared, gram=replace(prepared.gram, blocks=[(columns_of, rounded)]))
     roots = np.sqrt(case.problem.row_weights)
     exact = np.linalg.lstsq(roots[:, None] * case.dense, roots * case.problem.targets)[0]
     close(prepared.solve(case.problem).weights, exact)

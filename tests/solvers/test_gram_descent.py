@@ -250,8 +250,8 @@ def quadratic_of(penalty: Penalty, n: int = 12, seed: int = 0, rank: int = 40) -
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(rank, n))
     weights = np.where(rng.random(n) < 0.6, rng.normal(size=n), 0.0)
-    penalised = np.arange(n) < n - 1
-    return Quadratic(rows.T @ rows / n, rng.normal(size=n), weights, penalty, penalised)
+    l1, l2 = (np.where(np.arange(n) < n - 1, own, 0.0) for own in (penalty.l1, penalty.l2))
+    return Quadratic(rows.T @ rows / n, rng.normal(size=n), weights, l1, l2)
 
 
 def value(quadratic: Quadratic, before: Quadratic) -> float:

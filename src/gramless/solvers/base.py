@@ -17,9 +17,7 @@ from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 
-_FROM_ONE = frozenset(
-    ("n_rows", "rank", "first_rank", "max_rank", "n_simultaneous", "batch_rows", "restart")
-)
+_FROM_ONE = "n_rows", "rank", "first_rank", "max_rank", "n_simultaneous", "batch_rows", "restart"
 """Options that are sizes, at least 1; other counts may be 0."""
 
 
@@ -82,19 +80,6 @@ class Capabilities:
         if l1 and not self.l1:
             return "needs a smooth penalty"
         return None
-
-    def check(self, problem: Problem, who: str) -> None:
-        """Raise ``InputError`` unless the solver named ``who`` takes a problem."""
-        l1 = problem.penalty.l1 > 0.0
-        lack = self.lack(problem.loss, l1=l1)
-        if lack is not None:
-            raise InputError(f"{who} {lack}; use {_instead(problem.loss, l1)}.")
-        if self.requires_l2 and problem.penalty.l2 <= 0.0:
-            raise InputError(
-                f"{who} needs alpha above 0: without a penalty its equations may have no "
-                f"solution; use ConjugateGradient, solver='cg'."
-            )
-        self.check_matrix(problem.matrix, who)
 
     def check_matrix(self, matrix: FeatureMatrix, who: str) -> None:
         """Raise ``InputError`` unless the solver named ``who`` takes a matrix."""
@@ -173,7 +158,16 @@ class Solver(Stateful, ABC):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ``InputError`` unless the solver takes a problem."""
-        self.capabilities.check(problem, type(self).__name__)
+        who, needs, l1 = type(self).__name__, self.capabilities, problem.penalty.l1 > 0.0
+        lack = needs.lack(problem.loss, l1=l1)
+        if lack is not None:
+            raise InputError(f"{who} {lack}; use {_instead(problem.loss, l1)}.")
+        if needs.requires_l2 and problem.penalty.l2 <= 0.0:
+            raise InputError(
+                f"{who} needs alpha above 0: without a penalty its equations may have no "
+                f"solution; use ConjugateGradient, solver='cg'."
+            )
+        needs.check_matrix(problem.matrix, who)
 
 
 def require_ridge(problem: Problem, who: str) -> None:
@@ -199,18 +193,14 @@ def check_options(options: object) -> None:
     none negative. ``n_jobs`` is checked where threads are started.
     """
     who = type(options).__name__
-    values = vars(options)
     for field in fields(options):  # type: ignore[arg-type]
-        name, value = field.name, values[field.name]
-        whole = field.type in ("int", "int | None") and name != "n_jobs"
-        if whole and not (value is None and field.type == "int | None"):
-            least = int(name in _FROM_ONE)
-            if not is_whole(value, least):
-                raise InputError(
-                    f"{who}: {name} must be a whole number of at least {least}"
-                    f"{too_large(value)}, got {value!r}."
-                )
-        if field.type == "float" and not 0.0 <= as_float(value) < np.inf:
+        name, value, kind = field.name, vars(options)[field.name], field.type
+        least, absent = int(name in _FROM_ONE), value is None and kind == "int | None"
+        whole = kind in ("int", "int | None") and name != "n_jobs" and not absent
+        if whole and not is_whole(value, least):
+            wanted = f"a whole number of at least {least}{too_large(value)}"
+            raise InputError(f"{who}: {name} must be {wanted}, got {value!r}.")
+        if kind == "float" and not 0.0 <= as_float(value) < np.inf:
             raise InputError(f"{who}: {name} must be a finite number, not negative; got {value!r}.")
 
 
@@ -272,3 +262,24 @@ class Iterations:
             if callback is not None and callback(iteration, self.weights):
                 break
         return Solution(self.weights, self.status, len(self.history) - 1, self.history)
+
+
+class IterativeSolver(Solver):
+    """A solver that improves its weights step by step, ``max_iter`` times at most.
+
+    The history has an entry for the start and one for each iteration.
+    """
+
+    max_iter: int
+
+    @abstractmethod
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
+        """Return the state at the start; ``watched`` where a callback looks at all weights."""
+
+    def solve(
+        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise a problem, see :meth:`Solver.solve`."""
+        self.check_problem(problem)
+        state = self.begin(problem, start, callback is not None)
+        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)

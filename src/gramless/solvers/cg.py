@@ -16,9 +16,9 @@ from gramless.base.types import FloatArray
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
-from gramless.solvers.base import RIDGE, Capabilities, Iterations, Solver
+from gramless.solvers.base import RIDGE, Capabilities, IterativeSolver
 from gramless.solvers.intercept import free_part, last_columns
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import (
     Inverse,
     Preconditioner,
@@ -37,7 +37,7 @@ from gramless.solvers.vectors import (
 
 
 @dataclass(frozen=True)
-class ConjugateGradient(Solver):
+class ConjugateGradient(IterativeSolver):
     """Ridge regression, ``(Z' S Z + alpha I) w = Z' S y`` (RB16, equation 8).
 
     Parameters
@@ -76,23 +76,19 @@ class ConjugateGradient(Solver):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = RIDGE
 
-    def solve(
-        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
-    ) -> Solution:
-        """Minimise a squared-loss problem, see :meth:`Solver.solve`."""
-        self.check_problem(problem)
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> Runs:
         targets, inverse = columns(problem.targets), self.preconditioner.inverse(problem)
         first = None if start is None else columns(start)
         runs: Runs
         # In the space of rows, looking at the weights costs a product: not with a callback.
-        if callback is None and fit_for_rows(inverse, problem.matrix):
+        if not watched and fit_for_rows(inverse, problem.matrix):
             rows = RowSystem.of_squares(problem, first)
             runs = RowRuns(rows, inverse, self.tol, self.n_jobs)
         else:
             system = System.of_squares(problem)
             runs = ConjugateRuns(system, inverse, self.tol, self.n_jobs, first)
         runs.at_zero = 0.5 * inner(problem.row_weights[:, None] * targets, targets)
-        return Iterations(runs, problem.weights_shape, self.max_iter).run(callback)
+        return runs
 
 
 WORTH_KEEPING = 0.75
@@ -116,7 +112,6 @@ class RowCurvature:
     coupled: ClassVar[bool] = False
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
-        """Multiply by the outputs' weights."""
         weights = self.weights[rows]
         responses *= weights if weights.shape[1] == 1 else weights[:, active]
 
@@ -130,7 +125,6 @@ class SoftmaxCurvature:
     coupled: ClassVar[bool] = True
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
-        """Multiply by each row's block."""
         p = self.probabilities[rows]
         responses -= np.einsum("nk,nk->n", p, responses)[:, None]
         responses *= p
@@ -292,7 +286,7 @@ class ConjugateRuns(Runs):
         self.energy = self._by_run(energy(inverse, self.residual, self.coefficients, n_jobs))
         at_zero = self.energy
         if start is not None:
-            at_zero = self._by_run(energy(inverse, right, n_jobs=n_jobs))
+            at_zero = self._by_run(energy(inverse, right, None, n_jobs))
         self.scale = np.sqrt(at_zero)
         self.relative = relative_norm(self.energy, self.scale)
         self.direction = self.residual * inverse.diagonal[:, None]
@@ -300,7 +294,6 @@ class ConjugateRuns(Runs):
 
     @property
     def weights(self) -> Vector:
-        """The weights of all outputs; the next step overwrites them."""
         self._store()
         return self.found
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gramless.base.errors import InputError
 from gramless.base.memory import memory_budget
+from gramless.base.types import FloatArray
 from gramless.losses import Loss, Squared
 from gramless.matrices.abilities import SupportsRowLists, SupportsUnwhitening
 from gramless.matrices.base import FeatureMatrix
@@ -95,18 +93,17 @@ def choose_solver(
         able = ", ".join(repr(other) for other, lack in lacks.items() if lack is None)
         penalty = " with l1_ratio above 0" if l1_ratio > 0 else ""
         instead = f"for the loss {loss.name!r}{penalty} use 'auto' or {able}"
-        raise InputError(
-            f"solver {name!r} {lacks[name]}; {instead if able else 'use a smooth loss'}."
-        )
+        instead = instead if able else "use a smooth loss"
+        raise InputError(f"solver {name!r} {lacks[name]}; {instead}.")
     options = {"tol": tol, "max_iter": max_iter, "n_jobs": n_jobs}
-    known = vars(SOLVERS[name])
-    chosen = replace(SOLVERS[name], **{k: v for k, v in options.items() if k in known})  # type: ignore[type-var]
+    known = {k: v for k, v in options.items() if k in vars(SOLVERS[name])}
+    chosen = replace(SOLVERS[name], **known)  # type: ignore[type-var]
     return chosen, f"{name}, {reason}" if solver != "auto" else f"{name}: {reason}"
 
 
 def path_solver(
     matrix: FeatureMatrix,
-    row_weights: NDArray[np.float64],
+    row_weights: FloatArray,
     *,
     tol: float,
     max_iter: int,
@@ -158,18 +155,16 @@ ITERATIONS = 30
 
 @dataclass(frozen=True)
 class Costs:
-    """Rough costs of direct and iterative solutions, in seconds of one core and bytes.
+    """Rough costs of direct and iterative solutions, in seconds of one core.
 
-    ``size`` is that of the Gram matrix of the columns or rows (``what``), ``gram_bytes`` includes
-    its factor, and ``start_seconds`` are for the preconditioner. If ``unwhitened``, conjugate
-    gradients use kernel values, and only direct solutions need features.
+    ``size`` is that of the Gram matrix of the columns or rows (``what``), and ``start_seconds``
+    are for the preconditioner. If ``unwhitened``, conjugate gradients use kernel values, and only
+    direct solutions need features.
     """
 
     size: int
     what: str
     gram_seconds: float
-    factor_seconds: float
-    gram_bytes: int
     iteration_seconds: float
     start_seconds: float
     unwhitened: bool = False
@@ -177,63 +172,42 @@ class Costs:
     @classmethod
     def of(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
         """Estimate the costs from the shape, the precision and what is stored."""
-        found = cls._of_features(matrix, n_outputs)
+        n_rows, n = matrix.shape
+        size, other, what = min(n_rows, n), max(n_rows, n), "rows" if n_rows < n else "columns"
+        one_pass = gram = 0.0
+        for part in _parts(matrix):
+            stored = part.stored if isinstance(part, ChunkedMatrix) else 1.0
+            seconds = _reading(part) + _COMPUTED * (1.0 - stored) + n_outputs * _AN_OUTPUT
+            one_pass += n_rows * part.shape[1] * seconds
+            # Gram matrices of rows are summed in double precision.
+            gram += part.shape[1] / max(1, n) / _GRAM_RATE[_itemsize(part) if n <= n_rows else 8]
+        gram *= size**2 * other
         inner, _ = without_ones(matrix)
         if not isinstance(inner, SupportsUnwhitening):
-            return found
-        n_rows, n = matrix.shape
-        value_seconds = n_rows * n * _VALUE
-        read = _reading(inner.unwhitened())
-        return replace(
-            found,
-            gram_seconds=found.gram_seconds + value_seconds + n_rows * n**2 / _GRAM_RATE[4],
-            iteration_seconds=n_rows * n * (read + n_outputs * _AN_OUTPUT),
-            start_seconds=value_seconds + 5 / 6 * n**3 / _FACTOR_RATE,
-            unwhitened=True,
-        )
-
-    @classmethod
-    def _of_features(cls, matrix: FeatureMatrix, n_outputs: int) -> Costs:
-        n_rows, n_columns = matrix.shape
-        size, other = min(n_rows, n_columns), max(n_rows, n_columns)
-        gram, one_pass = 0.0, 0.0
-        for part in _parts(matrix):
-            share = part.shape[1] / max(1, n_columns)
-            # Gram matrices of rows are summed in double precision.
-            gram += share / _GRAM_RATE[_itemsize(part) if n_columns <= n_rows else 8]
-            anew = _COMPUTED * (1.0 - _stored(part))
-            seconds = _reading(part) + anew + n_outputs * _AN_OUTPUT
-            one_pass += part.shape[0] * part.shape[1] * seconds
-        sample = default_rows(n_rows)
-        return cls(
-            size,
-            "rows" if n_rows < n_columns else "columns",
-            size**2 * other * gram,
-            size**3 / 3 / _FACTOR_RATE,
-            BYTES_A_NUMBER * size**2,
-            one_pass,
-            sample**2 * (n_columns + sample / 3) / _FACTOR_RATE,
-        )
+            sample = default_rows(n_rows)
+            start = sample**2 * (n + sample / 3) / _FACTOR_RATE
+            return cls(size, what, gram, one_pass, start)
+        values = n_rows * n * _VALUE
+        gram += values + n_rows * n**2 / _GRAM_RATE[4]
+        one_pass = n_rows * n * (_reading(inner.unwhitened()) + n_outputs * _AN_OUTPUT)
+        start = values + 5 / 6 * n**3 / _FACTOR_RATE
+        return cls(size, what, gram, one_pass, start, unwhitened=True)
 
     def direct(self, n_alphas: int = 1) -> float:
         """Return the seconds of direct solutions."""
-        return self.gram_seconds + n_alphas * self.factor_seconds
-
-    def iterative(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> float:
-        """Return the seconds of conjugate gradients."""
-        return self.start_seconds + n_alphas * n_iter * self.iteration_seconds
+        return self.gram_seconds + n_alphas * self.size**3 / 3 / _FACTOR_RATE
 
     def compared(self, n_alphas: int = 1, n_iter: int = ITERATIONS) -> tuple[bool, str]:
         """Tell whether direct solutions are better, and why, in words."""
-        direct, iterative = self.direct(n_alphas), self.iterative(n_alphas, n_iter)
-        budget, told = memory_budget(), f"{self.size:,} {self.what}, whose Gram matrix and factor"
-        if self.gram_bytes > budget:
-            needed = f"{self.gram_bytes / 1e9:.2g} GB of the {budget / 1e9:.2g} GB"
-            return False, f"{told} would need {needed} that may be used"
-        return direct <= iterative, (
-            f"{told} take some {direct:.2g} s of a core, "
-            f"{n_alphas * n_iter} iterations some {iterative:.2g} s"
-        )
+        direct, n_iter = self.direct(n_alphas), n_alphas * n_iter
+        iterative = self.start_seconds + n_iter * self.iteration_seconds
+        told = f"{self.size:,} {self.what}, whose Gram matrix and factor"
+        needed, budget = BYTES_A_NUMBER * self.size**2, memory_budget()
+        if needed > budget:
+            sizes = f"{needed / 1e9:.2g} GB of the {budget / 1e9:.2g} GB"
+            return False, f"{told} would need {sizes} that may be used"
+        seconds = f"some {direct:.2g} s of a core, {n_iter} iterations some {iterative:.2g} s"
+        return direct <= iterative, f"{told} take {seconds}"
 
 
 def _itemsize(part: FeatureMatrix) -> int:
@@ -241,11 +215,6 @@ def _itemsize(part: FeatureMatrix) -> int:
     if isinstance(part, WhitenedMatrix):
         return _itemsize(part.values)
     return part.dtype.itemsize if isinstance(part, ChunkedMatrix) else 8
-
-
-def _stored(part: FeatureMatrix) -> float:
-    """Return the fraction of the rows that are stored, not recomputed in each pass."""
-    return part.stored if isinstance(part, ChunkedMatrix) else 1.0
 
 
 def _reading(part: FeatureMatrix) -> float:

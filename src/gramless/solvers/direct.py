@@ -93,8 +93,14 @@ class Cholesky(Solver):
         Row weights are divided by their sum.
         """
         self.capabilities.check_matrix(matrix, "Cholesky")
-        weights = row_weights / row_weights.sum()
-        gram = gram_of(matrix, weights, self.n_jobs)
+        weights, (inner, _) = row_weights / row_weights.sum(), without_ones(matrix)
+        gram: Gram
+        if isinstance(inner, SupportsDiagonalBlocks):
+            gram = ColumnGram.of_blocks(matrix, inner, weights, self.n_jobs)
+        elif matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
+            gram = ColumnGram.of(matrix, weights)
+        else:
+            gram = RowGram.of(matrix, weights)
         return PreparedCholesky(matrix, weights, gram, self)
 
 
@@ -121,12 +127,10 @@ class PreparedCholesky(Solver):
                 "prepared for; prepare another for these."
             )
         factor = self.gram.factor(problem.penalty, self.options.n_jobs)
-        start_point = self.gram.at(
-            problem, np.zeros((factor.size, columns(problem.targets).shape[1]))
-        )
-        scale = start_point.norms
-        found = self.gram.at(problem, start_point.unknowns + factor.solve(start_point.residual))
-        history = [point.record(problem, scale) for point in (start_point, found)]
+        zeros = np.zeros((factor.size, columns(problem.targets).shape[1]))
+        at_zero = self.gram.at(problem, zeros)
+        found, scale = self.gram.at(problem, factor.solve(at_zero.residual)), at_zero.norms
+        history = [point.record(problem, scale) for point in (at_zero, found)]
         if history[-1]["residual"] > _PRECISE:
             polished = self.gram.polished(problem, found, factor, self.options)
             record = polished.record(problem, scale)
@@ -208,25 +212,59 @@ class Gram(ABC):
 
 @dataclass(frozen=True)
 class ColumnGram(Gram):
-    """``Z' S Z``, (n_columns, n_columns)."""
+    """``Z' S Z``: a single block, or diagonal blocks and a few columns that all rows share.
+
+    ``cross`` holds the products of columns in blocks with shared columns, ``corner`` those of the
+    shared columns with each other.
+    """
 
     matrix: FeatureMatrix
     row_weights: FloatArray
-    gram: FloatArray
+    blocks: list[tuple[slice, FloatArray]]
+    cross: FloatArray
+    corner: FloatArray
 
     @classmethod
     def of(cls, matrix: SupportsColumnGram, row_weights: FloatArray) -> ColumnGram:
         """Sum over the rows."""
-        check_memory(matrix.shape[1], "columns", "Cholesky", _REMEDY)
-        return cls(matrix, row_weights, matrix.column_gram(row_weights))
+        n = matrix.shape[1]
+        check_memory(n, "columns", "Cholesky", _REMEDY)
+        blocks = [(slice(0, n), matrix.column_gram(row_weights))]
+        return cls(matrix, row_weights, blocks, np.empty((n, 0)), np.empty((0, 0)))
+
+    @classmethod
+    def of_blocks(
+        cls,
+        matrix: FeatureMatrix,
+        inner: SupportsDiagonalBlocks,
+        row_weights: FloatArray,
+        n_jobs: int | None,
+    ) -> ColumnGram:
+        """Multiply the blocks of ``inner``, which is ``matrix`` without its column of ones."""
+        n, roots = inner.shape[1], np.sqrt(row_weights)
+
+        def square(rows: Any, own: slice, block: NDArray[Any]) -> tuple[slice, FloatArray]:
+            weighted = roots[rows, None] * block
+            return own, weighted.T @ weighted
+
+        parts = (own for own in inner.diagonal_blocks() if own[2].shape[1] > 0)
+        blocks: list[tuple[slice, FloatArray]] = []
+        while some := list(islice(parts, _BLOCKS_AT_ONCE)):
+            with one_blas_thread():
+                blocks.extend(map_blocks(square, some, n_jobs))
+        shared = row_weights[:, None] * last_columns(matrix, matrix.shape[1] - n)
+        products = rmatvec(matrix, shared) if shared.size else np.empty((n, 0))
+        return cls(matrix, row_weights, blocks, products[:n], products[n:])
 
     def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
-        """Factorise ``Z' S Z + ridge``."""
-        ridge = penalty.diagonal(np.empty(len(self.gram)))
-        precise = not ridge.any() and is_singular(self.gram)
-        whole = [(slice(0, len(self.gram)), self._by_products() if precise else self.gram)]
-        nothing = np.empty((len(self.gram), 0))
-        return BorderedFactor.of(whole, ridge, nothing, np.empty((0, 0)), n_jobs)
+        """Factorise the blocks of ``Z' S Z + ridge`` and eliminate the shared columns."""
+        n, n_shared = self.cross.shape
+        ridge, blocks = penalty.diagonal(np.empty(n + n_shared)), self.blocks
+        alone = len(blocks) == 1 and n_shared == 0
+        if alone and not ridge.any() and is_singular(blocks[0][1]):
+            blocks = [(slice(0, n), self._by_products())]
+        corner = self.corner + np.diag(ridge[n:])
+        return BorderedFactor(blocks, ridge[:n], self.cross, corner, n_jobs)
 
     def _by_products(self) -> FloatArray:
         """Return ``Z' S Z`` in double precision.
@@ -234,7 +272,7 @@ class ColumnGram(Gram):
         In single precision linearly dependent columns may look independent, since BLAS need not
         sum equal columns in the same order.
         """
-        n, weights = len(self.gram), self.row_weights[:, None]
+        n, weights = self.matrix.shape[1], self.row_weights[:, None]
         gram = np.empty((n, n))
         for start, stop in row_blocks(n, _COLUMNS_AT_ONCE):
             chosen = np.eye(n, stop - start, -start)
@@ -271,7 +309,7 @@ class RowGram(Gram):
         with one_blas_thread():
             penalised = self.gram - free @ free.T if n_free else self.gram
         ridge, corner = np.full(n, penalty.l2), np.zeros((n_free, n_free))
-        return BorderedFactor.of([(slice(0, n), penalised)], ridge, free, corner, n_jobs)
+        return BorderedFactor([(slice(0, n), penalised)], ridge, free, corner, n_jobs)
 
     def at(self, problem: Problem, unknowns: Vector) -> Point:
         """Return the point of some unknowns."""
@@ -290,62 +328,6 @@ class RowGram(Gram):
     ) -> Point:
         """Solve once more, for the residual."""
         return self.at(problem, point.unknowns + factor.solve(point.residual))
-
-
-@dataclass(frozen=True)
-class BlockGrams(Gram):
-    """``Z' S Z`` of a matrix with diagonal blocks and a few columns that all rows share.
-
-    ``cross`` holds the products of columns in blocks with shared columns, ``corner`` those of the
-    shared columns with each other.
-    """
-
-    grams: list[tuple[slice, FloatArray]]
-    cross: FloatArray
-    corner: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        matrix: FeatureMatrix,
-        inner: SupportsDiagonalBlocks,
-        row_weights: FloatArray,
-        n_jobs: int | None,
-    ) -> BlockGrams:
-        """Multiply the blocks of ``inner``, which is ``matrix`` without its column of ones."""
-        n_shared = matrix.shape[1] - inner.shape[1]
-        roots = np.sqrt(row_weights)
-        blocks = (own for own in inner.diagonal_blocks() if own[2].shape[1] > 0)
-
-        def square(rows: Any, own: slice, block: NDArray[Any]) -> tuple[slice, FloatArray]:
-            weighted = roots[rows, None] * block
-            return own, weighted.T @ weighted
-
-        grams: list[tuple[slice, FloatArray]] = []
-        while some := list(islice(blocks, _BLOCKS_AT_ONCE)):
-            with one_blas_thread():
-                grams.extend(map_blocks(square, some, n_jobs))
-        n = matrix.shape[1] - n_shared
-        shared = row_weights[:, None] * last_columns(matrix, n_shared)
-        products = rmatvec(matrix, shared) if n_shared else np.empty((n, 0))
-        return cls(grams, products[:n], products[n:])
-
-    def factor(self, penalty: Penalty, n_jobs: int | None) -> BorderedFactor:
-        """Factorise the blocks and eliminate the shared columns."""
-        n, n_shared = self.cross.shape
-        ridge = penalty.diagonal(np.empty(n + n_shared))
-        corner = self.corner + np.diag(ridge[n:])
-        return BorderedFactor.of(self.grams, ridge[:n], self.cross, corner, n_jobs)
-
-
-def gram_of(matrix: FeatureMatrix, row_weights: FloatArray, n_jobs: int | None = None) -> Gram:
-    """Return the Gram matrix of diagonal blocks, if any, or of the fewer of rows and columns."""
-    inner, _ = without_ones(matrix)
-    if isinstance(inner, SupportsDiagonalBlocks):
-        return BlockGrams.of(matrix, inner, row_weights, n_jobs)
-    if matrix.shape[0] >= matrix.shape[1] and isinstance(matrix, SupportsColumnGram):
-        return ColumnGram.of(matrix, row_weights)
-    return RowGram.of(matrix, row_weights)
 
 
 def _descent(problem: Problem, weights: Vector) -> tuple[Vector, Vector]:

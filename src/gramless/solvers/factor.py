@@ -33,14 +33,7 @@ Solve = Callable[[Vector], Vector]
 
 
 def divided(factor: FloatArray, right: Vector) -> Vector:
-    """Return ``(L L')^-1 right`` for right-hand sides (n, K), ``L`` the lower triangle.
-
-    Examples
-    --------
-    >>> divided(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[2.0], [3.0]]))
-    array([[-0.5],
-           [ 2. ]])
-    """
+    """Return ``(L L')^-1 right`` for right-hand sides (n, K), ``L`` the lower triangle."""
     if right.shape[1] > _NARROW or right.size == 0:
         solution, _ = scipy.linalg.lapack.dpotrs(factor, right, lower=1)
         return solution
@@ -88,13 +81,7 @@ def factorised(gram: FloatArray, ridge: FloatArray) -> Solve:
 
 
 def is_singular(gram: FloatArray) -> bool:
-    """Tell whether :func:`factorised` without a ridge needs eigenvectors.
-
-    Examples
-    --------
-    >>> is_singular(np.ones((2, 2))), is_singular(np.eye(2))
-    (True, False)
-    """
+    """Tell whether :func:`factorised` without a ridge needs eigenvectors."""
     return _cholesky(gram, np.zeros(len(gram)), _LEAST_PIVOT * _largest(gram)) is None
 
 
@@ -117,37 +104,31 @@ def _cholesky(gram: FloatArray, ridge: FloatArray, least_pivot: float) -> FloatA
     return None if failed or least <= least_pivot else factor
 
 
-@dataclass(frozen=True)
 class BorderedFactor:
     """``[[H, B], [B', C]]`` with a block-diagonal ``H`` and a narrow border ``B``.
 
-    ``H`` is eliminated; its Schur complement is a small system for the last unknowns.
+    The blocks ``gram + diag(ridge)`` of ``H`` are factorised in parallel and eliminated; the Schur
+    complement is a small system for the last unknowns.
     """
 
-    factors: list[tuple[slice, Solve]]
-    border: FloatArray
-    solved_border: FloatArray
-    schur_inverse: FloatArray
-    n_jobs: int | None
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         blocks: list[tuple[slice, FloatArray]],
         ridge: FloatArray,
         border: FloatArray,
         corner: FloatArray,
         n_jobs: int | None,
-    ) -> BorderedFactor:
-        """Factorise the blocks ``gram + diag(ridge)`` of ``H`` in parallel and eliminate it."""
+    ) -> None:
+        def factorise(own: slice, gram: FloatArray) -> tuple[slice, Solve]:
+            return own, factorised(gram, ridge[own])
+
+        self.border, self.n_jobs = border, n_jobs
         with one_blas_thread():
-            made = map_blocks(lambda own, gram: factorised(gram, ridge[own]), blocks, n_jobs)
-        factors = [(own, factor) for (own, _), factor in zip(blocks, made, strict=True)]
-        solved = _solve_blocks(factors, border, n_jobs)
+            self.factors = map_blocks(factorise, blocks, n_jobs)
+        self.solved_border = self._solve_blocks(border)
         with one_blas_thread():
-            schur = np.asarray(corner - border.T @ solved, np.float64)
-            schur_inverse = np.asarray(np.linalg.pinv(schur, hermitian=True), np.float64)
-        return cls(factors, border, solved, schur_inverse, n_jobs)
+            schur = np.asarray(corner - border.T @ self.solved_border, np.float64)
+            self.schur_inverse = np.asarray(np.linalg.pinv(schur, hermitian=True), np.float64)
 
     @property
     def size(self) -> int:
@@ -158,7 +139,7 @@ class BorderedFactor:
         """Return the solution for right-hand sides (n + b, K)."""
         n = len(self.border)
         solution = np.empty_like(right)
-        solution[:n] = _solve_blocks(self.factors, right[:n], self.n_jobs)
+        solution[:n] = self._solve_blocks(right[:n])
         if n < len(right):
             with one_blas_thread():
                 left = right[n:] - self.border.T @ solution[:n]
@@ -166,18 +147,16 @@ class BorderedFactor:
                 solution[:n] -= self.solved_border @ solution[n:]
         return solution
 
+    def _solve_blocks(self, right: Vector) -> Vector:
+        solution = np.empty_like(right)
 
-def _solve_blocks(factors: list[tuple[slice, Solve]], right: Vector, n_jobs: int | None) -> Vector:
-    solution = np.empty_like(right)
-    if right.size == 0:
+        def solve(own: slice, factor: Solve) -> None:
+            solution[own] = factor(right[own])
+
+        if right.size:
+            with one_blas_thread():
+                map_blocks(solve, self.factors, self.n_jobs)
         return solution
-
-    def solve(own: slice, factor: Solve) -> None:
-        solution[own] = factor(right[own])
-
-    with one_blas_thread():
-        map_blocks(solve, factors, n_jobs)
-    return solution
 
 
 @dataclass(frozen=True)
@@ -192,14 +171,11 @@ class FactorInverse:
         return np.zeros(self.factor.size)
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return the residual and its solution."""
         return np.stack([residual, self.factor.solve(residual)])
 
     def energy(self, coefficients: Vector) -> Vector:
-        """Return the negative energy."""
         residual, solution = coefficients
         return -np.einsum("dk,dk->k", residual, solution)
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        """Add the solution."""
         direction += coefficients[1]

@@ -9,13 +9,14 @@ import numpy as np
 
 from gramless.base.errors import InputError
 from gramless.matrices.abilities import SupportsUnwhitening
-from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.base import Vector
 from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import WithIntercept
 from gramless.matrices.whitened import WhitenedMatrix
 from gramless.solvers.base import RIDGE, Capabilities, MatrixNeed, Solver
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.factor import BorderedFactor, FactorInverse
-from gramless.solvers.intercept import with_ones, without_ones
+from gramless.solvers.intercept import without_ones
 from gramless.solvers.objective import Callback, Problem, Solution
 from gramless.solvers.preconditioners import Preconditioner, resolution
 
@@ -48,7 +49,7 @@ class LandmarkRows(Preconditioner):
         border = np.repeat(factor.mean(axis=0)[:, None], n_ones, axis=1)
         corner = np.eye(n_ones) + np.diag(ridge[n:])
         whole = [(slice(0, n), gram)]
-        bordered = BorderedFactor.of(whole, np.full(n, mu), border, corner, self.n_jobs)
+        bordered = BorderedFactor(whole, np.full(n, mu), border, corner, self.n_jobs)
         return FactorInverse(bordered)
 
 
@@ -104,6 +105,7 @@ class Falkon(Solver):
         """Minimise a squared-loss problem over Nyström features, see :meth:`Solver.solve`."""
         self.check_problem(problem)
         inner, n_ones = without_ones(problem.matrix)
-        matrix: FeatureMatrix = with_ones(cast(SupportsUnwhitening, inner).unwhitened(), n_ones)
+        values = cast(SupportsUnwhitening, inner).unwhitened()
+        matrix = WithIntercept(values) if n_ones else values
         solver = ConjugateGradient(LandmarkRows(self.n_jobs), self.tol, self.max_iter, self.n_jobs)
         return solver.solve(replace(problem, matrix=matrix), start, callback)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -14,12 +14,11 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops import grid_descent as loops
 from gramless.matrices.abilities import SupportsColumnGram, SupportsRowLists
-from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.penalties import Penalty
-from gramless.solvers.base import Capabilities, Iterations, MatrixNeed, Solver
-from gramless.solvers.intercept import initial_weights, n_penalised
+from gramless.matrices.base import Vector
+from gramless.solvers.base import Capabilities, IterativeSolver, MatrixNeed
+from gramless.solvers.intercept import initial_weights
 from gramless.solvers.line_search import ROUNDING, Losses, halved
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Problem, columns
 from gramless.solvers.vectors import rmatvec
 from gramless.solvers.working_set import BinDescent, Descent, GramDescent, Move, Task
 
@@ -37,7 +36,6 @@ _LEAST_CURVATURE = 1e-3
 _MOST_SWEEPS = 10_000
 """A limit, since all orders are drawn before the first sweep."""
 
-
 _BINS_OR_DENSE = MatrixNeed(
     "a matrix of bins, whose columns are disjoint within a grid, or one with a column_gram",
     lambda matrix: isinstance(matrix, SupportsRowLists | SupportsColumnGram),
@@ -46,7 +44,7 @@ _BINS_OR_DENSE = MatrixNeed(
 
 
 @dataclass(frozen=True)
-class GridDescent(Solver):
+class GridDescent(IterativeSolver):
     """Descent over grids, or columns, with working sets, for L1, elastic net and L2 penalties.
 
     RB16's Algorithm 2 draws one bin at a time. Here all bins of a grid move at once, each to
@@ -83,6 +81,10 @@ class GridDescent(Solver):
     bytes times the square of its size, and n_rows times that square in operations, once for
     squared losses and once a round and output for others.
 
+    The history also holds ``sweeps`` so far and ``non_zeros``, the number of weights that are not
+    zero. Without a start, stronger penalties are roughly solved first; of their rounds only the
+    sweeps are counted. Status ``"stalled"`` means that no step lowered the objective any more.
+
     Examples
     --------
     >>> import numpy as np
@@ -109,21 +111,11 @@ class GridDescent(Solver):
                 f"{self.max_sweeps!r}; take more rounds by max_iter."
             )
 
-    def solve(
-        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
-    ) -> Solution:
-        """Minimise a problem with any smooth loss and any penalty, see :meth:`Solver.solve`.
-
-        The history also holds ``sweeps`` so far and ``non_zeros``, the number of weights that are
-        not zero. Without a start, stronger penalties are roughly solved first; of their rounds only
-        the sweeps are counted. Status ``"stalled"`` means that no step lowered the objective any
-        more.
-        """
-        self.check_problem(problem)
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _State:
         state = _State(problem, start, self)
         if start is None:
             state.approach()
-        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
+        return state
 
 
 class _State:
@@ -131,12 +123,17 @@ class _State:
 
     def __init__(self, problem: Problem, start: Vector | None, options: GridDescent) -> None:
         self.problem, self.options, self.penalty = problem, options, problem.penalty
-        self.descent = _descent_over(problem.matrix, options.n_jobs)
+        matrix, n_jobs = problem.matrix, options.n_jobs
+        self.descent: Descent = (
+            BinDescent(matrix.row_lists, n_jobs)
+            if isinstance(matrix, SupportsRowLists)
+            else GramDescent(cast(SupportsColumnGram, matrix), n_jobs)
+        )
         self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
         targets, row_weights = self.losses.targets, self.losses.row_weights
         self.typical_curvature = problem.loss.typical_curvature(targets, row_weights)
         n_columns, n_outputs = problem.matrix.shape[1], targets.shape[1]
-        self.n_penalised = n_penalised(problem)
+        self.n_penalised = problem.matrix.shape[1] - problem.penalty.n_free
         self.far = np.zeros((n_outputs, n_columns))
         self.rounds = self.sweeps = 0
         self.at_zero = np.full(n_outputs, np.inf)
@@ -170,15 +167,13 @@ class _State:
         strongest = float(self.at_zero.max()) / self.penalty.l1
         stronger = strongest / _PATH_FACTOR
         while stronger > max(_PATH_FACTOR, _LEAST_L1 * strongest):
-            self._penalise(self.problem.penalty.scaled(stronger))
+            self.penalty = self.problem.penalty.scaled(stronger)
+            self._compare()
             for _ in range(self.options.max_iter):
                 if (self.relative <= _PATH_TOL).all() or not self.step():
                     break
             stronger /= _PATH_FACTOR
-        self._penalise(self.problem.penalty)
-
-    def _penalise(self, penalty: Penalty) -> None:
-        self.penalty = penalty
+        self.penalty = self.problem.penalty
         self._compare()
 
     def _begin_at(self, weights: Vector) -> None:
@@ -191,11 +186,9 @@ class _State:
         self.descent.add_responses(moves, self.responses)
 
     def converged(self) -> bool:
-        """Tell whether all weights are nearly optimal."""
         return bool((self.relative <= self.options.tol).all())
 
     def record(self) -> dict[str, float]:
-        """Return the entry of the history for the present weights."""
         return {
             "objective": float(self.mean_losses.sum()) + self.problem.penalty.value(self.weights),
             "residual": float(self.relative.max(initial=0.0)),
@@ -307,12 +300,3 @@ class _State:
         found = map_blocks(look, blocks, self.options.n_jobs) or [[0.0] * len(self.far)]
         worst = np.max(found, axis=0)
         self.relative = np.divide(worst, self.scale, out=worst.copy(), where=self.scale > 0)
-
-
-def _descent_over(matrix: FeatureMatrix, n_jobs: int | None) -> Descent:
-    """Return the descent over the bins of a matrix, or else over its columns."""
-    if isinstance(matrix, SupportsRowLists):
-        return BinDescent(matrix.row_lists, n_jobs)
-    if isinstance(matrix, SupportsColumnGram):
-        return GramDescent(matrix, n_jobs)
-    raise InputError(f"GridDescent needs {_BINS_OR_DENSE.description}.")

@@ -26,11 +26,6 @@ class CurvedRows:
     whole: bool
 
 
-def all_rows(matrix: FeatureMatrix) -> CurvedRows:
-    """Return all rows of a matrix, which is not copied."""
-    return CurvedRows(matrix, slice(None), np.ones(matrix.shape[0]), whole=True)
-
-
 class RowChoice:
     """Draws rows of a matrix, each with a chance in proportion to its curvature.
 
@@ -52,8 +47,9 @@ class RowChoice:
         rows of norm 1 are expected, and their part of the matrix is copied.
         """
         n_rows = self.matrix.shape[0]
+        whole = CurvedRows(self.matrix, slice(None), np.ones(n_rows), whole=True)
         if n_rows <= self.all_below:
-            return all_rows(self.matrix)
+            return whole
         largest = curvatures.max(axis=1)
         chances = (largest > 0).astype(float)
         if self.alpha > 0:
@@ -62,7 +58,7 @@ class RowChoice:
         self.draws += 1
         chosen = np.flatnonzero(drawn)
         if not 0 < len(chosen) <= _WORTH_COPYING * n_rows:
-            return all_rows(self.matrix)
+            return whole
         return CurvedRows(self.matrix.take_rows(chosen), chosen, 1.0 / chances[chosen], whole=False)
 
     @cached_property

@@ -21,11 +21,6 @@ def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
     return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)
 
 
-def with_ones(matrix: FeatureMatrix, n_ones: int) -> FeatureMatrix:
-    """Return the matrix with the columns that :func:`without_ones` left out."""
-    return WithIntercept(matrix) if n_ones else matrix
-
-
 def last_columns(matrix: FeatureMatrix, n: int) -> NDArray[np.float64]:
     """Return the last columns of a matrix, (n_rows, n)."""
     n_rows, n_columns = matrix.shape
@@ -44,11 +39,6 @@ def n_free_of(penalty: Penalty) -> int:
 def free_part(weights: Vector, n_free: int) -> Vector:
     """Return the entries of the free columns, (n_free, K): a view."""
     return weights[len(weights) - n_free :]
-
-
-def n_penalised(problem: Problem) -> int:
-    """Return how many columns there are before the free ones."""
-    return problem.matrix.shape[1] - problem.penalty.n_free
 
 
 def initial_weights(problem: Problem) -> Vector:

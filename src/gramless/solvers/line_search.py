@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from gramless.base.arrays import weighted_sums
+from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import Curvature, RowCurvature, SoftmaxCurvature
 from gramless.solvers.vectors import over_blocks
 
-Numbers = NDArray[np.float64]
+Numbers = FloatArray
 """One for each run: an output, or all outputs if they are coupled."""
 
 ROUNDING = 4 * np.finfo(float).eps
@@ -33,7 +34,7 @@ class Losses:
 
     loss: Loss
     targets: Vector
-    row_weights: NDArray[np.float64]
+    row_weights: FloatArray
 
     def mean(self, responses: Vector) -> Numbers:
         """Return each run's mean loss; infinite or NaN where it overflows."""
@@ -54,15 +55,11 @@ class Losses:
             return SoftmaxCurvature(self.row_weights, softmax(responses, axis=1))
         return RowCurvature(self.curvatures(responses))
 
-    def of_rows(self, chosen: NDArray[np.intp] | slice, upscale: NDArray[np.float64]) -> Losses:
+    def of_rows(self, rows: NDArray[np.intp] | slice, upscale: FloatArray | float = 1.0) -> Losses:
         """Return the losses of some rows, with weights times ``upscale``."""
-        return Losses(self.loss, self.targets[chosen], self.row_weights[chosen] * upscale)
+        return Losses(self.loss, self.targets[rows], self.row_weights[rows] * upscale)
 
-    def part(self, first: int, last: int) -> Losses:
-        """Return the losses of rows ``first`` to ``last``, without copying."""
-        return Losses(self.loss, self.targets[first:last], self.row_weights[first:last])
-
-    def by_run(self, sums: NDArray[np.float64]) -> Numbers:
+    def by_run(self, sums: FloatArray) -> Numbers:
         """Turn sums over outputs into sums over runs."""
         return sums.sum(keepdims=True) if self.loss.coupled else sums
 
@@ -72,9 +69,9 @@ def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[
     slopes, curvatures = np.empty_like(responses), np.empty_like(responses)
 
     def fill(first: int, last: int) -> None:
-        part, there = losses.part(first, last), responses[first:last]
-        slopes[first:last] = part.slopes(there)
-        curvatures[first:last] = part.curvatures(there)
+        rows = slice(first, last)
+        part, there = losses.of_rows(rows), responses[rows]
+        slopes[rows], curvatures[rows] = part.slopes(there), part.curvatures(there)
 
     over_blocks(fill, responses, n_jobs)
     return slopes, curvatures
@@ -94,7 +91,9 @@ class Line:
         """Return the objective."""
 
         def of_rows(first: int, last: int) -> Numbers:
-            return self.losses.part(first, last).mean(self._there(lengths, first, last))
+            rows = slice(first, last)
+            there = self.responses[rows] + lengths * self.change[rows]
+            return self.losses.of_rows(rows).mean(there)
 
         mean = np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0)
         return np.asarray(mean + self.penalty_at(lengths))
@@ -108,8 +107,9 @@ class Line:
         """Return the minima, at least 0, of the parabolas that touch the objective at lengths."""
 
         def of_rows(first: int, last: int) -> Vector:
-            part, change = self.losses.part(first, last), self.change[first:last]
-            there, curved = self._there(lengths, first, last), change.copy()
+            rows = slice(first, last)
+            part, change = self.losses.of_rows(rows), self.change[rows]
+            there, curved = self.responses[rows] + lengths * change, change.copy()
             part.curvature(there).apply(slice(None), curved, np.arange(curved.shape[1]))
             slopes = np.einsum("nk,nk->k", part.slopes(there), change)
             return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
@@ -121,12 +121,9 @@ class Line:
         move = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
         return np.maximum(lengths - move, 0.0)
 
-    def _there(self, lengths: Numbers, first: int, last: int) -> Vector:
-        return self.responses[first:last] + lengths * self.change[first:last]
-
 
 def search(
-    line: Line, before: Numbers, slope: Numbers, rounding: Numbers, flat: NDArray[np.bool_]
+    line: Line, before: Numbers, slope: Numbers, rounding: Numbers, flat: BoolArray
 ) -> tuple[Numbers, Numbers]:
     """Return lengths that lower each run's objective, 0 where none does, and the objective there.
 
@@ -156,7 +153,7 @@ def halved(
 
 
 def _doubled(
-    line: Line, lengths: Numbers, objective: Numbers, rounding: Numbers, flat: NDArray[np.bool_]
+    line: Line, lengths: Numbers, objective: Numbers, rounding: Numbers, flat: BoolArray
 ) -> tuple[Numbers, Numbers]:
     """Double the steps of flat runs while the objective falls by more than its rounding."""
     growing = flat & (lengths > 0)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
+from gramless.base.types import BoolArray, FloatArray
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
-from gramless.solvers.base import Capabilities, Iterations, Solver
+from gramless.solvers.base import Capabilities, IterativeSolver
 from gramless.solvers.cg import (
     ConjugateRuns,
     Curvature,
@@ -25,9 +25,9 @@ from gramless.solvers.cg import (
 from gramless.solvers.hessian_subsampling import RowChoice
 from gramless.solvers.intercept import initial_weights
 from gramless.solvers.line_search import ROUNDING, Line, Losses, derivatives, search
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import Inverse, Preconditioner, SampledRows, energy
-from gramless.solvers.vectors import add_times, matvec, rmatvec, scale_and_add, weighted_inner
+from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
 
 _NO_CURVATURE = 1e-12
 _FLAT = 0.01
@@ -40,7 +40,7 @@ _SLOW, _FINER = 0.9, 4.0
 
 
 @dataclass(frozen=True)
-class NewtonCG(Solver):
+class NewtonCG(IterativeSolver):
     """Newton-CG with a line search (RB16, section 3.2).
 
     Each step roughly solves ``(Z' C Z + alpha I) d = -gradient`` with the losses' curvatures
@@ -72,6 +72,10 @@ class NewtonCG(Solver):
     for each step; memory for five vectors of ``n_columns`` and five of ``n_rows`` an output,
     and the codes of the sampled rows.
 
+    ``n_iter`` counts Newton steps; the history's ``products`` counts inner iterations so far,
+    each with a pair of products. Status ``"stalled"`` means that rounding hides what further
+    steps would gain.
+
     Examples
     --------
     >>> import numpy as np
@@ -93,18 +97,8 @@ class NewtonCG(Solver):
     all_rows_below: int = 4096
     capabilities: ClassVar[Capabilities] = Capabilities()
 
-    def solve(
-        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
-    ) -> Solution:
-        """Minimise a problem with any smooth loss, see :meth:`Solver.solve`.
-
-        ``n_iter`` counts Newton steps; the history's ``products`` counts inner iterations so far,
-        each with a pair of products. Status ``"stalled"`` means that rounding hides what further
-        steps would gain.
-        """
-        self.check_problem(problem)
-        state = _State(problem, start, self, watched=callback is not None)
-        return Iterations(state, problem.weights_shape, self.max_iter).run(callback)
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _State:
+        return _State(problem, start, self, watched)
 
 
 class _State:
@@ -117,17 +111,15 @@ class _State:
         self.gradient = self.at_zero = np.empty((0, 0))
         self.room: Vector | None = None
         self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
-        self.typical_curvature = problem.loss.typical_curvature(
-            problem.targets, self.losses.row_weights
-        )
+        row_weights = self.losses.row_weights
+        self.typical_curvature = problem.loss.typical_curvature(problem.targets, row_weights)
         self.weights = initial_weights(problem)
         self.ridge = problem.penalty.diagonal(self.weights[:, 0])
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
         if self.weights.any():
             self.responses = matvec(problem.matrix, self.weights)
         self.products, self.slow = 0, False
-        all_below = options.all_rows_below
-        self.choice = RowChoice(problem.matrix, problem.penalty.l2, all_below)
+        self.choice = RowChoice(problem.matrix, problem.penalty.l2, options.all_rows_below)
         self.penalties = _AT_ZERO
         self._differentiate()
         self.at_zero, self.scale = self.gradient, self.norm
@@ -141,11 +133,9 @@ class _State:
         self._compare()
 
     def converged(self) -> bool:
-        """Tell whether all gradients are small enough."""
         return bool((self.relative <= self.options.tol).all())
 
     def record(self) -> dict[str, float]:
-        """Return the entry of the history for the present weights."""
         return {
             "objective": float(self.objective.sum()),
             "residual": float(self.relative.max(initial=0.0)),
@@ -160,7 +150,7 @@ class _State:
         change = matvec(self.problem.matrix, direction)
         downhill = factors * weighted_inner(None, self.gradient, direction, self.options.n_jobs)
         slope = -self.losses.by_run(downhill)
-        mixed = self._inner(self.ridge, self.weights, direction)
+        mixed = self._inner(self.weights, direction)
         penalty = (self.penalty_value, mixed, self._penalty(direction))
         rounding = ROUNDING * (np.abs(self.objective) + self.sensitivity)
         if self.slow and self.rows.whole and (slope >= -2.0 * rounding).all():
@@ -169,10 +159,11 @@ class _State:
         lengths, self.objective = search(line, self.objective, slope, rounding, self.flat)
         if not lengths.any():
             return False
-        scale_and_add(direction, lengths, self.weights, self.options.n_jobs)
-        # Callbacks may have kept the old weights.
-        self.room = None if self.watched else self.weights
-        self.weights, self.penalty_value = direction, line.penalty_at(lengths)
+        if self.watched:
+            # Callbacks may have kept the old weights.
+            self.weights = self.weights.copy()
+        add_times(self.weights, lengths, direction, self.options.n_jobs)
+        self.room, self.penalty_value = direction, line.penalty_at(lengths)
         add_times(self.responses, lengths, change, self.options.n_jobs)
         before = self.relative.max()
         self._differentiate()
@@ -182,7 +173,7 @@ class _State:
             self.penalties /= _FINER
         return True
 
-    def _newton_direction(self, factors: NDArray[np.float64]) -> Vector:
+    def _newton_direction(self, factors: FloatArray) -> Vector:
         options = self.options
         # From a start that is worse than zero weights, rough directions can lead nowhere.
         rough = bool((self.relative <= 1.0).all())
@@ -231,7 +222,7 @@ class _State:
         scale = np.minimum(self.scale, self._norm(self.at_zero))
         self.relative = np.divide(self.norm, scale, out=self.norm.copy(), where=scale > 0)
 
-    def _held(self, curvatures: Vector) -> tuple[Vector, NDArray[np.bool_]]:
+    def _held(self, curvatures: Vector) -> tuple[Vector, BoolArray]:
         """Give a little curvature to outputs without any, for free weights, and tell which.
 
         Without a penalty every row gets some.
@@ -245,27 +236,25 @@ class _State:
             held = np.maximum(held, _LITTLE * most * row_weights)
         return held, flat
 
-    def _norm(self, gradient: Vector) -> NDArray[np.float64]:
+    def _norm(self, gradient: Vector) -> FloatArray:
         """Return the norm of each run in the metric of the present curvatures."""
-        squared = energy(self.inverse, gradient, n_jobs=self.options.n_jobs)
+        squared = energy(self.inverse, gradient, None, self.options.n_jobs)
         return np.sqrt(self.losses.by_run(squared) / self.total)
 
-    def _inverse(self, weights: NDArray[np.float64]) -> Inverse:
+    def _inverse(self, weights: FloatArray) -> Inverse:
         """Precondition the ridge problem of the sampled rows, weighted by curvatures."""
         penalty = L2(self.problem.penalty.l2 / self.total, self.problem.penalty.n_free)
-        ridge = Problem(
-            self.rows.matrix, self.problem.targets[self.rows.chosen], penalty, sample_weight=weights
-        )
+        targets = self.problem.targets[self.rows.chosen]
         made = self._drawn if self.rows.whole else self.options.preconditioner
-        return made.inverse(ridge)
+        return made.inverse(Problem(self.rows.matrix, targets, penalty, sample_weight=weights))
 
     @cached_property
     def _drawn(self) -> Preconditioner:
         """The preconditioner of all steps that use all rows."""
         return self.options.preconditioner.drawn(self.problem.matrix)
 
-    def _penalty(self, weights: Vector) -> NDArray[np.float64]:
-        return 0.5 * self._inner(self.ridge, weights, weights)
+    def _penalty(self, weights: Vector) -> FloatArray:
+        return 0.5 * self._inner(weights, weights)
 
-    def _inner(self, diagonal: Vector | None, a: Vector, b: Vector) -> NDArray[np.float64]:
-        return self.losses.by_run(weighted_inner(diagonal, a, b, self.options.n_jobs))
+    def _inner(self, a: Vector, b: Vector) -> FloatArray:
+        return self.losses.by_run(weighted_inner(self.ridge, a, b, self.options.n_jobs))

@@ -81,15 +81,13 @@ class DiagonalInverse:
     diagonal: Vector
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return an empty array."""
         return np.empty((0, residual.shape[1]))
 
     def energy(self, coefficients: Vector) -> Vector:
-        """Return zeros."""
         return np.zeros(coefficients.shape[1])
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        """Do nothing."""
+        pass
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,6 @@ class Identity(Preconditioner, Stateful):
     """No preconditioning: plain conjugate gradients, as in RB16."""
 
     def inverse(self, problem: Problem) -> DiagonalInverse:
-        """Return ones."""
         return DiagonalInverse(np.ones(problem.matrix.shape[1]))
 
 
@@ -206,7 +203,6 @@ class SampledRows(Preconditioner, Stateful):
         check_options(self)
 
     def inverse(self, problem: Problem) -> SampledInverse:
-        """Draw rows with the problem's weights, and factorise."""
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
     def drawn(self, matrix: FeatureMatrix) -> RowSample:
@@ -253,7 +249,10 @@ class RowSample(Preconditioner):
         if last is None or not np.array_equal(last.roots, roots):
             gram = self.products * roots
             gram *= roots[:, None]
-            last = SampledInverse(mu, self.rows, self.chosen, roots, _factorised(mu, gram))
+            gram[np.diag_indices_from(gram)] += mu
+            with one_blas_thread():
+                factor, _ = scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
+            last = SampledInverse(mu, self.rows, self.chosen, roots, factor)
             self._last.clear()
             self._last[mu] = last
         return last
@@ -267,14 +266,6 @@ def resolution(n_rows: int) -> float:
 def default_rows(n_rows: int) -> int:
     """Return the default sample size of :class:`SampledRows`."""
     return int(np.clip(_ROWS_A_ROOT * np.sqrt(n_rows), _FEWEST_ROWS, _MOST_ROWS))
-
-
-def _factorised(mu: float, gram: FloatArray) -> FloatArray:
-    """Return the lower Cholesky factor of ``mu I + gram``; ``gram`` is overwritten."""
-    gram[np.diag_indices_from(gram)] += mu
-    with one_blas_thread():
-        factor, _ = scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
-    return factor
 
 
 _ENOUGH = 10.0
@@ -294,16 +285,13 @@ class LowRankInverse:
     shares: FloatArray
 
     def coefficients(self, residual: Vector) -> Vector:
-        """Return ``U' residual``."""
         with one_blas_thread():
             return self.vectors.T @ residual
 
     def energy(self, coefficients: Vector) -> Vector:
-        """Return ``residual' U diag(shares) U' residual``."""
         return np.einsum("r,rk,rk->k", self.shares, coefficients, coefficients)
 
     def subtract(self, coefficients: Vector, direction: Vector) -> None:
-        """Subtract ``U diag(shares)`` times the coefficients."""
         with one_blas_thread():
             direction -= self.vectors @ (self.shares[:, None] * coefficients)
 
@@ -346,7 +334,6 @@ class RandomisedNystrom(Preconditioner, Stateful):
         check_options(self)
 
     def inverse(self, problem: Problem) -> LowRankInverse:
-        """Draw directions, multiply them by the matrix, and invert the approximation."""
         return self.draw(problem.matrix, problem.row_weights).inverse(problem)
 
     def draw(self, matrix: FeatureMatrix, row_weights: FloatArray) -> NystromSketch:
@@ -376,7 +363,6 @@ class NystromSketch(Preconditioner):
 
     @property
     def rank(self) -> int:
-        """Number of directions."""
         return self.directions.shape[1]
 
     def inverse(self, problem: Problem) -> LowRankInverse:
@@ -398,21 +384,16 @@ class NystromSketch(Preconditioner):
             for _ in range(2):
                 drawn -= self.directions @ (self.directions.T @ drawn)
                 drawn, _ = scipy.linalg.qr(drawn, mode="economic", check_finite=False)
-        products = [
-            self._times(drawn[:, a:b]) for a, b in row_blocks(drawn.shape[1], self._at_once)
-        ]
-        self.directions = np.hstack([self.directions, drawn])
-        self.products = np.hstack([self.products, *products])
-        self.values, self.vectors = _decomposed(self.directions, self.products)
-
-    def _times(self, directions: FloatArray) -> FloatArray:
-        """Return ``Z' S Z`` times directions."""
 
         def weigh(rows: slice, responses: Vector) -> Vector:
             responses *= self.row_weights[rows, None]
             return responses
 
-        return pull_back(self.matrix, np.ascontiguousarray(directions), weigh)
+        parts = [drawn[:, a:b] for a, b in row_blocks(drawn.shape[1], self._at_once)]
+        products = [pull_back(self.matrix, np.ascontiguousarray(own), weigh) for own in parts]
+        self.directions = np.hstack([self.directions, drawn])
+        self.products = np.hstack([self.products, *products])
+        self.values, self.vectors = _decomposed(self.directions, self.products)
 
 
 def _decomposed(directions: FloatArray, products: FloatArray) -> tuple[FloatArray, FloatArray]:

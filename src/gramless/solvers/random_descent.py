@@ -17,19 +17,20 @@ from gramless.base.types import AnyArray, FloatArray
 from gramless.loops import coordinate_descent as loops
 from gramless.losses import Huber, Logistic, Loss, SmoothPinball, Squared, SquaredHinge
 from gramless.matrices.base import Vector
-from gramless.solvers.base import Capabilities, Iterations, Solver
-from gramless.solvers.intercept import n_penalised
-from gramless.solvers.objective import Callback, Problem, Solution, columns
+from gramless.solvers.base import Capabilities, IterativeSolver
+from gramless.solvers.objective import Problem, columns
 
 _DRAWS = 1 << 16
 """Coordinates drawn at once."""
-_PLAIN = {Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC}
-_LOSSES = (Squared, SquaredHinge, Logistic, Huber, SmoothPinball)
-_CAPABILITIES = Capabilities(losses=_LOSSES, l1=True)
+_CODES: dict[type[Loss], int] = {
+    **{Squared: loops.SQUARED, SquaredHinge: loops.SQUARED_HINGE, Logistic: loops.LOGISTIC},
+    **{Huber: loops.HUBER, SmoothPinball: loops.PINBALL},
+}
+_CAPABILITIES = Capabilities(losses=tuple(_CODES), l1=True)
 
 
 @dataclass(frozen=True)
-class RandomDescent(Solver):
+class RandomDescent(IterativeSolver):
     """Coordinate descent that takes several random steps at once (RB16, section 4).
 
     Each step draws ``n_simultaneous`` distinct coordinates uniformly, computes their
@@ -78,20 +79,13 @@ class RandomDescent(Solver):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
-    def solve(
-        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
-    ) -> Solution:
-        """Minimise the problem, see :meth:`Solver.solve`.
-
-        ``n_iter`` counts epochs; the history's ``residual`` is what ``tol`` is compared with, the
-        largest over the outputs.
-        """
-        begin = partial(SimultaneousSteps, n_simultaneous=self.n_simultaneous, seed=self.seed)
-        return _descended(self, problem, start, callback, begin, self.n_jobs)
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _Outputs:
+        run = partial(SimultaneousSteps, n_simultaneous=self.n_simultaneous, seed=self.seed)
+        return _Outputs(_begun(run, problem, start), self.tol, self.n_jobs)
 
 
 @dataclass(frozen=True)
-class ParallelRandomDescent(Solver):
+class ParallelRandomDescent(IterativeSolver):
     """Algorithm 2 of RB16: threads that step along random coordinates, without locks.
 
     Each thread draws coordinates from its own stream and takes full steps from the shared
@@ -133,32 +127,9 @@ class ParallelRandomDescent(Solver):
     n_jobs: int | None = None
     capabilities: ClassVar[Capabilities] = _CAPABILITIES
 
-    def solve(
-        self, problem: Problem, start: Vector | None = None, callback: Callback | None = None
-    ) -> Solution:
-        """Minimise the problem, see :class:`RandomDescent`."""
-        begin = partial(SharedSteps, n_threads=thread_count(self.n_jobs), seed=self.seed)
-        return _descended(self, problem, start, callback, begin, n_jobs=1)
-
-
-def _descended(
-    solver: RandomDescent | ParallelRandomDescent,
-    problem: Problem,
-    start: Vector | None,
-    callback: Callback | None,
-    begin: Callable[..., _Output],
-    n_jobs: int | None,
-) -> Solution:
-    """Minimise each output on its own, as ``begin`` says."""
-    solver.check_problem(problem)
-    stored, targets = StoredColumns.of(problem), columns(problem.targets).T
-    starts = [None] * len(targets) if start is None else columns(np.asarray(start)).T
-    outputs = [
-        begin(replace(problem, targets=np.array(own, np.float64)), stored, start=first)
-        for own, first in zip(targets, starts, strict=True)
-    ]
-    state = _Outputs(outputs, solver.tol, n_jobs)
-    return Iterations(state, problem.weights_shape, solver.max_iter).run(callback)
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _Outputs:
+        run = partial(SharedSteps, n_threads=thread_count(self.n_jobs), seed=self.seed)
+        return _Outputs(_begun(run, problem, start), self.tol, n_jobs=1)
 
 
 @dataclass(frozen=True)
@@ -178,10 +149,13 @@ class StoredColumns:
     @classmethod
     def of(cls, problem: Problem) -> StoredColumns:
         """Store the columns of a problem's matrix."""
-        loss, rows = _numbered(problem.loss), problem.matrix.tocsr()
+        loss, rows = problem.loss, problem.matrix.tocsr()
         most, stored = int(np.diff(rows.indptr).max(initial=0)), rows.tocsc()
-        curvatures = problem.loss.smoothness * problem.matrix.gram_diagonal(problem.row_weights)
-        return cls((stored.indptr, stored.indices, stored.data), loss, curvatures, most)
+        # In the order of the loss's fields, as the loops take them.
+        first, second = [*map(float, vars(loss).values()), 0.0, 0.0][:2]
+        curvatures = loss.smoothness * problem.matrix.gram_diagonal(problem.row_weights)
+        arrays = stored.indptr, stored.indices, stored.data
+        return cls(arrays, (_CODES[type(loss)], first, second), curvatures, most)
 
 
 class _Output(ABC):
@@ -192,7 +166,11 @@ class _Output(ABC):
         self.problem, self.stored = problem, stored
         self.row_weights = problem.row_weights
         self.weights = np.zeros(problem.matrix.shape[1])
-        self.penalty = (float(penalty.l1), float(penalty.l2), n_penalised(problem))
+        self.penalty = (
+            float(penalty.l1),
+            float(penalty.l2),
+            problem.matrix.shape[1] - problem.penalty.n_free,
+        )
         at_zero = float(np.abs(problem.loss_gradient(self.weights)).max(initial=0.0))
         self.scale = min(penalty.l1 or at_zero, at_zero) or 1.0
         if start is not None:
@@ -255,7 +233,6 @@ class SimultaneousSteps(_Output):
             loops.simultaneous_steps(self.generator.random(shape), self.order, *arguments)
 
     def epoch(self) -> None:
-        """Make as many updates as there are columns, and measure."""
         self.step(-(-len(self.weights) // max(1, self.n_simultaneous)))
         self.measure()
 
@@ -276,7 +253,6 @@ class SharedSteps(_Output):
         self.generators = [stream(seed, purpose, thread) for thread in range(n_threads)]
 
     def epoch(self) -> None:
-        """Make as many updates as there are columns, and measure."""
         n_columns, n_threads = len(self.weights), len(self.generators)
         arguments = self.arguments(self.stored.curvatures)
 
@@ -298,11 +274,9 @@ class _Outputs:
 
     @property
     def weights(self) -> Vector:
-        """Return the weights of all outputs, (n_columns, K)."""
         return np.ascontiguousarray(np.array([each.weights for each in self.outputs]).T)
 
     def converged(self) -> bool:
-        """Tell whether all outputs have converged."""
         return all(output.residual <= self.tol for output in self.outputs)
 
     def step(self) -> bool:
@@ -312,17 +286,15 @@ class _Outputs:
         return True
 
     def record(self) -> dict[str, float]:
-        """Return the entry of the history for the present weights."""
         return {
             "objective": sum(output.objective for output in self.outputs),
             "residual": float(np.max([output.residual for output in self.outputs], initial=0.0)),
         }
 
 
-def _numbered(loss: Loss) -> tuple[int, float, float]:
-    """Return the loss's number in the loops and its parameters."""
-    if isinstance(loss, Huber):
-        return loops.HUBER, float(loss.threshold), 0.0
-    if isinstance(loss, SmoothPinball):
-        return loops.PINBALL, float(loss.quantile), float(loss.width)
-    return _PLAIN[type(loss)], 0.0, 0.0
+def _begun(run: Callable[..., _Output], problem: Problem, start: Vector | None) -> list[_Output]:
+    """Begin a run for each output, with the stored columns shared."""
+    stored, targets = StoredColumns.of(problem), columns(problem.targets).T
+    starts = [None] * len(targets) if start is None else columns(np.asarray(start)).T
+    problems = [replace(problem, targets=np.array(own, np.float64)) for own in targets]
+    return [run(own, stored, start=at) for own, at in zip(problems, starts, strict=True)]

@@ -29,18 +29,6 @@ def add_times(
     over_blocks(add, target, n_jobs)
 
 
-def scale_and_add(
-    target: Vector, factors: NDArray[np.float64], other: Vector, n_jobs: int | None
-) -> None:
-    """Multiply ``target`` (n, K) by ``factors`` (K,) and add ``other``."""
-
-    def change(a: int, b: int) -> None:
-        target[a:b] *= factors
-        target[a:b] += other[a:b]
-
-    over_blocks(change, target, n_jobs)
-
-
 def weighted_inner(
     weights: NDArray[np.float64] | None, a: Vector, b: Vector, n_jobs: int | None
 ) -> NDArray[np.float64]:

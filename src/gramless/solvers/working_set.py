@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import inner
 from gramless.base.memory import memory_budget
 from gramless.base.threads import map_blocks, one_blas_thread, run_together, thread_count
-from gramless.base.types import BoolArray, FloatArray, IntArray
+from gramless.base.types import FloatArray, IntArray
 from gramless.loops import coordinate_descent, grid_descent
 from gramless.matrices.abilities import SupportsColumnGram
 from gramless.matrices.base import Vector
@@ -83,7 +83,6 @@ class BinDescent:
     n_jobs: int | None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
-        """Minimise each task over its columns."""
         return map_blocks(self.descend, [(own,) for own in tasks], self.n_jobs)
 
     def descend(self, task: Task, worth_threads: int = 1 << 16) -> Move:
@@ -120,7 +119,6 @@ class BinDescent:
         return task.moved(weights, grid_descent.turns_taken(state) // len(grids))
 
     def add_responses(self, moves: list[Move], out: Vector) -> None:
-        """Add the changes of the responses to ``out`` (K, n_rows)."""
         for move in moves:
             self._add(move, out[move.output])
 
@@ -199,7 +197,6 @@ class GramDescent:
         self.known: _Known | None = None
 
     def minimise(self, tasks: list[Task]) -> list[Move]:
-        """Minimise each task over its columns."""
         moves: list[Move] = []
         for alike in _alike(tasks):
             known = self._gram_of(alike)
@@ -260,8 +257,9 @@ def _alike(tasks: list[Task]) -> Iterator[list[Task]]:
 def _descend(task: Task, gram: FloatArray) -> Move:
     """Alternate sweeps and jumps until no weight is far from the model's minimum."""
     penalised = task.columns < task.n_penalised
+    l1, l2 = (np.where(penalised, own, 0.0) for own in (task.penalty.l1, task.penalty.l2))
     gradient, weights = task.gradient[task.columns], task.weights.copy()
-    quadratic = Quadratic(gram, gradient, weights, task.penalty, penalised)
+    quadratic = Quadratic(gram, gradient, weights, l1, l2)
     tol, sweeps = task.tols[1], 0
     while quadratic.distance() > tol and sweeps < task.max_sweeps:
         at_once = max(_FEWEST_SWEEPS, len(quadratic.support()) // _COLUMNS_A_SWEEP)
@@ -273,23 +271,18 @@ def _descend(task: Task, gram: FloatArray) -> Move:
     return task.moved(quadratic.weights, sweeps)
 
 
+@dataclass
 class Quadratic:
-    """A quadratic model of the weights of n columns, plus their penalty.
+    """A quadratic model of the weights of n columns, plus the penalties ``l1`` and ``l2`` of each.
 
     ``gradient`` is that of the model at ``weights``, without the penalty; both are written over.
     """
 
-    def __init__(
-        self,
-        gram: FloatArray,
-        gradient: FloatArray,
-        weights: FloatArray,
-        penalty: Penalty,
-        penalised: BoolArray,
-    ) -> None:
-        self.gram, self.gradient, self.weights = gram, gradient, weights
-        self.l1 = np.where(penalised, penalty.l1, 0.0)
-        self.l2 = np.where(penalised, penalty.l2, 0.0)
+    gram: FloatArray
+    gradient: FloatArray
+    weights: FloatArray
+    l1: FloatArray
+    l2: FloatArray
 
     def distance(self) -> float:
         """Return how far the worst weight is from optimal."""
