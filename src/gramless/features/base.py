@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import Tags
@@ -49,7 +50,32 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
 
     @abstractmethod
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Learn the features from rows; ``y`` is ignored."""
+        """Learn the features from rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        The map itself.
+        """
+
+    @abstractmethod
+    def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
+        """Return the features of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+
+        Returns
+        -------
+        array or csr_array (n_samples, n_features_out)
+            SciPy CSR of float64 for bins, 12 bytes a non-zero; a row has none in bins never seen in
+            ``fit``. Other features are dense, float32 for float32 rows, else float64.
+        """
 
     @abstractmethod
     def rows_matrix(self, X: Rows) -> FeatureMatrix:
@@ -71,17 +97,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         return self._n_features_out
 
     def feature_matrix(self, X: TableLike) -> FeatureMatrix:
-        """Return the feature matrix of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        FeatureMatrix (n_samples, n_features_out)
-            Compact, or computed as it is needed; nothing in bins never seen in ``fit``.
-        """
+        """Return the features of rows as a matrix that is compact, or computed when needed."""
         self._check_fitted()
         return self.rows_matrix(check_rows(self, X, reset=False))
 
@@ -98,8 +114,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
 class SizedMap(FeatureMap):
     """A feature map whose size is one of its parameters: the base of all maps with a kernel.
 
-    A subclass has the parameters ``bandwidth``, ``categorical``, ``random_state``, ``n_jobs``
-    and the one named by ``size_name``. It implements :meth:`check_parameters`,
+    A subclass has the parameters ``kernel``, ``bandwidth``, ``categorical``, ``random_state``,
+    ``n_jobs`` and the one named by ``size_name``. It implements :meth:`check_parameters`,
     :meth:`fit_rows`, :meth:`rows_matrix`, :meth:`bytes_to_fit`, ``transform`` and
     ``_n_features_out``. Search and estimators ask for nothing else.
 
@@ -115,11 +131,19 @@ class SizedMap(FeatureMap):
     enough_to_search: ClassVar[int] = 1024
     """The size that tells good bandwidths from bad ones."""
 
-    bandwidth: float | ArrayLike | str
-    categorical: ArrayLike | None
-    random_state: RandomState
     seed_: int
     bandwidth_: FloatArray
+
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        bandwidth: float | ArrayLike | str = "median",
+        categorical: ArrayLike | None = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel, self.bandwidth, self.categorical = kernel, bandwidth, categorical
+        self.random_state, self.n_jobs = random_state, n_jobs
 
     @abstractmethod
     def check_parameters(self) -> Kernel:
@@ -134,17 +158,6 @@ class SizedMap(FeatureMap):
         """Estimate the bytes that a fit takes, without those of the rows themselves."""
 
     def fit(self, X: TableLike, y: object = None) -> Self:
-        """Learn the features from rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        The map itself.
-        """
         self.fit_matrix(X, y)
         return self
 
@@ -178,14 +191,7 @@ class SizedMap(FeatureMap):
         return self.check_parameters().metric
 
     def sketch(self, most: int) -> SizedMap:
-        """Return an unfitted map of the same kernel that is no larger than ``most``.
-
-        Examples
-        --------
-        >>> from gramless import RandomBinning
-        >>> RandomBinning(n_grids=512).sketch(96).n_grids
-        96
-        """
+        """Return an unfitted map of the same kernel that is no larger than ``most``."""
         return self.resized(min(self.size, most))
 
     def resized(self, size: int) -> Self:
@@ -238,30 +244,20 @@ class SizedMap(FeatureMap):
         return np.full(X.shape[1], median)
 
     def _check_size(self) -> None:
-        name, size = self.size_name, getattr(self, self.size_name)
+        size, owner = getattr(self, self.size_name), f"{type(self).__name__}: {self.size_name}"
         if not is_whole(size, 1):
             bounds = f"at least 1{too_large(size)}"
-            raise InputError(
-                f"{type(self).__name__}: {name} must be an integer, {bounds}; got {size!r}."
-            )
+            raise InputError(f"{owner} must be an integer, {bounds}; got {size!r}.")
 
     def _check_choice(self, name: str, value: str, known: Collection[str]) -> None:
         """Check a parameter that is one of some names."""
         if value not in known:
-            names = ", ".join(map(repr, known))
-            raise InputError(
-                f"{type(self).__name__}: {name} must be one of {names}; got {value!r}."
-            )
+            owner, names = type(self).__name__, ", ".join(map(repr, known))
+            raise InputError(f"{owner}: {name} must be one of {names}; got {value!r}.")
 
 
 class DenseMap(SizedMap):
-    """Features without zeros, of a kernel that a subclass approximates.
-
-    A subclass has the parameters of :class:`SizedMap` and ``kernel``, and says how its features
-    are learned and computed.
-    """
-
-    kernel: KernelLike
+    """A sized map without zeros; a subclass says how its features are learned and computed."""
 
     def check_state(self, state: State) -> None:
         super().check_state(state)
@@ -281,17 +277,6 @@ class DenseMap(SizedMap):
         return self
 
     def transform(self, X: TableLike) -> AnyArray:
-        """Return the features of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples, n_features_out)
-            float32 for float32 rows, else float64.
-        """
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
         single = rows.dtype == np.float32

@@ -20,10 +20,7 @@ from gramless.preprocessing.rows import Rows, check_rows
 
 
 class GridMap(FeatureMap):
-    """A map to the bins of grids, one column a bin.
-
-    Its attributes are described in :class:`RandomBinning`.
-    """
+    """A map to the bins of grids, one column a bin; see :class:`RandomBinning`."""
 
     size_unit: ClassVar[str] = "grids"
     fitted_name: ClassVar[str] = "widths_"
@@ -38,18 +35,6 @@ class GridMap(FeatureMap):
     _rebuilt = frozenset(("_grids", "_known", "n_bins_"))
 
     def transform(self, X: TableLike) -> sp.csr_array:
-        """Return the features of rows as SciPy CSR.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        csr_array (n_samples, D)
-            ``n_grids`` entries a row, fewer where a row falls into bins never seen in ``fit``.
-            12 bytes a non-zero.
-        """
         return self.feature_matrix(X).tocsr()
 
     def check_state(self, state: State) -> None:
@@ -225,7 +210,6 @@ class RandomBinning(BinningMap, DrawnGrids):
         ``D / n_grids``, the mean number of bins.
     seed_ : int
     n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -255,12 +239,8 @@ class RandomBinning(BinningMap, DrawnGrids):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.categorical = categorical
+        super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
         self.n_grids = n_grids
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def fit_rows(self, X: Rows) -> BinnedMatrix:
         kernel = cast(BinningKernel, self._prepare(X))

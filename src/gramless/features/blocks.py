@@ -91,7 +91,6 @@ class IndependentBlocks(DenseMap):
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -126,13 +125,8 @@ class IndependentBlocks(DenseMap):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.categorical = categorical
-        self.block_rows = block_rows
-        self.partition = partition
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
+        self.block_rows, self.partition = block_rows, partition
 
     def check_parameters(self) -> Kernel:
         self._check_size()
@@ -253,10 +247,7 @@ class Metric:
         return np.square(np.where(finite, smallest / self.bandwidth, 0.0))
 
     def leaning(self, X: Rows, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return ``|x - first|^2 - |x - second|^2`` up to a constant: lower is nearer to the first.
-
-        The result for a row does not depend on the rows beside it.
-        """
+        """Return ``|x - first|^2 - |x - second|^2`` up to a constant, each row's by itself."""
         slope = np.where(self.categorical, 0.0, 2.0 * (second - first) * self.weights)
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(X):

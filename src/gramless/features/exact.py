@@ -60,7 +60,6 @@ class ExactKernel(LandmarkMap):
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -91,12 +90,8 @@ class ExactKernel(LandmarkMap):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.categorical = categorical
+        super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
         self.max_rows = max_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def check_parameters(self) -> Kernel:
         self._check_size()
@@ -137,13 +132,7 @@ class ExactKernel(LandmarkMap):
         return LandmarkMatrix(X, self, np.float64)
 
     def sketch(self, most: int) -> SizedMap:
-        """Return unfitted Nyström features of the same kernel, to search on samples with.
-
-        Examples
-        --------
-        >>> ExactKernel("laplacian", bandwidth=3.0).sketch(500)
-        Nystrom(bandwidth=3.0, kernel='laplacian', n_components=500)
-        """
+        """Return unfitted Nyström features of the same kernel, to search on samples with."""
         return Nystrom(
             self.kernel,
             bandwidth=self.bandwidth,

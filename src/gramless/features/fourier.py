@@ -55,11 +55,7 @@ _EXPONENT_LIMITS = {"f": 50, "d": 200}
 def draw_frequencies(
     kernel: SpectralKernel, sampling: str, seed: int, n_frequencies: int, n_inputs: int
 ) -> FloatArray:
-    """Draw frequencies (n_frequencies, n_inputs) of a kernel at bandwidth 1, each of its exact law.
-
-    ``sampling`` is "iid", "orthogonal" or "qmc", as in :class:`RandomFourier`; fewer frequencies
-    are the first of more.
-    """
+    """Draw frequencies at bandwidth 1, each of the kernel's law; fewer are the first of more."""
     draw = {"iid": _independent, "orthogonal": _orthogonal, "qmc": _low_discrepancy}[sampling]
     normals, uniforms = draw(seed, n_frequencies, n_inputs, kernel.n_uniforms(n_inputs))
     return kernel.frequencies(normals, uniforms)
@@ -110,10 +106,7 @@ def _uniforms(seed: int, n: int, n_uniforms: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Panels:
-    """Frequencies that are written down, cut up as the loops want them.
-
-    ``panels`` has the shape (n_panels, n_inputs, frequencies a panel), of float32 or float64.
-    """
+    """Frequencies that are written down: panels (n_panels, n_inputs, frequencies a panel)."""
 
     panels: AnyArray
     chunk: ClassVar[int] = 528
@@ -201,10 +194,7 @@ class HadamardBlocks(Stateful):
     def draw(
         cls, kernel: RadialKernel, seed: int, n_frequencies: int, n_inputs: int
     ) -> HadamardBlocks:
-        """Draw the frequencies of a kernel at bandwidth 1; fewer are the first of more.
-
-        The block size p is the next power of two above n_inputs, at least 16.
-        """
+        """Draw the frequencies of a kernel at bandwidth 1; fewer are the first of more."""
         width = max(hadamard.LANES, 1 << (n_inputs - 1).bit_length())
         shape, n_blocks = (max(1, _BLOCK // width), width), -(-n_frequencies // width)
         parts = [
@@ -369,7 +359,6 @@ class RandomFourier(DenseMap):
         How they were drawn.
     seed_ : int
     n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -408,14 +397,8 @@ class RandomFourier(DenseMap):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.categorical = categorical
-        self.n_components = n_components
-        self.map = map
-        self.sampling = sampling
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
+        self.n_components, self.map, self.sampling = n_components, map, sampling
 
     def check_parameters(self) -> SpectralKernel:
         self._check_choice("map", self.map, _MAPS)
@@ -449,7 +432,9 @@ class RandomFourier(DenseMap):
         if (categorical := self._mask(X)).any():
             self.spreads_[categorical] = _spreads(kernel, self.bandwidth_[categorical])
         self.unit_frequencies_ = self.blocks_ = None
-        self.sampling_ = self._sampling_for(X, kernel)
+        many = n_inputs >= _MANY_INPUTS and not sp.issparse(X) and isinstance(kernel, RadialKernel)
+        chosen = "structured" if many else "iid"
+        self.sampling_ = chosen if self.sampling == "auto" else str(self.sampling)
         if self.sampling_ == "structured":
             self.blocks_ = HadamardBlocks.draw(cast(RadialKernel, kernel), self.seed_, n, n_inputs)
         else:
@@ -495,15 +480,14 @@ class RandomFourier(DenseMap):
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
         """Return the gradient of predictions ``Z w`` at dense, validated rows.
 
-        A quarter of a turn further, features are their own derivatives. Weights (n_features_out,)
-        or (n_features_out, K) give (n_rows, n_features) or (n_rows, n_features, K), 0 for ignored
-        and categorical inputs.
+        Weights (n_features_out,) or (n_features_out, K) give (n_rows, n_features) or (n_rows,
+        n_features, K), 0 for ignored and categorical inputs.
         """
+        # A quarter of a turn further, features are their own derivatives.
         features = np.empty((X.shape[0], self._n_features_out))
         outputs = weights.reshape(len(weights), -1)
         if self.phases_ is None:
             self.compute(X, features)
-            # Cosine and sine turn into minus the sine and the cosine.
             cosines, sines = features[:, ::2], features[:, 1::2]
             slopes = -sines[:, :, None] * outputs[::2] + cosines[:, :, None] * outputs[1::2]
         else:
@@ -523,12 +507,6 @@ class RandomFourier(DenseMap):
             unit = self.blocks_.frequencies(len(inverse))
         with np.errstate(over="ignore"):
             return np.asarray(unit * inverse)
-
-    def _sampling_for(self, X: Rows, kernel: Kernel) -> str:
-        if self.sampling != "auto":
-            return str(self.sampling)
-        many = X.shape[1] >= _MANY_INPUTS and not sp.issparse(X)
-        return "structured" if many and isinstance(kernel, RadialKernel) else "iid"
 
     @property
     def _n_frequencies(self) -> int:
@@ -614,8 +592,8 @@ def _spreads(kernel: Kernel, bandwidth: FloatArray) -> FloatArray:
     """Return the deviations of normal phases for which ``E cos(a - b) = profile(1/bandwidth)``."""
     if _has_sum(kernel):
         raise KernelError(
-            "RandomFourier: a Sum kernel has a factor of its own a part for categories, which "
-            "random phases cannot give; use a Mixture or a Product, or leave out 'categorical'."
+            "RandomFourier: random phases cannot give the factors that a Sum kernel has for "
+            "categories; use a Mixture or a Product, or leave out 'categorical'."
         )
     factors = np.clip(kernel.profile(1.0 / bandwidth), np.finfo(np.float64).tiny, 1.0)
     return np.sqrt(-np.log(factors))

@@ -156,9 +156,8 @@ class BinTables:
             )
             if tile < 0:
                 raise InputError(
-                    f"the rows fall into bins whose hashes collide more than 500 times, "
-                    f"{int(self.counts.max())} bins in: rows do so only if they are made for this "
-                    f"random_state; use another one."
+                    "the rows fall into bins whose hashes collide more than 500 times: rows do so "
+                    "only if they are made for this random_state; use another one."
                 )
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
 
@@ -190,10 +189,7 @@ def _keys_of_zeros(inverse: AnyArray, shifts: AnyArray, multipliers: AnyArray) -
 
 
 def _room(n_grids: int, n_bins: int, bits: int) -> tuple[IntArray, AnyArray]:
-    """Return an empty table for ``n_bins`` entries a grid, and uninitialised room for its index.
-
-    Room that is not used costs no time and mostly no memory.
-    """
+    """Return an empty table for ``n_bins`` entries a grid, and uninitialised room for its index."""
     table = np.empty((n_grids, n_bins), np.int64)
     table[:, 0] = 0
     return table, np.empty((n_grids, 1 << bits), np.int32)
@@ -292,9 +288,8 @@ class Grids:
         for start, stop, block in known.blocks(X, n_jobs):
             if block.clipped:
                 raise InputError(
-                    f"rows {start} to {stop - 1} hold numbers more than 2**60 cells away from 0, "
-                    f"where bins cannot be told apart: use a larger bandwidth, "
-                    f"scaling='quantile', or remove the outliers."
+                    f"rows {start} to {stop - 1} hold numbers more than 2**60 cells away from 0: "
+                    f"use a larger bandwidth, scaling='quantile', or remove the outliers."
                 )
             if not known.learn_block(block, codes[:, start:stop], n_jobs):
                 # To look all rows up again takes time, but not the memory of both.

@@ -83,7 +83,6 @@ class JoinedMaps(SideBySide):
         return self
 
     def transform(self, X: TableLike) -> sp.csr_array:
-        """Return the features of rows as SciPy CSR."""
         return self.feature_matrix(X).tocsr()
 
 
@@ -174,17 +173,6 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         return self
 
     def transform(self, X: TableLike) -> AnyArray | sp.csr_array:
-        """Return the features of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix (n_samples, n_features)
-
-        Returns
-        -------
-        array or csr_array (n_samples, n_features_out)
-            CSR where a part's features are.
-        """
         self._check_fitted()
         rows = check_rows(self, X, reset=False)
         fitted = zip(self.maps_, self.scales_.tolist(), strict=True)
@@ -273,25 +261,19 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
                 f"one, all with names or none; got {odd[0] if odd else self.maps!r}."
             )
         if named[0]:
-            self._check_names([item[0] for item in items])
+            try:
+                self._validate_names([item[0] for item in items])
+            except (TypeError, ValueError) as error:
+                raise InputError(f"Hybrid: names of maps that cannot be used: {error}") from error
         return parts
-
-    def _check_names(self, names: list[str]) -> None:
-        try:
-            self._validate_names(names)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"Hybrid: names of maps that cannot be used: {error}") from error
 
     def _shares(self) -> FloatArray:
         """Return the weights, summing to 1."""
         n_maps = len(self._parts())
         weights = np.ones(n_maps) if self.weights is None else np.asarray(self.weights, float)
-        usable = weights.shape == (n_maps,) and np.isfinite(weights).all()
-        if not usable or not (weights > 0).all():
-            raise InputError(
-                f"Hybrid: weights must be {n_maps} numbers above 0, one a map; "
-                f"got {self.weights!r}."
-            )
+        if weights.shape != (n_maps,) or not (np.isfinite(weights) & (weights > 0)).all():
+            given = self.weights
+            raise InputError(f"Hybrid: weights must be {n_maps} numbers above 0; got {given!r}.")
         return weights / weights.sum()
 
     def _part(self, i: int, part: SizedMap, X: Rows) -> SizedMap:

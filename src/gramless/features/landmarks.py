@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,64 +40,49 @@ class Precomputed(Kernel):
         raise KernelError("a precomputed kernel has no profile: only its values are known.")
 
 
-class RowKernel(Protocol):
-    """A kernel between rows, at its bandwidth."""
-
-    def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
-        """Return some of the training rows, as if there were no others."""
-
-    def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
-        """Return some of the training rows as landmarks."""
-
-    def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
-        """Return the landmarks' kernel matrix as a new array, with no avoidable rounding."""
-
-    def towards(self, landmarks: AnyArray) -> Values:
-        """Return the function from rows to their kernel values with landmarks."""
-
-    def diagonal(self, X: Rows) -> FloatArray:
-        """Return the kernel of each training row with itself."""
-
-
 @dataclass(frozen=True)
 class InputKernel:
-    """A kernel of the inputs; landmarks are rows (n, n_inputs) of float64."""
+    """A kernel between rows of inputs, at its bandwidth; landmarks are rows of float64."""
 
     kernel: Kernel
     bandwidth: FloatArray
     categorical: Mask
 
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
+        """Return some of the training rows, as if there were no others."""
         return X[index]
 
     def landmarks(self, X: Rows, index: NDArray[np.integer]) -> AnyArray:
+        """Return some of the training rows as landmarks."""
         return dense_rows(X[index])
 
     def gram(self, X: Rows, landmarks: AnyArray, n_jobs: int | None) -> FloatArray:
+        """Return the landmarks' kernel matrix as a new array, with no avoidable rounding."""
         values, gram = self.by_differences(landmarks), np.empty((len(landmarks), len(landmarks)))
         blocks = row_blocks(len(landmarks), ROWS_AT_ONCE)
         map_blocks(lambda a, b: fill(values, landmarks[a:b], gram[a:b]), blocks, n_jobs)
         return gram
 
     def towards(self, landmarks: AnyArray) -> Values:
-        """Return values from matrix products where the kernel is one of the distance."""
+        """Return the function from rows to their kernel values with landmarks."""
         if isinstance(self.kernel, RadialKernel) and not self.categorical.any():
             return RadialValues(self.kernel, landmarks, self.bandwidth)
         return self.by_differences(landmarks)
 
     def by_differences(self, landmarks: AnyArray) -> Values:
-        """Return the values of ``Kernel.gram``."""
+        """Do as :meth:`towards` by ``Kernel.gram``, without matrix products."""
         return lambda X: self.kernel.gram(
             dense_rows(X), landmarks, bandwidth=self.bandwidth, categorical=self.categorical
         )
 
     def diagonal(self, X: Rows) -> FloatArray:
+        """Return the kernel of each training row with itself."""
         return np.ones(X.shape[0])
 
 
 @dataclass(frozen=True)
 class GivenKernel:
-    """A precomputed kernel; landmarks are the numbers (n,) of columns."""
+    """A precomputed kernel, as :class:`InputKernel`; landmarks are the numbers of columns."""
 
     def subset(self, X: Rows, index: NDArray[np.integer]) -> Rows:
         return X[index][:, index]
@@ -115,6 +100,9 @@ class GivenKernel:
 
     def diagonal(self, X: Rows) -> FloatArray:
         return np.asarray(X.diagonal(), np.float64)
+
+
+RowKernel = InputKernel | GivenKernel
 
 
 class RadialValues:
@@ -177,10 +165,7 @@ class RadialValues:
 
 
 class Whitening:
-    """Whitened kernel values ``z = L^-1 k`` in place, for a lower triangular ``L``.
-
-    Forward substitution in panels of 128 columns: matrix products but for the diagonal blocks.
-    """
+    """``z = L^-1 k`` in place: forward substitution in panels of 128 columns, mostly products."""
 
     def __init__(self, factor: FloatArray, dtype: DTypeLike) -> None:
         self.panels = row_blocks(len(factor), _PANEL)
@@ -240,9 +225,8 @@ def pivoted_cholesky(gram: FloatArray, cut: float) -> tuple[FloatArray, NDArray[
     """Return a factor of a kernel matrix of as few of its rows as represent all.
 
     Rows are taken one by one, each time the one that those before represent worst, until no
-    diagonal entry is short of ``cut`` times the largest: LAPACK's ``pstrf`` (Higham 2002, *Accuracy
-    and Stability of Numerical Algorithms*, section 10.3). ``gram`` must be C-contiguous and is
-    overwritten. Returns the lower triangular factor and the numbers of the rows kept.
+    diagonal entry is short of ``cut`` times the largest (LAPACK's ``pstrf``). ``gram`` must be
+    C-contiguous and is overwritten. Returns the lower factor and the numbers of the rows kept.
     """
     largest = float(gram.diagonal().max(initial=0.0))
     if not largest > 0.0:

@@ -73,10 +73,9 @@ def spread_rows(
 ) -> Index:
     """Draw n different rows far apart in the kernel's metric, ``|x - y|^2 = kxx + kyy - 2 kxy``.
 
-    The seeding of kernel k-means++ (Oglic & Gärtner 2017, *Nyström Method with Kernel K-means++
-    Samples as Landmarks*): each row is drawn in proportion to its squared distance from the nearest
-    one drawn before. Beyond 127, rows are drawn in 64 rounds of equal size, as in k-means||
-    (Bahmani et al. 2012).
+    The seeding of kernel k-means++ (Oglic & Gärtner 2017): each row is drawn in proportion to its
+    squared distance from the nearest one drawn before. Beyond 127, rows are drawn in 64 rounds of
+    equal size, as in k-means|| (Bahmani et al. 2012).
     """
     diagonal = source.diagonal(X)
     nearest, chosen = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], bool)
@@ -101,11 +100,9 @@ def spread_rows(
 def cluster_means(
     X: Rows, centres: FloatArray, bandwidth: FloatArray, n_jobs: int | None
 ) -> FloatArray:
-    """Move centres to the means of the rows nearest to them, three times.
+    """Move centres to the means of the rows nearest to them, three times (Zhang et al. 2008).
 
-    Lloyd's steps of k-means, whose centres bound the error of Nyström features (Zhang, Tsang & Kwok
-    2008, *Improved Nyström Low-Rank Approximation and Error Analysis*), in units of the bandwidth.
-    A centre to which no row is nearest stays.
+    Lloyd's steps of k-means in units of the bandwidth; a centre nearest to no row stays.
     """
     n_rows, n = X.shape[0], len(centres)
     labels = np.empty(n_rows, np.intp)
@@ -137,8 +134,7 @@ def leverage_rows(
     3, with the smaller samples of section 5.2.1): rows drawn from half of the rows give the scores
     by which rows are drawn from twice as many, until the scores are those of all. The ridge is what
     the leading ``s / (4 log s)`` eigenvalues leave over, where s, at most 512, is the size of the
-    samples. Takes about ``2 n_samples s`` kernel values; s is about ``sqrt(n / 4)`` where n is
-    small beside n_samples. The most important rows likely come first.
+    samples. The most important rows likely come first.
     """
     n_rows = X.shape[0]
     wanted = np.sqrt((n_rows * n + float(n) ** 3) / (4.0 * n_rows))
@@ -165,10 +161,9 @@ def leverage_rows(
 def ridge_leverage(
     X: Rows, source: RowKernel, rows: Index, sample: Index, chances: FloatArray, n_jobs: int | None
 ) -> FloatArray:
-    """Return approximate ridge leverage scores of rows, from a sample drawn by given chances.
+    """Return ``(k_ii - k_iS (K_SS + ridge diag(chances))^-1 k_Si) / ridge``, in [0, 1].
 
-    ``l_i = (k_ii - k_iS (K_SS + ridge diag(chances))^-1 k_Si) / ridge``, in [0, 1] (Musco & Musco
-    2017, Lemma 6).
+    Approximate ridge leverage scores, from a sample S (Musco & Musco 2017, Lemma 6).
     """
     landmarks = source.landmarks(X, sample)
     gram = source.gram(X, landmarks, n_jobs)
@@ -261,10 +256,7 @@ class LandmarkMap(DenseMap):
         return solve_triangular(self.factor_, np.eye(len(self.factor_)), lower=True).T
 
     def at_landmarks(self, weights: Vector) -> Vector:
-        """Convert weights of features, (n,) or (n, K), to weights of landmarks.
-
-        ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``.
-        """
+        """Return the weights with ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``."""
         return solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
@@ -367,7 +359,6 @@ class Nystrom(LandmarkMap):
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -402,13 +393,8 @@ class Nystrom(LandmarkMap):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.categorical = categorical
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
+        self.n_components, self.landmarks = n_components, landmarks
 
     def check_parameters(self) -> Kernel:
         self._check_size()
@@ -470,11 +456,7 @@ class NystromMatrix(ComputedMatrix, SupportsUnwhitening):
 
 
 class LandmarkMatrix(ComputedMatrix):
-    """Nyström features of rows to predict for: ``Z @ w`` needs kernel values alone.
-
-    ``matvec`` is ``k(rows, landmarks) @ nystrom.at_landmarks(w)`` in float64. Kernel values are
-    kept for the next one if there are at most ``values_kept``.
-    """
+    """Features of rows to predict for: ``Z @ w`` needs kernel values alone, which few rows keep."""
 
     def __init__(
         self,

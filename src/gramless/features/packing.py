@@ -80,10 +80,7 @@ class PackedBlock:
 
 
 def plan_columns(X: Rows, divided: IntArray | None = None) -> ColumnPlan:
-    """Choose the layout of each column from a sample of the rows; sparse rows stay sparse.
-
-    ``divided`` lists the columns of a dense array that some grid divides; others are left out.
-    """
+    """Choose the layout of the columns that some grid divides from a sample of the rows."""
     n_rows, n_columns = X.shape
     columns = np.arange(n_columns) if divided is None else divided
     none = np.empty(0, np.int64)

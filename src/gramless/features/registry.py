@@ -19,18 +19,10 @@ FEATURE_MAPS: dict[str, str | type[SizedMap]] = {
 
 
 def map_class(name: str) -> type[SizedMap]:
-    """Return the class of a feature map by its name; ``InputError`` for an unknown one.
-
-    Examples
-    --------
-    >>> map_class("nystrom").__name__
-    'Nystrom'
-    """
+    """Return the class of a feature map by its name; ``InputError`` for an unknown one."""
     if name not in FEATURE_MAPS:
-        raise InputError(
-            f"unknown features {name!r}; use one of {', '.join(map(repr, FEATURE_MAPS))} or a "
-            f"feature map such as RandomBinning(n_grids=1024)."
-        )
+        names = ", ".join(map(repr, FEATURE_MAPS))
+        raise InputError(f"unknown features {name!r}; use one of {names} or a feature map.")
     found = FEATURE_MAPS[name]
     if isinstance(found, str):
         home, _, kind = found.rpartition(".")

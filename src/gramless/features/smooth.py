@@ -76,7 +76,6 @@ class SmoothBinning(DrawnGrids):
         is far below ``n_grids``, few grids outweigh all others, and a flatter window is better.
     seed_ : int
     n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Notes
     -----
@@ -107,18 +106,16 @@ class SmoothBinning(DrawnGrids):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.categorical = categorical
-        self.n_grids = n_grids
-        self.precision = precision
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
+        self.n_grids, self.precision = n_grids, precision
 
     def fit_rows(self, X: Rows) -> WeightedBinnedMatrix:
         self.kernel_ = cast(Windowed, self._prepare(X))
         self.categorical_ = self._mask(X)
-        codes, known = self._draw().learn(X, self.n_jobs)
+        grids = Grids.draw(self.kernel_.grids, self.bandwidth_, self.size, self.seed_)
+        together = self.kernel_.profile(1.0 / self.bandwidth_[self.categorical_])
+        grids = _separate_categories(grids, self.categorical_, together)
+        codes, known = grids.learn(X, self.n_jobs)
         self._know(known)
         self.scale_ = float(1.0 / np.sqrt(len(self._grids)))
         matrix = self._matrix(codes, X, has_unseen=False)
@@ -147,12 +144,6 @@ class SmoothBinning(DrawnGrids):
             )
         return Windowed()
 
-    def _draw(self) -> Grids:
-        kernel, categorical = self.kernel_, self.categorical_
-        grids = Grids.draw(kernel.grids, self.bandwidth_, self.size, self.seed_)
-        together = kernel.profile(1.0 / self.bandwidth_[categorical])
-        return _separate_categories(grids, categorical, together)
-
     def _matrix(self, codes: AnyArray, X: Rows, has_unseen: bool | None) -> WeightedBinnedMatrix:
         own = codes, self._values(X), self.offsets_
         return WeightedBinnedMatrix(
@@ -169,8 +160,9 @@ class SmoothBinning(DrawnGrids):
         rule = inverse, shifts, self.kernel_.coefficients, float(np.finfo(kind).max)
 
         def work(a: int, b: int) -> None:
-            single = np.empty((len(out), b - a), np.float32)
-            window_values(_columns(X, a, b, columns), *rule, single)
+            rows, single = X[a:b][:, columns], np.empty((len(out), b - a), np.float32)
+            dense = rows.toarray() if sp.issparse(rows) else rows
+            window_values(np.ascontiguousarray(dense.T, np.float64), *rule, single)
             out[:, a:b] = single
 
         blocks = row_blocks(X.shape[0], min(_ROWS_AT_ONCE, block_rows(len(columns))))
@@ -189,17 +181,10 @@ class SmoothBinning(DrawnGrids):
 
 
 def _separate_categories(grids: Grids, categorical: Mask, together: FloatArray) -> Grids:
-    """Give each category a cell of its own, or all categories, with some probability, the same."""
+    """Give each category a cell of its own, or with probability ``together`` all the same one."""
     widths, shifts = grids.widths.copy(), grids.shifts.copy()
     # The shift, which is uniform over the width, decides.
     parted = shifts[:, categorical] >= together * widths[:, categorical]
     widths[:, categorical] = np.where(parted, 1.0, np.inf)
     shifts[:, categorical] = np.where(parted, 0.5, 0.0)
     return replace(grids, widths=widths, shifts=shifts)
-
-
-def _columns(X: Rows, a: int, b: int, columns: NDArray[np.intp]) -> FloatArray:
-    """Return some columns of rows ``a:b`` as rows of a dense array."""
-    rows = X[a:b][:, columns]
-    dense = rows.toarray() if sp.issparse(rows) else rows
-    return np.ascontiguousarray(dense.T, np.float64)

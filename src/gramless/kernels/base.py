@@ -53,14 +53,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
         return ()
 
     def part_without(self, kind: type) -> Kernel | None:
-        """Return the kernel, or the first of its parts, that is not of a kind; else None.
-
-        Examples
-        --------
-        >>> from gramless.kernels import BinningKernel, Gaussian, Scaled
-        >>> Scaled(Gaussian(), 2.0).part_without(BinningKernel)
-        Gaussian()
-        """
+        """Return the kernel, or the first of its parts, that is not of a kind; else None."""
         if not isinstance(self, kind):
             return self
         found = (part.part_without(kind) for part in self.parts)
@@ -68,10 +61,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
 
     @abstractmethod
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the one-dimensional profile at distances in units of the bandwidth.
-
-        The distances, of any shape, are not negative; the profile is 1 at distance 0.
-        """
+        """Evaluate the one-dimensional profile at distances of any shape, in bandwidths; 1 at 0."""
 
     def gram(
         self,
@@ -168,9 +158,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
         return gram
 
     def to_config(self) -> dict[str, Any]:
-        """Describe the kernel in plain data, ready for JSON: its ``"name"`` and parameters.
-
-        ``gramless.kernels.from_config`` undoes it.
+        """Describe the kernel in plain data, for JSON and :func:`gramless.kernels.from_config`.
 
         Examples
         --------

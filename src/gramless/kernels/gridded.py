@@ -28,8 +28,7 @@ class BinningKernel(Kernel):
     A grid of width ``w`` and uniform shift puts two points at distance ``t`` into one bin with
     probability ``max(0, 1 - t/w)``. A profile ``k`` that is convex, decreasing, 1 at 0 and 0 at
     infinity is the mean of these hats when the width has density ``w k''(w)`` (Rahimi & Recht 2007,
-    section 4 and Lemma 1), that is, integrating by parts, distribution function
-    ``F(w) = 1 - k(w) + w k'(w)``.
+    section 4 and Lemma 1), that is, distribution function ``F(w) = 1 - k(w) + w k'(w)``.
 
     A subclass defines ``profile`` and ``_draw_widths``.
     """
@@ -42,15 +41,7 @@ class BinningKernel(Kernel):
         """Draw grid widths at bandwidth 1; different grids are independent.
 
         The last axis of ``size`` runs over the inputs of one grid, whose widths depend on each
-        other in a :class:`~gramless.kernels.Sum`. Draws are clipped to ``[2**-40, 2**60]``, which
-        changes no kernel value at a distance above ``2**-40`` by more than ``distance * 2**-60``.
-
-        Examples
-        --------
-        >>> from gramless.base.random import stream
-        >>> from gramless.kernels import Laplacian
-        >>> Laplacian().sample_widths(stream(0, "grids"), (2, 3)).shape
-        (2, 3)
+        other in a :class:`~gramless.kernels.Sum`. Draws are clipped to ``[2**-40, 2**60]``.
         """
         return np.clip(self._draw_widths(generator, size), SMALLEST_WIDTH, LARGEST_WIDTH)
 
@@ -78,11 +69,7 @@ class BinningKernel(Kernel):
     def sample_grids(
         self, generators: Iterable[np.random.Generator], n_grids: int, bandwidth: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Draw grids (n_grids, n_inputs), each from its own generator, as by :meth:`sample_grid`.
-
-        Each generator is asked for when the grid before it is complete. About 3 microseconds a grid
-        and 30 ns a number, or what drawing a number takes.
-        """
+        """Draw grids (n_grids, n_inputs), each as by :meth:`sample_grid` from its own generator."""
         scale = bandwidth_vector(bandwidth, np.size(bandwidth))
         widths, shares = np.empty((2, n_grids, len(scale)))
         for own, share, generator in zip(widths, shares, generators, strict=True):

@@ -91,12 +91,10 @@ class TabulatedProfile(BinningKernel):
 class Profile(BinningKernel):
     """A kernel from your own one-dimensional profile, any convex function from 1 down to 0.
 
-    The function is checked and tabulated once, at a few thousand distances half a per cent apart
-    (about a millisecond). Exact values come from the function, widths from the table; the kernel
-    that the grids represent agrees with the function to 0.0014 at any distance from ``2**-40``
-    to ``upper``.
-
-    Saved as plain data it becomes a :class:`TabulatedProfile`, since a function cannot be.
+    The function is checked and tabulated once, at a few thousand distances half a per cent apart.
+    Exact values come from the function, widths from the table, which agrees with the function to
+    0.0014 at any distance from ``2**-40`` to ``upper``. Saved as plain data it becomes a
+    :class:`TabulatedProfile`.
 
     Parameters
     ----------
@@ -105,8 +103,7 @@ class Profile(BinningKernel):
         same shape: 1 at 0, decreasing, convex, tending to 0; ``KernelError`` says where it is not.
     upper : float, default=None
         Distance where the table ends; beyond it the grids represent the last straight line,
-        continued to 0. ``None`` finds where the profile falls under 1e-6. Give it for a profile
-        that is still larger at distance 2**40, or that is not defined everywhere.
+        continued to 0. ``None`` finds where the profile falls under 1e-6.
 
     Examples
     --------
@@ -158,10 +155,7 @@ class Profile(BinningKernel):
                 f"{self._owner()} failed on an array of distances: write it with NumPy functions."
             ) from error
         if values.shape != distances.shape:
-            raise KernelError(
-                f"{self._owner()} must return one value a distance: it turned shape "
-                f"{distances.shape} into {values.shape}."
-            )
+            raise KernelError(f"{self._owner()} must return one value a distance.")
         if not np.all(np.isfinite(values)):
             place = distances[np.argmin(np.isfinite(values))]
             raise KernelError(
@@ -206,27 +200,20 @@ def _hat_weights(distances: FloatArray, values: FloatArray, owner: str) -> Float
     """Return the weights of the hats that end at ``distances[1:]``, or say why there are none."""
     lowest = np.argmin(values)
     if values[lowest] < -_TOLERANCE:
-        raise KernelError(
-            f"{owner} must not be negative, it is {values[lowest]:.3g} at distance "
-            f"{distances[lowest]:.6g}."
-        )
+        place = f"{values[lowest]:.3g} at distance {distances[lowest]:.6g}"
+        raise KernelError(f"{owner} must not be negative, it is {place}.")
     rises = np.diff(values)
     steepest = np.argmax(rises)
     if rises[steepest] > _TOLERANCE:
-        raise KernelError(
-            f"{owner} must decrease, it rises from {values[steepest]:.6g} at distance "
-            f"{distances[steepest]:.6g} to {values[steepest + 1]:.6g} at "
-            f"{distances[steepest + 1]:.6g}."
-        )
+        (low, high), (near, far) = (part[steepest : steepest + 2] for part in (values, distances))
+        rise = f"from {low:.6g} at distance {near:.6g} to {high:.6g} at {far:.6g}"
+        raise KernelError(f"{owner} must decrease, it rises {rise}.")
     slopes = np.append(rises / np.diff(distances), 0.0)
     weights = distances[1:] * np.diff(slopes)
     worst = np.argmin(weights)
     if weights[worst] < -_TOLERANCE:
-        raise KernelError(
-            f"{owner} must be convex, it bends downwards near distance "
-            f"{distances[1 + worst]:.6g}: its slope goes from {slopes[worst]:.6g} to "
-            f"{slopes[1 + worst]:.6g}."
-        )
+        place = distances[1 + worst]
+        raise KernelError(f"{owner} must be convex, it bends downwards near distance {place:.6g}.")
     return np.maximum(weights, 0.0)
 
 

@@ -60,11 +60,6 @@ def as_kernel(kernel: KernelLike) -> Kernel:
     -------
     Kernel
 
-    Raises
-    ------
-    KernelError
-        If the name is unknown or its kernel has no defaults, or the object is none of these.
-
     Examples
     --------
     >>> as_kernel("exponential_power")

@@ -30,14 +30,7 @@ class SpectralKernel(Kernel):
     """
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return how many uniforms a frequency needs besides its normals.
-
-        Examples
-        --------
-        >>> from gramless.kernels import Gaussian, InversePower, Matern
-        >>> [kernel.n_uniforms(5) for kernel in (Gaussian(), Matern(), InversePower())]
-        [0, 1, 5]
-        """
+        """Return how many uniforms a frequency needs besides its normals."""
         return 0
 
     def frequencies(self, normals: FloatArray, uniforms: FloatArray) -> FloatArray:
@@ -54,9 +47,8 @@ class SpectralKernel(Kernel):
         -------
         ndarray of shape (n_frequencies, n_inputs)
             To be divided by the bandwidth of each input; each row depends on its own normals and
-            uniforms alone. Finite for finite normals: frequencies above ``2**100`` keep their
-            digits and get the exponent 100, which does not show at distances above ``2**-60``.
-            Up to a microsecond a number.
+            uniforms alone. Frequencies above ``2**100`` keep their digits and get the exponent 100,
+            which does not show at distances above ``2**-60``.
 
         Examples
         --------
@@ -72,8 +64,7 @@ class SpectralKernel(Kernel):
         wanted = (len(normals), self.n_uniforms(normals.shape[1]))
         if uniforms.shape != wanted:
             raise InputError(
-                f"{type(self).__name__} needs uniforms of shape {wanted} for normals of shape "
-                f"{normals.shape}, got {uniforms.shape}."
+                f"{type(self).__name__} needs uniforms of shape {wanted}, got {uniforms.shape}."
             )
         inside = np.clip(uniforms, _SMALLEST_UNIFORM, _LARGEST_UNIFORM)
         return within_exponents(self._frequencies(normals, inside), _LARGEST_EXPONENT)
@@ -87,8 +78,7 @@ class SpectralKernel(Kernel):
 class RadialKernel(SpectralKernel):
     """A kernel of the Euclidean distance: ``k(x, y) = profile(||(x - y) / bandwidth||)``.
 
-    Its frequencies are isotropic: standard normal vectors, each times a factor of its own. A
-    subclass defines ``profile`` and ``radii``.
+    Its frequencies are normal vectors, each times a factor of its own, ``radii``.
     """
 
     metric: ClassVar[Metric] = "euclidean"

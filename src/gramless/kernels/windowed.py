@@ -96,8 +96,7 @@ class Windowed(Kernel):
 
     Notes
     -----
-    Profiles come from a table that is made on first use, some 0.1 s, and are exact to 1e-10;
-    some 0.3 us a number.
+    Profiles come from a table that is made on first use, some 0.1 s, and are exact to 1e-10.
 
     Examples
     --------
@@ -132,8 +131,7 @@ class Windowed(Kernel):
 
         Values multiply over the inputs, so with many of them a few grids would outweigh all others.
         The depth is such that the mean fourth power of a value is 8, and at most 0.8. The shape of
-        the widths is 30 for up to 10 inputs, which is smoother, and 8 beyond, where products of
-        hats of equal width would vanish between rows that are not near. Ignored inputs and
+        the widths is 30 for up to 10 inputs, which is smoother, and 8 beyond. Ignored inputs and
         categories do not count.
 
         Examples
@@ -162,8 +160,8 @@ class Windowed(Kernel):
     @property
     def coefficients(self) -> FloatArray:
         """Those of ``f(u) / sqrt(integral of f^2)`` in powers of ``u**2``, lowest first."""
-        window = _WINDOWS[self.window]
-        return window.coefficients(self.depth) / math.sqrt(window.overlap(0.0, self.depth))
+        coefficients, overlap = _WINDOWS[self.window]
+        return coefficients(self.depth) / math.sqrt(overlap(0.0, self.depth))
 
     @property
     def fourth_moment(self) -> float:
@@ -182,14 +180,6 @@ class Windowed(Kernel):
         values: FloatArray = spline(root)
         # The last cubic ends at 0 but for rounding, which differs from processor to processor.
         return np.maximum(values, 0.0)
-
-
-@dataclass(frozen=True)
-class _Window:
-    """A window of any depth: as a polynomial in ``u**2``, and ``integral of f(u) f(u + s)``."""
-
-    coefficients: Callable[[float], FloatArray]
-    overlap: Callable[[FloatArray | float, float], FloatArray | float]
 
 
 def _parabola(depth: float) -> FloatArray:
@@ -220,10 +210,12 @@ def _overlap_of_cosines(s: FloatArray | float, depth: float) -> FloatArray | flo
     return whole + (a * b - 0.25 * a * a) * np.sin(turn) / math.pi
 
 
-_WINDOWS: dict[str, _Window] = {
-    "parabola": _Window(_parabola, _overlap_of_parabolas),
-    "cosine": _Window(_cosine, _overlap_of_cosines),
+_Overlap = Callable[[FloatArray | float, float], FloatArray | float]
+_WINDOWS: dict[str, tuple[Callable[[float], FloatArray], _Overlap]] = {
+    "parabola": (_parabola, _overlap_of_parabolas),
+    "cosine": (_cosine, _overlap_of_cosines),
 }
+"""Windows of any depth: as polynomials in ``u**2``, and ``integral of f(u) f(u + s)``."""
 
 
 @lru_cache(maxsize=64)
@@ -252,7 +244,7 @@ def _mean_overlap(
     distances: FloatArray, window: WindowName, depth: float, shape: float, ends: FloatArray
 ) -> FloatArray:
     """Integrate the overlap over the logarithms of all widths between ``ends``."""
-    overlap = _WINDOWS[window].overlap
+    _, overlap = _WINDOWS[window]
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     starts = np.arange(_PANELS)[:, None]
     nodes = ((starts + (nodes + 1.0) / 2.0) / _PANELS).ravel()

@@ -86,10 +86,7 @@ class FeatureMatrix(ABC):
 
     @abstractmethod
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
-        """Return the diagonal of ``Z.T @ diag(weights) @ Z``, shape (D,); weights are 1 by default.
-
-        :func:`row_weights_of` checks the weights.
-        """
+        """Return the diagonal (D,) of ``Z.T @ diag(weights) @ Z``; weights are 1 by default."""
 
     @abstractmethod
     def take_rows(self, rows: Rows) -> FeatureMatrix:
@@ -108,18 +105,12 @@ class FeatureMatrix(ABC):
         return self._product(self._matvec, operand(self, w, self.shape[1], "w"), self.shape[0], out)
 
     def rmatvec(self, v: Vector, out: Vector | None = None) -> Vector:
-        """Return ``Z.T @ v``, (n_columns,) or (n_columns, K) for ``v`` (n_rows,) or (n_rows, K).
-
-        ``out`` is overwritten and returned. Raises ``InputError`` if ``v`` or ``out`` does not fit.
-        """
+        """Return ``Z.T @ v`` in the manner of :meth:`matvec`."""
         v = operand(self, v, self.shape[0], "v")
         return self._product(self._rmatvec, v, self.shape[1], out)
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
-        """Add ``Z.T @ v`` to ``out``, a C-contiguous array of float64.
-
-        Forms whose rows have few non-zeros touch only the columns of these.
-        """
+        """Add ``Z.T @ v`` to ``out``, C-contiguous float64, touching only columns of non-zeros."""
         product = self.rmatvec(v)
         check_out(self, out, product.shape)
         out += product

@@ -131,10 +131,7 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         self._by_grids(lambda a, b: self._scatter(values, a, b, flat), values)
 
     def row_gram(self) -> FloatArray:
-        """Return ``Z @ Z.T``: how many bins two rows share, times ``scale**2``.
-
-        This takes n_rows**2 / 2 * n_grids comparisons of small integers, some 8 a ns and core.
-        """
+        """Return how many bins two rows share, times ``scale**2``: some 8 comparisons a ns."""
         codes, n_rows = readonly(np.ascontiguousarray(self.codes.T)), self.shape[0]
         gram = np.zeros((n_rows, n_rows))
         parts = row_blocks(n_rows, max(1, -(-n_rows // 16)))
@@ -214,7 +211,6 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
 
         ``n_bytes`` are those of the weights, ``n_more`` those of the sums that each run needs. Runs
         are branches of the tree along which grids are added, so the cut does not change the sums.
-        Where threads share out the rows instead, each reads all weights.
         """
         shares = [(0, self.n_grids)]
         if n_bytes < self.tasks.shared_bytes or self.shape[0] > self.tasks.rows:
@@ -258,10 +254,7 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
 
 
 def fullest_shares(matrix: BinnedMatrix) -> FloatArray:
-    """Return the share of the rows in the fullest bin of each grid (RB16, Definition 1).
-
-    Rows in bins never seen count in the number of rows alone; a grid without bins has 0.
-    """
+    """Return the share of all rows in the fullest bin of each grid (RB16, Definition 1)."""
     if matrix.shape[0] == 0:
         raise InputError("BinnedMatrix: shares of the rows need at least one row.")
     # At scale 1 the sums are counts: whole numbers, without rounding.

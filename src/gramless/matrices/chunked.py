@@ -132,7 +132,6 @@ class ChunkedMatrix(SupportsColumnGram):
 
         Chunks of float32 are multiplied in float32, at most 2,048 rows at a time, and added in
         float64: entries are within some 1e-7 of the root of the product of their diagonal entries.
-        Weights of both signs take twice the time and memory.
         """
         if weights is not None:
             weights = row_weights_of(self, weights)
@@ -193,7 +192,9 @@ class ChunkedMatrix(SupportsColumnGram):
     def _waves(self, weights: FloatArray | None) -> Iterator[AnyArray]:
         """Yield runs of chunks, times the roots of their weights relative to the largest."""
         n_rows, n_columns = self.shape
-        roots = self._roots(weights)
+        largest, roots = _largest(weights), None
+        if weights is not None and not (weights == largest).all():
+            roots = np.sqrt(weights / largest).astype(self.dtype)
         tall = _MOST_ROWS * max(1, _WAVE_NUMBERS // (_MOST_ROWS * max(1, n_columns)))
         room = np.empty((min(tall, n_rows), n_columns), self.dtype)
         for start, stop in row_blocks(n_rows, tall):
@@ -201,12 +202,6 @@ class ChunkedMatrix(SupportsColumnGram):
                 yield self.chunk(start, stop, room)
             else:
                 yield self._scaled(start, roots[start:stop], room[: stop - start])
-
-    def _roots(self, weights: FloatArray | None) -> AnyArray | None:
-        """Return the roots of weights relative to the largest, or None if all of them are 1."""
-        if weights is None or (weights == _largest(weights)).all():
-            return None
-        return np.sqrt(weights / _largest(weights)).astype(self.dtype)
 
     def _scaled(self, start: int, factors: AnyArray, out: AnyArray) -> AnyArray:
         """Return the rows from ``start`` on, each times its factor, in ``out``."""

@@ -50,10 +50,8 @@ class CodedMatrix(FeatureMatrix):
     def _check_codes(self, codes: NDArray[np.unsignedinteger]) -> None:
         name = type(self).__name__
         if codes.ndim != 2 or codes.dtype not in (np.uint8, np.uint16, np.uint32):
-            raise InputError(
-                f"{name}: codes must be a 2-D array of uint8, uint16 or uint32, "
-                f"got {codes.ndim}-D {codes.dtype}."
-            )
+            got = f"{codes.ndim}-D {codes.dtype}"
+            raise InputError(f"{name}: codes must be 2-D of uint8, uint16 or uint32, got {got}.")
         n, given = len(codes), self.offsets.shape
         if given != (n + 1,):
             raise InputError(f"{name}: {n} grids need {n + 1} offsets, got shape {given}.")

@@ -59,7 +59,10 @@ class ComputedMatrix(ChunkedMatrix):
         _check(n_columns, kind, budget)
         self.rows, self.compute, self.n_jobs = rows, compute, n_jobs
         self._n_columns, self._dtype, self._budget = int(n_columns), kind, budget
-        self._n_kept = self._rows_within(memory_budget() if budget is None else int(budget))
+        n_rows, row_bytes = rows.shape[0], self._n_columns * kind.itemsize
+        room = memory_budget() if budget is None else int(budget)
+        whole = room // max(1, row_bytes * self.chunk_rows) * self.chunk_rows
+        self._n_kept = n_rows if n_rows * row_bytes <= room else whole
         self._kept: AnyArray | None = None
         self._lock = threading.Lock()
         n_chunks = -(-self._n_kept // self.chunk_rows)
@@ -128,13 +131,6 @@ class ComputedMatrix(ChunkedMatrix):
         step = self.chunk_rows
         edges = [start, *range(start - start % step + step, stop, step), stop]
         return list(pairwise(edges)) if stop > start else []
-
-    def _rows_within(self, budget: int) -> int:
-        """Return how many of the first rows are kept: all, or whole chunks."""
-        n_rows, row_bytes = self.shape[0], self._n_columns * self._dtype.itemsize
-        if n_rows * row_bytes <= budget:
-            return n_rows
-        return budget // (row_bytes * self.chunk_rows) * self.chunk_rows
 
 
 def _check(n_columns: object, dtype: np.dtype[np.floating], budget: object) -> None:

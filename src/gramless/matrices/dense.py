@@ -25,10 +25,8 @@ class DenseMatrix(ChunkedMatrix):
     def __init__(self, array: NDArray[np.floating], n_jobs: int | None = None) -> None:
         array = np.asarray(array)
         if array.ndim != 2 or array.dtype not in (np.float64, np.float32):
-            raise InputError(
-                f"DenseMatrix: needs a 2-D array of float64 or float32, "
-                f"got {array.ndim}-D {array.dtype}."
-            )
+            got = f"{array.ndim}-D {array.dtype}"
+            raise InputError(f"DenseMatrix: needs a 2-D array of float64 or float32, got {got}.")
         self.array, self.n_jobs = array, n_jobs
 
     @property

@@ -96,10 +96,7 @@ class WeightedBinnedMatrix(CodedMatrix):
         self._scatter(v, out)
 
     def row_gram(self) -> FloatArray:
-        """Return ``Z @ Z.T``: products of values in the bins that two rows share.
-
-        This takes n_rows**2 / 2 * n_grids comparisons and multiplications, some 6 a ns and core.
-        """
+        """Return products of values in the bins that two rows share: some 6 comparisons a ns."""
         by_rows = self._codes.T, self._values.T
         codes, values = (readonly(np.ascontiguousarray(part)) for part in by_rows)
         n_rows = self.shape[0]

@@ -16,8 +16,7 @@ class WhitenedMatrix(SupportsOnePass):
     """``Z = K L^-T`` by its products alone: those with ``K``, and triangular solves.
 
     ``values`` are ``K``, kernel values of rows and landmarks, and ``factor`` (n, n) the lower
-    triangular ``L``, C-contiguous, with ``L L'`` the kernel matrix of the landmarks. A product
-    takes n**2 operations per output beside those with ``K``; whitening would take n**2 per row.
+    triangular ``L``, C-contiguous, with ``L L'`` the kernel matrix of the landmarks.
     """
 
     def __init__(self, values: ChunkedMatrix, factor: FloatArray) -> None:
