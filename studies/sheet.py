@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gramless.cli.charts import HEIGHT, KEY_WIDTH, WIDTH, Chart, draw, draw_sample
-from gramless.cli.svg import CHARACTER, LIGHT, drawing, svg_text, variables, write
+from gramless.cli.charts import HEIGHT, WIDTH, Chart, draw, sample
+from gramless.cli.svg import LIGHT, cut, drawing, svg_text, variables
 
-_TITLE, _GAP, _MARGIN = 22.0, 28.0, 18.0
+_LONGEST = 40
+"""Characters of the longest title of a chart that is shown whole."""
 _FILE_STYLE = ".plot { font: 12px system-ui, sans-serif; }"
 
 
@@ -27,23 +28,21 @@ def sheet(title: str, charts: Sequence[Chart]) -> str:
         The text of an SVG file.
     """
     n_columns = min(2, len(charts))
-    width = 2 * _MARGIN + n_columns * WIDTH + (n_columns - 1) * _GAP
-    named = list({one.name: one for chart in charts for one in chart.legend}.values())
-    needed = KEY_WIDTH + 26.0 + CHARACTER * max((len(one.name) for one in named), default=0)
-    per_row = max(1, int((width - 2 * _MARGIN) / needed))
-    top = _MARGIN + 20.0 * math.ceil(len(named) / per_row) + 12.0
-    each = _TITLE + HEIGHT + _GAP
+    n_rows = math.ceil(len(charts) / n_columns)
+    named = {cut(one.name, 60): sample(one) for chart in charts for one in chart.legend}
+    per_row = max(1, 85 * n_columns // (2 * (8 + max(map(len, named), default=0))))
+    height = n_rows * (HEIGHT + 50.0) + 20.0 * math.ceil(len(named) / per_row) + 10.0
     hints: dict[str, list[str]] = {}
-    with drawing(width, top + each * math.ceil(len(charts) / n_columns)) as figure:
-        figure.patch.set(visible=True, facecolor=LIGHT["page"])
-        for k, one in enumerate(named):
-            across, down = _MARGIN + needed * (k % per_row), _MARGIN + 20.0 * (k // per_row)
-            draw_sample(figure, one, across, down)
-            write(figure, across + KEY_WIDTH + 6.0, down + 10.0, one.name, needed - KEY_WIDTH)
-        for k, chart in enumerate(charts):
-            left = _MARGIN + (WIDTH + _GAP) * (k % n_columns)
-            down = top + each * (k // n_columns)
-            write(figure, left, down + 14.0, chart.title, WIDTH / 1.2, size=14, weight="bold")
-            hints |= draw(figure, chart, (left, down + _TITLE, WIDTH, HEIGHT))
+    with drawing(n_columns * (WIDTH + 30.0), height) as figure:
+        figure.patch.set_facecolor(LIGHT["page"])
+        figure.set_layout_engine("constrained", w_pad=0.2, h_pad=0.12)
+        panels = figure.subplots(n_rows, n_columns, squeeze=False).flat
+        for chart, axes in zip(charts, panels, strict=False):
+            hints |= draw(axes, chart)
+            heading = {"fontsize": 14.0, "weight": "bold", "xycoords": "axes fraction"}
+            axes.annotate(cut(chart.title, _LONGEST), (0.0, 1.13), **heading)
+        for axes in list(panels):
+            axes.set_visible(False)
+        figure.legend(named.values(), named, loc="outside upper left", ncols=per_row)
         text = svg_text(figure, title, hints, variables() + _FILE_STYLE)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'

@@ -44,16 +44,16 @@ def test_demo_in_words(shell, tmp_path, few_digits, monkeypatch):
     result = shell("demo", "--out", tmp_path)
     assert (tmp_path / "demo.png").exists()
     assert (tmp_path / "model.gramless").exists()
-    for said in ("150 digits to learn from", "SVC", "chosen", "1.5 s; only the first run"):
+    for said in ("150 digits to learn from", "SVC", "scaling", "1.5 s; only the first run"):
         assert said in result.stdout
 
 
-def test_the_picture_shows_mistakes_first(tmp_path, few_digits, monkeypatch):
+def test_the_picture_shows_mistakes_first(few_digits, monkeypatch):
     contest = Contest(few_digits, n_grids=16)
     entries = [contest.binning(), contest.exact()]
     shown = []
     monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, image, **_: shown.append(image))
-    figures.draw_demo(tmp_path / "p.png", few_digits, entries)
+    figures.draw_demo(few_digits, entries)
     wrong = entries[0].model.predict(few_digits.X_test) != few_digits.y_test
     firsts = {image.tobytes() for image in shown[: wrong.sum()]}
     assert {row.tobytes() for row in few_digits.X_test[wrong]} >= firsts

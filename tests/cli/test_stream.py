@@ -521,7 +521,6 @@ def test_the_time_left_follows_the_blocks():
         growing.add(k, k * (k + 1) / 2)
     assert steady.left(50) == pytest.approx(100.0)
     assert growing.left(50) == pytest.approx(sum(range(101, 151)))
-    assert Pace().left(5) is None
     assert Pace().steps_a_second() is None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import (
     FixedFormatter,
     FixedLocator,
@@ -22,18 +22,14 @@ from matplotlib.ticker import (
 
 from gramless.base.formatting import power_of_ten
 from gramless.base.types import FloatArray
-from gramless.cli.svg import CHARACTER, COLOURS, LIGHT, drawing, pixels, svg_text, write
+from gramless.cli.svg import COLOURS, LIGHT, cut, drawing, svg_text
 
 WIDTH, HEIGHT = 340.0, 240.0
-_LABELS, _ROW, _HEAD, _BOLD = 210.0, 20.0, 24.0, 1.15
-_TOP, _BOTTOM, _UNNAMED, _RIGHT, _LEAST_LEFT = 26.0, 40.0, 10.0, 12.0, 30.0
-KEY_WIDTH, KEY_HEIGHT = 28.0, 12.0
+_LONGEST, _LONGEST_LABEL = 46, 28
+"""Characters of the longest names of axes, and of rows of bars, that are shown whole."""
 _MULTIPLES = {1.0: (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), 2.5: (1.0, 2.0, 5.0)}
 """Multiples of powers of ten to label, by the largest number of decades of the axis."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-
-Box = tuple[float, float, float, float]
-"""Left, top, width and height, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +81,23 @@ def line_chart(chart: Chart, width: float = WIDTH, height: float = HEIGHT) -> Ma
     against = " against ".join(filter(None, (chart.y_label, chart.x_label)))
     title = ": ".join(filter(None, (chart.title, against)))
     with drawing(width, height) as figure:
-        return svg_text(figure, title, draw(figure, chart, (0.0, 0.0, width, height)))
+        return svg_text(figure, title, draw(figure.subplots(), chart))
 
 
 def key(series: Series) -> Markup:
     """Draw the sample of a series for a legend."""
-    with drawing(KEY_WIDTH, KEY_HEIGHT) as figure:
-        draw_sample(figure, series, 0.0, 0.0)
+    with drawing(28.0, 12.0) as figure:
+        bare = {"borderpad": 0.0, "borderaxespad": 0.0, "handletextpad": 0.0}
+        figure.legend([sample(series)], [""], loc="center", **bare)
         return svg_text(figure, "")
+
+
+def sample(series: Series) -> Line2D:
+    """Return the line that stands for a series in legends."""
+    look = {**series.look, "markevery": None}
+    if series.is_dots:
+        look |= {"linestyle": "none", "marker": "o", "markersize": look["linewidth"]}
+    return Line2D([], [], **look)
 
 
 def short_number(value: float) -> str:
@@ -122,53 +127,27 @@ class _ShortNumbers(Formatter):
         return names if len(set(names)) == len(names) else [f"{value:.15g}" for value in values]
 
 
-def draw(figure: Figure, chart: Chart, box: Box) -> dict[str, list[str]]:
-    """Draw a chart into a box of a figure; return the hints of its marks for ``svg_text``."""
-    left, top, width, height = box
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), facecolor="none", axisbelow=True)
-    axes.spines[["top", "left", "right"]].set_visible(False)
-    axes.spines["bottom"].set(color=LIGHT["base"], linewidth=1.0)
-    axes.set_xmargin(0.03)
-    axes.set_ymargin(0.03)
-    places = [placed(one.x, one.y, chart.x_log, chart.y_log) for one in chart.series]
-    shown = [
-        (one, x, y)
-        for one, (x, y) in zip(chart.series, places, strict=True)
-        if np.isfinite(x).any()
-    ]
-    hints = {f"{len(figure.axes)} {k}": _hints(*one) for k, one in enumerate(shown)}
-    write(figure, left, top + 14.0, chart.y_label, width)
-    above = _TOP if chart.y_label else _UNNAMED
-    bottom = height - (_BOTTOM if chart.x_label else _UNNAMED + 14.0)
-    if shown:
-        scales = {True: "log", False: "linear"}
-        axes.set(xscale=scales[chart.x_log], yscale=scales[chart.y_log])
-        for gid, (series, x, y) in zip(hints, shown, strict=True):
-            axes.plot(*_vertices(series, x, y), gid=gid, **series.look)
-        axes.update_datalim([(x, 0.0) for x in chart.x_held], updatey=False)
-        axes.update_datalim([(0.0, y) for y in chart.y_held], updatex=False)
-        axes.autoscale_view()
-        axes.yaxis.set_inverted(chart.y_down)
-        _label(axes, chart)
-        names = [text.get_text() for text in axes.get_yticklabels()]
-        inner = max(_LEAST_LEFT, 10.0 + CHARACTER * max(map(len, names), default=0))
-    else:
-        inner = _LEAST_LEFT
+def draw(axes: Axes, chart: Chart) -> dict[str, list[str]]:
+    """Draw a chart; return the hints of its marks for ``svg_text``."""
+    axes.set_xlabel(cut(chart.x_label, _LONGEST))
+    axes.set_title(cut(chart.y_label, _LONGEST))
+    all_of = [(one, *placed(one.x, one.y, chart.x_log, chart.y_log)) for one in chart.series]
+    shown = [(one, x, y) for one, x, y in all_of if np.isfinite(x).any()]
+    if not shown:
         axes.set(xticks=[], yticks=[])
-        write(
-            figure,
-            left + width / 2,
-            top + height / 2,
-            "Nothing measured yet",
-            ha="center",
-            color=LIGHT["soft"],
-        )
-    size = pixels(figure)
-    across = width - inner - _RIGHT
-    place = (left + inner, size[1] - top - bottom, across, bottom - above)
-    axes.set_position(np.divide(place, np.tile(size, 2)))
-    middle = left + inner + across / 2
-    write(figure, middle, top + bottom + 35.0, chart.x_label, across, ha="center")
+        axes.text(0.5, 0.5, "Nothing measured yet", ha="center", transform=axes.transAxes)
+        return {}
+    scales = {True: "log", False: "linear"}
+    axes.set(xscale=scales[chart.x_log], yscale=scales[chart.y_log])
+    number = axes.figure.axes.index(axes)
+    hints = {f"{number} {k}": _hints(*one) for k, one in enumerate(shown)}
+    for gid, (series, x, y) in zip(hints, shown, strict=True):
+        axes.plot(*_vertices(series, x, y), gid=gid, **series.look)
+    axes.update_datalim([(x, 0.0) for x in chart.x_held], updatey=False)
+    axes.update_datalim([(0.0, y) for y in chart.y_held], updatex=False)
+    axes.autoscale_view()
+    axes.yaxis.set_inverted(chart.y_down)
+    _label(axes, chart)
     return hints
 
 
@@ -199,11 +178,7 @@ def _hints(series: Series, x: FloatArray, y: FloatArray) -> list[str]:
 
 
 def _label(axes: Axes, chart: Chart) -> None:
-    """Choose the labelled numbers, and draw a rule at those of the y axis."""
-    soft = {"labelcolor": LIGHT["soft"], "color": LIGHT["base"]}
-    axes.tick_params("x", length=4, width=1, pad=4, **soft)
-    axes.tick_params("y", length=0, pad=6, **soft)
-    axes.grid(axis="y", color=LIGHT["rule"], linewidth=1.0)
+    """Choose the labelled numbers."""
     for axis, is_log in ((axes.xaxis, chart.x_log), (axes.yaxis, chart.y_log)):
         axis.set_major_locator(
             _locator(*axis.get_view_interval()) if is_log else MaxNLocator(6, steps=_STEPS)
@@ -219,20 +194,6 @@ def _locator(low: float, high: float) -> LogLocator:
     decades = abs(math.log10(high / low))
     multiples = next((own for most, own in _MULTIPLES.items() if decades < most), (1.0,))
     return LogLocator(subs=multiples, numticks=9)
-
-
-def draw_sample(figure: Figure, series: Series, across: float, down: float) -> None:
-    """Draw the sample of a series for a legend, its upper left corner at a pixel."""
-    size = pixels(figure)
-    box = np.divide((across, size[1] - down - KEY_HEIGHT, KEY_WIDTH, KEY_HEIGHT), np.tile(size, 2))
-    axes = figure.add_axes(tuple(box), xlim=(0.0, KEY_WIDTH), ylim=(0.0, KEY_HEIGHT))
-    axes.set_axis_off()
-    middle = 0.5 * KEY_WIDTH
-    x = [1.0, middle, KEY_WIDTH - 1.0] if len(series.x) > 1 else [middle]
-    if series.is_dots:
-        x = [middle, middle]
-    look = {**series.look, "markevery": (len(x) // 2, 3)}
-    axes.plot(x, [0.5 * KEY_HEIGHT] * len(x), **look)
 
 
 @dataclass(frozen=True)
@@ -251,36 +212,27 @@ def bar_chart(
     title: str, labels: Sequence[str], columns: Sequence[Bars], width: float = 760.0
 ) -> Markup:
     """Draw columns of horizontal bars side by side, with one row for each label."""
-    left = min(_LABELS, width / 3.0)
-    each = (width - left) / len(columns)
-    with drawing(width, _HEAD + _ROW * len(labels) + 6.0) as figure:
-        write(figure, 2.0, 14.0, title, (left - 8.0) / _BOLD, weight="bold")
-        for row, label in enumerate(labels):
-            write(figure, left - 8.0, _middle(row), label, left - 8.0, ha="right")
-        for k, column in enumerate(columns):
-            _draw_bars(figure, column, left + k * each, each)
+    with drawing(width, 30.0 + 20.0 * len(labels)) as figure:
+        panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
+        panels[0].set_yticks(range(len(labels)), [cut(label, _LONGEST_LABEL) for label in labels])
+        panels[0].set_ylim(len(labels) - 0.5, -0.5)
+        panels[0].tick_params("y", labelcolor=LIGHT["ink"])
+        heading = {"xycoords": "axes fraction", "ha": "right", "va": "bottom", "weight": "bold"}
+        panels[0].annotate(cut(title, _LONGEST_LABEL), (-0.02, 1.0), **heading)
+        for axes, column in zip(panels, columns, strict=True):
+            _draw_bars(axes, column)
         return svg_text(figure, title)
 
 
-def _draw_bars(figure: Figure, column: Bars, left: float, width: float) -> None:
-    """Draw one column of bars in the pixels from left to left + width."""
-    room = width - CHARACTER * max(map(len, column.texts), default=0) - 14.0
-    held = [column.base, *column.values, *column.reach]
-    low, high = min(held), max(held)
-    n_rows, (across, down) = len(column.values), pixels(figure)
-    axes = figure.add_axes((left / across, 6.0 / down, width / across, _ROW * n_rows / down))
-    axes.set_axis_off()
-    axes.set(ylim=(n_rows - 0.5, -0.5))
-    # The bars have the room that their texts leave.
-    axes.set(xlim=(low, low + ((high - low) or 1.0) * width / room))
+def _draw_bars(axes: Axes, column: Bars) -> None:
+    axes.spines["bottom"].set_visible(False)
+    axes.grid(visible=False)
+    axes.tick_params("x", length=0.0, labelbottom=False)
     lengths = [value - column.base for value in column.values]
-    axes.barh(range(n_rows), lengths, height=0.7, left=column.base, color=column.colour)
-    for row, (value, text) in enumerate(zip(column.values, column.texts, strict=True)):
-        end = axes.transData.transform((max(value, column.base), 0.0))[0]
-        write(figure, end + 5.0, _middle(row), text, color=LIGHT["soft"])
-    axes.plot([column.base] * 2, [n_rows - 0.5, -0.5], color=LIGHT["ink"], linewidth=1)
-    write(figure, left, 14.0, column.title, color=LIGHT["soft"])
-
-
-def _middle(row: int) -> float:
-    return _HEAD + _ROW * (row + 0.5) + 4.0
+    bars = axes.barh(range(len(lengths)), lengths, 0.7, column.base, color=column.colour)
+    texts = [cut(text, _LONGEST_LABEL) for text in column.texts]
+    axes.bar_label(bars, texts, padding=5.0, color=LIGHT["soft"])
+    axes.update_datalim([(value, 0.0) for value in column.reach], updatey=False)
+    axes.autoscale_view(scaley=False)
+    axes.axvline(column.base, color=LIGHT["ink"], linewidth=1.0)
+    axes.set_title(cut(column.title, _LONGEST_LABEL), color=LIGHT["soft"])

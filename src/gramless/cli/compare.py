@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
 from rich.table import Table
+from typer import BadParameter, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.options import (
+    PICTURE,
     AsJson,
     DataFile,
     Debug,
@@ -21,13 +21,12 @@ from gramless.cli.options import (
     Target,
     TaskOption,
     names,
-    picture_option,
 )
-from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
+from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, number, reporting
 
 if TYPE_CHECKING:
-    from gramless.inspection.comparison import By, Chosen, Comparison, Outcome, Reached, Split
+    from gramless.inspection.comparison import By, Chosen, Comparison, Outcome, Split
     from gramless.inspection.kernel_errors import KernelErrors
 
 SECONDS = 2.0
@@ -40,42 +39,8 @@ _EXACT_ROWS, _SEARCH_SECONDS = 10_000, 40.0
 _REFERENCE = "fourier"
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
-Seconds = Annotated[
-    float | None,
-    typer.Option(
-        "--time",
-        metavar="SECONDS",
-        min=0.001,
-        help=f"Of a fit with settings given; {SECONDS:g} by default.",
-        show_default=False,
-    ),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="BYTES",
-        help="Of the features of all rows, such as 64MB, in place of --time.",
-        show_default=False,
-    ),
-]
-Methods = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,...",
-        help="Of binning, smooth, fourier, nystrom, blocks and exact; by default all, exact up to "
-        "10,000 rows.",
-        show_default=False,
-    ),
-]
-Picture = Annotated[
-    Path | None,
-    picture_option("Draw error against size, seconds and bytes, and errors of the kernel."),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every method.")]
 
-
-@dataclass(frozen=True)
-class KernelFacts:
+class KernelFacts(NamedTuple):
     """Effective dimension of the exact kernel with the chosen penalty, and errors by size."""
 
     dimension: float
@@ -86,11 +51,37 @@ def compare(
     data: DataFile,
     target: Target = None,
     task: TaskOption = "auto",
-    time: Seconds = None,
-    memory: Memory = None,
-    methods: Methods = None,
-    picture: Picture = None,
-    seed: Seed = 0,
+    time: Annotated[
+        float | None,
+        Option(
+            metavar="SECONDS",
+            min=0.001,
+            help=f"Of a fit with settings given; {SECONDS:g} by default.",
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        Option(
+            metavar="BYTES",
+            help="Of the features of all rows, such as 64MB, in place of --time.",
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        Option(
+            metavar="A,B,...",
+            help="Of binning, smooth, fourier, nystrom, blocks and exact; by default all, exact "
+            "up to 10,000 rows.",
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        Option(
+            metavar=PICTURE,
+            help="Draw error against size, seconds and bytes, and errors of the kernel.",
+        ),
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of every method.")] = 0,
     limits: Limits = "",
     n_jobs: Jobs = None,
     as_json: AsJson = False,
@@ -137,17 +128,25 @@ def compare(
                 one.method: _kernel(one, found.of(one.method), split) for one in found.chosen
             }
         if picture is not None:
-            with report.stage("draw", "drawing"):
-                _draw(picture, found, kernels)
-        head = {
+            from gramless.cli.figures import draw_comparison
+
+            errors = {name: one.errors for name, one in kernels.items()}
+            report.draw(picture, draw_comparison, found, errors)
+        document = {
             "data": data,
             "task": split.task,
             "rows": len(split.y),
             "test_rows": len(split.y_test),
             "picture": picture,
             "seconds": report.seconds,
+            **_document(found, kernels),
         }
-        report.result(_document(head, found, kernels), *_tables(head, reason, found, kernels))
+        head: dict[str, object] = {
+            "task": f"{split.task} ({reason})",
+            "rows": f"{len(split.y):,} to learn from, {len(split.y_test):,} to judge",
+            "picture": picture,
+        }
+        report.result(document, *_tables(head, found, kernels))
 
 
 def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
@@ -155,7 +154,7 @@ def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
     if memory is None:
         return "time", SECONDS if time is None else time
     if time is not None:
-        raise typer.BadParameter("give --time or --memory, not both.")
+        raise BadParameter("give --time or --memory, not both.")
     digits = memory.strip().upper().rstrip("BKMG")
     unit = memory.strip().upper()[len(digits) :]
     try:
@@ -163,7 +162,7 @@ def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
     except (ValueError, KeyError):
         n_bytes = 0.0
     if not 0 < n_bytes < float("inf"):
-        raise typer.BadParameter(f"--memory needs a size such as 64MB, got {memory!r}.")
+        raise BadParameter(f"--memory needs a size such as 64MB, got {memory!r}.")
     return "memory", n_bytes
 
 
@@ -184,31 +183,21 @@ def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Spli
     from gramless import datasets
     from gramless.datasets.files import detect_format, plain_path
     from gramless.datasets.limits import parse_limits
-    from gramless.inspection.comparison import Split
-
-    parts = (
-        datasets.read_npz(path, limits=parse_limits(limits))
-        if detect_format(plain_path(path), None) == "npz"
-        else {}
-    )
-    if "test" not in parts:
-        return _cut(training_rows(read_data(path, limits=limits), target, None, None), path, task)
-    rows = training_rows(parts["train"], target, None, None)
-    inputs = rows.X.names if isinstance(rows.X, datasets.Table) else None
-    test_rows = training_rows(parts["test"], target, inputs, None)
-    kind, reason = decide_task(rows.y, task)
-    y, y_test = labels_of(rows.y, kind), labels_of(test_rows.y, kind)
-    return Split(rows.X, y, test_rows.X, y_test, kind), reason
-
-
-def _cut(rows: Training, path: Path, task: str) -> tuple[Split, str]:
-    """Hold back a fifth of the rows, as data sets without a test part do."""
     from gramless.datasets.registry import split_rows
     from gramless.inspection.comparison import Split
     from gramless.inspection.explanation import take_rows
 
+    is_npz = detect_format(plain_path(path), None) == "npz"
+    parts = datasets.read_npz(path, limits=parse_limits(limits)) if is_npz else {}
+    whole = parts["train"] if "test" in parts else read_data(path, limits=limits)
+    rows = training_rows(whole, target, None, None)
     kind, reason = decide_task(rows.y, task)
     y = labels_of(rows.y, kind)
+    if "test" in parts:
+        inputs = rows.X.names if isinstance(rows.X, datasets.Table) else None
+        test_rows = training_rows(parts["test"], target, inputs, None)
+        return Split(rows.X, y, test_rows.X, labels_of(test_rows.y, kind), kind), reason
+    # A fifth of the rows is held back, as of data sets without a test part.
     train, test = split_rows(len(y))
     if len(train) < 2 or not len(test):
         raise InputError(f"{path} has {len(y)} rows, too few to hold a fifth back.")
@@ -233,34 +222,20 @@ def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> Kernel
     return KernelFacts(dimension, kernel_errors(features, rows, sizes, **options) if sizes else [])
 
 
-def _draw(path: Path, found: Comparison, kernels: dict[str, KernelFacts]) -> None:
-    from gramless.cli.figures import draw_comparison
-    from gramless.inspection.pictures import write_picture
-
-    errors = {name: one.errors for name, one in kernels.items()}
-    write_picture(draw_comparison(found, errors), path)
-
-
-def _document(
-    head: dict[str, object], found: Comparison, kernels: dict[str, KernelFacts]
-) -> dict[str, object]:
+def _document(found: Comparison, kernels: dict[str, KernelFacts]) -> dict[str, object]:
     reference = _reference(found)
     return {
-        **head,
         "by": found.by,
         "budget": found.budget,
         "left_out": found.left_out,
         "chosen": [one.as_dict() for one in found.chosen],
-        "outcomes": [one.as_dict() for one in found.outcomes],
-        "best": [one.as_dict() for one in found.best()],
-        "reference": None if reference is None else reference.as_dict(),
+        "outcomes": [vars(one) for one in found.outcomes],
+        "best": [vars(one) for one in found.best()],
+        "reference": None if reference is None else vars(reference),
         "reached": [] if reference is None else [vars(r) for r in found.to_reach(reference.error)],
         "kernel": {
-            name: {
-                "effective_dimension": one.dimension,
-                "errors": [errors.as_dict() for errors in one.errors],
-            }
-            for name, one in kernels.items()
+            name: {"effective_dimension": dimension, "errors": [vars(one) for one in errors]}
+            for name, (dimension, errors) in kernels.items()
         },
     }
 
@@ -271,22 +246,19 @@ def _reference(found: Comparison) -> Outcome | None:
 
 
 def _tables(
-    head: dict[str, object], reason: str, found: Comparison, kernels: dict[str, KernelFacts]
+    head: dict[str, object], found: Comparison, kernels: dict[str, KernelFacts]
 ) -> list[Table]:
     """Return the tables for people."""
-    rows, test_rows = head["rows"], head["test_rows"]
-    head_lines = {
-        "task": f"{head['task']} ({reason})",
-        "rows": f"{rows:,} to learn from, {test_rows:,} to judge",
-        "picture": head["picture"],
+    lines = {
+        **head,
         **{f"without {name}": why for name, why in found.left_out.items()},
         "beyond the budget": "; ".join(_beyond(found)) or None,
         "searches cut short": ", ".join(c.method for c in found.chosen if c.model.limits_) or None,
     }
-    tables = [facts(head_lines), _choices(found, kernels), _best(found)]
+    tables = [facts(lines), _choices(found, kernels), _best(found)]
     reference = _reference(found)
     if reference is not None:
-        tables.append(_reached(reference, found.to_reach(reference.error)))
+        tables.append(_reached(reference, found))
     return [*tables, _kernels(kernels)]
 
 
@@ -300,50 +272,35 @@ def _beyond(found: Comparison) -> Iterator[str]:
 
 
 def _choices(found: Comparison, kernels: dict[str, KernelFacts]) -> Table:
-    rows = [
-        [
-            one.method,
-            one.feature_map.check_parameters().name,
-            one.scaling,
-            number(float(one.bandwidth)),
-            number(one.alpha),
-            f"{kernels[one.method].dimension:.0f}",
-            f"{one.seconds:.1f}",
-        ]
-        for one in found.chosen
-    ]
+    rows = []
+    for one in found.chosen:
+        kernel, dimension = one.feature_map.check_parameters().name, kernels[one.method].dimension
+        rest = float(one.bandwidth), one.alpha, round(dimension), f"{one.seconds:.1f}"
+        rows.append((one.method, kernel, one.scaling, *rest))
     columns = ["method", "kernel", "scaling", "bandwidth", "alpha", "dimension", "seconds"]
-    return listing(
-        f"Chosen once; effective dimension among at most {_GRAM_ROWS:,} rows", columns, rows
-    )
+    title = f"Chosen once; effective dimension among at most {_GRAM_ROWS:,} rows"
+    return listing(title, columns, rows)
 
 
 def _best(found: Comparison) -> Table:
     budget = f"{found.budget:g} s" if found.by == "time" else sized(int(found.budget))
-    rows = [
-        [
-            one.method,
-            f"{one.size:,} {one.unit}",
-            number(one.error),
-            f"{one.seconds:.2f}",
-            f"{one.predict_seconds:.2f}",
-            sized(one.n_bytes),
-        ]
-        for one in found.best()
-    ]
+    rows = []
+    for one in found.best():
+        seconds = f"{one.seconds:.2f}", f"{one.predict_seconds:.2f}"
+        size = f"{one.size:,} {one.unit}"
+        rows.append((one.method, size, one.error, *seconds, sized(one.n_bytes)))
     columns = ["method", "size", "error", "fit s", "predict s", "features"]
     return listing(f"The best of each within {budget} a fit", columns, rows)
 
 
-def _reached(reference: Outcome, reached: Sequence[Reached]) -> Table:
-    rows = [
-        [
-            one.method,
-            *_cost_and_share(one.seconds, reference.seconds, lambda value: f"{value:.2f}"),
-            *_cost_and_share(one.n_bytes, reference.n_bytes, lambda value: sized(int(value))),
-        ]
-        for one in reached
-    ]
+def _reached(reference: Outcome, found: Comparison) -> Table:
+    rows = []
+    for one in found.to_reach(reference.error):
+        row: list[str] = ["-"] * 4
+        if one.seconds is not None and one.n_bytes is not None:
+            row = [f"{one.seconds:.2f}", f"{one.seconds / reference.seconds:.2g}"]
+            row += [sized(one.n_bytes), f"{one.n_bytes / reference.n_bytes:.2g}"]
+        rows.append([one.method, *row])
     title = (
         f"To reach {number(reference.error)}, the least error of Fourier features: "
         f"{reference.size:,} {reference.unit}, {reference.seconds:.2f} s, "
@@ -352,27 +309,13 @@ def _reached(reference: Outcome, reached: Sequence[Reached]) -> Table:
     return listing(title, ["method", "fit s", "of its time", "features", "of its bytes"], rows)
 
 
-def _cost_and_share(value: float | None, of: float, in_words: Callable[[float], str]) -> list[str]:
-    """Return a cost and its ratio to another; dashes if the error was not reached."""
-    return ["-", "-"] if value is None else [in_words(value), f"{value / of:.2g}"]
-
-
 def _kernels(kernels: dict[str, KernelFacts]) -> Table:
-    rows = [
-        [
-            name,
-            f"{one.size:,}",
-            *map(number, (one.rms, one.sup)),
-            *map(_bound, (one.hoeffding, one.claim)),
-        ]
-        for name, kernel in kernels.items()
-        for one in kernel.errors[-1:]
-    ]
-    pairs = {one.n_pairs for kernel in kernels.values() for one in kernel.errors}
-    title = f"Inner products less the kernel, {max(pairs, default=0):,} pairs of rows"
+    """Return the errors at the largest size, with those bounds that are below 1."""
+    rows, n_pairs = [], 0
+    for name, kernel in kernels.items():
+        for one in kernel.errors[-1:]:
+            bounds = ("-" if b is None or b > 1.0 else b for b in (one.hoeffding, one.claim))
+            rows.append((name, one.size, one.rms, one.sup, *bounds))
+            n_pairs = max(n_pairs, one.n_pairs)
+    title = f"Inner products less the kernel, {n_pairs:,} pairs of rows"
     return listing(title, ["method", "size", "rms", "largest", "Hoeffding", "Claim 1, 2"], rows)
-
-
-def _bound(value: float | None) -> str:
-    """Return a bound, or a dash if there is none below 1."""
-    return "-" if value is None or value > 1.0 else number(value)

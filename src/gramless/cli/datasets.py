@@ -5,29 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from gramless.base.formatting import sized
 from gramless.cli.options import AsJson, Debug
 from gramless.cli.report import Report, facts, listing, reporting
 
-Name = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="One to load; without it, all are listed.")
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        help="Where they are kept; by default GRAMLESS_DATA, else the cache folder.",
-        show_default=False,
-    ),
-]
-Download = Annotated[bool, typer.Option("--download", help="Fetch it if it is not there.")]
-
 
 def datasets(
-    name: Name = None,
-    folder: Folder = None,
-    download: Download = False,
+    name: Annotated[
+        str | None, Argument(metavar="[NAME]", help="One to load; without it, all are listed.")
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        Option(help="Where they are kept; by default GRAMLESS_DATA, else the cache folder."),
+    ] = None,
+    download: Annotated[bool, Option("--download", help="Fetch it if it is not there.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -46,14 +39,11 @@ def _list(report: Report, folder: Path | None) -> None:
     from gramless.datasets import available, data_folder
 
     infos, where = available(folder), data_folder(folder)
-    rows = [
-        [info.name, info.task, "yes" if info.present else "", info.description] for info in infos
-    ]
+    rows = [(info.name, info.task, "yes" * info.present, info.description) for info in infos]
     table = listing(f"Data sets (folder: {where})", ["name", "task", "here", "what"], rows)
     for column in table.columns[1:]:
         column.justify = "left"
-    document = {"folder": where, "datasets": [vars(info) for info in infos]}
-    report.result(document, table)
+    report.result({"folder": where, "datasets": [vars(info) for info in infos]}, table)
 
 
 def _load(report: Report, name: str, folder: Path | None, download: bool) -> None:
@@ -65,13 +55,12 @@ def _load(report: Report, name: str, folder: Path | None, download: bool) -> Non
             show_line(f"{file}, {sized(done)}{f' of {sized(total)}' if total else ''}")
 
         loaded = load(name, folder=folder, download=download, progress=progress)
-    n_rows, n_columns = loaded.X_train.shape
     document = {
         "name": loaded.name,
         "task": loaded.task,
-        "training_rows": n_rows,
+        "training_rows": loaded.X_train.shape[0],
         "test_rows": loaded.X_test.shape[0],
-        "columns": n_columns,
+        "columns": loaded.X_train.shape[1],
     }
     shown = {key.replace("_", " "): value for key, value in document.items()}
     report.result(document | {"seconds": report.seconds}, facts(shown))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 from sklearn import datasets
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
@@ -22,18 +21,23 @@ _INK = 16.0
 _GAMMA_FACTORS = (0.25, 0.5, 1.0, 2.0)
 
 
-@dataclass(frozen=True)
-class Digits:
+class Digits(NamedTuple):
     """Handwritten digits, 8 x 8 pixels in [0, 1], in training and test rows."""
 
     X_train: FloatArray
-    y_train: AnyArray
     X_test: FloatArray
+    y_train: AnyArray
     y_test: AnyArray
 
     def head(self, n_rows: int) -> Digits:
         """Return the first rows of each part."""
-        return Digits(*(part[:n_rows] for part in vars(self).values()))
+        return Digits(*(part[:n_rows] for part in self))
+
+
+def load_digits(seed: int) -> Digits:
+    """Split scikit-learn's digits, four fifths for training."""
+    X, y = datasets.load_digits(return_X_y=True)
+    return Digits(*train_test_split(X / _INK, y, test_size=0.2, stratify=y, random_state=seed))
 
 
 @dataclass
@@ -55,13 +59,6 @@ class Entry:
     def as_dict(self) -> dict[str, object]:
         """Return everything but the model."""
         return {key: value for key, value in vars(self).items() if key != "model"}
-
-
-def load_digits(seed: int) -> Digits:
-    """Split scikit-learn's digits, four fifths for training."""
-    X, y = datasets.load_digits(return_X_y=True)
-    parts = train_test_split(X / _INK, y, test_size=0.2, stratify=y, random_state=seed)
-    return Digits(parts[0], parts[2], parts[1], parts[3])
 
 
 @dataclass(frozen=True)
@@ -97,43 +94,42 @@ class Contest:
     def binning(self) -> Entry:
         """Run this package with its defaults."""
         model = KernelClassifier(n_grids=self.n_grids, random_state=self.seed, n_jobs=self.n_jobs)
-        return self._run("gramless, defaults", "see below", model)
+        return self._run("gramless, defaults", model)
 
     def exact(self) -> Entry:
         """Run the exact kernel machine, which has no seed and one thread."""
-        entry = self._run("SVC, Gaussian kernel", "C 10, gamma 'scale'", SVC(C=10.0))
-        machine = entry.model
-        parts = (machine.support_vectors_, machine.dual_coef_, machine.intercept_)
-        entry.n_bytes = sum(part.nbytes for part in parts)
+        entry = self._run("SVC, Gaussian kernel", SVC(C=10.0), "C 10, gamma 'scale'")
+        fitted = entry.model
+        entry.n_bytes = _n_bytes(fitted.support_vectors_, fitted.dual_coef_, fitted.intercept_)
         return entry
 
     def fourier(self) -> Entry:
         """Run random Fourier features, with gamma and ridge chosen on held-back rows."""
-        started = time.perf_counter()
-        X, y = self.digits.X_train, self.digits.y_train
+        X = self.digits.X_train
+        sampler = RBFSampler(n_components=self.n_components, random_state=self.seed)
         scale = 1.0 / (X.shape[1] * X.var())
-        split = train_test_split(X, y, test_size=0.25, stratify=y, random_state=self.seed)
-        options = [(factor * scale, ridge) for factor in _GAMMA_FACTORS for ridge in self.ridges]
-        scores = [self._rff(*o).fit(split[0], split[2]).score(split[1], split[3]) for o in options]
-        gamma, ridge = options[int(np.argmax(scores))]
-        searching = time.perf_counter() - started
-        chosen = f"gamma {gamma:.3g}, alpha {ridge:g}, the best of {len(options)}"
-        name = f"RBFSampler({self.n_components}), ridge"
-        entry = self._run(name, chosen, self._rff(gamma, ridge))
-        sampler, linear = entry.model[0], entry.model[1]
-        parts = (sampler.random_weights_, sampler.random_offset_, linear.coef_)
-        entry.n_bytes = sum(part.nbytes for part in parts)
-        entry.fit_seconds += searching
+        grid = {
+            "rbfsampler__gamma": [factor * scale for factor in _GAMMA_FACTORS],
+            "ridgeclassifier__alpha": self.ridges,
+        }
+        held_back = StratifiedShuffleSplit(1, test_size=0.25, random_state=self.seed)
+        search = GridSearchCV(make_pipeline(sampler, RidgeClassifier()), grid, cv=held_back)
+        entry = self._run(f"RBFSampler({self.n_components}), ridge", search)
+        gamma, ridge = search.best_params_.values()
+        n_tried = len(search.cv_results_["params"])
+        entry.chosen = f"gamma {gamma:.3g}, alpha {ridge:g}, the best of {n_tried}"
+        sampler, linear = search.best_estimator_
+        entry.n_bytes = _n_bytes(sampler.random_weights_, sampler.random_offset_, linear.coef_)
         return entry
 
-    def _rff(self, gamma: float, ridge: float) -> Any:
-        sampler = RBFSampler(gamma=gamma, n_components=self.n_components, random_state=self.seed)
-        return make_pipeline(sampler, RidgeClassifier(alpha=ridge))
-
-    def _run(self, name: str, chosen: str, model: Any) -> Entry:
+    def _run(self, name: str, model: Any, chosen: str = "see below") -> Entry:
         started = time.perf_counter()
         model.fit(self.digits.X_train, self.digits.y_train)
         fitted = time.perf_counter()
         wrong = model.predict(self.digits.X_test) != self.digits.y_test
         done = time.perf_counter()
         return Entry(name, chosen, float(wrong.mean()), fitted - started, done - fitted, 0, model)
+
+
+def _n_bytes(*arrays: AnyArray) -> int:
+    return sum(array.nbytes for array in arrays)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rich.table import Table
+from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli.options import (
+    PICTURE,
     AsJson,
     DataFile,
     Debug,
@@ -17,17 +19,9 @@ from gramless.cli.options import (
     ModelFile,
     PartOption,
     Target,
-    picture_option,
 )
-from gramless.cli.reading import labels_for, load_predictor, read_for, rows_for
-from gramless.cli.report import facts, listing, number, reporting
-
-if TYPE_CHECKING:
-    from gramless.base.types import AnyArray
-
-Picture = Annotated[
-    Path | None, picture_option("Draw the predictions; classes need probabilities.")
-]
+from gramless.cli.reading import labelled_rows, load_predictor
+from gramless.cli.report import facts, listing, reporting
 
 
 def evaluate(
@@ -35,7 +29,10 @@ def evaluate(
     data: DataFile,
     target: Target = None,
     part: PartOption = "auto",
-    picture: Picture = None,
+    picture: Annotated[
+        Path | None,
+        Option(metavar=PICTURE, help="Draw the predictions; classes need probabilities."),
+    ] = None,
     limits: Limits = "",
     n_jobs: Jobs = None,
     as_json: AsJson = False,
@@ -55,30 +52,29 @@ def evaluate(
             predictor = load_predictor(model, n_jobs)
             if picture is not None:
                 _check_picture(picture, predictor)
-            table = read_for(predictor, data, part, limits)
-            y, name = labels_for(predictor, table, target)
-            X = rows_for(predictor, table, name)
+            X, y, _ = labelled_rows(predictor, data, target, part, limits)
         with report.stage("predict", "predicting"):
             from sklearn.base import is_classifier
 
             from gramless.cli.metrics import class_metrics, regression_metrics
 
             predicted = predictor.predict(X)
-        document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
         if is_classifier(predictor):
             found = class_metrics(predictor, X, y, predicted)
-            tables = _classification_tables(found)
-            if "reliability" in found:
-                tables += _probability_tables(found)
+            tables = _class_tables(found)
         else:
             found = regression_metrics(y, predicted)
-            tables = [facts({key: number(found[key]) for key in found})]
+            tables = [facts(found)]
+        document = {"model": model, "data": data, "rows": len(y), "seconds": report.seconds}
         if picture is not None:
-            with report.stage("draw", "drawing"):
-                _draw(picture, y, predicted, found)
+            from gramless.cli.figures import draw_predictions, draw_reliability
+
+            if "reliability" in found:
+                report.draw(picture, draw_reliability, found)
+            else:
+                report.draw(picture, draw_predictions, y, predicted, found)
             document["picture"] = picture
-        head = {"rows": f"{len(y):,}", "picture": picture}
-        report.result(document | found, facts(head), *tables)
+        report.result(document | found, facts({"rows": len(y), "picture": picture}), *tables)
 
 
 def _check_picture(picture: Path, predictor: object) -> None:
@@ -96,41 +92,29 @@ def _check_picture(picture: Path, predictor: object) -> None:
         )
 
 
-def _draw(picture: Path, y: AnyArray, predicted: AnyArray, found: dict[str, Any]) -> None:
-    from gramless.cli.figures import draw_predictions, draw_reliability
-    from gramless.inspection.pictures import write_picture
-
-    reliable = "reliability" in found
-    figure = draw_reliability(found) if reliable else draw_predictions(y, predicted, found)
-    write_picture(figure, picture)
-
-
-def _classification_tables(found: dict[str, Any]) -> list[Table]:
-    summary = facts(
-        {
-            "error": f"{found['error']:.2%}",
-            "accuracy": f"{found['accuracy']:.2%}",
-            "balanced accuracy": f"{found['balanced_accuracy']:.2%}",
-        }
-    )
+def _class_tables(found: dict[str, Any]) -> list[Table]:
+    """Return the metrics of classes and, where there are any, of probabilities."""
+    shares = ("error", "accuracy", "balanced_accuracy")
+    tables = [facts({name.replace("_", " "): f"{found[name]:.2%}" for name in shares})]
     rows = [
-        [c["class"], f"{c['rows']:,}", *(f"{c[key]:.3f}" for key in ("precision", "recall", "f1"))]
-        for c in found["classes"]
+        (
+            str(own["class"]),
+            own["rows"],
+            *(f"{own[key]:.3f}" for key in ("precision", "recall", "f1")),
+        )
+        for own in found["classes"]
     ]
-    tables = [summary, listing("Classes", ["class", "rows", "precision", "recall", "F1"], rows)]
+    tables.append(listing("Classes", ["class", "rows", "precision", "recall", "F1"], rows))
     if "confusion" in found:
-        names = [str(c["class"]) for c in found["classes"]]
+        names = [row[0] for row in rows]
         cells = [[name, *row] for name, row in zip(names, found["confusion"], strict=True)]
         tables.append(listing("Confusion: true class by predicted class", ["", *names], cells))
+    if "reliability" in found:
+        tables.append(facts({"log loss": found["log_loss"], "Brier score": found["brier"]}))
+        parts = [
+            (own["rows"], f"{own['predicted']:.3f}", f"{own['observed']:.3f}")
+            for own in found["reliability"]
+        ]
+        columns = ["rows", "said", "right"]
+        tables.append(listing("Reliability of the predicted class", columns, parts))
     return tables
-
-
-def _probability_tables(found: dict[str, Any]) -> list[Table]:
-    rows = [
-        [f"{part['rows']:,}", f"{part['predicted']:.3f}", f"{part['observed']:.3f}"]
-        for part in found["reliability"]
-    ]
-    return [
-        facts({"log loss": number(found["log_loss"]), "Brier score": number(found["brier"])}),
-        listing("Reliability of the predicted class", ["rows", "said", "right"], rows),
-    ]

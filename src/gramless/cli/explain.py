@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.table import Table
+from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.base.files import replacing
@@ -22,30 +21,20 @@ from gramless.cli.options import (
     Target,
     check_output,
 )
-from gramless.cli.reading import is_streamed, labels_for, load_predictor, read_for, rows_for
-from gramless.cli.report import facts, number, reporting
+from gramless.cli.reading import labelled_rows, load_predictor
+from gramless.cli.report import Report, facts, number, reporting
 
 if TYPE_CHECKING:
     from gramless.cli.explanation_page import Findings
 
-Data = Annotated[
-    Path,
-    typer.Option(
-        "--data",
-        metavar="DATA",
-        help="Rows with known labels, in any format; best ones that fit has not seen.",
-        show_default=False,
-    ),
-]
-PageOut = Annotated[
-    Path, typer.Option("--output", "-o", metavar="OUT.html", help="The page.", show_default=False)
-]
-
 
 def explain(
     model: ModelFile,
-    data: Data,
-    output: PageOut,
+    data: Annotated[
+        Path,
+        Option(metavar="DATA", help="Rows with known labels; best ones that fit has not seen."),
+    ],
+    output: Annotated[Path, Option("--output", "-o", metavar="OUT.html", help="The page.")],
     target: Target = None,
     part: PartOption = "auto",
     limits: Limits = "",
@@ -63,29 +52,23 @@ def explain(
     with reporting(as_json, debug) as report:
         check_output("-o", output, {"the model": model, "the data": data})
         with report.stage("read", f"reading {data}"):
+            from gramless.estimators.streamed import StreamedMachine
+
             predictor = load_predictor(model, n_jobs)
-            _check_kind(model, predictor)
-            table = read_for(predictor, data, part, limits)
-            y, name = labels_for(predictor, table, target)
-            X = rows_for(predictor, table, name)
+            if isinstance(predictor, StreamedMachine):
+                raise InputError(
+                    f"{model} holds a {type(predictor).__name__}, which has no search and no grids "
+                    "to explain; gramless inspect --picture draws its run, gramless evaluate tells "
+                    "its errors."
+                )
+            X, y, name = labelled_rows(predictor, data, target, part, limits)
         with report.stage("explain", "explaining"):
-            from gramless.cli.explanation_page import findings
+            from gramless.cli.explanation_page import findings, page
 
             found = findings(predictor, X, y, {"model": model, "data": data, "target": name})
         with report.stage("write", f"writing {output}"):
-            from gramless.cli.explanation_page import page
-
             _write(output, page(found))
-        report.result(*_result(found, output, report.seconds))
-
-
-def _check_kind(path: Path, model: object) -> None:
-    if is_streamed(model):
-        raise InputError(
-            f"{path} holds a {type(model).__name__}; explain tells of a search and of the inputs "
-            "that grids use, and this model has neither. gramless inspect --picture draws its run, "
-            "gramless evaluate tells its errors."
-        )
+        _show(report, found, output)
 
 
 def _write(path: Path, text: str) -> None:
@@ -98,30 +81,27 @@ def _write(path: Path, text: str) -> None:
         raise InputError(f"-o {path} cannot be written ({reason}); name another place.") from fault
 
 
-def _result(
-    found: Findings, output: Path, seconds: dict[str, float]
-) -> tuple[dict[str, object], Table]:
-    """Return the document, and the table that people read."""
-    shuffled, n_bytes = found.shuffled, output.stat().st_size
-    means = shuffled.increases.mean(axis=1).tolist()
+def _show(report: Report, found: Findings, output: Path) -> None:
+    shuffled, metrics, n_bytes = found.shuffled, found.metrics, output.stat().st_size
     names = [found.names[j] for j in shuffled.columns]
+    importance = dict(zip(names, shuffled.increases.mean(axis=1).tolist(), strict=True))
     document = {
         "output": output,
         "bytes": n_bytes,
         **found.places,
-        **found.metrics,
+        **metrics,
         "error_name": shuffled.error_name,
         "shuffled_error": shuffled.error,
-        "importance": dict(zip(names, means, strict=True)),
+        "importance": importance,
         "relevance": dict(zip(found.names, found.relevance.tolist(), strict=True)),
         "pairs": [[found.names[i], found.names[j], weight] for i, j, weight in found.use.pairs],
-        "seconds": seconds,
+        "seconds": report.seconds,
     }
-    top = [f"{name} (+{number(mean)})" for name, mean in zip(names, means, strict=True) if mean > 0]
+    top = [f"{name} (+{number(mean)})" for name, mean in importance.items() if mean > 0]
     lines = {
-        "rows": f"{found.metrics['rows']:,}",
-        shuffled.error_name: number(found.metrics["rmse" if "rmse" in found.metrics else "error"]),
+        "rows": metrics["rows"],
+        shuffled.error_name: metrics["rmse" if "rmse" in metrics else "error"],
         "inputs that matter most": ", ".join(top[:5]) or None,
         "page": f"{output} ({sized(n_bytes)})",
     }
-    return document, facts(lines)
+    report.result(document, facts(lines))

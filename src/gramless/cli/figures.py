@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,18 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from sklearn.base import is_classifier
 
 from gramless.base.types import AnyArray, BoolArray
 from gramless.cli.summaries import run_of
-from gramless.estimators.classifier import KernelClassifier
-from gramless.estimators.doubly_stochastic import (
-    DoublyStochasticClassifier,
-    DoublyStochasticRegressor,
-)
 from gramless.inspection.explanation import sampled_rows
 
 if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry
+    from gramless.estimators.classifier import KernelClassifier
+    from gramless.estimators.streamed import StreamedMachine
     from gramless.inspection.comparison import Comparison, Outcome
     from gramless.inspection.kernel_errors import KernelErrors
 
@@ -40,6 +37,7 @@ _COLOURS = {
     "blocks": "#6a994e",
     "exact": "#222222",
 }
+_DIAGONAL: Style = {"color": "0.4", "lw": 0.9, "ls": "--"}
 _ERROR_LINES: dict[str, Style] = {
     "largest of the pairs": {"ls": "-", "marker": "o", "ms": 3.5},
     "mean": {"ls": "-", "lw": 0.8},
@@ -48,7 +46,9 @@ _ERROR_LINES: dict[str, Style] = {
 }
 _VOID, _HIGHEST = 1.0, 10.0
 """Bounds above the first are void for a kernel in [0, 1]; above the second they are not drawn."""
-_HELD, _BATCH = "#222222", "#e9a13b"
+_BATCH: Style = {"color": "#e9a13b", "lw": 0.8, "alpha": 0.8}
+_HELD: Style = {"color": "#222222", "marker": "o", "ms": 3, "lw": 1.3}
+_BEST: Style = {"color": "#222222", "marker": "o", "mfc": "none", "ms": 9, "ls": "none"}
 # Smaller and above: where steps of both kinds are as long as each other, both are seen.
 _NEW: Style = {"color": "#d1495b", "ms": 2.5, "mew": 0, "zorder": 3, "rasterized": True}
 _OLD: Style = {"color": "#1b6ca8", "ms": 4.0, "mew": 0, "zorder": 2, "rasterized": True}
@@ -57,31 +57,27 @@ _WIDE = 5.0
 """Above this ratio of the numbers an axis is logarithmic."""
 
 
-def draw_demo(path: Path, digits: Digits, entries: Sequence[Entry]) -> None:
+def draw_demo(digits: Digits, entries: Sequence[Entry]) -> Figure:
     """Draw the digits that the first method finds hardest, and errors and times of all."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=[1.1, 1.0])
     _draw_digits(parts[0], digits, entries[0].model)
     _draw_bars(parts[1], entries)
-    figure.savefig(path, dpi=150)
+    return figure
 
 
 def _draw_digits(figure: SubFigure, digits: Digits, model: KernelClassifier) -> None:
     responses = np.sort(model.decision_function(digits.X_test), axis=1)
-    predicted = model.predict(digits.X_test)
-    wrong = predicted != digits.y_test
+    predicted, truth = model.predict(digits.X_test), digits.y_test
+    wrong = predicted != truth
     # Mistakes first, then the narrowest margins between the two best classes.
     hardest = np.lexsort((responses[:, -1] - responses[:, -2], ~wrong))
     figure.suptitle(f"{wrong.sum()} mistakes in {len(wrong)} digits, then the least certain")
     for axes, row in zip(figure.subplots(_ROWS, _COLUMNS).flat, hardest, strict=False):
         axes.imshow(digits.X_test[row].reshape(8, 8), cmap="gray_r")
         axes.set_axis_off()
-        if wrong[row]:
-            axes.set_title(
-                f"{digits.y_test[row]}, taken for {predicted[row]}", color=_WRONG, size=9
-            )
-        else:
-            axes.set_title(f"{digits.y_test[row]}", size=9)
+        taken = f", taken for {predicted[row]}" if wrong[row] else ""
+        axes.set_title(f"{truth[row]}{taken}", color=_WRONG if wrong[row] else "black", size=9)
 
 
 def _draw_bars(figure: SubFigure, entries: Sequence[Entry]) -> None:
@@ -112,11 +108,10 @@ def draw_reliability(found: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(5.2, 6.2), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.0, 1.0])
     names = ("low", "high", "rows", "predicted", "observed")
-    low, high, rows, said, right = (
-        np.array([part[name] for part in found["reliability"]]) for name in names
-    )
+    table = np.array([[part[name] for name in names] for part in found["reliability"]])
+    low, high, rows, said, right = table.T
     spread = 2.0 * np.sqrt(said * (1.0 - said) / rows)
-    upper.plot([0, 1], [0, 1], color="0.4", lw=0.9, ls="--", label="as sure as right")
+    upper.plot([0, 1], [0, 1], label="as sure as right", **_DIAGONAL)
     honest: Style = {"fmt": "none", "ecolor": "0.82", "elinewidth": 7, "zorder": 0}
     upper.errorbar(said, said, spread, label="two standard errors", **honest)
     upper.plot(said, right, "o-", color=_OWN, ms=5, lw=1.2, label="this model")
@@ -126,7 +121,7 @@ def draw_reliability(found: Mapping[str, Any]) -> Figure:
     # Below both: points and bars may lie anywhere in the upper panel.
     figure.legend(frameon=False, loc="outside lower center", ncols=3, fontsize=9)
     bars = lower.bar(low, rows, high - low, align="edge", color=_OWN, edgecolor="white")
-    lower.bar_label(bars, [f"{n:,}" for n in rows], padding=2, size=7)
+    lower.bar_label(bars, [f"{n:,.0f}" for n in rows], padding=2, size=7)
     lower.margins(y=0.2)
     lower.set(xlabel="probability of the predicted class", ylabel="rows")
     lower.set_xlim(low.min() - 0.01, 1.01)
@@ -138,11 +133,9 @@ def draw_reliability(found: Mapping[str, Any]) -> Figure:
 def draw_predictions(y: AnyArray, predicted: AnyArray, found: Mapping[str, float]) -> Figure:
     """Draw predicted against true numbers of at most 5,000 rows, and metrics of all rows."""
     figure = Figure(figsize=(5.2, 5.2), layout="constrained")
-    axes = figure.subplots()
-    rows = sampled_rows(len(y), _POINTS)
-    both = np.concatenate([y, predicted])
-    ends = [both.min(), both.max()]
-    axes.plot(ends, ends, color="0.4", lw=0.9, ls="--", zorder=3)
+    axes, rows = figure.subplots(), sampled_rows(len(y), _POINTS)
+    ends = [min(y.min(), predicted.min()), max(y.max(), predicted.max())]
+    axes.plot(ends, ends, zorder=3, **_DIAGONAL)
     axes.plot(y[rows], predicted[rows], "o", color=_OWN, ms=3, alpha=0.4, mew=0)
     of_all = "" if len(rows) == len(y) else f"of {len(y):,} "
     axes.set(xlabel=f"true, {len(rows):,} {of_all}rows", ylabel="predicted", aspect="equal")
@@ -196,9 +189,8 @@ def _log_axis(axes: Axes, which: str, multiples: Sequence[float] = (1.0, 2.0, 5.
 def _draw_kernel_errors(axes: Axes, kernels: Mapping[str, Sequence[KernelErrors]]) -> None:
     for method, errors in kernels.items():
         sizes = [one.size for one in errors]
-        lines = [(one.sup, one.mean, one.hoeffding, one.claim) for one in errors]
-        for k, style in enumerate(_ERROR_LINES.values()):
-            values = [line[k] for line in lines]
+        lines = zip(*((one.sup, one.mean, one.hoeffding, one.claim) for one in errors), strict=True)
+        for values, style in zip(lines, _ERROR_LINES.values(), strict=False):
             shown = [np.nan if value is None or value > _HIGHEST else value for value in values]
             axes.plot(sizes, shown, color=_COLOURS[method], **style)
     axes.axhline(_VOID, color="0.6", lw=0.9, zorder=0)
@@ -210,24 +202,24 @@ def _draw_kernel_errors(axes: Axes, kernels: Mapping[str, Sequence[KernelErrors]
     axes.legend(handles=kinds, frameon=False, fontsize=8, loc="lower left")
 
 
-def draw_run(
-    model: DoublyStochasticClassifier | DoublyStochasticRegressor, most_points: int = 20_000
-) -> Figure:
+def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
     """Draw the course of a run: losses and errors by time, blocks and lengths of steps."""
-    has_classes = isinstance(model, DoublyStochasticClassifier)
     figure = Figure(figsize=(11.0, 7.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", height_ratios=[1.3, 1.0])
     run, history = run_of(model), model.history_
-    times, unit = _times(history)
+    times, unit = np.asarray(history["seconds"]), "seconds"
+    if times.min() == 0:
+        # Partial fits have no seconds.
+        times, unit = np.arange(1.0, len(times) + 1.0), "step"
     judged = {name: np.asarray(values) for name, values in model.evaluations_.items()}
     at = times[judged["iteration"] - 1] if judged else np.zeros(0)
     _draw_losses(panels[0, 0], times, history["objective"], at, judged.get("loss"))
-    _draw_errors(panels[1, 0], at, judged.get("error"), has_classes)
+    _draw_errors(panels[1, 0], at, judged.get("error"), is_classifier(model))
     _log_where_wide(panels[1, 0], "x", times)
     panels[1, 0].set_xlabel(unit)
     is_new = np.diff(history["n_blocks"], prepend=0) > 0
     _draw_blocks(panels[0, 1], history, is_new, model.block_size_, most_points)
-    _draw_steps(panels[1, 1], history, is_new, most_points)
+    _draw_steps(panels[1, 1], history["step"], is_new, most_points)
     panels[1, 1].set_xlabel("step")
     for axes in panels.flat:
         axes.grid(color="0.92", lw=0.6)
@@ -237,33 +229,17 @@ def draw_run(
     return figure
 
 
-def _times(history: dict[str, AnyArray]) -> tuple[AnyArray, str]:
-    """Return the ends of the steps and their unit; partial fits have no seconds."""
-    seconds = np.asarray(history["seconds"])
-    if seconds.min() > 0:
-        return seconds, "seconds"
-    return np.arange(1.0, len(seconds) + 1.0), "step"
-
-
 def _draw_losses(
     axes: Axes, times: AnyArray, objective: AnyArray, at: AnyArray, held: AnyArray | None
 ) -> None:
-    axes.plot(
-        times,
-        objective,
-        color=_BATCH,
-        lw=0.8,
-        alpha=0.8,
-        label="objective on each batch: loss and penalty",
-    )
-    values = [objective]
+    axes.plot(times, objective, label="objective on each batch: loss and penalty", **_BATCH)
+    values = objective
     if held is not None:
-        axes.plot(at, held, "o-", color=_HELD, ms=3, lw=1.3, label="loss on held-back rows")
         best = int(np.argmin(held))
-        ring: Style = {"mfc": "none", "mec": _HELD, "ms": 9, "ls": "none", "marker": "o"}
-        axes.plot(at[best], held[best], label=f"the least: {held[best]:.4g}", **ring)
-        values.append(held)
-    _log_where_wide(axes, "y", np.concatenate(values))
+        axes.plot(at, held, label="loss on held-back rows", **_HELD)
+        axes.plot(at[best], held[best], label=f"the least: {held[best]:.4g}", **_BEST)
+        values = np.append(objective, held)
+    _log_where_wide(axes, "y", values)
     axes.set(ylabel="loss")
     axes.set_title("Objective and loss", loc="left", size=10)
     axes.legend(frameon=False, fontsize=8)
@@ -277,7 +253,7 @@ def _draw_errors(axes: Axes, at: AnyArray, error: AnyArray | None, has_classes: 
         axes.text(0.5, 0.5, "nothing was judged", color="0.5", **middle)
         return
     shown = 100.0 * error if has_classes else error
-    axes.plot(at, shown, "o-", color=_HELD, ms=3, lw=1.3)
+    axes.plot(at, shown, **_HELD)
     _log_where_wide(axes, "y", shown)
     axes.set(ylabel="%" if has_classes else "standard deviations of the target")
 
@@ -286,31 +262,30 @@ def _draw_blocks(
     axes: Axes, history: dict[str, AnyArray], is_new: BoolArray, block_size: int, most: int
 ) -> None:
     axes.step(np.arange(1, len(is_new) + 1), history["n_blocks"], where="post", **_SO_FAR)
-    n_new = int(is_new.sum())
     _draw_kinds(axes, history["block"] + 1, is_new, most)
     axes.set(ylabel="number of the block that changed", ylim=(0, None))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    n_frequencies = f"{n_new * block_size:,} frequencies"
-    axes.set_title(f"Blocks: {n_new:,} in the end, {n_frequencies}", loc="left", size=10)
+    n_new = int(is_new.sum())
+    title = f"Blocks: {n_new:,} in the end, {n_new * block_size:,} frequencies"
+    axes.set_title(title, loc="left", size=10)
     axes.legend(frameon=False, fontsize=8, loc="upper left", markerscale=2)
 
 
-def _draw_steps(axes: Axes, history: dict[str, AnyArray], is_new: BoolArray, most: int) -> None:
-    _draw_kinds(axes, history["step"], is_new, most)
+def _draw_steps(axes: Axes, lengths: AnyArray, is_new: BoolArray, most: int) -> None:
+    _draw_kinds(axes, lengths, is_new, most)
     axes.set(ylabel="length of the step, eta")
-    if not _log_where_wide(axes, "y", history["step"]):
-        axes.set_ylim(0.0, 1.08 * history["step"].max())
+    if not _log_where_wide(axes, "y", lengths):
+        axes.set_ylim(0.0, 1.08 * lengths.max())
     axes.set_title("Lengths of the steps", loc="left", size=10)
 
 
 def _draw_kinds(axes: Axes, values: AnyArray, is_new: BoolArray, most: int) -> None:
     """Draw one value per step, new and old blocks in two colours; at most ``most`` of each."""
-    steps = np.arange(1, len(is_new) + 1)
     for chosen, name, style in ((is_new, "a new block", _NEW), (~is_new, "an old block", _OLD)):
         points = np.flatnonzero(chosen)
         few = points[:: max(1, -(-len(points) // most))]
-        axes.plot(steps[few], values[few], "o", label=f"{name}: {len(points):,} steps", **style)
+        axes.plot(few + 1, values[few], "o", label=f"{name}: {len(points):,} steps", **style)
 
 
 def _log_where_wide(axes: Axes, which: str, values: AnyArray) -> bool:

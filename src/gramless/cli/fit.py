@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
@@ -24,118 +24,83 @@ from gramless.cli.options import (
     names,
 )
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
-from gramless.cli.report import Report, facts, first_few, number, reporting
-from gramless.cli.summaries import bandwidth_of, features_of, grids_of, relevance_of
+from gramless.cli.report import Report, facts, reporting
+from gramless.cli.summaries import choices_of, grids_of
 
 if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
     from gramless.kernels import Kernel
 
-Scaling = Literal["auto", "standard", "quantile", "none"]
-
-ModelOut = Annotated[
-    Path, typer.Option("--model", "-m", help="Where the model goes.", show_default=False)
-]
-Features = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,...", help="Columns to learn from; by default all others."),
-]
-Categorical = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="Numbers to take as categories.")
-]
-Weight = Annotated[str | None, typer.Option(metavar="NAME", help="Column of row weights.")]
-Approximation = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="What stands for the kernel: binning, smooth, fourier, nystrom, blocks or exact.",
-    ),
-]
-KernelName = Annotated[
-    str | None,
-    typer.Option(
-        "--kernel",
-        metavar="NAME[:NUMBER]",
-        help="laplacian, exponential_power:0.5, inverse_power:1, hat; but for bins also gaussian, "
-        "matern:1.5, rational_quadratic:1, cauchy.",
-        show_default="that of the approximation",
-    ),
-]
-Grids = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|random|grown",
-        help="Draw grids over all inputs, or choose grids over a few inputs each.",
-    ),
-]
-NumberOfGrids = Annotated[
-    int | None, typer.Option("--n-grids", min=1, help="By default as many as are worth their time.")
-]
-Effort = Annotated[
-    int,
-    typer.Option(
-        "--effort", min=1, max=5, help="How thoroughly grids are grown: 1 is fast, 5 thorough."
-    ),
-]
-Size = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Of features that are no bins: columns, or rows a block. By default by the rows.",
-    ),
-]
-TimeBudget = Annotated[
-    float | None, typer.Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then.")
-]
-LossName = Annotated[
-    str,
-    typer.Option(
-        "--loss",
-        metavar="NAME",
-        help="squared; classes also squared_hinge, logistic; numbers also huber, median, poisson. "
-        "auto is logistic for classes where grids are grown.",
-    ),
-]
-Bandwidth = Annotated[
-    str, typer.Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
-]
-L1Ratio = Annotated[
-    float,
-    typer.Option(
-        "--l1-ratio",
-        min=0.0,
-        max=1.0,
-        help="1 makes most weights zero: a small, fast model; 0 keeps all.",
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random grids.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="List what is tried.")]
-
 
 def fit(
     data: DataFile,
-    model: ModelOut,
+    model: Annotated[Path, Option("--model", "-m", help="Where the model goes.")],
     target: Target = None,
     task: TaskOption = "auto",
-    features: Features = None,
-    categorical: Categorical = None,
-    weight: Weight = None,
-    approximation: Approximation = "binning",
-    kernel: KernelName = None,
-    grids: Grids = "auto",
-    n_grids: NumberOfGrids = None,
-    effort: Effort = 3,
-    size: Size = None,
-    time_budget: TimeBudget = None,
-    loss: LossName = "auto",
-    bandwidth: Bandwidth = "auto",
+    features: Annotated[
+        str | None, Option(metavar="A,B,...", help="Columns to learn from; by default all others.")
+    ] = None,
+    categorical: Annotated[
+        str | None, Option(metavar="A,B,...", help="Numbers to take as categories.")
+    ] = None,
+    weight: Annotated[str | None, Option(metavar="NAME", help="Column of row weights.")] = None,
+    approximation: Annotated[
+        str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom, blocks or exact.")
+    ] = "binning",
+    kernel: Annotated[
+        str | None,
+        Option(
+            metavar="NAME[:NUMBER]",
+            help="laplacian, exponential_power:0.5, inverse_power:1, hat; but for bins also "
+            "gaussian, matern:1.5, rational_quadratic:1, cauchy.",
+            show_default="that of the approximation",
+        ),
+    ] = None,
+    grids: Annotated[
+        str,
+        Option(
+            metavar="auto|random|grown",
+            help="Draw grids over all inputs, or choose grids over a few inputs each.",
+        ),
+    ] = "auto",
+    n_grids: Annotated[
+        int | None, Option(min=1, help="By default as many as are worth their time.")
+    ] = None,
+    effort: Annotated[
+        int, Option(min=1, max=5, help="How thoroughly grids are grown: 1 is fast, 5 thorough.")
+    ] = 3,
+    size: Annotated[
+        int | None,
+        Option(min=1, help="Columns, or rows a block, of other features; by default by the rows."),
+    ] = None,
+    time_budget: Annotated[
+        float | None, Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then.")
+    ] = None,
+    loss: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="squared; classes also squared_hinge, logistic; numbers also huber, median, "
+            "poisson. auto is logistic for classes where grids are grown.",
+        ),
+    ] = "auto",
+    bandwidth: Annotated[
+        str, Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
+    ] = "auto",
     alpha: Alpha = "auto",
-    l1_ratio: L1Ratio = 0.0,
-    scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
-    seed: Seed = 0,
+    l1_ratio: Annotated[
+        float,
+        Option(
+            min=0.0, max=1.0, help="1 makes most weights zero: a small, fast model; 0 keeps all."
+        ),
+    ] = 0.0,
+    scaling: Annotated[
+        Literal["auto", "standard", "quantile", "none"], Option(help="Units of the inputs.")
+    ] = "auto",
+    seed: Annotated[int, Option(min=0, help="Seed of the random grids.")] = 0,
     limits: Limits = "",
     n_jobs: Jobs = None,
-    verbose: Verbose = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="List what is tried.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -174,7 +139,7 @@ def fit(
             from gramless import save
 
             save(estimator, model)
-        _show(report, estimator, model, rows, f"{kind} ({reason})")
+        _show(report, estimator, model, rows, kind, reason)
 
 
 def _estimator(
@@ -213,53 +178,44 @@ def named_kernel(text: str) -> Kernel:
         raise InputError(f"--kernel {text}: {fault}") from fault
 
 
-def _show(report: Report, model: KernelMachine, path: Path, rows: Training, task: str) -> None:
+def _show(
+    report: Report, model: KernelMachine, path: Path, rows: Training, task: str, reason: str
+) -> None:
     """Print what was fitted and chosen."""
-    import numpy as np
-
     from gramless import KernelClassifier
 
-    features, n_rows = model.features_, len(rows.y)
-    classes = model.classes_ if isinstance(model, KernelClassifier) else None
+    n_rows, n_bytes, features = len(rows.y), path.stat().st_size, model.features_
+    classes = model.classes_.tolist() if isinstance(model, KernelClassifier) else None
+    choices = choices_of(model)
     document = {
         "model": path,
-        "bytes": path.stat().st_size,
+        "bytes": n_bytes,
         "target": rows.target,
-        "task": task.partition(" ")[0],
+        "task": task,
         "rows": n_rows,
         "inputs": model.n_features_in_,
         "classes": classes,
-        "scaling": model.scaler_.kind,
+        **choices,
         "grids_kind": model.settings_.grids,
-        "bandwidth": None if model.bandwidth_ is None else np.asarray(model.bandwidth_),
+        "bandwidth": model.bandwidth_,
         "relevance": model.relevance_,
-        "alpha": model.alpha_,
         "features": type(features).__name__,
         "grids": grids_of(model),
         "columns": features._n_features_out,
         "sparsity": model.sparsity_,
-        "trials": len(model.search_),
         "iterations": model.n_iter_,
         "status": model.status_,
         "limits": model.limits_,
-        "loss": model.loss_.name,
         "seconds": report.seconds,
     }
-    left_out = f"; {model.sparsity_:.1%} of the columns left out" if model.sparsity_ > 0 else ""
     shown = {
         "target": rows.target or "the labels that the file keeps apart",
-        "task": task,
+        "task": f"{task} ({reason})",
         "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
-        "classes": None if classes is None else first_few(classes.tolist()),
-        "scaling": model.scaler_.kind,
-        "bandwidth": bandwidth_of(model),
-        "relevance": relevance_of(model),
-        "alpha": number(model.alpha_),
-        "features": features_of(model) + left_out,
-        "loss": model.loss_.name,
-        "solver": f"{model.status_} after {model.n_iter_} iterations",
-        "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
+        "classes": classes,
+        **choices,
+        "seconds": {name: round(value, 1) for name, value in report.seconds.items()},
         "limits": "; ".join(model.limits_) or None,
-        "model": f"{path} ({sized(document['bytes'])})",
+        "model": f"{path} ({sized(n_bytes)})",
     }
     report.result(document, facts(shown))

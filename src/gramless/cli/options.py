@@ -6,41 +6,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-from typer.models import OptionInfo
+from typer import Argument, BadParameter, Option
 
 from gramless.base.errors import InputError
 
 Task = Literal["auto", "classification", "regression"]
 Part = Literal["auto", "train", "test"]
 
+PICTURE = "OUT.png|svg|pdf"
+"""The endings of pictures, as help shows them."""
+
 DataFile = Annotated[
     Path,
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, plain or .gz, .bz2, .xz.",
-        show_default=False,
+    Argument(
+        metavar="DATA", help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, plain or .gz, .bz2, .xz."
     ),
 ]
-ModelFile = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", help="A file that fit or stream wrote.", show_default=False),
-]
+ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A file that fit or stream wrote.")]
 Target = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="NAME",
         help="Column to predict. By default the labels that the file keeps apart, else the "
         "column called target, label, class or y, else the last one.",
-        show_default=False,
     ),
 ]
 PartOption = Annotated[
-    Part, typer.Option("--part", help="Part of an NPZ file with two; auto takes the test part.")
+    Part, Option("--part", help="Part of an NPZ file with two; auto takes the test part.")
 ]
 Limits = Annotated[
     str,
-    typer.Option(
+    Option(
         metavar="NAME=NUMBER,...",
         help="What reading the data may take, as in max_memory=8e9: max_line_bytes, max_ratio (of "
         "what compressed text unpacks to), max_memory.",
@@ -48,22 +44,12 @@ Limits = Annotated[
     ),
 ]
 TaskOption = Annotated[
-    Task, typer.Option(help="auto takes text and few distinct whole numbers for classes.")
+    Task, Option(help="auto takes text and few distinct whole numbers for classes.")
 ]
-Alpha = Annotated[str, typer.Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--n-jobs", help="Threads; by default every processor.", show_default=False),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
-
-
-def picture_option(text: str) -> OptionInfo:
-    """Return the option ``--picture``, with what it draws."""
-    metavar = "OUT.png|svg|pdf"
-    option: OptionInfo = typer.Option("--picture", metavar=metavar, help=text, show_default=False)
-    return option
+Alpha = Annotated[str, Option(metavar="auto|NUMBER", help="Weight of the penalty.")]
+Jobs = Annotated[int | None, Option("--n-jobs", help="Threads; by default every processor.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON document, nothing else.")]
+Debug = Annotated[bool, Option("--debug", help="Show where an error came from.")]
 
 
 def names(text: str | None, option: str) -> list[str] | None:
@@ -72,18 +58,16 @@ def names(text: str | None, option: str) -> list[str] | None:
         return None
     found = [name.strip() for name in text.split(",")]
     if not all(found):
-        raise typer.BadParameter(f"{option} needs names separated by commas, got {text!r}.")
+        raise BadParameter(f"{option} needs names separated by commas, got {text!r}.")
     return found
 
 
 def auto_or_number(text: str, option: str) -> str | float:
     """Read a number, or the word auto."""
-    if text == "auto":
-        return text
     try:
-        return float(text)
+        return text if text == "auto" else float(text)
     except ValueError:
-        raise typer.BadParameter(f"{option} needs a number or auto, got {text!r}.") from None
+        raise BadParameter(f"{option} needs a number or auto, got {text!r}.") from None
 
 
 def check_output(option: str, path: Path, others: Mapping[str, Path]) -> None:

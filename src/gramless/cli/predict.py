@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, ModelFile, PartOption
@@ -18,22 +18,18 @@ if TYPE_CHECKING:
     from gramless.base.types import AnyArray, TableLike
     from gramless.cli.reading import Predictor
 
-Out = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
-]
-Scores = Annotated[bool, typer.Option("--scores", help="Add the responses of each class.")]
-Probabilities = Annotated[
-    bool, typer.Option("--probabilities", help="Add the probability of each class.")
-]
-
 
 def predict(
     model: ModelFile,
     data: DataFile,
-    output: Out = None,
-    scores: Scores = False,
-    probabilities: Probabilities = False,
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
+    ] = None,
+    scores: Annotated[bool, Option("--scores", help="Add the responses of each class.")] = False,
+    probabilities: Annotated[
+        bool, Option("--probabilities", help="Add the probability of each class.")
+    ] = False,
     part: PartOption = "auto",
     limits: Limits = "",
     n_jobs: Jobs = None,
@@ -60,7 +56,7 @@ def predict(
             with open(output, "w", encoding="utf-8", newline="") as file:
                 _write(file, columns)
             document["output"] = output
-            report.result(document, facts({"rows": f"{n_rows:,}", "output": output}))
+            report.result(document, facts({"rows": n_rows, "output": output}))
         elif as_json:
             report.result(document | columns)
         else:
@@ -93,12 +89,12 @@ def _probabilities(model: Predictor, X: TableLike) -> dict[str, AnyArray]:
 
 
 def _write(file: IO[str], columns: dict[str, AnyArray]) -> None:
-    lists: list[list[object]] = []
-    names: list[str] = []
+    flat: dict[str, AnyArray] = {}
     for name, values in columns.items():
-        several = values.ndim == 2
-        names += [f"{name}_{k + 1}" for k in range(values.shape[1])] if several else [name]
-        lists += values.T.tolist() if several else [values.tolist()]
+        if values.ndim == 1:
+            flat[name] = values
+        else:
+            flat |= {f"{name}_{k + 1}": own for k, own in enumerate(values.T)}
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*lists, strict=True))
+    writer.writerow(flat)
+    writer.writerows(zip(*(values.tolist() for values in flat.values()), strict=True))

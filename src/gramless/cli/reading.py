@@ -299,16 +299,18 @@ def load_predictor(path: Path, n_jobs: int | None) -> Predictor:
     return model
 
 
-def is_streamed(model: object) -> bool:
-    """Tell whether a model has learned from a stream, and so has no grids and no search."""
-    from gramless.estimators.streamed import StreamedMachine
-
-    return isinstance(model, StreamedMachine)
-
-
 def read_for(model: Predictor, path: Path, part: str, limits: str = "") -> Table:
     """Read a table with the categories that the model knows kept as text."""
     encoder = encoder_of(model)
     if encoder is None:
         return read_data(path, part=part, n_features=model.n_features_in_, limits=limits)
     return read_data(path, part=part, categorical=encoder.categorical, limits=limits)
+
+
+def labelled_rows(
+    model: Predictor, path: Path, target: str | None, part: str, limits: str
+) -> tuple[Matrix | Table, AnyArray, str | None]:
+    """Read a model's inputs, the labels beside them, and the name of their column."""
+    table = read_for(model, path, part, limits)
+    y, name = labels_for(model, table, target)
+    return rows_for(model, table, name), y, name

@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -52,6 +53,13 @@ class Report:
             yield
         finally:
             self.seconds[name] = time.perf_counter() - started
+
+    def draw(self, picture: Path, draw: Callable[..., Any], *arguments: object) -> None:
+        """Draw a figure and write it to a file."""
+        from gramless.inspection.pictures import write_picture
+
+        with self.stage("draw", "drawing"):
+            write_picture(draw(*arguments), picture)
 
     def result(self, document: Mapping[str, object], *tables: Table) -> None:
         """Print the document as JSON, or the tables in its place."""
@@ -131,7 +139,7 @@ def facts(rows: Mapping[str, object]) -> Table:
     grid.add_column(overflow="fold")
     for name, value in rows.items():
         if value is not None:
-            grid.add_row(name, str(value))
+            grid.add_row(name, brief(value))
     return grid
 
 
@@ -141,14 +149,28 @@ def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     for j, column in enumerate(columns):
         table.add_column(column, justify="right" if j else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(*map(brief, row))
     return table
 
 
-def first_few(values: Sequence[object]) -> str:
-    """Return how many values there are, and the first eight of them."""
-    shown = ", ".join(map(str, values[:8]))
-    return f"{len(values)}: {shown}{', ...' if len(values) > 8 else ''}"
+def brief(value: object) -> str:
+    """Return a value in one short line: of a number four digits, of a list eight items.
+
+    Examples
+    --------
+    >>> brief(1234), brief(0.123456), brief(["a", "b"]), brief({"read": 0.5})
+    ('1,234', '0.1235', '2: a, b', 'read 0.5')
+    """
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {brief(item)}" for name, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        shown = ", ".join(map(str, value[:8]))
+        return f"{len(value)}: {shown}{', ...' if len(value) > 8 else ''}"
+    return str(value)
 
 
 def number(value: float) -> str:

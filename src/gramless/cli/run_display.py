@@ -80,17 +80,14 @@ class RunDisplay:
         self._step = 0
         self._spinner = Spinner("dots", "preparing: scale of the inputs, bandwidth ...")
 
-    @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
+    def shown(self) -> contextlib.AbstractContextManager[object]:
         """Show the run on a terminal, while it lasts."""
         if not self._has_panel:
-            yield
-            return
+            return contextlib.nullcontext()
         console: Console = self._report.err
-        with Live(
+        return Live(
             get_renderable=self._panel, console=console, transient=True, refresh_per_second=4
-        ):
-            yield
+        )
 
     @property
     def _has_panel(self) -> bool:
@@ -105,12 +102,20 @@ class RunDisplay:
         self._step = step.iteration
         if evaluation is not None:
             self._held = f"loss {number(evaluation.loss)}, {self._error(evaluation.error)}"
+        speed, left = "not known yet", "not known yet"
+        if (pace := self._pace.steps_a_second()) is not None:
+            seconds = self._pace.left(self._max_steps - step.iteration)
+            if self._time_budget is not None:
+                seconds = min(seconds, max(0.0, self._started + self._time_budget - now))
+            # Three digits of the speed mean something.
+            speed = f"{float(f'{batch_rows * pace:.3g}'):,.0f} rows/s"
+            left = f"up to {duration(seconds)}"
         self._facts = {
             "blocks": f"{step.n_blocks:,}",
             "batch loss": number(step.loss),
             "held back": self._held or "not judged yet",
-            "speed": self._speed(batch_rows),
-            "left": self._left(self._max_steps - step.iteration, now),
+            "speed": speed,
+            "left": left,
         }
         is_due = evaluation is not None or now - self._last_line > _SILENCE
         if is_due and not self._has_panel:
@@ -118,27 +123,12 @@ class RunDisplay:
             line = "; ".join(f"{name}: {value}" for name, value in self._facts.items())
             self._report.note(f"step {step.iteration:,} of {self._max_steps:,}; {line}")
 
-    def _speed(self, batch_rows: int) -> str:
-        steps = self._pace.steps_a_second()
-        return "not known yet" if steps is None else f"{three_digits(batch_rows * steps)} rows/s"
-
-    def _left(self, steps: int, now: float) -> str:
-        seconds = self._pace.left(steps)
-        if seconds is None:
-            return "not known yet"
-        if self._time_budget is not None:
-            seconds = min(seconds, max(0.0, self._started + self._time_budget - now))
-        return f"up to {duration(seconds)}"
-
     def _panel(self) -> RenderableType:
         if not self._facts:
             return self._spinner
         bar = Table.grid(padding=(0, 1))
-        bar.add_row(
-            "training",
-            ProgressBar(total=self._max_steps, completed=self._step, width=40),
-            f"{self._step:,} of {self._max_steps:,} steps",
-        )
+        done = ProgressBar(total=self._max_steps, completed=self._step, width=40)
+        bar.add_row("training", done, f"{self._step:,} of {self._max_steps:,} steps")
         notice = "interrupted: this step is finished and all saved; Ctrl-C again ends at once"
         return Group(bar, facts(self._facts), *([notice] if self._interruption.requested else []))
 
@@ -168,23 +158,12 @@ class Pace:
         """Return how fast the last steps were; None before the second."""
         # When the first step began is not known.
         steps = min(_RECENT, len(self._ends) - 1)
-        return steps / self._seconds(steps) if steps > 0 else None
+        return steps / (self._ends[-1] - self._ends[-1 - steps]) if steps > 0 else None
 
-    def left(self, steps: int) -> float | None:
+    def left(self, steps: int) -> float:
         """Return the seconds of so many steps more, if blocks go on as in the later half."""
         recent, middle = min(_RECENT, len(self._ends) - 1), (len(self._ends) - 1) // 2
-        if recent < 1:
-            return None
-        of_block = self._seconds(recent) / sum(self._blocks[-recent:])
+        of_block = (self._ends[-1] - self._ends[-1 - recent]) / sum(self._blocks[-recent:])
         last = self._blocks[-1]
         growth = (last - self._blocks[middle]) / (len(self._blocks) - 1 - middle)
         return of_block * (steps * last + growth * steps * (steps + 1) / 2)
-
-    def _seconds(self, steps: int) -> float:
-        return self._ends[-1] - self._ends[-1 - steps]
-
-
-def three_digits(rows: float) -> str:
-    """Return a number of rows rounded to three digits."""
-    digits = max(0, len(str(int(rows))) - 3)
-    return f"{round(rows, -digits):,.0f}"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Exit, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli.fit import named_kernel
 from gramless.cli.options import (
+    PICTURE,
     Alpha,
     AsJson,
     Debug,
@@ -24,7 +24,6 @@ from gramless.cli.options import (
     TaskOption,
     auto_or_number,
     check_output,
-    picture_option,
 )
 from gramless.cli.reading import decide_task, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
@@ -41,132 +40,105 @@ if TYPE_CHECKING:
 _ROWS_LOOKED_AT = 8192
 """Rows whose labels decide the task, in addition to those held back."""
 
-Strategy = Literal["checking", "uniform", "grow"]
-Scaling = Literal["auto", "standard", "none"]
-
-DataFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, TSV, LIBSVM (plain or .gz, .bz2, .xz), Parquet, NPZ or NPY: numbers, and any "
-        "labels.",
-        show_default=False,
-    ),
-]
-ModelOut = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="Where the model goes.", show_default=False)
-]
-StrategyOption = Annotated[
-    Strategy,
-    typer.Option(
-        help="Which block of features a step changes. checking: an old one where a bound allows a "
-        "longer step (CDSG); uniform: new and old ones by turns (UDSG); grow: always a new one "
-        "(DSG)."
-    ),
-]
-UpdateOption = Annotated[
-    Literal["auto", "newton", "gradient"],
-    typer.Option(help="What a step does to its block: Newton's method, or the papers' gradient."),
-]
-KernelName = Annotated[
-    str,
-    typer.Option(
-        "--kernel",
-        metavar="NAME[:NUMBER]",
-        help="gaussian, matern:1.5, rational_quadratic:1, laplacian, cauchy, ...",
-    ),
-]
-Bandwidth = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|median|NUMBER", help="Width of the kernel, in scaled inputs or components."
-    ),
-]
-LossName = Annotated[
-    str | None,
-    typer.Option(
-        "--loss",
-        metavar="NAME",
-        help="Classes: logistic, squared, squared_hinge, hinge; numbers: squared, huber.",
-        show_default="the first of these",
-    ),
-]
-Components = Annotated[
-    int | None,
-    typer.Option(min=1, help="Work on so many principal components.", show_default=False),
-]
-BlockSize = Annotated[int, typer.Option("--block-size", min=1, help="Frequencies a block.")]
-BatchSize = Annotated[int, typer.Option("--batch-size", min=1, help="Rows a step.")]
-Steps = Annotated[int, typer.Option(min=1, help="At most.")]
-Seconds = Annotated[
-    float | None,
-    typer.Option(
-        "--time",
-        metavar="SECONDS",
-        min=0.01,
-        help="After which no step begins; the rows are shuffled before.",
-        show_default=False,
-    ),
-]
-Patience = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="The run ends when so many judgements by held-back rows have hardly lowered the loss; "
-        "0 takes all steps.",
-    ),
-]
-CheckpointFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FILE",
-        help="The run is written here every minute and in the end. Where the file exists, the "
-        "run in it goes on.",
-        show_default=False,
-    ),
-]
-RowsFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--rows-folder",
-        metavar="FOLDER",
-        help="The shuffled rows are kept here, and found again next time.",
-        show_default="a temporary one",
-    ),
-]
-Picture = Annotated[Path | None, picture_option("Draw the run: losses, errors, blocks and steps.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the order of the rows, and of the features.")]
-Device = Annotated[
-    str, typer.Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
-]
-
 
 def stream(
-    data: DataFile,
-    model: ModelOut,
+    data: Annotated[
+        Path,
+        Argument(
+            metavar="DATA",
+            help="CSV, TSV, LIBSVM (plain or .gz, .bz2, .xz), Parquet, NPZ or NPY: numbers, and "
+            "any labels.",
+        ),
+    ],
+    model: Annotated[Path, Argument(metavar="MODEL", help="Where the model goes.")],
     target: Target = None,
     task: TaskOption = "auto",
-    strategy: StrategyOption = "checking",
-    update: UpdateOption = "auto",
-    kernel: KernelName = "gaussian",
-    bandwidth: Bandwidth = "auto",
+    strategy: Annotated[
+        Literal["checking", "uniform", "grow"],
+        Option(
+            help="Which block of features a step changes. checking: an old one where a bound "
+            "allows a longer step (CDSG); uniform: new and old ones by turns (UDSG); grow: always "
+            "a new one (DSG)."
+        ),
+    ] = "checking",
+    update: Annotated[
+        Literal["auto", "newton", "gradient"],
+        Option(help="What a step does to its block: Newton's method, or the papers' gradient."),
+    ] = "auto",
+    kernel: Annotated[
+        str,
+        Option(
+            metavar="NAME[:NUMBER]",
+            help="gaussian, matern:1.5, rational_quadratic:1, laplacian, cauchy, ...",
+        ),
+    ] = "gaussian",
+    bandwidth: Annotated[
+        str,
+        Option(
+            metavar="auto|median|NUMBER",
+            help="Width of the kernel, in scaled inputs or components.",
+        ),
+    ] = "auto",
     alpha: Alpha = "auto",
-    loss: LossName = None,
-    components: Components = None,
-    scaling: Annotated[Scaling, typer.Option(help="Units of the inputs.")] = "auto",
-    block_size: BlockSize = 256,
-    batch_size: BatchSize = 4096,
-    steps: Steps = 500,
-    time: Seconds = None,
-    patience: Patience = 10,
-    checkpoint: CheckpointFile = None,
-    rows_folder: RowsFolder = None,
-    picture: Picture = None,
-    seed: Seed = 0,
+    loss: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Classes: logistic, squared, squared_hinge, hinge; numbers: squared, huber.",
+            show_default="the first of these",
+        ),
+    ] = None,
+    components: Annotated[
+        int | None, Option(min=1, help="Work on so many principal components.")
+    ] = None,
+    scaling: Annotated[
+        Literal["auto", "standard", "none"], Option(help="Units of the inputs.")
+    ] = "auto",
+    block_size: Annotated[int, Option(min=1, help="Frequencies a block.")] = 256,
+    batch_size: Annotated[int, Option(min=1, help="Rows a step.")] = 4096,
+    steps: Annotated[int, Option(min=1, help="At most.")] = 500,
+    time: Annotated[
+        float | None,
+        Option(
+            metavar="SECONDS",
+            min=0.01,
+            help="After which no step begins; the rows are shuffled before.",
+        ),
+    ] = None,
+    patience: Annotated[
+        int,
+        Option(
+            min=0,
+            help="The run ends when so many judgements by held-back rows have hardly lowered the "
+            "loss; 0 takes all steps.",
+        ),
+    ] = 10,
+    checkpoint: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="The run is written here every minute and in the end. Where the file exists, the "
+            "run in it goes on.",
+        ),
+    ] = None,
+    rows_folder: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="The shuffled rows are kept here, and found again next time.",
+            show_default="a temporary one",
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        Option(metavar=PICTURE, help="Draw the run: losses, errors, blocks and steps."),
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Of the order of the rows, and of the features.")] = 0,
     limits: Limits = "",
     n_jobs: Jobs = None,
-    device: Device = "cpu",
+    device: Annotated[
+        str, Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
+    ] = "cpu",
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -178,12 +150,11 @@ def stream(
     run properly: what it has learned is saved. Tables that fit into memory are
     for gramless fit, which is faster and more accurate on them.
     """
+    width = bandwidth if bandwidth == "median" else auto_or_number(bandwidth, "--bandwidth")
     options: dict[str, Any] = {
         "strategy": strategy,
         "update": update,
-        "bandwidth": bandwidth
-        if bandwidth == "median"
-        else auto_or_number(bandwidth, "--bandwidth"),
+        "bandwidth": width,
         "alpha": auto_or_number(alpha, "--alpha"),
         "scaling": scaling,
         "n_components": components,
@@ -197,66 +168,51 @@ def stream(
         "random_state": seed,
         "n_jobs": n_jobs,
     }
-    files = _Files(data, model, checkpoint, rows_folder, picture)
     with reporting(as_json, debug) as report:
         options["kernel"] = named_kernel(kernel)
-        _check(report, files, task, loss, options)
-        source, kind, reason = _open(report, files, target, task, seed, limits)
+        _check_places(data, model, checkpoint, picture)
+        _check_loss(loss, task)
+        _check_options(options)
+        if checkpoint is not None and checkpoint.exists():
+            report.note(_going_on(checkpoint, loss, options))
+        with report.stage("shuffle", f"reading {data}") as show_line:
+            from gramless import open_stream
+            from gramless.datasets.limits import parse_limits
+
+            source = open_stream(
+                data,
+                target=target,
+                folder=rows_folder,
+                random_state=seed,
+                report=show_line,
+                limits=parse_limits(limits),
+            )
+            source, kind, reason = with_labels(source, task, data)
         estimator = _estimator(kind, loss, options)
-        _train(report, estimator, source, Interruption())
-        _save(report, estimator, files)
-        _report_result(report, estimator, source, files, kind, reason)
+        _train(report, estimator, source)
+        with report.stage("save", f"saving {model}"):
+            from gramless import save
+
+            save(estimator, model)
+        if picture is not None:
+            from gramless.cli.figures import draw_run
+
+            report.draw(picture, draw_run, estimator)
+        files = {"data": data, "checkpoint": checkpoint, "picture": picture}
+        _show(report, estimator, source, model, files, f"{kind} ({reason})")
         if estimator.status_ == "stopped":
-            raise typer.Exit(INTERRUPTED)
+            raise Exit(INTERRUPTED)
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The files and folders of a run."""
-
-    data: Path
-    model: Path
-    checkpoint: Path | None
-    rows_folder: Path | None
-    picture: Path | None
-
-
-def _check(
-    report: Report, files: _Files, task: str, loss: str | None, options: dict[str, Any]
-) -> None:
-    """Refuse what could not be trained or written before the rows are read."""
-    checkpoint = files.checkpoint
-    check_output("--model", files.model, {"the data": files.data})
-    if files.picture is not None:
+def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
+    """Refuse what could not be written before the rows are read."""
+    check_output("--model", model, {"the data": data})
+    if checkpoint is not None:
+        check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
+    if picture is not None:
         from gramless.inspection.pictures import check_picture
 
-        check_picture(files.picture)
-    if checkpoint is not None:
-        others = {"the data": files.data, "the model": files.model}
-        check_output("--checkpoint", checkpoint, others)
-    _check_loss(loss, task)
-    _check_options(options)
-    if checkpoint is not None and checkpoint.exists():
-        report.note(_going_on(checkpoint, loss, options))
-
-
-def _open(
-    report: Report, files: _Files, target: str | None, task: str, seed: int, limits: str
-) -> tuple[RowSource, str, str]:
-    """Shuffle the rows on the disk; return them with their labels, the task and its reason."""
-    from gramless import open_stream
-    from gramless.datasets.limits import parse_limits
-
-    with report.stage("shuffle", f"reading {files.data}") as show_line:
-        source = open_stream(
-            files.data,
-            target=target,
-            folder=files.rows_folder,
-            random_state=seed,
-            report=show_line,
-            limits=parse_limits(limits),
-        )
-        return with_labels(source, task, files.data)
+        check_picture(picture)
 
 
 def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
@@ -270,8 +226,7 @@ def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, st
     from gramless.streaming.sources import MappedSource
 
     n_rows = min(_ROWS_LOOKED_AT, source.n_rows or _ROWS_LOOKED_AT)
-    seen = [source.held_out()[1], source.read(0, n_rows)[1]]
-    y = np.concatenate(seen)
+    y = np.concatenate([source.held_out()[1], source.read(0, n_rows)[1]])
     if y.ndim > 1:
         raise InputError(f"{data} has {y.shape[1]} labels a row; one is needed.")
     kind, reason = decide_task(y, task)
@@ -360,10 +315,8 @@ def _estimator(kind: str, loss: str | None, options: dict[str, Any]) -> Streamed
     return made(**options) if loss is None else made(**options, loss=loss)
 
 
-def _train(
-    report: Report, model: StreamedMachine, source: RowSource, interruption: Interruption
-) -> None:
-    in_words = partial(error_of, model)
+def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
+    interruption, in_words = Interruption(), partial(error_of, model)
     progress = RunDisplay(report, model.max_steps, model.time_budget, in_words, interruption)
 
     def after(step: Step, evaluation: Evaluation | None) -> bool:
@@ -375,65 +328,54 @@ def _train(
         model.fit_stream(source, callback=after)
 
 
-def _save(report: Report, model: StreamedMachine, files: _Files) -> None:
-    from gramless import save
-
-    with report.stage("save", f"saving {files.model}"):
-        save(model, files.model)
-    if files.picture is not None:
-        with report.stage("draw", "drawing"):
-            from gramless.cli.figures import draw_run
-            from gramless.inspection.pictures import write_picture
-
-            write_picture(draw_run(model), files.picture)
-
-
-def _report_result(
-    report: Report, model: StreamedMachine, source: RowSource, files: _Files, task: str, reason: str
+def _show(
+    report: Report,
+    model: StreamedMachine,
+    source: RowSource,
+    path: Path,
+    files: dict[str, Path | None],
+    task: str,
 ) -> None:
+    """Print how the run went, and what to do next."""
     from sklearn.base import is_classifier
 
-    held, rows = len(source.held_out()[1]), source.n_rows
-    classes = model.classes_ if is_classifier(model) else None
-    n_bytes = files.model.stat().st_size
+    held, rows, n_bytes = len(source.held_out()[1]), source.n_rows, path.stat().st_size
+    classes = model.classes_.tolist() if is_classifier(model) else None
     document = {
-        "model": files.model,
+        "model": path,
         "bytes": n_bytes,
-        "task": task,
+        "task": task.partition(" ")[0],
         "rows": rows,
         "held_back_rows": held,
         "classes": classes,
         **run_of(model),
-        "data": files.data,
-        "checkpoint": files.checkpoint,
-        "picture": files.picture,
+        **files,
         "seconds": report.seconds,
     }
     lines = {
-        "task": f"{task} ({reason})",
+        "task": task,
         "rows": f"{rows:,} to learn from, {held:,} held back",
-        "classes": None if classes is None else f"{len(classes):,}",
+        "classes": classes,
         **run_in_words(model),
-        "seconds": ", ".join(f"{name} {value:.1f}" for name, value in report.seconds.items()),
-        "checkpoint": files.checkpoint,
-        "picture": files.picture,
-        "model": f"{files.model} ({sized(n_bytes)})",
+        "seconds": {name: round(value, 1) for name, value in report.seconds.items()},
+        **files,
+        "data": None,
+        "model": f"{path} ({sized(n_bytes)})",
     }
     report.result(document, facts(lines))
     if not report.as_json:
-        for line in _next_steps(model, files):
-            report.note(line)
+        for line in _next_steps(model, shlex.quote(str(path)), files["checkpoint"]):
+            report.note(f"next: {line}")
 
 
-def _next_steps(model: StreamedMachine, files: _Files) -> Iterator[str]:
-    """Yield lines that suggest what to do next."""
-    name, checkpoint = shlex.quote(str(files.model)), files.checkpoint
+def _next_steps(model: StreamedMachine, name: str, checkpoint: Path | None) -> Iterator[str]:
+    """Yield what to do next."""
     if model.status_ in ("stopped", "time", "max_steps"):
         if checkpoint is None:
-            yield "next: with --checkpoint FILE a run like this one can go on later"
+            yield "with --checkpoint FILE a run like this one can go on later"
         else:
-            more = {"max_steps": " with more --steps", "time": ""}.get(model.status_, "")
-            yield f"next: the same command{more} goes on from {checkpoint}"
-    yield f"next: gramless evaluate {name} OTHER_ROWS"
-    yield f"next: gramless predict {name} OTHER_ROWS -o OUT.csv"
-    yield f"next: gramless inspect {name} --picture RUN.png"
+            more = " with more --steps" if model.status_ == "max_steps" else ""
+            yield f"the same command{more} goes on from {checkpoint}"
+    yield f"gramless evaluate {name} OTHER_ROWS"
+    yield f"gramless predict {name} OTHER_ROWS -o OUT.csv"
+    yield f"gramless inspect {name} --picture RUN.png"

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
     from gramless.estimators.streamed import StreamedMachine
     from gramless.features.base import FeatureMap
-    from gramless.streaming.strategies import Strategy
 
 _KINDS = {"random": "random grids", "grown": "grown grids", "both": "grown and random grids"}
 _STRATEGIES = {"checking": "checking (CDSG)", "uniform": "uniform (UDSG)", "grow": "grow (DSG)"}
@@ -24,6 +23,20 @@ _ENDS = {
     "partial": "by partial_fit, batch by batch",
     "ended": "the stream had no more rows",
 }
+
+
+def choices_of(model: KernelMachine) -> dict[str, object]:
+    """Return what a model chose, in words."""
+    return {
+        "scaling": model.scaler_.kind,
+        "bandwidth": bandwidth_of(model),
+        "relevance": relevance_of(model),
+        "alpha": model.alpha_,
+        "features": features_of(model),
+        "loss": model.loss_.name,
+        "trials": len(model.search_),
+        "solver": f"{model.status_} after {model.n_iter_} iterations",
+    }
 
 
 def bandwidth_of(model: KernelMachine) -> str:
@@ -52,7 +65,7 @@ def grids_of(model: KernelMachine) -> int | None:
 
 
 def features_of(model: KernelMachine) -> str:
-    """Return what a model's features are, and how many."""
+    """Return what a model's features are, how many, and how many were left out."""
     from gramless.features.hybrid import parts_of
 
     kind, told = _KINDS[model.settings_.grids], []
@@ -60,6 +73,8 @@ def features_of(model: KernelMachine) -> str:
         n_grids, n_columns = _grids_in(part), part._n_features_out
         own = f"{type(part).__name__}, {n_columns:,} columns"
         told.append(own if n_grids is None else f"{n_grids:,} {kind}, {n_columns:,} bins")
+    if model.sparsity_ > 0:
+        told.append(f"{model.sparsity_:.1%} of the columns left out")
     return "; ".join(told)
 
 
@@ -79,12 +94,14 @@ def run_of(model: StreamedMachine) -> dict[str, Any]:
     """
     import numpy as np
 
-    judged, history = model.evaluations_, model.history_
+    judged, history, strategy = model.evaluations_, model.history_, model.strategy
     best = int(np.argmin(judged["loss"])) if judged else None
     kept = len(model.weights_) // (2 * model.block_size_)
     projection = model.preparation_.projection
+    if not isinstance(strategy, str):
+        strategy = f"{_STRATEGIES[type(strategy).__name__.lower()]}, {strategy}"
     return {
-        "strategy": _name_of(model.strategy),
+        "strategy": _STRATEGIES.get(strategy, strategy),
         "kernel": model.kernel_.name,
         "inputs": model.n_features_in_,
         "components": None if projection is None else projection.components.shape[1],
@@ -103,20 +120,14 @@ def run_of(model: StreamedMachine) -> dict[str, Any]:
     }
 
 
-def run_in_words(model: StreamedMachine) -> dict[str, str | None]:
+def run_in_words(model: StreamedMachine) -> dict[str, object]:
     """Return the same for people."""
     run = run_of(model)
-    components = run["components"]
     best = "" if run["kept_steps"] == run["steps"] else f"; the best after {run['kept_steps']:,}"
     loss, error = run["held_back_loss"], run["held_back_error"]
+    same = ("strategy", "kernel", "inputs", "components", "bandwidth", "loss", "alpha")
     return {
-        "strategy": run["strategy"],
-        "kernel": run["kernel"],
-        "inputs": f"{run['inputs']:,}"
-        + ("" if components is None else f", as {components:,} principal components"),
-        "bandwidth": run["bandwidth"],
-        "loss": run["loss"],
-        "alpha": number(run["alpha"]),
+        **{name: run[name] for name in same},
         "status": _ENDS[run["status"]],
         "steps": f"{run['steps']:,} with {run['batch_rows']:,} rows each{best}",
         "blocks": f"{run['kept_blocks']:,} of {model.block_size_:,} frequencies each, "
@@ -127,14 +138,7 @@ def run_in_words(model: StreamedMachine) -> dict[str, str | None]:
 
 def error_of(model: StreamedMachine, error: float) -> str:
     """Return an error on held-back rows of a streamed model in words."""
-    from gramless import DoublyStochasticClassifier
+    from sklearn.base import is_classifier
 
-    if isinstance(model, DoublyStochasticClassifier):
-        return f"{error:.2%} wrong"
-    return f"RMSE {number(error)} standard deviations of the target"
-
-
-def _name_of(strategy: str | Strategy) -> str:
-    if isinstance(strategy, str):
-        return _STRATEGIES[strategy]
-    return f"{_STRATEGIES[type(strategy).__name__.lower()]}, {strategy}"
+    unit = "standard deviations of the target"
+    return f"{error:.2%} wrong" if is_classifier(model) else f"RMSE {number(error)} {unit}"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from markupsafe import Markup
 from matplotlib import style
@@ -50,14 +48,35 @@ DARK = {
 }
 """The same colours on dark pages."""
 COLOURS = tuple(LIGHT[f"c{k}"] for k in range(8))
-CHARACTER = 7.0
-"""Approximate width of a character of 12 px, in pixels."""
 
 _STYLE = {
     "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.size": 12.0,
     "path.simplify": False,
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "none",
+    "font.size": 12.0,
+    "text.color": LIGHT["ink"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.titlesize": 12.0,
+    "axes.titlelocation": "left",
+    "axes.facecolor": "none",
+    "axes.edgecolor": LIGHT["base"],
+    "axes.spines.top": False,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.xmargin": 0.03,
+    "axes.ymargin": 0.03,
+    "grid.color": LIGHT["rule"],
+    "grid.linewidth": 1.0,
+    "legend.frameon": False,
+    "xtick.color": LIGHT["base"],
+    "xtick.labelcolor": LIGHT["soft"],
+    "ytick.labelcolor": LIGHT["soft"],
+    "ytick.major.size": 0.0,
 }
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _SVG, _HREF = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
@@ -75,27 +94,13 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         # The browser draws the text, and has fonts for all of it.
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font")
         # At 72 dots an inch, matplotlib's points are the page's pixels.
-        figure = Figure(figsize=(width / 72.0, height / 72.0), dpi=72)
-        figure.patch.set_visible(False)
-        yield figure
+        yield Figure(figsize=(width / 72.0, height / 72.0), dpi=72)
 
 
-def pixels(figure: Figure) -> tuple[float, float]:
-    """Return the width and the height of a figure."""
-    width, height = figure.get_size_inches() * 72.0
-    return float(width), float(height)
-
-
-def write(
-    figure: Figure, across: float, down: float, text: str, width: float = math.inf, **options: Any
-) -> None:
-    """Write a line of text at a pixel, cut if it is wider than ``width`` pixels."""
-    most = max(3.0, width / CHARACTER)
+def cut(text: str, most: int) -> str:
+    """Return text in at most so many characters, all of which XML allows."""
     line = printable(text)
-    shown = line if len(line) <= most else f"{line[: int(most) - 1].rstrip()}…"
-    size = pixels(figure)
-    place = (across / size[0], 1.0 - down / size[1])
-    figure.text(*place, shown, **{"color": LIGHT["ink"], **options})
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def svg_text(
