@@ -47,40 +47,46 @@ class KernelFacts(NamedTuple):
     errors: Sequence[KernelErrors]
 
 
+Time = Annotated[
+    float | None,
+    Option(
+        metavar="SECONDS",
+        min=0.001,
+        help=f"Of a fit with settings given; {SECONDS:g} by default.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    Option(
+        metavar="BYTES",
+        help="Of the features of all rows, such as 64MB, in place of --time.",
+    ),
+]
+Methods = Annotated[
+    str | None,
+    Option(
+        metavar="A,B,...",
+        help="Of binning, smooth, fourier, nystrom, blocks and exact; by default all, exact "
+        "up to 10,000 rows.",
+    ),
+]
+PictureOut = Annotated[
+    Path | None,
+    Option(
+        metavar=PICTURE,
+        help="Draw error against size, seconds and bytes, and errors of the kernel.",
+    ),
+]
+
+
 def compare(
     data: DataFile,
     target: Target = None,
     task: TaskOption = "auto",
-    time: Annotated[
-        float | None,
-        Option(
-            metavar="SECONDS",
-            min=0.001,
-            help=f"Of a fit with settings given; {SECONDS:g} by default.",
-        ),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        Option(
-            metavar="BYTES",
-            help="Of the features of all rows, such as 64MB, in place of --time.",
-        ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        Option(
-            metavar="A,B,...",
-            help="Of binning, smooth, fourier, nystrom, blocks and exact; by default all, exact "
-            "up to 10,000 rows.",
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None,
-        Option(
-            metavar=PICTURE,
-            help="Draw error against size, seconds and bytes, and errors of the kernel.",
-        ),
-    ] = None,
+    time: Time = None,
+    memory: Memory = None,
+    methods: Methods = None,
+    picture: PictureOut = None,
     seed: Annotated[int, Option(min=0, help="Seed of every method.")] = 0,
     limits: Limits = "",
     n_jobs: Jobs = None,
@@ -132,21 +138,9 @@ def compare(
 
             errors = {name: one.errors for name, one in kernels.items()}
             report.draw(picture, draw_comparison, found, errors)
-        document = {
-            "data": data,
-            "task": split.task,
-            "rows": len(split.y),
-            "test_rows": len(split.y_test),
-            "picture": picture,
-            "seconds": report.seconds,
-            **_document(found, kernels),
-        }
-        head: dict[str, object] = {
-            "task": f"{split.task} ({reason})",
-            "rows": f"{len(split.y):,} to learn from, {len(split.y_test):,} to judge",
-            "picture": picture,
-        }
-        report.result(document, *_tables(head, found, kernels))
+        head = {"data": data, "picture": picture, "seconds": report.seconds}
+        tables = _tables(split, reason, picture, found, kernels)
+        report.result(head | _document(split, found, kernels), *tables)
 
 
 def _budget(time: float | None, memory: str | None) -> tuple[By, float]:
@@ -222,9 +216,14 @@ def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> Kernel
     return KernelFacts(dimension, kernel_errors(features, rows, sizes, **options) if sizes else [])
 
 
-def _document(found: Comparison, kernels: dict[str, KernelFacts]) -> dict[str, object]:
+def _document(
+    split: Split, found: Comparison, kernels: dict[str, KernelFacts]
+) -> dict[str, object]:
     reference = _reference(found)
     return {
+        "task": split.task,
+        "rows": len(split.y),
+        "test_rows": len(split.y_test),
         "by": found.by,
         "budget": found.budget,
         "left_out": found.left_out,
@@ -246,11 +245,17 @@ def _reference(found: Comparison) -> Outcome | None:
 
 
 def _tables(
-    head: dict[str, object], found: Comparison, kernels: dict[str, KernelFacts]
+    split: Split,
+    reason: str,
+    picture: Path | None,
+    found: Comparison,
+    kernels: dict[str, KernelFacts],
 ) -> list[Table]:
     """Return the tables for people."""
     lines = {
-        **head,
+        "task": f"{split.task} ({reason})",
+        "rows": f"{len(split.y):,} to learn from, {len(split.y_test):,} to judge",
+        "picture": picture,
         **{f"without {name}": why for name, why in found.left_out.items()},
         "beyond the budget": "; ".join(_beyond(found)) or None,
         "searches cut short": ", ".join(c.method for c in found.chosen if c.model.limits_) or None,

@@ -31,72 +31,82 @@ if TYPE_CHECKING:
     from gramless.estimators.base import KernelMachine
     from gramless.kernels import Kernel
 
+Features = Annotated[
+    str | None, Option(metavar="A,B,...", help="Columns to learn from; by default all others.")
+]
+Categorical = Annotated[
+    str | None, Option(metavar="A,B,...", help="Numbers to take as categories.")
+]
+Approximation = Annotated[
+    str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom, blocks or exact.")
+]
+KernelName = Annotated[
+    str | None,
+    Option(
+        metavar="NAME[:NUMBER]",
+        help="laplacian, exponential_power:0.5, inverse_power:1, hat; but for bins also "
+        "gaussian, matern:1.5, rational_quadratic:1, cauchy.",
+        show_default="that of the approximation",
+    ),
+]
+Grids = Annotated[
+    str,
+    Option(
+        metavar="auto|random|grown",
+        help="Draw grids over all inputs, or choose grids over a few inputs each.",
+    ),
+]
+NGrids = Annotated[int | None, Option(min=1, help="By default as many as are worth their time.")]
+Effort = Annotated[
+    int, Option(min=1, max=5, help="How thoroughly grids are grown: 1 is fast, 5 thorough.")
+]
+Size = Annotated[
+    int | None,
+    Option(min=1, help="Columns, or rows a block, of other features; by default by the rows."),
+]
+TimeBudget = Annotated[
+    float | None, Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then.")
+]
+Loss = Annotated[
+    str,
+    Option(
+        metavar="NAME",
+        help="squared; classes also squared_hinge, logistic; numbers also huber, median, "
+        "poisson. auto is logistic for classes where grids are grown.",
+    ),
+]
+Bandwidth = Annotated[
+    str, Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
+]
+L1Ratio = Annotated[
+    float,
+    Option(min=0.0, max=1.0, help="1 makes most weights zero: a small, fast model; 0 keeps all."),
+]
+Scaling = Annotated[
+    Literal["auto", "standard", "quantile", "none"], Option(help="Units of the inputs.")
+]
+
 
 def fit(
     data: DataFile,
     model: Annotated[Path, Option("--model", "-m", help="Where the model goes.")],
     target: Target = None,
     task: TaskOption = "auto",
-    features: Annotated[
-        str | None, Option(metavar="A,B,...", help="Columns to learn from; by default all others.")
-    ] = None,
-    categorical: Annotated[
-        str | None, Option(metavar="A,B,...", help="Numbers to take as categories.")
-    ] = None,
+    features: Features = None,
+    categorical: Categorical = None,
     weight: Annotated[str | None, Option(metavar="NAME", help="Column of row weights.")] = None,
-    approximation: Annotated[
-        str, Option(metavar="NAME", help="binning, smooth, fourier, nystrom, blocks or exact.")
-    ] = "binning",
-    kernel: Annotated[
-        str | None,
-        Option(
-            metavar="NAME[:NUMBER]",
-            help="laplacian, exponential_power:0.5, inverse_power:1, hat; but for bins also "
-            "gaussian, matern:1.5, rational_quadratic:1, cauchy.",
-            show_default="that of the approximation",
-        ),
-    ] = None,
-    grids: Annotated[
-        str,
-        Option(
-            metavar="auto|random|grown",
-            help="Draw grids over all inputs, or choose grids over a few inputs each.",
-        ),
-    ] = "auto",
-    n_grids: Annotated[
-        int | None, Option(min=1, help="By default as many as are worth their time.")
-    ] = None,
-    effort: Annotated[
-        int, Option(min=1, max=5, help="How thoroughly grids are grown: 1 is fast, 5 thorough.")
-    ] = 3,
-    size: Annotated[
-        int | None,
-        Option(min=1, help="Columns, or rows a block, of other features; by default by the rows."),
-    ] = None,
-    time_budget: Annotated[
-        float | None, Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then.")
-    ] = None,
-    loss: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help="squared; classes also squared_hinge, logistic; numbers also huber, median, "
-            "poisson. auto is logistic for classes where grids are grown.",
-        ),
-    ] = "auto",
-    bandwidth: Annotated[
-        str, Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
-    ] = "auto",
+    approximation: Approximation = "binning",
+    kernel: KernelName = None,
+    grids: Grids = "auto",
+    n_grids: NGrids = None,
+    effort: Effort = 3,
+    size: Size = None,
+    time_budget: TimeBudget = None,
+    loss: Loss = "auto",
+    bandwidth: Bandwidth = "auto",
     alpha: Alpha = "auto",
-    l1_ratio: Annotated[
-        float,
-        Option(
-            min=0.0, max=1.0, help="1 makes most weights zero: a small, fast model; 0 keeps all."
-        ),
-    ] = 0.0,
-    scaling: Annotated[
-        Literal["auto", "standard", "quantile", "none"], Option(help="Units of the inputs.")
-    ] = "auto",
+    l1_ratio: L1Ratio = 0.0,
+    scaling: Scaling = "auto",
     seed: Annotated[int, Option(min=0, help="Seed of the random grids.")] = 0,
     limits: Limits = "",
     n_jobs: Jobs = None,
@@ -203,6 +213,7 @@ def _show(
         "grids": grids_of(model),
         "columns": features._n_features_out,
         "sparsity": model.sparsity_,
+        "trials": len(model.search_),
         "iterations": model.n_iter_,
         "status": model.status_,
         "limits": model.limits_,

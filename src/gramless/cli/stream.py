@@ -40,105 +40,116 @@ if TYPE_CHECKING:
 _ROWS_LOOKED_AT = 8192
 """Rows whose labels decide the task, in addition to those held back."""
 
+DataFile = Annotated[
+    Path,
+    Argument(
+        metavar="DATA",
+        help="CSV, TSV, LIBSVM (plain or .gz, .bz2, .xz), Parquet, NPZ or NPY: numbers, and "
+        "any labels.",
+    ),
+]
+Strategy = Annotated[
+    Literal["checking", "uniform", "grow"],
+    Option(
+        help="Which block of features a step changes. checking: an old one where a bound "
+        "allows a longer step (CDSG); uniform: new and old ones by turns (UDSG); grow: always "
+        "a new one (DSG)."
+    ),
+]
+Update = Annotated[
+    Literal["auto", "newton", "gradient"],
+    Option(help="What a step does to its block: Newton's method, or the papers' gradient."),
+]
+KernelName = Annotated[
+    str,
+    Option(
+        metavar="NAME[:NUMBER]",
+        help="gaussian, matern:1.5, rational_quadratic:1, laplacian, cauchy, ...",
+    ),
+]
+Bandwidth = Annotated[
+    str,
+    Option(
+        metavar="auto|median|NUMBER",
+        help="Width of the kernel, in scaled inputs or components.",
+    ),
+]
+Loss = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="Classes: logistic, squared, squared_hinge, hinge; numbers: squared, huber.",
+        show_default="the first of these",
+    ),
+]
+Components = Annotated[int | None, Option(min=1, help="Work on so many principal components.")]
+Scaling = Annotated[Literal["auto", "standard", "none"], Option(help="Units of the inputs.")]
+Time = Annotated[
+    float | None,
+    Option(
+        metavar="SECONDS",
+        min=0.01,
+        help="After which no step begins; the rows are shuffled before.",
+    ),
+]
+Patience = Annotated[
+    int,
+    Option(
+        min=0,
+        help="The run ends when so many judgements by held-back rows have hardly lowered the "
+        "loss; 0 takes all steps.",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE",
+        help="The run is written here every minute and in the end. Where the file exists, the "
+        "run in it goes on.",
+    ),
+]
+RowsFolder = Annotated[
+    Path | None,
+    Option(
+        metavar="FOLDER",
+        help="The shuffled rows are kept here, and found again next time.",
+        show_default="a temporary one",
+    ),
+]
+PictureOut = Annotated[
+    Path | None,
+    Option(metavar=PICTURE, help="Draw the run: losses, errors, blocks and steps."),
+]
+Device = Annotated[
+    str, Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
+]
+
 
 def stream(
-    data: Annotated[
-        Path,
-        Argument(
-            metavar="DATA",
-            help="CSV, TSV, LIBSVM (plain or .gz, .bz2, .xz), Parquet, NPZ or NPY: numbers, and "
-            "any labels.",
-        ),
-    ],
+    data: DataFile,
     model: Annotated[Path, Argument(metavar="MODEL", help="Where the model goes.")],
     target: Target = None,
     task: TaskOption = "auto",
-    strategy: Annotated[
-        Literal["checking", "uniform", "grow"],
-        Option(
-            help="Which block of features a step changes. checking: an old one where a bound "
-            "allows a longer step (CDSG); uniform: new and old ones by turns (UDSG); grow: always "
-            "a new one (DSG)."
-        ),
-    ] = "checking",
-    update: Annotated[
-        Literal["auto", "newton", "gradient"],
-        Option(help="What a step does to its block: Newton's method, or the papers' gradient."),
-    ] = "auto",
-    kernel: Annotated[
-        str,
-        Option(
-            metavar="NAME[:NUMBER]",
-            help="gaussian, matern:1.5, rational_quadratic:1, laplacian, cauchy, ...",
-        ),
-    ] = "gaussian",
-    bandwidth: Annotated[
-        str,
-        Option(
-            metavar="auto|median|NUMBER",
-            help="Width of the kernel, in scaled inputs or components.",
-        ),
-    ] = "auto",
+    strategy: Strategy = "checking",
+    update: Update = "auto",
+    kernel: KernelName = "gaussian",
+    bandwidth: Bandwidth = "auto",
     alpha: Alpha = "auto",
-    loss: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="Classes: logistic, squared, squared_hinge, hinge; numbers: squared, huber.",
-            show_default="the first of these",
-        ),
-    ] = None,
-    components: Annotated[
-        int | None, Option(min=1, help="Work on so many principal components.")
-    ] = None,
-    scaling: Annotated[
-        Literal["auto", "standard", "none"], Option(help="Units of the inputs.")
-    ] = "auto",
+    loss: Loss = None,
+    components: Components = None,
+    scaling: Scaling = "auto",
     block_size: Annotated[int, Option(min=1, help="Frequencies a block.")] = 256,
     batch_size: Annotated[int, Option(min=1, help="Rows a step.")] = 4096,
     steps: Annotated[int, Option(min=1, help="At most.")] = 500,
-    time: Annotated[
-        float | None,
-        Option(
-            metavar="SECONDS",
-            min=0.01,
-            help="After which no step begins; the rows are shuffled before.",
-        ),
-    ] = None,
-    patience: Annotated[
-        int,
-        Option(
-            min=0,
-            help="The run ends when so many judgements by held-back rows have hardly lowered the "
-            "loss; 0 takes all steps.",
-        ),
-    ] = 10,
-    checkpoint: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="The run is written here every minute and in the end. Where the file exists, the "
-            "run in it goes on.",
-        ),
-    ] = None,
-    rows_folder: Annotated[
-        Path | None,
-        Option(
-            metavar="FOLDER",
-            help="The shuffled rows are kept here, and found again next time.",
-            show_default="a temporary one",
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None,
-        Option(metavar=PICTURE, help="Draw the run: losses, errors, blocks and steps."),
-    ] = None,
+    time: Time = None,
+    patience: Patience = 10,
+    checkpoint: Checkpoint = None,
+    rows_folder: RowsFolder = None,
+    picture: PictureOut = None,
     seed: Annotated[int, Option(min=0, help="Of the order of the rows, and of the features.")] = 0,
     limits: Limits = "",
     n_jobs: Jobs = None,
-    device: Annotated[
-        str, Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
-    ] = "cpu",
+    device: Device = "cpu",
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -171,37 +182,18 @@ def stream(
     with reporting(as_json, debug) as report:
         options["kernel"] = named_kernel(kernel)
         _check_places(data, model, checkpoint, picture)
-        _check_loss(loss, task)
-        _check_options(options)
+        _check_options(options, loss, task)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, options))
-        with report.stage("shuffle", f"reading {data}") as show_line:
-            from gramless import open_stream
-            from gramless.datasets.limits import parse_limits
-
-            source = open_stream(
-                data,
-                target=target,
-                folder=rows_folder,
-                random_state=seed,
-                report=show_line,
-                limits=parse_limits(limits),
-            )
-            source, kind, reason = with_labels(source, task, data)
+        rows = _open(report, data, target, rows_folder, seed, limits)
+        source, kind, reason = with_labels(rows, task, data)
         estimator = _estimator(kind, loss, options)
         _train(report, estimator, source)
-        with report.stage("save", f"saving {model}"):
-            from gramless import save
-
-            save(estimator, model)
-        if picture is not None:
-            from gramless.cli.figures import draw_run
-
-            report.draw(picture, draw_run, estimator)
+        _save(report, estimator, model, picture)
         files = {"data": data, "checkpoint": checkpoint, "picture": picture}
         _show(report, estimator, source, model, files, f"{kind} ({reason})")
-        if estimator.status_ == "stopped":
-            raise Exit(INTERRUPTED)
+    if estimator.status_ == "stopped":
+        raise Exit(INTERRUPTED)
 
 
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
@@ -213,6 +205,20 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
         from gramless.inspection.pictures import check_picture
 
         check_picture(picture)
+
+
+def _open(
+    report: Report, data: Path, target: str | None, folder: Path | None, seed: int, limits: str
+) -> RowSource:
+    """Shuffle the rows on the disk."""
+    from gramless import open_stream
+    from gramless.datasets.limits import parse_limits
+
+    with report.stage("shuffle", f"reading {data}") as show_line:
+        own = parse_limits(limits)
+        return open_stream(
+            data, target=target, folder=folder, random_state=seed, report=show_line, limits=own
+        )
 
 
 def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
@@ -267,11 +273,12 @@ def _check_loss(loss: str | None, task: str) -> None:
     )
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def _check_options(options: dict[str, Any], loss: str | None, task: str) -> None:
     """Refuse parameters that the estimator would only refuse once the rows are read."""
     from gramless import DoublyStochasticRegressor
     from gramless.kernels import as_spectral_kernel, bandwidth_vector
 
+    _check_loss(loss, task)
     model = DoublyStochasticRegressor(**options)
     model._check_parameters()
     if not isinstance(model.bandwidth, str):
@@ -326,6 +333,17 @@ def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
 
     with report.timed("train"), progress.shown(), interruption.watched():
         model.fit_stream(source, callback=after)
+
+
+def _save(report: Report, model: StreamedMachine, path: Path, picture: Path | None) -> None:
+    from gramless import save
+
+    with report.stage("save", f"saving {path}"):
+        save(model, path)
+    if picture is not None:
+        from gramless.cli.figures import draw_run
+
+        report.draw(picture, draw_run, model)
 
 
 def _show(

@@ -34,7 +34,7 @@ def choices_of(model: KernelMachine) -> dict[str, object]:
         "alpha": model.alpha_,
         "features": features_of(model),
         "loss": model.loss_.name,
-        "trials": len(model.search_),
+        "trials": len(model.search_) or None,
         "solver": f"{model.status_} after {model.n_iter_} iterations",
     }
 
