@@ -185,8 +185,7 @@ def stream(
         _check_options(options, loss, task)
         if checkpoint is not None and checkpoint.exists():
             report.note(_going_on(checkpoint, loss, options))
-        rows = _open(report, data, target, rows_folder, seed, limits)
-        source, kind, reason = with_labels(rows, task, data)
+        source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
         estimator = _estimator(kind, loss, options)
         _train(report, estimator, source)
         _save(report, estimator, model, picture)
@@ -208,17 +207,24 @@ def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Pat
 
 
 def _open(
-    report: Report, data: Path, target: str | None, folder: Path | None, seed: int, limits: str
-) -> RowSource:
-    """Shuffle the rows on the disk."""
+    report: Report,
+    data: Path,
+    folder: Path | None,
+    target: str | None,
+    task: str,
+    seed: int,
+    limits: str,
+) -> tuple[RowSource, str, str]:
+    """Shuffle the rows on the disk; return them with their labels, the task and its reason."""
     from gramless import open_stream
     from gramless.datasets.limits import parse_limits
 
     with report.stage("shuffle", f"reading {data}") as show_line:
         own = parse_limits(limits)
-        return open_stream(
+        source = open_stream(
             data, target=target, folder=folder, random_state=seed, report=show_line, limits=own
         )
+        return with_labels(source, task, data)
 
 
 def with_labels(source: RowSource, task: str, data: Path) -> tuple[RowSource, str, str]:
