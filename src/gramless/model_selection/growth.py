@@ -38,10 +38,14 @@ Floats = NDArray[np.float32]
 _FARTHEST = 1e5
 """In standard deviations: inputs farther away are clipped while grids are scored."""
 _FIRST_RIDGE, _LEAST_RIDGE, _MOST_RIDGE = 80.0, 1.0, 20_000.0
-_SHRINKAGE = 20.0
-"""Rows' worth of zero by which the values of candidates' bins are shrunk; ridges likewise."""
 _LEAST_CURVATURE = 0.1
 """Relative to the loss's typical curvature: where a loss is straight, steps must end too."""
+_LEAST_RIDGE_OF_CLASSES, _LEAST_CURVATURE_OF_CLASSES = 40.0, 1.0
+"""Losses of classes vanish as predictions grow: with less, a few hundred grids leave no slopes."""
+_SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4)
+"""Of raw predictions of classes: how sure they are is settled by the last fit."""
+_SHRINKAGE = 20.0
+"""Rows' worth of zero by which the values of candidates' bins are shrunk; ridges likewise."""
 _AS_GOOD = 0.999
 """An input goes if the grid keeps this share of its gain without it."""
 _MOST_SCORED = 3
@@ -232,6 +236,11 @@ class CrossFittedModels:
         self.codes = padded_rows((most, self.n_rows), np.uint16)
         self.offsets = np.zeros(most + 1, np.int64)
         self.n_grids = 0
+        of_classes = set(loss.targets) <= {"labels", "classes"}
+        self.scales = _SCALES if of_classes else (1.0,)
+        self.least_ridge = _LEAST_RIDGE_OF_CLASSES if of_classes else _LEAST_RIDGE
+        least = _LEAST_CURVATURE_OF_CLASSES if of_classes else _LEAST_CURVATURE
+        self.least_curvature = least * self.unit
         self.ridge, self.factor = _FIRST_RIDGE * self.unit, 0.5
         self.models = [self._begun(0, self.half), self._begun(self.half, n_training)]
 
@@ -257,20 +266,27 @@ class CrossFittedModels:
         if self.loss.coupled:
             # The rows of the Hessian sum to 0: twice its diagonal is never below it.
             curvatures *= 2.0
-        curvatures = np.maximum(curvatures, _LEAST_CURVATURE * self.unit)
+        curvatures = np.maximum(curvatures, self.least_curvature)
         counts = self.counts if z.ndim == 1 else self.counts[:, None]
         return (slopes * counts).astype(np.float32), (curvatures * counts).astype(np.float32)
 
     def score(self) -> float:
-        """Return the mean loss of both models on the judging rows."""
+        """Return the mean loss of both models on the judging rows.
+
+        Raw predictions of classes count with the scale that serves them best.
+        """
         return self._score_of([model.raw for model in self.models])
 
     def _score_of(self, raws: list[Floats]) -> float:
         judging = slice(self.n_training, None)
         truth, weights = self.targets[judging], self.counts[judging]
-        values = [self.loss.value(raw[judging].astype(np.float64), truth) for raw in raws]
-        sums = [value if value.ndim == 1 else value.sum(axis=1) for value in values]
-        return float(np.mean([np.average(own, weights=weights) for own in sums]))
+        least = []
+        for raw in raws:
+            z = raw[judging].astype(np.float64)
+            values = [self.loss.value(scale * z, truth) for scale in self.scales]
+            sums = [value.reshape(len(z), -1).sum(axis=1) for value in values]
+            least.append(min(np.average(own, weights=weights) for own in sums))
+        return float(np.mean(least))
 
     def scoring_values(self, generator: np.random.Generator) -> tuple[Floats, int]:
         """Return what :func:`score_grids` needs of the training rows, and the number of outputs.
@@ -323,7 +339,7 @@ class CrossFittedModels:
         begun = [(model.weights.copy(), model.raw.copy()) for model in self.models]
         self.backfit(order)
         best, ridge = self.score(), self.ridge * self.factor
-        if not _LEAST_RIDGE * self.unit <= ridge <= _MOST_RIDGE * self.unit:
+        if not self.least_ridge * self.unit <= ridge <= _MOST_RIDGE * self.unit:
             self.factor = 1.0 / self.factor
             return best
         tried = [

@@ -17,10 +17,13 @@ from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
 from gramless.solvers.cg import ConjugateGradient
+from gramless.solvers.newton_cg import NewtonCG
 
 NEARBY = (10.0**-0.5, 10.0**0.5)
 """The factors by which the penalty is changed, in this order, for as long as that helps."""
 _MOST_STEPS = 8
+_WARM_SHARE = 0.2
+"""Of Newton's tolerance: a start may meet it before columns that are new have any weight."""
 _TIE = 1.001
 """Of penalties whose scores differ by less, the strongest."""
 _SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
@@ -186,6 +189,8 @@ class _Path:
         problem = self.goal.problem(self.data, self.own, strength, self.training)
         if self.solver is None:
             self.solver = self.goal.solver(problem, self.n_jobs)
+            if isinstance(self.solver, NewtonCG) and start is not None:
+                self.solver = replace(self.solver, tol=_WARM_SHARE * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.scores:
             self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
         solution = self.solver.solve(problem, start)
