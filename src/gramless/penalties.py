@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -16,8 +16,8 @@ from gramless.base.types import FloatArray
 class Penalty(ABC):
     """``l1 |w|_1 + l2/2 |w|^2`` over all but the last ``n_free`` rows of ``w``.
 
-    A subclass is a frozen dataclass that says what its parameters make of ``l1`` and ``l2``; all
-    else follows from these.
+    A subclass is a frozen dataclass with an ``l1_ratio``, or with an ``l1`` and an ``l2`` of its
+    own; all else follows from these.
 
     Attributes
     ----------
@@ -25,6 +25,8 @@ class Penalty(ABC):
         The strength, not negative.
     n_free : int
         Rows at the end of ``w``, such as the intercept, that go unpenalised.
+    l1_ratio : float
+        Share of the strength that is on absolute values, from 0 to 1.
 
     Examples
     --------
@@ -43,16 +45,17 @@ class Penalty(ABC):
 
     alpha: float
     n_free: int
+    l1_ratio: float
 
     @property
-    @abstractmethod
     def l1(self) -> float:
         """Weight of the absolute values."""
+        return self.alpha * self.l1_ratio
 
     @property
-    @abstractmethod
     def l2(self) -> float:
         """Weight of half the squares."""
+        return self.alpha * (1.0 - self.l1_ratio)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha < np.inf:
@@ -116,12 +119,7 @@ class L2(Penalty):
 
     alpha: float
     n_free: int = 0
-    l1 = 0.0
-
-    @property
-    def l2(self) -> float:
-        """``alpha``."""
-        return self.alpha
+    l1_ratio = 0.0
 
 
 @dataclass(frozen=True)
@@ -145,12 +143,7 @@ class L1(Penalty):
 
     alpha: float
     n_free: int = 0
-    l2 = 0.0
-
-    @property
-    def l1(self) -> float:
-        """``alpha``."""
-        return self.alpha
+    l1_ratio = 1.0
 
 
 @dataclass(frozen=True)
@@ -180,13 +173,3 @@ class ElasticNet(Penalty):
         super().__post_init__()
         if not 0.0 <= self.l1_ratio <= 1.0:
             raise InputError(f"l1_ratio must lie between 0 and 1, got {self.l1_ratio!r}.")
-
-    @property
-    def l1(self) -> float:
-        """``alpha * l1_ratio``."""
-        return self.alpha * self.l1_ratio
-
-    @property
-    def l2(self) -> float:
-        """``alpha * (1 - l1_ratio)``."""
-        return self.alpha * (1.0 - self.l1_ratio)

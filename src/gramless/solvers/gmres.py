@@ -61,17 +61,16 @@ class Gmres(Solver):
         found = np.zeros((problem.matrix.shape[1], targets.shape[1]))
         if start is not None:
             found += columns(start)
-        counts, residuals = [], []
-        for k in range(targets.shape[1]):
-            found[:, k], count, residual = self._solve_one(problem, targets[:, k], found[:, k])
-            counts.append(count)
-            residuals.append(residual)
+        counts, residuals = np.zeros(targets.shape[1], int), np.zeros(targets.shape[1])
+        for k, own in enumerate(targets.T):
+            found[:, k], counts[k], residuals[k] = self._solve_one(problem, own, found[:, k])
+        n_iter, residual = int(counts.max()), float(residuals.max())
         weights = found.reshape(problem.weights_shape)
-        record = {"objective": problem.value(weights), "residual": max(residuals)}
-        status = "converged" if max(residuals) <= self.tol else "max_iter"
-        if callback is not None and callback(max(counts), weights):
+        record = {"objective": problem.value(weights), "residual": residual}
+        status = "converged" if residual <= self.tol else "max_iter"
+        if callback is not None and callback(n_iter, weights):
             status = "stopped"
-        return Solution(weights, status, max(counts), [record])
+        return Solution(weights, status, n_iter, [record])
 
     def _solve_one(self, problem: Problem, y: Vector, start: Vector) -> tuple[Vector, int, float]:
         matrix, row_weights = problem.matrix, problem.row_weights

@@ -7,8 +7,8 @@ its column of ones need not be computed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.stacked import WithIntercept
 from gramless.penalties import Penalty
@@ -21,7 +21,7 @@ def without_ones(matrix: FeatureMatrix) -> tuple[FeatureMatrix, int]:
     return (matrix.matrix, 1) if isinstance(matrix, WithIntercept) else (matrix, 0)
 
 
-def last_columns(matrix: FeatureMatrix, n: int) -> NDArray[np.float64]:
+def last_columns(matrix: FeatureMatrix, n: int) -> FloatArray:
     """Return the last columns of a matrix, (n_rows, n)."""
     n_rows, n_columns = matrix.shape
     if n == 0:

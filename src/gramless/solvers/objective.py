@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.arrays import weighted_sums
 from gramless.base.memory import check_memory
+from gramless.base.types import FloatArray
 from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
@@ -65,7 +65,7 @@ class Problem:
     targets: Vector
     penalty: Penalty
     loss: Loss = field(default_factory=Squared)
-    sample_weight: NDArray[np.float64] | None = None
+    sample_weight: FloatArray | None = None
 
     def __post_init__(self) -> None:
         check_weights(self.matrix.shape[1], columns(self.targets).shape[1])
@@ -76,7 +76,7 @@ class Problem:
         return self.matrix.shape[1], *self.targets.shape[1:]
 
     @property
-    def row_weights(self) -> NDArray[np.float64]:
+    def row_weights(self) -> FloatArray:
         """Weights of the rows, summing to 1."""
         n_rows = self.matrix.shape[0]
         if self.sample_weight is None:
