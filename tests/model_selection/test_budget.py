@@ -77,8 +77,8 @@ def test_affordable_grids_fit(n_rows: int) -> None:
         (LEAST_ROWS - 1, 1, 1, False),
         (LEAST_ROWS, MOST_COLUMNS, 5, True),
         (LEAST_ROWS, MOST_COLUMNS + 1, 1, False),
-        (LEAST_ROWS, 1, 6, False),
-        (1200, 1, 6, True),
+        (LEAST_ROWS, 1, 11, False),
+        (330, 1, 11, True),
     ],
 )
 def test_where_grids_are_grown(n_rows: int, n_inputs: int, n_outputs: int, grows: bool) -> None:

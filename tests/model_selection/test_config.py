@@ -19,7 +19,14 @@ def test_three_is_the_default() -> None:
 
 def test_more_effort_never_tries_less() -> None:
     for less, more in pairwise(EFFORTS[k] for k in range(1, 6)):
-        for name in ("most_grids", "proposals", "growth_rows", "n_landmarks", "n_seeds"):
+        for name in (
+            "most_grids",
+            "proposals",
+            "growth_rows",
+            "ridge_rows",
+            "n_landmarks",
+            "n_seeds",
+        ):
             assert getattr(less, name) <= getattr(more, name)
         assert less != more
 

@@ -170,9 +170,12 @@ class KernelMachine(StatefulEstimator, ABC):
         validates = self._validates(search, grows)
         budget = Budget(data.rows.shape, deadline, report)
         if grows:
-            selected = select_grown(search, goal, budget, config)
+            squares = self._squares(encoder)
+            selected = select_grown(search, goal, budget, config, squares)
         else:
             selected = select_random(search, goal, budget, validates)
+        self.loss_ = selected.loss
+        goal = replace(goal, loss=selected.loss)
         problem = self._final_fit(data, goal, selected, encoder, report, deadline)
         self._learn_errors(data, problem, selected.validation if validates else None, encoder)
         return self
@@ -240,6 +243,13 @@ class KernelMachine(StatefulEstimator, ABC):
         """Return the loss of so many outputs, over grown grids or other features."""
         return self._named_loss()
 
+    def _squares(self, encoder: TargetEncoder) -> Goal | None:
+        """Return the goal of kernel ridge regression; None where something else was asked for."""
+        loss = self._loss_of(1, grows=False)
+        if self.grids == "grown" or loss.name != "squared":
+            return None
+        return Goal(loss, 0.0, encoder.score_of(loss))
+
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
         """Return the sample weights times those of the classes."""
         return weight
@@ -279,7 +289,7 @@ class KernelMachine(StatefulEstimator, ABC):
         if is_auto(self.solver) and self.l1_ratio == 0:
             return config
         # Solvers that a user names, and those of L1 penalties, may take bins alone.
-        return replace(config, n_landmarks=0)
+        return replace(config, ridge_rows=0, n_landmarks=0)
 
     def _grows_grids(self, search: Search) -> bool:
         """Tell whether grids are grown; other features are random, of one kernel."""
@@ -329,7 +339,11 @@ class KernelMachine(StatefulEstimator, ABC):
         if found is not None:
             least = _LEAST_TOL / max(float(self.tol), _LEAST_TOL)
             tighten *= float(np.clip(_SHARE_OF_ERROR * relative_error(goal, found), least, 1.0))
-        solution = self._solved(problem, start, tighten, deadline)
+        if selected.weights is None:
+            solution = self._solved(problem, start, tighten, deadline)
+        else:
+            solution = Solution(selected.weights, "converged", 1, [])
+            self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
         if solution.status == "stopped":
             self.limits_.append("time: the final solve was cut short")
         weights = self._without_zeros(solution.weights, self.features_)

@@ -91,7 +91,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "random" draws grids over all inputs. "grown" chooses grids over a few inputs
         each, by what they add to the prediction of rows that they were not fitted to.
         "auto" grows them where features, bandwidth, alpha and scaling are left open, rows are
-        dense, at least 1,000 and 200 a class, and inputs at most 256; else "random".
+        dense, at least 300 and 30 a class, and inputs at most 256; else "random". Up to 2,000 such
+        rows it tries kernel ridge regression first, a Gaussian kernel with every row as a
+        landmark, and takes it where that predicts held-back rows clearly better.
     n_grids : int or "auto", default="auto"
         "auto" doubles random grids until that improves the score of held-back rows by less than
         2 %, and grows others until 160 more improve it by less than 0.5 %, at most as many as
@@ -138,7 +140,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     classes_ : array (n_classes,)
     features_ : feature map
         Fitted, over the rows that the scaler returns. Grown grids and the smooth kernels beside
-        them are the ``maps_`` of one joint map.
+        them are the ``maps_`` of one joint map; kernel ridge regression has a
+        :class:`~gramless.features.expansion.KernelExpansion`.
     coef_, intercept_ : arrays (D,) or (D, n_classes); 0.0 or zeros (n_classes,)
         One output for two classes. There is no constant beside the bins: a row
         of no known bin is undecided.

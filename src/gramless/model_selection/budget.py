@@ -12,11 +12,11 @@ from gramless.model_selection.data import Data
 
 LEAST_TO_GROW = 5
 """Rows without which no grids can be grown at all."""
-LEAST_ROWS = 1000
+LEAST_ROWS = 300
 """With fewer rows grids are drawn, not grown, unless asked for."""
 MOST_COLUMNS = 256
 """With more inputs too: a few at a time say little."""
-_ROWS_PER_OUTPUT = 200
+_ROWS_PER_OUTPUT = 30
 """With fewer rows a class or output too."""
 _MOST_WORK, _LEAST_GROWN = 1 << 28, 192
 """Rows times outputs times grids; so many grids are grown whatever the rows."""

@@ -29,6 +29,9 @@ class SearchConfig:
         Growth ends when 160 more grids lower the validation loss by a smaller share.
     growth_rows, judging_rows : int
         Rows that growth uses at most, to fit and to judge.
+    ridge_rows : int
+        Up to so many rows, kernel ridge regression with a Gaussian kernel is tried first; 0 never
+        does.
     n_landmarks : int
         Landmarks of the smooth kernel that is tried beside the grids; 0 tries none.
     smooth_lengths : tuple of float
@@ -47,6 +50,7 @@ class SearchConfig:
     least_gain: float = 0.005
     growth_rows: int = 60_000
     judging_rows: int = 5_000
+    ridge_rows: int = 2000
     n_landmarks: int = 250
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
     dropped_share: float = 0.5
@@ -55,7 +59,12 @@ class SearchConfig:
 
 EFFORTS: dict[int, SearchConfig] = {
     1: SearchConfig(
-        most_grids=96, proposals=128, stages=(48, 96), growth_rows=20_000, n_landmarks=0
+        most_grids=96,
+        proposals=128,
+        stages=(48, 96),
+        growth_rows=20_000,
+        ridge_rows=0,
+        n_landmarks=0,
     ),
     2: SearchConfig(most_grids=256, proposals=160, growth_rows=30_000),
     3: SearchConfig(),

@@ -99,6 +99,7 @@ def grow(
     n_jobs: int | None = None,
     groups: Groups | None = None,
     stop: Callable[[], bool] = lambda: False,
+    hopeless: float = np.inf,
     report: Reporter | None = None,
 ) -> GrownGrids:
     """Grow grids on the training rows of a split.
@@ -121,6 +122,8 @@ def grow(
         Groups of rows that stay next to each other: the cut between the halves parts one at most.
     stop : callable
         Asked after each round; True ends growth.
+    hopeless : float
+        Growth ends with the first stage if its score is above this.
     report : Reporter, optional
 
     Returns
@@ -140,7 +143,7 @@ def grow(
     candidates = CandidateSpace.of(scaler, np.asarray(scaler.rows(rows.rows, n_jobs)))
     models = CrossFittedModels(rows, len(training), loss, most, n_jobs)
     growth = _Growth(candidates, models, config, most, generator, n_jobs)
-    return growth.run(stop, report)
+    return growth.run(stop, hopeless, report)
 
 
 @dataclass(frozen=True)
@@ -395,7 +398,7 @@ class _Growth:
         self.history: list[dict[str, float]] = []
         self.worth, self.stage_worth = np.zeros((2, len(space.scaler.unit)))
 
-    def run(self, stop: Callable[[], bool], report: Reporter | None) -> GrownGrids:
+    def run(self, stop: Callable[[], bool], hopeless: float, report: Reporter | None) -> GrownGrids:
         """Grow grids, stage by stage, until there are enough or a stage gains little."""
         begun, last, before = time.perf_counter(), self.models.score(), 0
         for stage in [*(s for s in self.config.stages if s < self.most), self.most]:
@@ -409,6 +412,8 @@ class _Growth:
             self._note(score, time.perf_counter() - begun, report)
             share = self.config.least_gain * (n_grids - before) / _SETTLED
             if not more or stop() or (n_grids > _SETTLED and score > (1.0 - share) * last):
+                break
+            if before == 0 and score > hopeless:
                 break
             last, before = score, n_grids
         best = min(self.history, key=lambda entry: entry["score"])

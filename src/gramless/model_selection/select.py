@@ -1,7 +1,8 @@
 """The model that rows held back choose.
 
-    data -> split -> grow -> validate -> smooth kernels beside the grids? -> SelectedModel
-                  `-> search -> random features -> validate ----------------^
+    data -> split -> kernel ridge regression? ------------------------------> SelectedModel
+                  |-> grow -> validate -> smooth kernels beside the grids? ---^
+                  `-> search -> random features -> validate ------------------^
 
 Each step is a function of what it is given; nothing that was given is changed but the record of
 trials that a search keeps.
@@ -16,20 +17,29 @@ from typing import Any
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.memory import memory_budget
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.features.hybrid import JoinedMaps
+from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack
-from gramless.model_selection.alpha import Goal
+from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.grouped_rows import kept_together
 from gramless.model_selection.growth import GrownGrids, grow
+from gramless.model_selection.kernel_ridge import (
+    GaussianRidge,
+    choose_gaussian,
+    pessimistic_loss,
+    sampled_splits,
+    validate_ridge,
+)
 from gramless.model_selection.random_features import (
     choose_random,
     validate_random,
@@ -46,6 +56,13 @@ _GROWTH_SHARE, _SMOOTH_SHARE = 0.4, 0.6
 """Of a time budget: growth ends, and no smooth kernel is tried any more."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
+_FAR_BETTER, _BETTER = 0.2, 0.95
+"""Kernel ridge regression is taken below so much of the loss of the first grids, or of the model
+with all of them."""
+_MORE_ROWS = 1.25
+"""By how much fits to more rows than those of samples may lower the loss."""
+_RIDGE_SHARE, _BYTES_A_PAIR = 0.1, 32
+"""Of a time budget, after which it is not tried; bytes that it takes for each pair of rows."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _AS_GOOD = 1.002
 """The weakest grids go if the score rises to no more than this share."""
@@ -76,6 +93,10 @@ class SelectedModel:
         The stages of growth, and everything that was tried.
     limits : list of str
         What a budget of time or memory cut short.
+    loss : Loss
+        That of the fit.
+    weights : array (n_columns,) or (n_columns, K), optional
+        The fit itself, that of the intercept last if there is one, where selection has made it.
     """
 
     scaler: Scaler
@@ -90,6 +111,8 @@ class SelectedModel:
     growth: list[dict[str, float]] = field(repr=False)
     trials: list[dict[str, Any]] = field(repr=False)
     limits: list[str]
+    loss: Loss
+    weights: Vector | None = field(default=None, repr=False)
 
 
 def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -> SelectedModel:
@@ -139,11 +162,20 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
         [],
         [trial.as_dict() for trial in search.trials],
         budget.limits,
+        goal.loss,
     )
 
 
-def select_grown(search: Search, goal: Goal, budget: Budget, config: SearchConfig) -> SelectedModel:
+def select_grown(
+    search: Search,
+    goal: Goal,
+    budget: Budget,
+    config: SearchConfig,
+    squares: Goal | None = None,
+) -> SelectedModel:
     """Grow grids, add smooth kernels if they help, and choose the penalty.
+
+    Few rows are fitted by kernel ridge regression first, whose fit is taken if it is better.
 
     Parameters
     ----------
@@ -152,10 +184,19 @@ def select_grown(search: Search, goal: Goal, budget: Budget, config: SearchConfi
     goal : Goal
     budget : Budget
     config : SearchConfig
+    squares : Goal, optional
+        Of kernel ridge regression; None leaves it out.
     """
     data, n_jobs = search.data, search.n_jobs
-    split, scaler = _splits(search)[0], data.scaler("both")
-    grown = _grown(search, goal, budget, config, split, scaler)
+    splits, scaler = _splits(search), data.scaler("both")
+    split = splits[0]
+    ridge, hopeless = None, np.inf
+    if squares is not None and _may_try_ridge(search, budget, config):
+        ridge = _Ridge.chosen_by(search, squares, goal.loss, splits)
+        hopeless = ridge.loss / _FAR_BETTER
+    grown = _grown(search, goal, budget, config, split, scaler, hopeless)
+    if ridge is not None and grown[0].history[0]["score"] > hopeless:
+        return ridge.validated(split).selected(budget, grown[0].history)
     order = np.concatenate(split)
     rows = scaler.rows(data.rows[order], n_jobs)
     grids = Grids.joined([own.grids for own in grown])
@@ -168,6 +209,12 @@ def select_grown(search: Search, goal: Goal, budget: Budget, config: SearchConfi
     best = _with_smooth_kernels(best, validation, config, scaler, rows)
     best = _without_the_weakest(best, validation, config.dropped_share)
     result = best.result
+    least = _BETTER * validation.loss_of(result)
+    if ridge is not None and ridge.loss < _MORE_ROWS * least:
+        ridge = ridge.validated(split)
+        loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss)
+        if loss < least:
+            return ridge.selected(budget, grown[0].history)
     if given is None:
         result = validation.of(best.matrix, result.alpha, result.weights, NEARBY)
     alpha = result.alpha / len(order) if given is None else given
@@ -184,7 +231,58 @@ def select_grown(search: Search, goal: Goal, budget: Budget, config: SearchConfi
         grown[0].history,
         [trial.as_dict() for trial in search.trials],
         budget.limits,
+        goal.loss,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Ridge:
+    """Kernel ridge regression, and what rows held back and left out said of it."""
+
+    search: Search
+    squares: Goal
+    chosen: GaussianRidge
+    result: ValidationResult
+    loss: float
+
+    @classmethod
+    def chosen_by(
+        cls, search: Search, squares: Goal, compared: Loss, splits: list[Split]
+    ) -> _Ridge:
+        """Choose it by samples of the rows."""
+        sampled = sampled_splits(splits, search.seed)
+        chosen = choose_gaussian(search, sampled)
+        result = validate_ridge(chosen, search, squares, sampled[0])
+        loss = pessimistic_loss(chosen, search, result, sampled[0][0], compared)
+        return cls(search, squares, chosen, result, loss)
+
+    def validated(self, split: Split) -> _Ridge:
+        """Validate it by all rows."""
+        result = validate_ridge(self.chosen, self.search, self.squares, split)
+        return replace(self, result=result)
+
+    def selected(self, budget: Budget, growth: list[dict[str, float]]) -> SelectedModel:
+        """Return the fit to all rows, after some growth of grids."""
+        data, chosen = self.search.data, self.chosen
+        n_rows, n_inputs = data.rows.shape
+        expansion, weights = chosen.fitted(data, slice(None), self.search.n_jobs)
+        settings = chosen.settings(n_rows)
+        return SelectedModel(
+            chosen.scaler,
+            expansion,
+            expansion.rows_matrix(chosen.scaler.rows(data.rows, self.search.n_jobs)),
+            slice(None),
+            settings,
+            settings.alpha,
+            chosen.bandwidth,
+            np.ones(n_inputs),
+            self.result,
+            growth,
+            [trial.as_dict() for trial in self.search.trials],
+            budget.limits,
+            self.squares.loss,
+            weights,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +348,11 @@ class _Validation:
         record(search, "validation", _GROWN, found, len(self.split[0]), self.size)
         return found
 
+    def loss_of(self, found: ValidationResult) -> float:
+        """Return the mean loss of the rows held back."""
+        data, rows = self.search.data, found.rows
+        return mean_loss(self.goal.loss)(found.raw, data.targets[rows], data.weights_of(rows))
+
 
 def _with_smooth_kernels(
     grown: _Features,
@@ -285,6 +388,16 @@ def _with_smooth_kernels(
         return grown
     maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
     return _Features(maps, joint, tried)
+
+
+def _may_try_ridge(search: Search, budget: Budget, config: SearchConfig) -> bool:
+    """Tell whether rows are few enough for kernel ridge regression, and there is time for it."""
+    n_rows, given = search.data.rows.shape[0], search.space
+    is_left_open = given.alpha is None and given.n_grids is None
+    fits = _BYTES_A_PAIR * n_rows**2 <= memory_budget()
+    if not (n_rows <= config.ridge_rows and is_left_open and fits):
+        return False
+    return budget.has_time(_RIDGE_SHARE, "the trial of kernel ridge regression")
 
 
 def _without_the_weakest(features: _Features, validation: _Validation, share: float) -> _Features:
@@ -332,6 +445,7 @@ def _grown(
     config: SearchConfig,
     split: Split,
     scaler: Scaler,
+    hopeless: float,
 ) -> list[GrownGrids]:
     """Return grids grown with each seed."""
     worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
@@ -349,6 +463,7 @@ def _grown(
             n_jobs=search.n_jobs,
             groups=search.groups,
             stop=lambda: not budget.has_time(_GROWTH_SHARE, "growth"),
+            hopeless=hopeless,
             report=search.report,
         )
         for k in range(config.n_seeds)

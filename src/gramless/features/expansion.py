@@ -1,0 +1,124 @@
+"""Kernel values with fixed landmarks, of which kernel machines are linear functions."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+
+from gramless.base.state import State, array_in, check_columns, require
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
+from gramless.features.base import FeatureMap
+from gramless.features.landmarks import InputKernel, Values, dense_rows, fill
+from gramless.kernels import KernelLike, as_kernel
+from gramless.matrices.computed import ComputedMatrix
+from gramless.preprocessing.rows import Rows, check_rows, check_width
+
+
+class KernelExpansion(FeatureMap):
+    """The kernel values of rows with fixed landmarks, as they are; see :meth:`of`.
+
+    A linear function of them is the expansion ``f(x) = sum_i a_i k(l_i, x)`` of a kernel machine.
+    Unlike those of :class:`ExactKernel`, these features are not whitened: there is no matrix
+    (n, n) to keep.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+    n_jobs : int or None, default=None
+
+    Attributes
+    ----------
+    landmarks_ : array (n, n_features) of float64
+    bandwidth_ : array (n_features,)
+        Infinite for inputs that are ignored.
+    categorical_ : array (n_features,) of bool
+    n_features_in_ : int
+        As in scikit-learn.
+
+    Notes
+    -----
+    A row's features take n * n_features operations; the map takes 8 bytes times as many numbers.
+    """
+
+    fitted_name: ClassVar[str] = "landmarks_"
+    size_unit: ClassVar[str] = "landmarks"
+    _rebuilt = frozenset(("_made",))
+
+    landmarks_: FloatArray
+    bandwidth_: FloatArray
+    categorical_: BoolArray
+    n_features_in_: int
+
+    def __init__(self, kernel: KernelLike = "gaussian", *, n_jobs: int | None = None) -> None:
+        self.kernel = kernel
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def of(
+        cls,
+        source: InputKernel,
+        landmarks: FloatArray,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """Return the map of a kernel with its bandwidth and some rows as landmarks."""
+        made = cls(source.kernel, n_jobs=n_jobs)
+        made.landmarks_, made.bandwidth_ = landmarks, source.bandwidth
+        made.categorical_ = np.asarray(source.categorical, bool)
+        made.n_features_in_ = landmarks.shape[1]
+        return made
+
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Take other rows as landmarks."""
+        self._check_fitted()
+        self.landmarks_ = dense_rows(check_rows(self, X, reset=True))
+        self.__dict__.pop("_made", None)
+        return self
+
+    def transform(self, X: TableLike) -> FloatArray:
+        """Return the kernel values of rows, (n_samples, n_landmarks)."""
+        self._check_fitted()
+        rows = check_rows(self, X, reset=False)
+        out = np.empty((rows.shape[0], self._n_features_out))
+        with one_blas_thread():
+            self.compute(rows, out)
+        return out
+
+    def rows_matrix(self, X: Rows) -> ComputedMatrix:
+        """Return the feature matrix of validated rows, in float64."""
+        check_width(type(self).__name__, X, self.n_inputs)
+        n_columns = self._n_features_out
+        return ComputedMatrix(X, self.compute, n_columns, dtype=np.float64, n_jobs=self.n_jobs)
+
+    def compute(self, X: Rows, out: AnyArray) -> None:
+        """Write the kernel values of a block of validated rows into ``out``."""
+        fill(self._values(), X, out)
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        as_kernel(self.kernel)
+        landmarks = array_in(state, "landmarks_", np.float64, (None, None), finite=True)
+        n, n_inputs = landmarks.shape
+        require(n > 0 and n_inputs > 0, "landmarks_ is empty")
+        bandwidth = array_in(state, "bandwidth_", np.float64, (n_inputs,))
+        require(bool((bandwidth > 0).all()), "bandwidth_ is no bandwidth")
+        array_in(state, "categorical_", np.bool_, (n_inputs,))
+        check_columns(state, n_inputs)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the rows of the fit."""
+        return self.landmarks_.shape[1]
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.landmarks_)
+
+    def _values(self) -> Values:
+        # Not part of the state: models read from a file make it when they need it.
+        if "_made" not in self.__dict__:
+            kernel = as_kernel(self.kernel)
+            source = InputKernel(kernel, self.bandwidth_, self.categorical_)
+            self._made = source.towards(self.landmarks_)
+        return self._made

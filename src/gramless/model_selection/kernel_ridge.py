@@ -1,0 +1,410 @@
+"""Kernel ridge regression with a Gaussian kernel, which tables of few rows are tried with first.
+
+Scaling, bandwidth and penalty are chosen by rows held back from fits to a sample; then every row is
+a landmark. A fit is one Cholesky factorisation of the kernel matrix.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gramless.base.arrays import inner
+from gramless.base.random import stream
+from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.types import FloatArray, IntArray
+from gramless.features.expansion import KernelExpansion
+from gramless.features.landmarks import InputKernel, dense_rows
+from gramless.kernels import Gaussian
+from gramless.losses import Loss
+from gramless.matrices.base import Vector
+from gramless.model_selection.alpha import Goal, mean_loss
+from gramless.model_selection.calibration import Calibration
+from gramless.model_selection.data import Data
+from gramless.model_selection.search import Search
+from gramless.model_selection.search_space import Hyperparameters, Trial
+from gramless.model_selection.splits import Split
+from gramless.model_selection.validation import ValidationResult
+from gramless.preprocessing.median import median_distance
+from gramless.preprocessing.scaling import Scaler, ScalingKind
+from gramless.solvers.objective import columns
+
+_SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "both")
+_FIRST_LENGTH, _STEP, _MOST_STEPS = 0.7, 2.0**0.5, 5
+"""Bandwidths, in median distances between rows: the first, the factor to the next, how many."""
+_FIRST_RIDGE, _LEAST_RIDGE, _MOST_RIDGE = 0.1, 1e-5, 1e3
+_TIE = 0.998
+"""Another penalty must lower the score at least to this share."""
+_MOST_TRAINING, _MOST_HELD_BACK = 400, 300
+"""Rows of the samples that choose."""
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianRidge:
+    """A Gaussian kernel over scaled inputs, and the penalty of its ridge regression.
+
+    Attributes
+    ----------
+    scaler : Scaler
+    length : float
+        The bandwidth in median distances between two rows, inputs scaled.
+    median : float
+        That distance.
+    ridge : float
+        The penalty of the mean loss, times the number of rows.
+    score : float
+        Mean squared error of the rows that chose.
+    """
+
+    scaler: Scaler
+    length: float
+    median: float
+    ridge: float
+    score: float
+
+    @property
+    def bandwidth(self) -> float:
+        """In units of the scaled inputs."""
+        return self.length * self.median
+
+    def settings(self, n_rows: int) -> Hyperparameters:
+        """Return what was chosen for so many rows."""
+        return Hyperparameters(self.scaler.kind, self.length, self.ridge / n_rows)
+
+    def fitted(
+        self, data: Data, rows: IntArray | slice, n_jobs: int | None
+    ) -> tuple[KernelExpansion, Vector]:
+        """Return the fit to some rows: their kernel expansion, and its weights.
+
+        The last weight is that of the intercept if there is one.
+
+        Notes
+        -----
+        ``n**2 n_inputs + n**3 / 3`` operations and ``8 n**2`` bytes for n rows.
+        """
+        own = dense_rows(self.scaler.rows(data.rows[rows], n_jobs))
+        source = _source(self.scaler, self.bandwidth)
+        weights = None if data.sample_weight is None else data.sample_weight[rows]
+        with one_blas_thread():
+            gram = source.towards(own)(own)
+            found = solve_ridge(gram, data.targets[rows], self.ridge, weights, data.intercept)
+        return KernelExpansion.of(source, own, n_jobs), found
+
+
+def solve_ridge(
+    gram: FloatArray,
+    targets: Vector,
+    ridge: float,
+    weights: FloatArray | None,
+    intercept: bool,
+) -> Vector:
+    """Minimise ``sum_i s_i (f_i - y_i)^2 + ridge a' K a`` over ``f = K a + b``.
+
+    Parameters
+    ----------
+    gram : array (n, n)
+        The kernel matrix K; overwritten.
+    targets : array (n,) or (n, n_outputs)
+    ridge : float
+        Above 0.
+    weights : array (n,), optional
+        Of the rows; s are these divided by their mean.
+    intercept : bool
+        Whether there is a constant b, which is not penalised.
+
+    Returns
+    -------
+    array (n,) or (n, n_outputs), or one row more
+        a, and b in the last row if there is one.
+
+    Examples
+    --------
+    >>> solve_ridge(np.eye(2), np.array([1.0, 3.0]), 1.0, None, True)
+    array([-0.5,  0.5,  2. ])
+    """
+    factor = _factor(gram, ridge, weights)
+    found = _solution(factor, columns(targets), intercept)[0]
+    return np.ascontiguousarray(found).reshape(-1, *targets.shape[1:])
+
+
+def leave_one_out(
+    gram: FloatArray,
+    targets: Vector,
+    ridge: float,
+    weights: FloatArray | None,
+    intercept: bool,
+) -> Vector:
+    """Return what fits to all rows but one predict for that one, for each row.
+
+    In closed form: the error is ``a_i`` over the diagonal entry of the inverse of the system
+    (Rasmussen & Williams 2006, equation 5.12). Parameters are those of :func:`solve_ridge`; takes
+    ``n**3`` operations.
+    """
+    factor = _factor(gram, ridge, weights)
+    found, ones = _solution(factor, columns(targets), intercept)
+    inverse, _ = lapack.dpotri(factor, lower=0)
+    diagonal = inverse.diagonal().copy()
+    if intercept:
+        diagonal -= ones**2 / ones.sum()
+    return targets - (found[: len(gram)] / diagonal[:, None]).reshape(targets.shape)
+
+
+def _factor(gram: FloatArray, ridge: float, weights: FloatArray | None) -> FloatArray:
+    """Return the Cholesky factor of ``K + ridge S^-1``, above the diagonal; K is overwritten."""
+    relative = np.ones(len(gram)) if weights is None else weights / weights.mean()
+    gram[np.diag_indices_from(gram)] += ridge / relative
+    factor, failed = lapack.dpotrf(gram.T, lower=0, overwrite_a=1)
+    if failed:
+        raise np.linalg.LinAlgError(f"pivot {failed} of a kernel matrix is not above 0.")
+    return np.asarray(factor)
+
+
+def _solution(
+    factor: FloatArray, targets: FloatArray, intercept: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return weights and intercept below them, and the solution for targets of one."""
+    both = np.column_stack([targets, np.ones(len(targets))])
+    solved, _ = lapack.dpotrs(factor, both, lower=0)
+    found, ones = solved[:, :-1], solved[:, -1]
+    if not intercept:
+        return found, ones
+    # The optimal errors, and with them the weights, sum to zero.
+    constant = found.sum(axis=0) / ones.sum()
+    return np.vstack([found - ones[:, None] * constant, constant]), ones
+
+
+def sampled_splits(splits: Sequence[Split], seed: int) -> list[Split]:
+    """Return at most 400 training rows and 300 rows held back of each split, at random."""
+    generator = stream(seed, "kernel ridge")
+    return [
+        (
+            generator.permutation(training)[:_MOST_TRAINING],
+            generator.permutation(held_back)[:_MOST_HELD_BACK],
+        )
+        for training, held_back in splits
+    ]
+
+
+def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
+    """Choose scaling, bandwidth and penalty by the squared error of rows held back.
+
+    Every scaling is tried with a first bandwidth, the best of them with others along a geometric
+    path for as long as that helps, each with penalties around the best one nearby.
+
+    Parameters
+    ----------
+    search : Search
+        Its data must be dense; gets the trials.
+    splits : sequence of (training rows, rows held back)
+
+    Notes
+    -----
+    Half a dozen kernel matrices and some twenty factorisations for each split.
+    """
+    samples = [_Sample.of(search.data, splits, kind, search.seed) for kind in _SCALINGS]
+    with one_blas_thread():
+        first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
+        best = min(_tried(search, first), key=_by_score)
+        sample = samples[_SCALINGS.index(best.scaler.kind)]
+        around = [(sample, best.length * factor, best.ridge) for factor in (1 / _STEP, _STEP)]
+        neighbour = min(_tried(search, around), key=_by_score)
+        factor = neighbour.length / best.length
+        for _ in range(_MOST_STEPS):
+            if neighbour.score >= best.score:
+                break
+            best = neighbour
+            onwards = [(sample, best.length * factor, best.ridge)]
+            neighbour = _tried(search, onwards)[0]
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Training rows and rows held back of one split, as the scaler returns them."""
+
+    training: FloatArray
+    held_back: FloatArray
+    targets: Vector
+    truth: Vector
+    weights: FloatArray | None
+    counts: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """The rows of each split, scaled in one way."""
+
+    scaler: Scaler
+    median: float
+    intercept: bool
+    parts: list[_Part] = field(repr=False)
+
+    @classmethod
+    def of(cls, data: Data, splits: Sequence[Split], kind: ScalingKind, seed: int) -> _Sample:
+        """Scale the rows."""
+        scaler = data.scaler(kind)
+        rows = scaler.rows(data.rows)
+        median = median_distance(
+            np.asarray(rows) / scaler.unit, seed, scaler.categorical, "euclidean"
+        )
+        parts = []
+        for training, held_back in splits:
+            parts.append(
+                _Part(
+                    dense_rows(rows[training]),
+                    dense_rows(rows[held_back]),
+                    data.targets[training],
+                    data.targets[held_back],
+                    data.weights_of(training),
+                    data.weights_of(held_back),
+                )
+            )
+        return cls(scaler, median, data.intercept, parts)
+
+    def best(self, length: float, ridge: float) -> GaussianRidge:
+        """Return the best penalty for a bandwidth, from one penalty on for as long as it helps."""
+        kernels = [self._kernels(part, length) for part in self.parts]
+        scores = {ridge: self._score(kernels, ridge)}
+        for factor in (10.0, 0.1):
+            at = ridge
+            while _LEAST_RIDGE <= at * factor <= _MOST_RIDGE:
+                scores[at * factor] = self._score(kernels, at * factor)
+                if scores[at * factor] >= _TIE * scores[at]:
+                    break
+                at *= factor
+            if at != ridge:
+                break
+        return GaussianRidge(self.scaler, length, self.median, at, scores[at])
+
+    def _kernels(self, part: _Part, length: float) -> tuple[FloatArray, FloatArray]:
+        values = _source(self.scaler, length * self.median).towards(part.training)
+        return values(part.training), values(part.held_back)
+
+    def _score(self, kernels: list[tuple[FloatArray, FloatArray]], ridge: float) -> float:
+        """Return the mean squared error of the rows held back, over splits and outputs."""
+        scores = []
+        for part, (gram, others) in zip(self.parts, kernels, strict=True):
+            found = solve_ridge(gram.copy(), part.targets, ridge, part.weights, self.intercept)
+            n = len(gram)
+            raw = others @ found[:n] + found[n:].sum(axis=0)
+            squares = np.square(raw - part.truth)
+            scores.append(float(np.mean(np.average(squares, axis=0, weights=part.counts))))
+        return float(np.mean(scores))
+
+
+def _tried(
+    search: Search, candidates: Sequence[tuple[_Sample, float, float]]
+) -> list[GaussianRidge]:
+    """Return the best penalty of each candidate; remember the trials."""
+    begun = time.perf_counter()
+    found = map_blocks(_Sample.best, candidates, search.n_jobs)
+    seconds = (time.perf_counter() - begun) / len(found)
+    for (sample, *_), own in zip(candidates, found, strict=True):
+        n_rows = len(sample.parts[0].training)
+        trial = Trial(
+            "search", own.settings(n_rows), own.score, 1, n_rows, n_rows, seconds, [own.score]
+        )
+        search.trials.append(trial)
+        search.report(
+            "search",
+            f"{n_rows:>7} rows, Gaussian kernel: {sample.scaler.kind} scaling, bandwidth "
+            f"{own.length:.4g}, alpha {own.ridge / n_rows:.1e} -> {own.score:.5f}",
+            **trial.as_dict(),
+        )
+    return found
+
+
+def _by_score(found: GaussianRidge) -> float:
+    return found.score
+
+
+def _source(scaler: Scaler, bandwidth: float) -> InputKernel:
+    return InputKernel(Gaussian(), scaler.unscaled(bandwidth), scaler.categorical_mask)
+
+
+def validate_ridge(
+    chosen: GaussianRidge, search: Search, goal: Goal, split: Split
+) -> ValidationResult:
+    """Fit to the training rows of a split and score the others.
+
+    Parameters
+    ----------
+    chosen : GaussianRidge
+    search : Search
+        Gets the trial.
+    goal : Goal
+        Of squares.
+    split : (training rows, rows held back)
+    """
+    begun = time.perf_counter()
+    data, (training, held_back) = search.data, split
+    expansion, weights = chosen.fitted(data, training, search.n_jobs)
+    n = len(training)
+    rows = chosen.scaler.rows(data.rows[held_back], search.n_jobs)
+    raw = expansion.rows_matrix(rows).matvec(weights[:n]) + weights[n:].sum(axis=0)
+    truth = data.targets[held_back]
+    score = goal.score(raw, truth, data.weights_of(held_back))
+    told = {"alpha": chosen.ridge / n, "score": score, "n_iter": 1}
+    trials = [{**told, "seconds": time.perf_counter() - begun}]
+    result = ValidationResult(chosen.ridge, score, held_back, raw, weights, trials)
+    search.trials.append(
+        Trial("validation", chosen.settings(n), score, 1, n, n, trials[0]["seconds"], [score])
+    )
+    search.report(
+        "validation",
+        f"{n:>7} rows, Gaussian kernel: alpha {told['alpha']:.1e} -> {score:.5f}",
+        n_rows=n,
+        size=n,
+        alpha=told["alpha"],
+        score=score,
+    )
+    return result
+
+
+def pessimistic_loss(
+    chosen: GaussianRidge,
+    search: Search,
+    result: ValidationResult,
+    training: IntArray,
+    loss: Loss,
+) -> float:
+    """Return the mean loss of rows held back or, if it is more, of training rows left out.
+
+    Few rows held back may have been lucky, above all where a class is rare.
+
+    Parameters
+    ----------
+    chosen : GaussianRidge
+    search : Search
+    result : ValidationResult
+        Of the rows held back from a fit to the training rows.
+    training : array (n_training,)
+    loss : Loss
+        What fits over other features minimise. For log odds, predictions are calibrated first.
+    """
+    data = search.data
+    own = dense_rows(chosen.scaler.rows(data.rows[training], search.n_jobs))
+    with one_blas_thread():
+        gram = _source(chosen.scaler, chosen.bandwidth).towards(own)(own)
+        left_out = leave_one_out(
+            gram, data.targets[training], chosen.ridge, data.weights_of(training), data.intercept
+        )
+    measure = mean_loss(loss) if loss.name == "squared" else _log_loss
+    parts = (result.rows, result.raw), (training, left_out)
+    return max(measure(raw, data.targets[rows], data.counts_of(rows)) for rows, raw in parts)
+
+
+def _log_loss(raw: Vector, codes: Vector, counts: FloatArray | None) -> float:
+    """Return the log loss of predictions, each half calibrated by the other."""
+    counts = np.ones(len(raw)) if counts is None else counts
+    classes = (codes > 0).astype(np.intp) if codes.ndim == 1 else codes.argmax(axis=1)
+    total, even = 0.0, np.arange(len(raw)) % 2 == 0
+    for own, other in ((even, ~even), (~even, even)):
+        calibration = Calibration.fit(raw[other], codes[other], counts[other])
+        found = calibration.log_probabilities(raw[own])
+        total -= inner(counts[own], found[np.arange(len(found)), classes[own]])
+    return total / float(counts.sum())
