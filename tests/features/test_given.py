@@ -17,6 +17,7 @@ from gramless import RandomBinning
 from gramless.base.random import stream
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
+from gramless.features.hybrid import JoinedMaps
 from gramless.kernels import Laplacian
 
 RNG = np.random.default_rng(0)
@@ -46,6 +47,12 @@ def test_grids_as_drawn_have_the_features_of_random_binning() -> None:
     same(matrix.tocsr(), RandomBinning(**random().get_params()).fit_transform(X))
     same(given().transform(NEW), random().transform(NEW))
     assert given().transform(NEW).nnz < 21 * len(NEW)
+
+
+def test_a_row_takes_a_number_a_grid_however_many_bins_there_are() -> None:
+    binning = given()
+    assert binning.numbers_per_row == 21 < binning._n_features_out
+    assert JoinedMaps.of([binning, binning], [1.0, 1.0]).numbers_per_row == 42
 
 
 def test_attributes_are_those_of_random_binning() -> None:

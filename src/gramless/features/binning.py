@@ -65,6 +65,10 @@ class GridMap(FeatureMap):
         return int(self.offsets_[-1])
 
     @property
+    def numbers_per_row(self) -> int:
+        return len(self.n_bins_)
+
+    @property
     def n_inputs(self) -> int:
         return self.widths_.shape[1]
 
