@@ -11,13 +11,14 @@ from numpy.testing import assert_array_equal
 from scipy import sparse, stats
 
 from gramless.base.errors import InputError
-from gramless.streaming.epochs import GroupReader, epoch_parts
 from gramless.streaming.sources import (
     ArraySource,
+    GroupReader,
     MappedSource,
     ReadingSizes,
     RowSource,
     default_held_out,
+    epoch_parts,
 )
 
 # Every table is read in runs: of 4 rows, shuffled 5 at a time.

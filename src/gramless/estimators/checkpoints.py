@@ -42,10 +42,7 @@ class Checkpoint:
         return earlier
 
     def follow(self, source: RowSource, run: Mapping[str, Any] | None) -> FingerprintedSource:
-        """Return a source for the run to read, whose rows the checkpoint records.
-
-        ``run`` is the ``run_`` of an earlier part, whose rows must have been the same.
-        """
+        """Return a source whose rows the checkpoint records; an earlier ``run_`` had the same."""
         self._rows = FingerprintedSource(source)
         difference = None if run is None else self._rows.difference(run["rows"])
         if difference is not None:

@@ -160,10 +160,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Json]:
-    """Tell what a model file holds, from its header alone: plain data, arrays by dtype and shape.
-
-    Faults are those of :func:`load`, but for damage to the data, which are not read.
-    """
+    """Tell what a file holds, from its header alone: plain data, arrays by dtype and shape."""
     with _explained(path), open(path, "rb") as file:
         metadata, tensors = _read_header(file)
         content = json.loads(metadata["model"])

@@ -141,11 +141,6 @@ class StreamedMachine(StreamParameters, ABC):
         Returns
         -------
         The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`fit`, naming rows of the stream.
         """
         if not isinstance(source, RowSource):
             raise self._refused(

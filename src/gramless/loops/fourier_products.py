@@ -12,11 +12,10 @@ from gramless.loops.compile import loop, reordering_loop
 def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # type: ignore[no-untyped-def]
     """Add the first cosines and sines of rows times frequencies, times weights, to ``out``.
 
-    ``rows`` (at least n_rows, d) are as many as :func:`~gramless.loops.trig.project` wants,
-    ``panels`` (n_panels, d, frequencies a panel), and ``weights`` (2 n_frequencies, n_outputs).
-    ``room`` is zeros (width,), sums (at least the rows, width) and features (n_rows times twice the
-    frequencies of a chunk,); a chunk is whole panels, no more than the width. All are C-contiguous
-    and float32 but ``out`` (n_rows, n_outputs).
+    ``rows`` (at least n_rows, d) and ``panels`` are those of :func:`~gramless.loops.trig.project`,
+    ``weights`` (2 n_frequencies, n_outputs). ``room`` is zeros (width,), sums (at least the rows,
+    width) and features (n_rows times twice the frequencies of a chunk,); a chunk is whole panels,
+    no more than the width. All are C-contiguous and float32 but ``out`` (n_rows, n_outputs).
     """
     starts, sums, features = room
     lanes, n_rows = panels.shape[2], len(out)

@@ -80,10 +80,9 @@ def project_blocks(rows, signs, orders, factors, scales, room, starts, sums):  #
 
     Row ``c p / 8 + b`` of ``H G P H B`` is frequency ``8 b + c``: those of one c are correlated, so
     a few frequencies should be spread over all c. ``signs`` (n_blocks, p) are the diagonals of B,
-    ``P x = x[order]`` with ``orders`` (n_blocks, p), ``factors`` (n_blocks, p) the octonions of G
-    as in :func:`multiply_octonions`, and ``scales`` (n,) the diagonals of S for the n frequencies
-    wanted. ``room`` (2, p) is scratch memory. ``rows`` (n_rows, p), ``room`` and ``sums`` are
-    C-contiguous.
+    ``P x = x[order]`` with ``orders`` (n_blocks, p), ``factors`` (n_blocks, p) the octonions of G,
+    and ``scales`` (n,) the diagonals of S for the n frequencies wanted. ``room`` (2, p) is scratch
+    memory. ``rows`` (n_rows, p), ``room`` and ``sums`` are C-contiguous.
     """
     p = rows.shape[1]
     once, twice = room[0], room[1]

@@ -81,8 +81,7 @@ def score_grids(  # type: ignore[no-untyped-def]
     ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), filled up with zeros, are
     float32 and C-contiguous. ``parts`` (2, 2) holds the first and last row of each part. Grid g
     divides ``sizes[g]`` inputs; ``grids`` are their numbers, inverse widths and shifts, each
-    (n_grids, most). ``multipliers`` (most,) are odd. Bins share ``2**bits`` places, and their
-    values are shrunk as by ``shrinkage`` rows of zero.
+    (n_grids, most). ``multipliers`` (most,) are odd. Bins share ``2**bits`` places.
     """
     inputs, inverse, shifts = grids
     shift, slots = np.uint32(32 - bits), np.empty(TILE, np.uint32)

@@ -42,9 +42,8 @@ def _multiply(squares, coefficients, factors, products):  # type: ignore[no-unty
 def window_values(columns, inverse_widths, shifts, coefficients, largest, out):  # type: ignore[no-untyped-def]
     """Set ``out`` (n_grids, n_rows) to the product of windows of each row in each grid.
 
-    ``columns`` (n_columns, n_rows) are the inputs, contiguous; ``inverse_widths`` and ``shifts``
-    (n_grids, n_columns) are the grids. An inverse width of 0 contributes a factor of 1. Values
-    beyond ``largest``, which ``out`` could not hold, are clipped to it.
+    ``columns`` (n_columns, n_rows) are contiguous, ``inverse_widths`` and ``shifts`` (n_grids,
+    n_columns); an inverse width of 0 is a factor of 1. Values beyond ``largest`` are clipped to it.
     """
     n_columns, n_rows = columns.shape
     for start in range(0, n_rows, _WIDTH):

@@ -91,8 +91,7 @@ def prepare(
 
     ``targets`` are those of the summary's sample. The bandwidth is in units of the scaled inputs,
     or of the components, which are never scaled. ``"auto"`` tries multiples of the median distance
-    with each scaling ("standard" or "none"); otherwise the first scaling is taken. A trial takes
-    two to three seconds: exact ridge regressions of half the sample.
+    with each scaling, which takes two to three seconds; else the first scaling is taken.
     """
     trial = BandwidthTrial()
     sample = _dense(summary.sample if projection is None else projection.apply(summary.sample))

@@ -37,10 +37,9 @@ class BlockSizes:
 def check_chunk(
     chunk: object, number: int, n_features: int | None = None, like: Chunk | None = None
 ) -> Chunk:
-    """Return the rows and targets of a chunk as arrays or CSR of one length.
+    """Return the rows and targets of chunk ``number`` as arrays or CSR of one length.
 
-    ``number`` is its position in the stream, from 0, for error messages; ``like`` an earlier chunk,
-    whose form it must have: dense or sparse, and the kind of targets.
+    It must have the form of ``like``, an earlier chunk: dense or sparse, and the kind of targets.
     """
     what = f"Chunk {number:,} of the stream"
     if not isinstance(chunk, tuple | list) or len(chunk) != 2:
@@ -83,8 +82,7 @@ def fixed_blocks(
 ) -> Iterator[Chunk]:
     """Validate chunks and regroup them into blocks whose rows depend on their width alone.
 
-    Blocks of CSR rows are as short as dense ones if ``dense`` announces that they will be
-    converted to arrays.
+    ``dense`` says that CSR rows will become arrays: their blocks are then as short.
     """
     sizes = sizes or BlockSizes()
     checked = _checked(chunks)
@@ -108,10 +106,7 @@ def _checked(chunks: Iterable[Batch]) -> Iterator[Chunk]:
 
 
 def check_finite(X: Rows, y: AnyArray, first: int) -> None:
-    """Refuse NaN and infinity; ``first`` is the number of the first row in the stream, from 0.
-
-    Targets that are text are not checked.
-    """
+    """Refuse NaN and infinity in rows of the stream, of which the first has number ``first``."""
     values = X.data if is_sparse(X) else X
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         place = int(np.flatnonzero(~np.isfinite(values).ravel())[0])

@@ -78,11 +78,10 @@ class NoIntercept:
 class FreeIntercept:
     """An unpenalised constant, and steps along features centred over the batch.
 
-    The function ``f(x) + b`` is written as ``sum_k (phi_k(x) - m_k)' alpha_k + c``: another
-    basis for the same functions and penalty, whatever the m_k. All features of a smooth kernel
-    are nearly constant over wide regions, which makes the mean the direction in which steps become
-    unstable first; without it they may be many times longer. ``length`` is the first step size of
-    the constant.
+    The function ``f(x) + b`` is written as ``sum_k (phi_k(x) - m_k)' alpha_k + c``, in another
+    basis. Features of a smooth kernel are nearly constant over wide regions, so that steps become
+    unstable along the mean first; without it they may be many times longer. ``length`` is the first
+    step size of the constant.
     """
 
     length: float
@@ -99,11 +98,10 @@ class FreeIntercept:
 class NewtonStep:
     """The same functions as ``FreeIntercept``'s, and a damped Newton step of the block.
 
-    The gradient is divided by the covariance of the block's features over the batch, so that
-    directions in which rows differ little are learned as fast as others. (The code of Dai et al.
-    2014 does so too, without saying so.) The limit of such steps is no longer the minimum of the
-    penalised loss; held-out rows must end the run. Costs ``(2 F)^2`` operations per row of the
-    batch and ``(2 F)^3 / 3`` once.
+    The gradient is divided by the covariance of the block's features over the batch, as the code of
+    Dai et al. (2014) does, so that directions in which rows differ little are learned as fast as
+    others. The limit is no longer the minimum of the penalised loss; held-out rows must end the
+    run. Costs ``(2 F)^2`` operations per row of the batch and ``(2 F)^3 / 3`` once.
     """
 
     curvature: float  # of the loss
@@ -132,10 +130,8 @@ class DoublyStochastic:
     Each step takes a batch of rows, evaluates the function on it and changes one block of random
     features: weights of all blocks shrink by ``1 - step alpha``, then the block gets minus the
     step times the batch's mean of derivative times features. The limit minimises the mean loss
-    plus ``alpha / 2`` times the squared norm in the kernel's space.
-
-    A step costs the batch's rows times all frequencies so far, memory O(blocks x columns x
-    outputs), however many rows have been seen.
+    plus ``alpha / 2`` times the squared norm in the kernel's space. A step costs the batch's rows
+    times all frequencies so far.
     """
 
     products: BlockProducts

@@ -29,8 +29,8 @@ from gramless.datasets.files import faults
 from gramless.datasets.pieces import Chunk, join
 from gramless.preprocessing.rows import Rows
 from gramless.streaming.chunk_checks import Batch, BlockSizes, check_finite, fixed_blocks, is_sparse
-from gramless.streaming.epochs import GroupReader, epoch_parts
 from gramless.streaming.reservoir import Reservoir, row_draws
+from gramless.streaming.sources import GroupReader, epoch_parts
 
 # The names of files, of the manifest's fields and of random streams belong to the format that
 # folders on the disk have: changing one makes older folders unreadable or reorders their rows.

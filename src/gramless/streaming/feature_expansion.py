@@ -24,9 +24,8 @@ class FeatureExpansion:
 
     The weights of block k are ``scale`` times what is stored, so that shrinking all blocks is one
     multiplication; outside ``scale_limits`` the scale is multiplied into them. The average of a
-    block over the steps is updated when the block changes; what it misses since then is added
-    when the average is asked for. It gives step t of T a weight of about ``(t / T)^decay``
-    (Shamir & Zhang 2013, section 4).
+    block over the steps, in which step t of T has a weight of about ``(t / T)^decay`` (Shamir &
+    Zhang 2013, section 4), is updated when the block changes, and when it is asked for.
 
     Blocks of ``block_columns`` features, two per frequency, are stored ``group_blocks`` together as
     ``groups``, and their averages likewise: ``8 block_columns n_outputs`` bytes per block. Besides

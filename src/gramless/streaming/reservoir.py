@@ -16,8 +16,7 @@ def row_draws(
 ) -> FloatArray:
     """Return one uniform number in [0, 1) per row that depends on the row's number alone.
 
-    ``numbers`` must increase, from 0. Each run of ``draws_per_stream`` numbers has a random stream
-    of its own.
+    ``numbers`` must increase; each run of ``draws_per_stream`` has a random stream of its own.
     """
     blocks, starts = np.unique(numbers // draws_per_stream, return_index=True)
     parts = np.split(numbers, starts[1:])

@@ -48,13 +48,12 @@ def summarise(
 ) -> Summary:
     """Read a stream of rows once and summarise it.
 
-    Moments are computed block by block and merged by the pairwise update of Chan, Golub & LeVeque
-    (1983), *Algorithms for computing the sample variance*. The result depends on the seed and the
-    rows alone, to the last bit: not on chunks or threads.
+    Moments of blocks are merged by the pairwise update of Chan, Golub & LeVeque (1983), *Algorithms
+    for computing the sample variance*. The result depends on the seed and the rows alone, to the
+    last bit: not on chunks or threads.
 
-    About 2 ns per number, and ``n_features / 10`` ns more for the covariance on one core, of which
-    a task computes ``panel_columns``. Holds the current chunk, 96 MB, the sample, and
-    ``16 n_features^2`` bytes with covariance.
+    About 2 ns per number, and ``n_features / 10`` ns more for the covariance on one core. Holds the
+    current chunk, 96 MB, the sample, and ``16 n_features^2`` bytes with covariance.
     """
     reservoir = Reservoir(sample_rows, seed, "sample")
     rows = _Moments("Column", panel_columns if covariance else None, n_jobs)
@@ -186,7 +185,12 @@ class _Targets:
         whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
         self._measured |= y.ndim > 1 or not whole
         if not self._measured:
-            labels = _labels(y)
+            try:
+                labels = np.unique(y)
+            except TypeError as fault:
+                raise InputError(
+                    "Targets mix text, numbers or missing values; give every label in one type."
+                ) from fault
             self.classes = labels if self.classes is None else np.union1d(self.classes, labels)
             self._measured = len(self.classes) > self._max_classes
         self.classes = None if self._measured else self.classes
@@ -196,12 +200,3 @@ class _Targets:
         if self._moments is None:
             return None, None
         return self._moments.mean, self._moments.squares / self._moments.n_rows
-
-
-def _labels(y: AnyArray) -> AnyArray:
-    try:
-        return np.unique(y)
-    except TypeError as fault:
-        raise InputError(
-            "Targets mix text, numbers or missing values; give every label in one type."
-        ) from fault

@@ -33,15 +33,10 @@ class TorchProducts:
     """Features computed by torch in tiles, and used at once.
 
     Results are those of :class:`~gramless.streaming.feature_blocks.CpuProducts` to the rounding of
-    float32; torch decides the order of sums, so that the bits depend on the device.
-
-    Frequencies are drawn on the processor; those cached on the device take at most ``budget``
-    bytes, the others are drawn and sent each time. ``device`` is named as in torch, such as
-    ``"cuda"`` or ``"cuda:1"``.
-
-    A row and a frequency cost ``2 n_inputs + 4 n_outputs`` operations and a sine and cosine, in
-    float32: TF32 and other reduced precisions are switched off. Besides the budget and the rows
-    the device holds two groups of blocks and some 70 MB of features.
+    float32 (TF32 is switched off); the bits depend on the device. Frequencies are drawn on the
+    processor and sent; those cached on the device take at most ``budget`` bytes. Besides, the
+    device holds the rows, two groups of blocks and some 70 MB of features. ``device`` is named as
+    in torch, such as ``"cuda:1"``.
     """
 
     def __init__(

@@ -105,9 +105,8 @@ class Training:
     ) -> str:
         """Take steps until a limit is reached, and return which.
 
-        ``after`` is called with each step and its evaluation, if there was one; True stops the
-        run. Returns ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"``, or
-        ``"ended"`` if an iterator had no more rows.
+        ``after`` is called with each step and its evaluation; True stops the run. Returns
+        ``"max_steps"``, ``"patience"``, ``"time"``, ``"stopped"``, ``"diverged"`` or ``"ended"``.
         """
         started = time.perf_counter() - self.seconds
         held = source.held_out()
@@ -134,10 +133,7 @@ class Training:
         return status
 
     def take(self, X: Rows, targets: FloatArray) -> None:
-        """Take a single step outside of a run; the result is then the present function.
-
-        No step is taken after divergence.
-        """
+        """Take a step outside of a run, if none has diverged; the result is then its function."""
         self.best = None
         if not self.diverged:
             step = self._step(X, targets)
