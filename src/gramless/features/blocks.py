@@ -35,7 +35,6 @@ PARTITIONS: tuple[PartitionKind, ...] = ("random", "kmeans")
 _MEANS: PartitionKind = "kmeans"
 
 Index = NDArray[np.intp]
-
 _CUT = 1e-12
 _SAMPLE_ROWS, _SAMPLE_NUMBERS = 2000, 1 << 22
 _ENOUGH = 0.25
@@ -45,12 +44,10 @@ _LLOYD_STEPS = 5
 class IndependentBlocks(DenseMap):
     """The exact kernel within blocks of near rows, and 0 between blocks (Stein 2014).
 
-    ``k(x, y)`` where x and y lie in one block, else 0: a kernel too, and a linear fit is a kernel
-    machine in each block, with its own rows alone (Stein 2014, *Limitations on Low Rank
-    Approximations for Covariance Matrices of Spatial Data*; RB16's comparison, section 5.2).
-    The blocks are the leaves of a tree: rows nearer to one of two centres than to the other go one
-    way, with a threshold that makes both halves equally large. New rows go down the tree and
-    are predicted by the block where they arrive.
+    A kernel too, for which a linear fit is a kernel machine in each block (Stein 2014, *Limitations
+    on Low Rank Approximations for Covariance Matrices of Spatial Data*; RB16, section 5.2). The
+    blocks are the leaves of a tree: rows nearer to one of two centres than to the other go one way,
+    with a threshold that makes both halves equally large. New rows go down the same tree.
 
     Parameters
     ----------
@@ -62,8 +59,7 @@ class IndependentBlocks(DenseMap):
     categorical : list of int or array (n_features,) of bool, default=None
         Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
     block_rows : int, default=1000
-        The most rows in a block, which is at least half as large; more where rows are so alike
-        that no centres part them.
+        The most rows in a block, unless rows are so alike that no centres part them.
     partition : {"random", "kmeans"}, default="random"
         The two centres of a node: random rows, or the means of 2-means clusters (Lloyd's steps on
         at most 2,000 rows; categories of means are those of the row that they began with). Means
@@ -75,8 +71,7 @@ class IndependentBlocks(DenseMap):
     Attributes
     ----------
     centres_ : array (n_nodes, 2, n_features) of float64
-        The centres of a complete binary tree: node k has the children ``2 k + 1`` and
-        ``2 k + 2``.
+        Those of a complete binary tree: node k has the children ``2 k + 1`` and ``2 k + 2``.
     thresholds_ : array (n_nodes,)
         Rows go left where ``|x - first|^2 - |x - second|^2``, in units of the bandwidth and without
         the terms that do not depend on x, is at most this.
@@ -95,9 +90,8 @@ class IndependentBlocks(DenseMap):
     Notes
     -----
     ``fit`` takes some ``n_samples block_rows (n_features + block_rows)`` operations; it keeps ``8
-    n_samples (n_features + block_rows)`` bytes, zeros of sparse rows included, the feature matrix
-    ``4 n_samples block_rows``. A new row takes ``block_rows (n_features + block_rows)`` operations.
-    :meth:`transform` writes all the zeros as well: prefer :meth:`feature_matrix`.
+    n_samples (n_features + block_rows)`` bytes, zeros of sparse rows included. :meth:`transform`
+    writes all the zeros as well: prefer :meth:`feature_matrix`.
 
     Examples
     --------

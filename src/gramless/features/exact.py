@@ -49,16 +49,8 @@ class ExactKernel(LandmarkMap):
         The training rows, each the one that those before represent worst, without those that the
         others represent to 1e-12: of equal rows only one is kept. For a precomputed kernel, the
         column numbers (n,).
-    indices_ : array (n,) of int
-        Which rows they are.
-    factor_ : array (n, n) of float64
-        Lower triangular ``C`` with ``C C'`` their kernel matrix.
-    whitening_ : array (n, n)
-        The inverse of ``factor_.T``, computed anew on each access.
-    n_double_ : int
-        n: everything is computed in float64.
-    bandwidth_ : array (n_features,)
-    seed_ : int
+    indices_, factor_, whitening_, n_double_, bandwidth_, seed_
+        As in :class:`Nystrom`; everything is computed in float64.
     n_features_in_, feature_names_in_
 
     Notes

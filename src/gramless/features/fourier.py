@@ -304,8 +304,7 @@ class RandomFourier(DenseMap):
 
     A kernel of the difference of two rows is the mean of ``cos(w'(x - y))`` over a law of
     frequencies w. The features of a row are the cosine and sine of ``w'x`` for some random
-    frequencies, times ``1/sqrt(n_frequencies)``; the inner product of two rows estimates the
-    kernel without bias, whatever the sampling, and is 1 for equal rows.
+    frequencies, times ``1/sqrt(n_frequencies)``; inner products estimate the kernel without bias.
 
     Parameters
     ----------
@@ -334,16 +333,14 @@ class RandomFourier(DenseMap):
         the kernel is smooth. ``"auto"``: structured for such kernels and dense rows of 256 inputs
         or more, else independent.
     random_state : int, RandomState or None, default=None
-        Raising ``n_components`` keeps the earlier frequencies: columns change by the common
-        factor alone.
+        Raising ``n_components`` keeps the earlier frequencies.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 
     Attributes
     ----------
     frequencies_ : array (n_frequencies, n_features)
-        In radians a unit of the input, 0 for inputs ignored and categories; computed anew on
-        each access.
+        In radians a unit of the input, 0 for inputs ignored and categories.
     phases_ : array (n_frequencies,) or None
         Of the shifted map.
     bandwidth_ : array (n_features,)
@@ -362,11 +359,9 @@ class RandomFourier(DenseMap):
 
     Notes
     -----
-    A row's features are the same to the last bit whatever rows are beside it. In float32 a number
-    takes some ``0.3 + 0.01 n_features`` ns on one core, a structured one 1.3 ns. Frequencies take
-    ``12 n_frequencies n_features`` bytes, structured ones 40 each. In float32, angles of thousands
-    of turns have lost digits: those of rows thousands of bandwidths from ``center_``, and of the
-    rare large frequencies of rough kernels.
+    In float32 a number takes some ``0.3 + 0.01 n_features`` ns on one core, a structured one 1.3
+    ns. Frequencies take ``12 n_frequencies n_features`` bytes, structured ones 40 each. In float32,
+    rows thousands of bandwidths from ``center_`` have lost digits.
 
     Examples
     --------

@@ -301,15 +301,12 @@ class Grids:
 
 @dataclass(frozen=True)
 class KnownBins:
-    """The bins that training rows fell into, ready for look-up.
-
-    ``n_learned`` is the number of codes of the training rows, whose type those of new rows share; 0
-    if unknown.
-    """
+    """The bins that training rows fell into, ready for look-up."""
 
     grids: Grids
     tables: list[BinTables] = field(repr=False)
     n_learned: int = 0
+    """Number of codes of the training rows, whose type those of new rows share; 0 if unknown."""
 
     @classmethod
     def from_keys(

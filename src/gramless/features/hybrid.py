@@ -199,9 +199,9 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
     def check_parameters(self) -> Sum:
         """Return the mean of the parts' kernels: the hybrid's, if a bandwidth is given."""
         if isinstance(self.bandwidth, str) and self.bandwidth not in ("own", "median"):
+            given = self.bandwidth
             raise InputError(
-                f"Hybrid: bandwidth must be 'own', 'median', a number or one number an input; "
-                f"got {self.bandwidth!r}."
+                f"Hybrid: bandwidth must be 'own', 'median' or numbers, got {given!r}."
             )
         kernels = [part.check_parameters() for part in self._parts()]
         return Sum(kernels, self._shares().tolist())
@@ -257,8 +257,8 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         odd = [part for part in parts if not isinstance(part, SizedMap)]
         if odd or not parts or len(set(named)) > 1:
             raise InputError(
-                f"Hybrid: maps must be a list of feature maps such as RandomBinning(), at least "
-                f"one, all with names or none; got {odd[0] if odd else self.maps!r}."
+                f"Hybrid: maps must be a list of at least one feature map such as RandomBinning(), "
+                f"all with names or none; got {odd[0] if odd else self.maps!r}."
             )
         if named[0]:
             try:
@@ -294,6 +294,6 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         """Return the median distance in a metric, over that in the first part's."""
         if metric == self.metric:
             return 1.0
-        mask = category_mask(self.categorical, X.shape[1])
-        own, first = (median_distance(X, self.seed_, mask, kind) for kind in (metric, self.metric))
+        kinds, mask = (metric, self.metric), self._mask(X)
+        own, first = (median_distance(X, self.seed_, mask, kind) for kind in kinds)
         return own / first

@@ -110,8 +110,7 @@ class RadialValues:
 
     ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses as many digits as ``|x|`` exceeds the distance by.
     Rows are therefore measured from the landmarks' mean (sparse ones from 0), and rows so near a
-    landmark that more than about six digits would be lost by their differences: squared distances
-    have a relative error of at most 1e-10. Infinite bandwidths ignore an input.
+    landmark that more than about six digits would be lost by their differences.
     """
 
     def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:

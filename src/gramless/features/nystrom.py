@@ -319,22 +319,20 @@ class Nystrom(LandmarkMap):
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        Any; ``"precomputed"`` for rows of kernel values: ``fit`` takes the square matrix
-        of the training rows, whose columns are the landmarks to choose from, and new rows have
-        their values with all training rows.
+        Any; ``"precomputed"`` for rows of kernel values with all training rows, of which ``fit``
+        takes the square matrix and chooses columns as landmarks.
     bandwidth : float, array-like (n_features,) or "median", default="median"
         In units of the inputs, one number or one an input (infinity ignores an input);
         ``"median"`` takes the median distance between rows, in the metric of the kernel.
     categorical : list of int or array (n_features,) of bool, default=None
         Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
     n_components : int, default=1000
-        Landmarks; all rows where there are fewer. Those that the others represent, to 5e-7
-        of the kernel, are dropped: there are fewer columns then.
+        Landmarks; all rows where there are fewer. Those that the others represent, to 5e-7 of the
+        kernel, are dropped.
     landmarks : {"uniform", "kmeans", "leverage"}, default="uniform"
-        Random rows; the means of clusters of rows, in units of the bandwidth, found from rows far
-        apart (with categories or a precomputed kernel these rows themselves; at most 10,000
-        rows or 4 a landmark are looked at); or rows drawn by approximate ridge leverage
-        scores, likely ones that the others do not represent.
+        Random rows; the means of clusters of at most 10,000 rows or 4 a landmark (with categories
+        or a precomputed kernel rows far apart); or rows drawn by approximate ridge leverage scores,
+        likely ones that the others do not represent.
     random_state : int, RandomState or None, default=None
         With ``"uniform"``, raising ``n_components`` keeps the earlier landmarks.
     n_jobs : int or None, default=None
@@ -350,12 +348,10 @@ class Nystrom(LandmarkMap):
     factor_ : array (n, n) of float64
         Lower triangular ``C`` with ``C C'`` the kernel matrix of the landmarks.
     whitening_ : array (n, n)
-        ``W``, the inverse of ``factor_.T``, computed anew on each access: the
-        features are ``k(X, landmarks_) W``.
+        ``W``, the inverse of ``factor_.T``: the features are ``k(X, landmarks_) W``.
     n_double_ : int
-        How many of the first features are computed in float64 where float32 is asked for: the
-        least of 0, 128 and all by which rounding is less than a thousandth of them, the
-        mean over features of its share in their squares, as 256 rows show.
+        How many of the first features are computed in float64 where float32 is asked for: 0, 128 or
+        all, such that rounding is less than a thousandth of their squares on 256 rows.
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_

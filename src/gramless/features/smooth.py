@@ -61,20 +61,12 @@ class SmoothBinning(DrawnGrids):
     Attributes
     ----------
     kernel_ : Windowed
-    bandwidth_ : array (n_features,)
     categorical_ : array (n_features,) of bool
-    widths_, shifts_ : arrays (n_grids, n_features)
-        The grids; a cell is ``floor((x - shift) / width)``.
-    n_bins_ : array (n_grids,)
-        Occupied bins a grid: D is their sum.
-    offsets_ : array (n_grids + 1,)
-        Where each grid's columns start.
-    scale_ : float
-        ``1/sqrt(n_grids)``.
+    bandwidth_, widths_, shifts_, n_bins_, offsets_, scale_, seed_
+        As in :class:`RandomBinning`.
     n_effective_grids_ : float
         With m_r the mean squared value of the rows in grid r, ``(sum m)^2 / sum m^2``: where it
         is far below ``n_grids``, few grids outweigh all others, and a flatter window is better.
-    seed_ : int
     n_features_in_, feature_names_in_
 
     Notes

@@ -118,8 +118,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
         Returns
         -------
         iterator of (slice, ndarray of shape (at most block_rows, n_others))
-            The rows of each block and their values. Each block is computed when asked for: memory
-            O(block_rows n_others), several times that while it is computed.
+            The rows of each block and their values, computed when asked for.
 
         Examples
         --------

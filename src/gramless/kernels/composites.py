@@ -20,9 +20,8 @@ from gramless.kernels.spectral import SpectralKernel
 class Scaled(BinningKernel, SpectralKernel):
     """A kernel in other units: its bandwidth, times a number.
 
-    ``k(x, y) = kernel(x / scale, y / scale)``: a larger scale makes a wider kernel. Of use inside
-    a :class:`Sum` or :class:`Product`, for parts of different widths. Grid widths are multiplied
-    by the scale, frequencies divided by it; it has those that the kernel has.
+    ``k(x, y) = kernel(x / scale, y / scale)``: a larger scale makes a wider kernel, of use inside a
+    :class:`Sum` or :class:`Product`. It has the grids and frequencies that the kernel has.
 
     Parameters
     ----------
@@ -151,9 +150,8 @@ class Sum(BinningKernel, SpectralKernel):
 class Product(SpectralKernel):
     """A product of whole kernels: ``k(x, y) = prod_i k_i(x, y)``.
 
-    Its frequencies are sums of independent frequencies of the parts: the first part takes the
-    normals, each other one takes normals made of as many uniforms. It has frequencies if all its
-    parts have. The median distance is taken in the first part's metric.
+    Its frequencies are sums of independent frequencies of the parts, if all have some. The median
+    distance is taken in the first part's metric.
 
     Parameters
     ----------
@@ -214,8 +212,7 @@ class Mixture(BinningKernel, SpectralKernel):
 
     ``profile(t) = sum_i weights_i profile_i(t / scales_i) / sum_i weights_i``. A width is drawn
     from profile ``i`` with probability proportional to its weight and multiplied by its scale; a
-    frequency likewise, if all its kernels have some. A draw of widths costs as much as one from
-    every profile.
+    frequency likewise, if all its kernels have some.
 
     Parameters
     ----------
@@ -228,8 +225,6 @@ class Mixture(BinningKernel, SpectralKernel):
 
     Examples
     --------
-    A kernel of two length scales, one ten times the other:
-
     >>> from gramless.kernels import Laplacian
     >>> mixture = Mixture([Laplacian(), Laplacian()], weights=[1, 3], scales=[1, 10])
     >>> mixture.gram([[0.0]], [[1.0]]).round(4)

@@ -52,16 +52,8 @@ class BinningKernel(Kernel):
 
         Bins are ``floor((x_j - shift_j) / width_j)``, with shifts in ``[0, width)``. An input whose
         bandwidth is infinite is ignored: its width is infinite and its shift 0. All widths are
-        drawn first, then all shifts, those of ignored inputs included: the same stream at another
-        bandwidth gives the same grid, stretched. Use one generator a grid.
-
-        Examples
-        --------
-        >>> from gramless.base.random import stream
-        >>> from gramless.kernels import Hat
-        >>> widths, shifts = Hat().sample_grid(stream(0, "grids"), [0.5, float("inf")])
-        >>> widths, bool(0 <= shifts[0] < 0.5), float(shifts[1])
-        (array([0.5, inf]), True, 0.0)
+        drawn first, then all shifts: the same stream at another bandwidth gives the same grid,
+        stretched.
         """
         widths, shifts = self.sample_grids([generator], 1, bandwidth)
         return widths[0], shifts[0]

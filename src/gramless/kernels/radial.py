@@ -63,8 +63,6 @@ class Matern(RadialKernel):
     ``sqrt(nu / G)`` with ``G`` a Gamma variable of shape ``nu``. Source: Rasmussen & Williams,
     *Gaussian Processes for Machine Learning*, 2006, equations (4.14) to (4.17).
 
-    The three closed cases cost one exponential a value, any other ``nu`` about a microsecond.
-
     Parameters
     ----------
     nu : float, default=1.5

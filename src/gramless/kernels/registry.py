@@ -56,10 +56,6 @@ def as_kernel(kernel: KernelLike) -> Kernel:
         A name gives the kernel with its default parameters; a callable becomes a
         :class:`~gramless.kernels.Profile`.
 
-    Returns
-    -------
-    Kernel
-
     Examples
     --------
     >>> as_kernel("exponential_power")

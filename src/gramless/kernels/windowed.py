@@ -129,10 +129,9 @@ class Windowed(Kernel):
     def for_inputs(cls, n_inputs: int) -> Self:
         """Return the kernel with the deepest window that suits a number of inputs.
 
-        Values multiply over the inputs, so with many of them a few grids would outweigh all others.
-        The depth is such that the mean fourth power of a value is 8, and at most 0.8. The shape of
-        the widths is 30 for up to 10 inputs, which is smoother, and 8 beyond. Ignored inputs and
-        categories do not count.
+        With many inputs a few grids would outweigh all others. The depth is such that the mean
+        fourth power of a value is 8, and at most 0.8. The shape of the widths is 30 for up to 10
+        inputs and 8 beyond. Ignored inputs and categories do not count.
 
         Examples
         --------
@@ -165,11 +164,7 @@ class Windowed(Kernel):
 
     @property
     def fourth_moment(self) -> float:
-        """Mean fourth power of a value in one input; that of d inputs is its d-th power.
-
-        With R grids the squared norm of a row's features has mean 1 and variance
-        ``(fourth_moment**d - 1) / R``: 1 for plain bins.
-        """
+        """Mean fourth power of a value in one input, 1 for plain bins; of d inputs, its power d."""
         nodes, weights = np.polynomial.legendre.leggauss(2 * _COSINE_TERMS)
         values = np.polynomial.polynomial.polyval((nodes / 2.0) ** 2, self.coefficients)
         return float(weights @ values**4) / 2.0
@@ -220,10 +215,7 @@ _WINDOWS: dict[str, tuple[Callable[[float], FloatArray], _Overlap]] = {
 
 @lru_cache(maxsize=64)
 def _table(window: WindowName, depth: float, shape: float) -> tuple[CubicHermiteSpline, float]:
-    """Tabulate a profile over the fourth root of ``distance / end``; 0 at the end.
-
-    The mean overlap has a term like ``t**shape``: over the root all of it is smooth.
-    """
+    """Tabulate a profile over the fourth root of ``distance / end``, where it is smooth."""
     scale = _MEAN_WIDTH / shape
     ends = scale * np.array(
         [special.gammaincinv(shape, _NEGLIGIBLE), special.gammainccinv(shape, _NEGLIGIBLE)]

@@ -43,9 +43,8 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
 
     Notes
     -----
-    1, 2 or 4 bytes per non-zero (SciPy's CSR: 12). A product takes n_rows * n_grids additions per
-    column of the operand. ``matvec`` is parallel over rows, or over grids where ``w`` outgrows the
-    caches, ``rmatvec`` over grids; sums always run in the same order.
+    1, 2 or 4 bytes per non-zero (SciPy's CSR: 12). ``matvec`` is parallel over rows, or over grids
+    where ``w`` outgrows the caches, ``rmatvec`` over grids; sums always run in the same order.
 
     Examples
     --------

@@ -26,14 +26,6 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     or float32, which are not copied. No row occurs twice; a row of no block is zero. The columns of
     the blocks follow each other. Products are by BLAS, in one thread per block; float32 is widened
     first, a block at a time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> parts = [(np.array([0, 2]), np.array([[1.0], [2.0]])), (np.array([1]), np.array([[5.0]]))]
-    >>> Z = BlockDiagonalMatrix(parts, 3)
-    >>> Z.matvec(np.array([1.0, 10.0]))
-    array([ 1., 50.,  2.])
     """
 
     def __init__(
@@ -42,7 +34,12 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         self.parts = [(np.asarray(rows, np.intp), np.asarray(array)) for rows, array in parts]
         self.n_jobs = n_jobs
         for rows, array in self.parts:
-            _check(rows, array)
+            fits = array.ndim == 2 and rows.shape == array.shape[:1]
+            if not fits or array.dtype not in (np.float64, np.float32):
+                raise InputError(
+                    f"BlockDiagonalMatrix: a block needs rows (m,) and numbers (m, c) of float64 "
+                    f"or float32; got {rows.shape} and {array.shape} of {array.dtype}."
+                )
         edges = np.cumsum([0, *(array.shape[1] for _, array in self.parts)]).tolist()
         self._columns = [slice(a, b) for a, b in pairwise(edges)]
         self._shape = int(n_rows), int(edges[-1])
@@ -139,12 +136,3 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
 
         with one_blas_thread():
             map_blocks(call, self.diagonal_blocks(), self.n_jobs)
-
-
-def _check(rows: RowNumbers, array: Array) -> None:
-    fits = array.ndim == 2 and rows.ndim == 1 and len(rows) == len(array)
-    if not fits or array.dtype not in (np.float64, np.float32):
-        raise InputError(
-            f"BlockDiagonalMatrix: a block needs rows (m,) and numbers (m, c) of float64 or "
-            f"float32; got {rows.shape} and {array.shape} of {array.dtype}."
-        )

@@ -25,24 +25,9 @@ class ComputedMatrix(ChunkedMatrix):
 
     The first chunks of rows, as many as fit into a budget of bytes (by default half of the memory
     that is free now), are computed once and kept. The others are computed anew in every pass.
-
-    Parameters
-    ----------
-    rows : array (n_rows, n_inputs) or CSR
-        Anything that has a shape and can be indexed by slices of rows; not copied.
-    compute : callable
-        ``compute(rows[a:b], out)`` writes features into ``out``, an array (b - a, n_columns) of
-        ``dtype``, C-contiguous. Called from pool threads, with BLAS in one thread; each row's
-        features must not depend on the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> def powers(rows, out):
-    ...     out[:] = rows ** np.arange(3)
-    >>> Z = ComputedMatrix(np.array([[1.0], [2.0]]), powers, 3)
-    >>> Z.matvec(np.array([1.0, 10.0, 100.0]))
-    array([111., 421.])
+    ``rows`` are anything that has a shape and can be indexed by slices; ``compute(rows[a:b], out)``
+    writes their features into ``out``, C-contiguous and of ``dtype``. It is called from pool
+    threads, with BLAS in one thread; each row's features must not depend on the others.
     """
 
     def __init__(

@@ -12,15 +12,7 @@ from gramless.matrices.chunked import ChunkedMatrix
 
 
 class DenseMatrix(ChunkedMatrix):
-    """A matrix stored as an array (n_rows, n_columns) of float64 or float32, which is not copied.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Z = DenseMatrix(np.array([[1.0, 2.0], [3.0, 4.0]]))
-    >>> Z.matvec(np.array([1.0, 10.0]))
-    array([21., 43.])
-    """
+    """A matrix stored as an array (n_rows, n_columns) of float64 or float32, not copied."""
 
     def __init__(self, array: NDArray[np.floating], n_jobs: int | None = None) -> None:
         array = np.asarray(array)

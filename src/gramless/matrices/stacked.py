@@ -37,16 +37,6 @@ class WithIntercept(FeatureMatrix):
 
     It can list rows, multiply columns and go there and back in one pass where the matrix can: it
     is then an instance of a subclass that declares the ability.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramless.matrices.binned import BinnedMatrix
-    >>> Z = WithIntercept(BinnedMatrix(np.array([[1, 2]], np.uint8), np.array([0, 2])))
-    >>> Z.matvec(np.array([1.0, 2.0, 10.0]))
-    array([11., 12.])
-    >>> isinstance(Z, SupportsRowLists), isinstance(Z, SupportsColumnGram)
-    (True, False)
     """
 
     matrix: FeatureMatrix
@@ -174,16 +164,6 @@ class HStack(FeatureMatrix):
     times the squares of the scales, which are 1 by default. Parts that are themselves stacked are
     taken apart. It can multiply columns where all parts are read in chunks, and list rows where all
     parts can: it is then an instance of a subclass that declares the ability.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramless.matrices.binned import BinnedMatrix
-    >>> from gramless.matrices.dense import DenseMatrix
-    >>> bins = BinnedMatrix(np.array([[1, 2]], np.uint8), np.array([0, 2]))
-    >>> Z = HStack([bins, DenseMatrix(np.array([[3.0], [4.0]]))], scales=[1.0, 10.0])
-    >>> Z.matvec(np.array([1.0, 2.0, 1.0]))
-    array([31., 42.])
     """
 
     def __new__(

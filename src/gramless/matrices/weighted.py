@@ -24,16 +24,6 @@ class WeightedBinnedMatrix(CodedMatrix):
     float16: finite, also where the code is 0, and in half precision not negative. Codes are kept
     without zeros, so that no loop has to look: there a copy has another number, and 0 as the value.
     ``unseen_squares`` (n_rows,) are the sums of squares in bins never seen, which the matrix lacks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> codes = np.array([[1, 2, 1], [1, 1, 0]], np.uint8)
-    >>> values = np.array([[0.5, 1.0, 2.0], [1.0, 3.0, 1.0]], np.float32)
-    >>> WeightedBinnedMatrix(codes, values, np.array([0, 2, 3]), scale=1.0).toarray()
-    array([[0.5, 0. , 1. ],
-           [0. , 1. , 3. ],
-           [2. , 0. , 0. ]])
     """
 
     def __init__(
