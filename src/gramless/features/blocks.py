@@ -73,16 +73,13 @@ class IndependentBlocks(DenseMap):
     centres_ : array (n_nodes, 2, n_features) of float64
         Those of a complete binary tree: node k has the children ``2 k + 1`` and ``2 k + 2``.
     thresholds_ : array (n_nodes,)
-        Rows go left where ``|x - first|^2 - |x - second|^2``, in units of the bandwidth and without
-        the terms that do not depend on x, is at most this.
+        Rows go left where ``|x - first|^2 - |x - second|^2``, up to a constant, is at most this.
     landmarks_ : array (n, n_features) of float64
-        The rows of all blocks, block by block, without those that others of the block represent to
-        1e-12: of equal rows only one is kept.
+        The rows of all blocks, without those that others of the block represent to 1e-12.
     offsets_ : array (n_blocks + 1,) of int
         Where each block's landmarks, and columns, begin.
     factors_ : array (n_numbers,) of float64
-        The lower triangular Cholesky factors of the blocks' kernel matrices, row by row, one after
-        the other.
+        The lower Cholesky factors of the blocks' kernel matrices, row by row.
     bandwidth_ : array (n_features,)
     seed_ : int
     n_features_in_, feature_names_in_

@@ -47,8 +47,7 @@ class ExactKernel(LandmarkMap):
     ----------
     landmarks_ : array (n, n_features) of float64
         The training rows, each the one that those before represent worst, without those that the
-        others represent to 1e-12: of equal rows only one is kept. For a precomputed kernel, the
-        column numbers (n,).
+        others represent to 1e-12. For a precomputed kernel, the column numbers (n,).
     indices_, factor_, whitening_, n_double_, bandwidth_, seed_
         As in :class:`Nystrom`; everything is computed in float64.
     n_features_in_, feature_names_in_

@@ -161,8 +161,7 @@ class HadamardBlocks(Stateful):
     numbers each. In both, whatever B and P, each row is the numbers of G rotated, times a constant:
     with its length drawn anew it is exactly normal, and S may contain a kernel's radii as well. But
     octonions keep angles: of the projections of a row on two frequencies of a block, seven pairs in
-    eight are uncorrelated. The kernel's squared error, 1.2 to 1.7 times that of independent
-    frequencies with a diagonal, is about half of it, near that of orthogonal ones.
+    eight are uncorrelated, and the kernel's squared error is near that of orthogonal frequencies.
     """
 
     signs: AnyArray

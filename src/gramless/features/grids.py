@@ -236,10 +236,9 @@ class Grids:
     ) -> Grids:
         """Draw grids whose bins represent ``kernel`` (RR07, section 4).
 
-        Grid r depends on ``(seed, r)`` alone: more grids leave the first ones as they are, and
-        another bandwidth stretches the same grids. In categorical inputs, which hold whole numbers,
-        different rows count as 1 apart: a grid separates all categories with probability ``1 -
-        profile(1 / bandwidth)``, else it ignores the input.
+        Grid r depends on ``(seed, r)`` alone, and another bandwidth stretches the same grids. In
+        categorical inputs a grid separates all categories with probability ``1 - profile(1 /
+        bandwidth)``, else it ignores the input.
         """
         raw = np.empty((n_grids, len(bandwidth) + 1), np.uint64)
         for own, cells in zip(raw, streams(seed, "cells", n_grids), strict=True):

@@ -18,7 +18,7 @@ from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.kernels import Sum, bandwidth_vector
 from gramless.matrices.stacked import HStack
-from gramless.preprocessing.categories import category_mask, check_categories
+from gramless.preprocessing.categories import check_categories
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.rows import Rows, check_rows
 
@@ -107,9 +107,8 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
     bandwidth : "own", "median", float or array-like (n_features,), default="own"
         ``"own"`` leaves each part the bandwidth that it has. Anything else takes the place of all
         parts' own: ``"median"`` the median distance of each part's metric; a number, or one an
-        input, in the metric of the first part, which is multiplied for parts with another metric by
-        how much larger the median distance between rows is there. For parts of different widths use
-        kernels of different widths, such as ``Scaled(Laplacian(), 10.0)``.
+        input, in the metric of the first part, for others in proportion to the median distances.
+        For parts of different widths use kernels such as ``Scaled(Laplacian(), 10.0)``.
     categorical : list of int or array (n_features,) of bool, default=None
         Takes the place of the parts' own where it is given.
     random_state : int, RandomState or None, default=None
@@ -184,7 +183,7 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
     def _checked(self, X: TableLike) -> Rows:
         rows = check_rows(self, X, reset=True)
         for part in [self, *self._parts()]:
-            check_categories(rows, category_mask(part.categorical, rows.shape[1]))
+            check_categories(rows, part._mask(rows))
         return rows
 
     def fit_rows(self, X: Rows) -> HStack:

@@ -31,11 +31,10 @@ _WORTH_THREADS = 1 << 15
 class SmoothBinning(DrawnGrids):
     """Weighted random binning features, for functions smoother than plain bins can be.
 
-    Each of ``n_grids`` random grids cuts the input space into bins, as in
-    :class:`RandomBinning`. A row has one non-zero in each grid: a window over its bin, which
-    falls towards the edges, at the row's place, and ``1/sqrt(n_grids)``. The inner product of
-    two rows estimates the kernel without bias (Kapralov et al. 2020, *Scaling up kernel ridge
-    regression via locality sensitive hashing*).
+    Each of ``n_grids`` random grids cuts the input space into bins, as in :class:`RandomBinning`. A
+    row has one non-zero in each: a window over its bin, which falls towards the edges, at the row's
+    place, times ``1/sqrt(n_grids)``. Inner products estimate the kernel without bias (Kapralov et
+    al. 2020, *Scaling up kernel ridge regression via locality sensitive hashing*).
 
     Parameters
     ----------
@@ -65,8 +64,8 @@ class SmoothBinning(DrawnGrids):
     bandwidth_, widths_, shifts_, n_bins_, offsets_, scale_, seed_
         As in :class:`RandomBinning`.
     n_effective_grids_ : float
-        With m_r the mean squared value of the rows in grid r, ``(sum m)^2 / sum m^2``: where it
-        is far below ``n_grids``, few grids outweigh all others, and a flatter window is better.
+        With m_r the mean squared value of the rows in grid r, ``(sum m)^2 / sum m^2``: far below
+        ``n_grids``, few grids outweigh all others, and a flatter window is better.
     n_features_in_, feature_names_in_
 
     Notes

@@ -38,11 +38,7 @@ class BinningKernel(Kernel):
         """Draw widths at bandwidth 1; overflow to infinity and underflow to 0 are allowed."""
 
     def sample_widths(self, generator: np.random.Generator, size: tuple[int, ...]) -> FloatArray:
-        """Draw grid widths at bandwidth 1; different grids are independent.
-
-        The last axis of ``size`` runs over the inputs of one grid, whose widths depend on each
-        other in a :class:`~gramless.kernels.Sum`. Draws are clipped to ``[2**-40, 2**60]``.
-        """
+        """Draw grid widths at bandwidth 1 in ``[2**-40, 2**60]``; the last axis is one grid's."""
         return np.clip(self._draw_widths(generator, size), SMALLEST_WIDTH, LARGEST_WIDTH)
 
     def sample_grid(

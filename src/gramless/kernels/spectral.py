@@ -47,8 +47,7 @@ class SpectralKernel(Kernel):
         -------
         ndarray of shape (n_frequencies, n_inputs)
             To be divided by the bandwidth of each input; each row depends on its own normals and
-            uniforms alone. Frequencies above ``2**100`` keep their digits and get the exponent 100,
-            which does not show at distances above ``2**-60``.
+            uniforms alone. Frequencies above ``2**100`` keep their digits and get the exponent 100.
 
         Examples
         --------

@@ -94,10 +94,6 @@ class Windowed(Kernel):
     shape : float, default=30.0
         Of the Gamma law of the widths, from 2 to 1,000; their mean is 2, whatever the shape.
 
-    Notes
-    -----
-    Profiles come from a table that is made on first use, some 0.1 s, and are exact to 1e-10.
-
     Examples
     --------
     >>> Windowed().gram([[0.0]], [[0.5], [1.5]]).round(4)

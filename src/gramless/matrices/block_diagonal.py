@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, one_blas_thread
-from gramless.base.types import AnyArray as Array
-from gramless.base.types import FloatArray
+from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.abilities import SupportsDiagonalBlocks
 from gramless.matrices.base import ColumnBlock, Rows, Vector, row_weights_of
 
@@ -29,7 +28,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     """
 
     def __init__(
-        self, parts: Sequence[tuple[RowNumbers, Array]], n_rows: int, n_jobs: int | None = None
+        self, parts: Sequence[tuple[RowNumbers, AnyArray]], n_rows: int, n_jobs: int | None = None
     ) -> None:
         self.parts = [(np.asarray(rows, np.intp), np.asarray(array)) for rows, array in parts]
         self.n_jobs = n_jobs
@@ -53,20 +52,20 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     def nbytes(self) -> int:
         return sum(int(array.nbytes) for _, array in self.parts)
 
-    def diagonal_blocks(self) -> Iterator[tuple[RowNumbers, slice, Array]]:
+    def diagonal_blocks(self) -> Iterator[tuple[RowNumbers, slice, AnyArray]]:
         for (rows, array), columns in zip(self.parts, self._columns, strict=True):
             yield rows, columns, array
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         out[...] = 0.0
 
-        def multiply(rows: RowNumbers, columns: slice, block: Array) -> None:
+        def multiply(rows: RowNumbers, columns: slice, block: AnyArray) -> None:
             out[rows] = block @ w[columns]
 
         self._map(multiply)
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
-        def multiply(rows: RowNumbers, columns: slice, block: Array) -> None:
+        def multiply(rows: RowNumbers, columns: slice, block: AnyArray) -> None:
             out[columns] = block.T @ v[rows]
 
         self._map(multiply)
@@ -74,7 +73,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     def row_gram(self) -> FloatArray:
         result = np.zeros((self.shape[0], self.shape[0]))
 
-        def multiply(rows: RowNumbers, columns: slice, block: Array) -> None:
+        def multiply(rows: RowNumbers, columns: slice, block: AnyArray) -> None:
             result[np.ix_(rows, rows)] = block @ block.T
 
         self._map(multiply)
@@ -84,7 +83,7 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
         of_rows = row_weights_of(self, weights)
         result = np.empty(self.shape[1])
 
-        def add_up(rows: RowNumbers, columns: slice, block: Array) -> None:
+        def add_up(rows: RowNumbers, columns: slice, block: AnyArray) -> None:
             result[columns] = (block**2).T @ of_rows[rows]
 
         self._map(add_up)
@@ -128,10 +127,10 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
             raise InputError("BlockDiagonalMatrix: a row is in two blocks, or twice in one.")
         return block, place
 
-    def _map(self, function: Callable[[RowNumbers, slice, Array], None]) -> None:
+    def _map(self, function: Callable[[RowNumbers, slice, AnyArray], None]) -> None:
         """Call a function of the rows, the columns and the float64 numbers of every block."""
 
-        def call(rows: RowNumbers, columns: slice, array: Array) -> None:
+        def call(rows: RowNumbers, columns: slice, array: AnyArray) -> None:
             function(rows, columns, np.asarray(array, np.float64))
 
         with one_blas_thread():

@@ -83,11 +83,9 @@ class CodedMatrix(FeatureMatrix):
         return sp.csr_array(parts, shape=self.shape)
 
     def _task_rows(self, n_columns: int, n_shares: int = 1) -> int:
-        """Return how many rows a thread takes at once, so that no thread idles.
-
-        Each pass over a few grids reads all their weights again, so long runs of rows pay as long
-        as their results stay in the cache.
-        """
+        """Return how many rows a thread takes at once, so that no thread idles."""
+        # Each pass over a few grids reads all their weights again, so long runs of rows pay as long
+        # as their results stay in the cache.
         n_rows = self.shape[0]
         if n_rows * self.n_grids * n_columns < self.tasks.nonzeros:
             return max(1, n_rows)

@@ -17,8 +17,7 @@ from gramless.loops.row_lists import list_rows
 class RowLists:
     """The rows of every column, for matrices whose columns come in groups that share no row.
 
-    Groups are grids, each with one value for all its non-zeros. The bounds of the parts of the
-    rows, which threads can own, depend on the number of rows alone.
+    Groups are grids. The bounds of the parts of the rows depend on the number of rows alone.
 
     Parameters
     ----------
