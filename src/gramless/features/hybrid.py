@@ -256,8 +256,8 @@ class Hybrid(_BaseComposition, SideBySide, SizedMap):
         odd = [part for part in parts if not isinstance(part, SizedMap)]
         if odd or not parts or len(set(named)) > 1:
             raise InputError(
-                f"Hybrid: maps must be a list of at least one feature map such as RandomBinning(), "
-                f"all with names or none; got {odd[0] if odd else self.maps!r}."
+                f"Hybrid: maps must be a list of feature maps such as RandomBinning(), at least "
+                f"one, all with names or none; got {odd[0] if odd else self.maps!r}."
             )
         if named[0]:
             try:
