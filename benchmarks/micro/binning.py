@@ -18,12 +18,16 @@ from gramless.features.packing import ColumnPlan, PackedBlock, pack_block
 from gramless.loops import binning
 from gramless.loops.compile import reordering_loop
 from gramless.loops.packing import TILE
+from harness.loops import entry
 
 QUICK = {"rows": 3000, "grids": 16, "columns": 4}
 CACHED_COLUMNS = 3
 CACHED_ROWS = 128
 DENSITY = 0.05
 BINS = {"2,000": 2000, "90,000": 90_000}
+
+number_codes, fill_slots = entry(binning.number_codes), entry(binning.fill_slots)
+add_patterns, add_sparse_cells = entry(binning.add_patterns), entry(binning.add_sparse_cells)
 
 
 @reordering_loop
@@ -83,7 +87,7 @@ def cell_cases() -> list[Case]:
         ),
         Case(
             "add_patterns",
-            lambda: binning.add_patterns(ids, contributions, begun),
+            lambda: add_patterns(ids, contributions, begun),
             "key",
             keys.size,
             ids.nbytes + 2 * keys.nbytes,
@@ -108,12 +112,12 @@ def table_cases() -> list[Case]:
     cells = binning.GROUP * values.size
 
     def correct() -> None:
-        binning.add_sparse_cells(indptr, indices, values, 0, TILE, wide, zero_keys, keys)
+        add_sparse_cells(indptr, indices, values, 0, TILE, wide, zero_keys, keys)
 
     filled = table.nbytes + slots.nbytes
     return [
         Case("add_sparse_cells", correct, "cell", cells, values.nbytes, "floors", cells),
-        Case("fill_slots", lambda: binning.fill_slots(table, 2000, slots, 13), "bin", 2000, filled),
+        Case("fill_slots", lambda: fill_slots(table, 2000, slots, 13), "bin", 2000, filled),
     ]
 
 
@@ -121,8 +125,8 @@ def learn(keys: NDArray[np.int64], codes: NDArray[np.uint32]) -> tuple:
     """Number the bins of one grid from the start; return what look-ups need."""
     bits = (4 * (len(keys) + 1)).bit_length()
     slots, table = np.zeros(1 << bits, np.int32), np.zeros(1 << (bits - 2), np.int64)
-    _, used = binning.learn_codes(keys, len(keys), slots, min(10, bits), table, 0, codes)
-    return slots, used, table
+    count, used = number_codes(keys, len(keys), slots, min(10, bits), table, 0, len(keys), codes)
+    return slots, used, table, count, count
 
 
 def lookup_cases(n_rows: int) -> list[Case]:
@@ -136,8 +140,8 @@ def lookup_cases(n_rows: int) -> list[Case]:
         tables = learn(keys, codes)
         moved = keys.nbytes + codes.nbytes
         runs = {
-            "learn_codes": lambda keys=keys, codes=codes: learn(keys, codes),
-            "find_codes": lambda keys=keys, codes=codes, tables=tables: binning.find_codes(
+            "learn": lambda keys=keys, codes=codes: learn(keys, codes),
+            "find": lambda keys=keys, codes=codes, tables=tables: number_codes(
                 keys, len(keys), *tables, codes
             ),
         }
@@ -184,7 +188,7 @@ def layout_cases(
     cells = n_groups * binning.GROUP * n_cells
     return [
         Case(f"{name}, {label}", call, "look-up", lookups, moved, "floors", cells)
-        for name, call in (("learn_block", learn_all), ("find_block", find_all))
+        for name, call in (("learn a block", learn_all), ("find a block", find_all))
     ]
 
 

@@ -22,7 +22,8 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.features.grids import GridGroup, cell_limits
 from gramless.features.packing import ColumnPlan, pack_block
 from gramless.loops import binning, scoring
-from gramless.loops.compile import loop
+from gramless.loops.compile import allocating_loop
+from harness.loops import entry
 
 QUICK = {"rows": 3000, "grids": 16, "bits": 9}
 SIZE, COLUMNS = 4, 16
@@ -33,7 +34,7 @@ TASK_GRIDS = 8
 PEER = "score_grids, 1 output"
 
 
-@loop
+@allocating_loop
 def all_keys(tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets):  # type: ignore[no-untyped-def]
     """Compute the keys of all tiles, one after the other, and keep none."""
     width = tiles.shape[1]
@@ -74,7 +75,12 @@ class Candidates:
         blocks = row_blocks(self.n_grids, TASK_GRIDS)
 
         def score(a: int, b: int) -> None:
-            scoring.score_grids(*shared, self.multipliers, self.bits, SHRINKAGE, a, b, gains)
+            room = (
+                np.empty(scoring.TILE, np.uint32),
+                np.empty((2, 1 << self.bits, LANES[n_outputs]), np.float32),
+            )
+            steering = self.multipliers, self.bits, SHRINKAGE
+            scoring.score_grids(*shared, *steering, a, b, gains, *room)
 
         return lambda: map_blocks(score, blocks, n_threads)
 
@@ -82,9 +88,8 @@ class Candidates:
         slots, shift = np.empty(scoring.TILE, np.uint32), np.uint32(32 - self.bits)
         grid = tuple(part[0] for part in self.grids)
         n_rows = min(scoring.TILE, self.columns.shape[1])
-        return partial(
-            scoring.tile_slots, self.columns, 0, n_rows, *grid, self.multipliers, shift, slots
-        )
+        steering = self.multipliers, SIZE, shift, slots
+        return partial(entry(scoring.tile_slots), self.columns, 0, n_rows, *grid, *steering)
 
     def judge(self) -> Callable[[], object]:
         sums = np.random.default_rng(1).gamma(1.0, size=(2, 1 << self.bits, LANES[1]))

@@ -28,6 +28,7 @@ __all__ = [
     "load",
     "open_stream",
     "save",
+    "warmup",
 ]
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from gramless.estimators.grown import GrownBinning
     from gramless.estimators.persistence import load, save
     from gramless.estimators.regressor import KernelRegressor
+    from gramless.estimators.warmup import warmup
     from gramless.features.binning import RandomBinning
     from gramless.features.blocks import IndependentBlocks
     from gramless.features.exact import ExactKernel

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gramless.loops import binning
+from harness.loops import entry
 
 CODE_TYPES = [np.uint8, np.uint16, np.uint32]
-FIRST_BITS = 10
+FIRST_BITS, NO_LIMIT = 10, 2**31
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+number_codes, fill_slots = entry(binning.number_codes), entry(binning.fill_slots)
 
 ANY_KEY = st.integers(SMALLEST, LARGEST)
 EDGE_KEY = st.sampled_from([0, 1, -1, SMALLEST, SMALLEST + 1, LARGEST, LARGEST - 1])
@@ -43,14 +46,15 @@ class Bins:
 
     def learn(self, keys, dtype=np.uint32) -> NDArray[np.unsignedinteger]:
         codes = np.full(len(keys), 99, dtype)
-        self.count, self.bits = binning.learn_codes(
-            keys, len(keys), self.slots, self.bits, self.table, self.count, codes
+        self.count, self.bits = number_codes(
+            keys, len(keys), self.slots, self.bits, self.table, self.count, NO_LIMIT, codes
         )
         return codes
 
     def find(self, keys, dtype=np.uint32) -> NDArray[np.unsignedinteger]:
         codes = np.full(len(keys), 99, dtype)
-        binning.find_codes(keys, len(keys), self.slots, self.bits, self.table, codes)
+        tables = self.slots, self.bits, self.table, self.count
+        assert number_codes(keys, len(keys), *tables, self.count, codes) == (self.count, self.bits)
         return codes
 
 
@@ -116,10 +120,11 @@ def test_only_the_first_rows_are_read():
     keys = np.array([3, 4, 3, 5])
     bins = Bins(4)
     codes = np.full(4, 99, np.uint8)
-    count, _ = binning.learn_codes(keys, 3, bins.slots, bins.bits, bins.table, 0, codes)
+    tables = bins.slots, bins.bits, bins.table
+    count, _ = number_codes(keys, 3, *tables, 0, NO_LIMIT, codes)
     assert (count, codes.tolist()) == (2, [1, 2, 1, 99])
     codes[:] = 99
-    binning.find_codes(keys, 2, bins.slots, bins.bits, bins.table, codes)
+    number_codes(keys, 2, *tables, 2, 2, codes)
     assert codes.tolist() == [1, 2, 99, 99]
 
 
@@ -173,7 +178,7 @@ def test_fill_slots_rebuilds_the_index(keys, bits):
     bins = Bins(1000, count=len(keys), bits=bits)
     bins.table[1 : len(keys) + 1] = keys
     bins.slots[:] = 7
-    assert binning.fill_slots(bins.table, bins.count, bins.slots, bins.bits)
+    assert fill_slots(bins.table, bins.count, bins.slots, bins.bits)
     assert (bins.slots[1 << bits :] == 7).all()
     bins.slots[1 << bits :] = 0
     check_index(bins, np.array(keys, np.int64))
@@ -182,5 +187,25 @@ def test_fill_slots_rebuilds_the_index(keys, bits):
 
 def test_fill_slots_tells_when_there_is_no_room():
     table, slots = spread_keys(20), np.empty(16, np.int32)
-    assert binning.fill_slots(table, 16, slots, 4)
-    assert not binning.fill_slots(table, 17, slots, 4)
+    assert fill_slots(table, 16, slots, 4)
+    assert not fill_slots(table, 17, slots, 4)
+
+
+@pytest.mark.parametrize("n_crowded", [2, 30])
+def test_fill_slots_tells_when_two_bins_have_one_key(n_crowded):
+    # Few keys are neighbours in the index, and many are far from the slot that they want.
+    table = np.append(0, (7 << 40) + np.arange(n_crowded))
+    slots = np.empty(1 << FIRST_BITS, np.int32)
+    assert fill_slots(table, n_crowded, slots, FIRST_BITS)
+    for twin in (1, n_crowded - 1):
+        assert not fill_slots(np.append(table, table[twin]), n_crowded + 1, slots, FIRST_BITS)
+
+
+def test_bins_are_numbered_up_to_the_most():
+    bins, codes = Bins(6), np.full(6, 99, np.uint32)
+    keys = np.array([5, 6, 5, 7, 8, 6])
+    tables = bins.slots, bins.bits, bins.table
+    assert number_codes(keys, 6, *tables, 0, 2, codes) == (2, FIRST_BITS)
+    assert codes.tolist() == [1, 2, 1, 0, 0, 2]
+    assert number_codes(keys, 6, *tables, 2, 3, codes) == (3, FIRST_BITS)
+    assert codes.tolist() == [1, 2, 1, 3, 0, 2]

@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from gramless.loops import binning
 from gramless.loops.simd import CELL_ROWS
+from harness.loops import entry
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+add_patterns, tile_keys = entry(binning.add_patterns), entry(binning.tile_keys)
+add_sparse_cells = entry(binning.add_sparse_cells)
 
 
 def make_grids(seed: int, n_grids: int, n_columns: int, ignored: float = 0.3):
@@ -109,6 +113,16 @@ def block_arguments(rows, grids, offsets, width):
 
 
 TILE_ROWS = 32
+NO_LIMIT = 2**31
+ROOM = (
+    np.empty((TILE_ROWS, binning.GROUP), np.int64),
+    np.empty((binning.GROUP, TILE_ROWS), np.int64),
+)
+
+
+def number(packed, tables, n_more, codes):
+    """Number the bins of a block, so many beyond those that are known."""
+    return binning.number_block(0, *packed, *tables, tables[3] + n_more, codes, *ROOM)
 
 
 def empty_tables(n_grids: int, n_bins: int):
@@ -155,7 +169,7 @@ def test_add_sparse_cells_corrects_the_zero_row(seed, n_rows, n_columns, n_grids
     keys = np.zeros((48, binning.GROUP), np.int64)
     keys[:, :n_grids] = zero_keys.T
     wide = eight_wide(grids)
-    binning.add_sparse_cells(*nonzeros(rows), start, stop, wide, zero_keys_of(wide), keys)
+    add_sparse_cells(*nonzeros(rows), start, stop, wide, zero_keys_of(wide), keys)
     np.testing.assert_array_equal(keys[: stop - start, :n_grids], expected.T)
     assert (keys[stop - start :, :n_grids] == zero_keys.T).all()
     assert (keys[:, n_grids:] == 0).all()
@@ -165,9 +179,7 @@ def test_strided_arrays_are_refused_not_misread():
     keys, zeros = np.zeros((1, binning.GROUP), np.int64), np.zeros((4, binning.GROUP), np.int64)
     wide = eight_wide(make_grids(0, 8, 4))
     with pytest.raises(TypingError, match="contiguous"):
-        binning.add_sparse_cells(
-            np.array([0, 2]), np.arange(4)[::2], np.ones(2), 0, 1, wide, zeros, keys
-        )
+        add_sparse_cells(np.array([0, 2]), np.arange(4)[::2], np.ones(2), 0, 1, wide, zeros, keys)
 
 
 @given(SEEDS, st.integers(0, 40), st.integers(1, 9))
@@ -177,7 +189,7 @@ def test_add_patterns(seed, n_rows, n_patterns):
     contributions = rng.integers(-(2**63), 2**63, (n_patterns, binning.GROUP))
     before = rng.integers(-(2**63), 2**63, (n_rows, binning.GROUP))
     keys = before.copy()
-    binning.add_patterns(ids, contributions, keys)
+    add_patterns(ids, contributions, keys)
     np.testing.assert_array_equal(keys, before + contributions[ids])
 
 
@@ -190,21 +202,21 @@ def test_tile_keys_of_all_layouts_at_once(seed, n_rows, n_columns, n_grids):
     for t in range(len(packed[0])):
         begun, keys = np.empty((2, 32 * binning.GROUP), np.int64)
         keys = keys.reshape(binning.GROUP, 32)
-        binning.tile_keys(t, *packed, begun.reshape(32, binning.GROUP), keys)
+        tile_keys(t, *packed, begun.reshape(32, binning.GROUP), keys)
         inside = expected[:, 32 * t : 32 * t + 32]
         np.testing.assert_array_equal(keys[:n_grids, : inside.shape[1]], inside)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
 @pytest.mark.parametrize(("n_rows", "n_grids"), [(1, 1), (31, 3), (32, 8), (200, 5)])
-def test_learn_block_then_find_block(dtype, n_rows, n_grids):
+def test_new_bins_are_numbered_and_then_found(dtype, n_rows, n_grids):
     grids, rows = make_grids(1, n_grids, 7), make_rows(2, n_rows, 7)
     rows[n_rows // 2 :] = rows[: n_rows - n_rows // 2]
     offsets = np.arange(n_grids)
     packed = block_arguments(rows, grids, offsets, 32)
     slots, bits, table, counts = empty_tables(n_grids, n_rows)
     codes = np.zeros((n_grids, n_rows), dtype)
-    assert binning.learn_block(0, *packed, slots, bits, table, counts, codes) == len(packed[1])
+    assert number(packed, (slots, bits, table, counts), NO_LIMIT, codes) == len(packed[1])
     keys = keys_twin(rows, grids, offsets)
     expected = np.array([numbered(k) for k in keys])
     np.testing.assert_array_equal(codes, expected)
@@ -212,21 +224,21 @@ def test_learn_block_then_find_block(dtype, n_rows, n_grids):
     for g in range(n_grids):
         np.testing.assert_array_equal(table[g, codes[g]], keys[g])
     found = np.zeros_like(codes)
-    binning.find_block(*packed, slots, bits, table, counts, found)
+    number(packed, (slots, bits, table, counts), 0, found)
     np.testing.assert_array_equal(found, codes)
 
 
-def test_find_block_gives_zero_to_bins_never_seen():
+def test_bins_beyond_the_most_get_zero():
     grids, rows = make_grids(1, 4, 7, ignored=0.0), make_rows(2, 60, 7)
     offsets = np.arange(4)
     slots, bits, table, counts = empty_tables(4, 60)
     codes = np.zeros((4, 60), np.uint16)
     packed = block_arguments(rows, grids, offsets, 32)
-    assert binning.learn_block(0, *packed, slots, bits, table, counts, codes) == len(packed[1])
+    assert number(packed, (slots, bits, table, counts), NO_LIMIT, codes) == len(packed[1])
     other = np.concatenate([rows + 1e4, rows[:9]])
     codes = np.full((4, 69), 9999, np.uint16)
     packed = block_arguments(other, grids, offsets, 32)
-    binning.find_block(*packed, slots, bits, table, counts, codes)
+    number(packed, (slots, bits, table, counts), 0, codes)
     known, keys = keys_twin(rows, grids, offsets), keys_twin(other, grids, offsets)
     seen = np.array([np.isin(keys[g], known[g]) for g in range(4)])
     np.testing.assert_array_equal(codes != 0, seen)

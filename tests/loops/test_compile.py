@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib.util
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import gramless
 from gramless.loops import compile as compiling
@@ -85,6 +87,32 @@ def test_a_full_disk_keeps_nothing_and_is_told_once(total_anew, monkeypatch):
     with one_warning():
         assert not run(total_anew())
         assert not run(total_anew())
+
+
+class Watch(event.Listener):
+    """Notes whether garbage is collected while a loop is compiled."""
+
+    def __init__(self) -> None:
+        self.collects: list[bool] = []
+
+    def on_start(self, event: event.Event) -> None:
+        self.collects.append(gc.isenabled())
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_not_collected_while_loops_are_compiled(total_anew, enabled):
+    watch = Watch()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with event.install_listener("numba:compile", watch):
+            assert not run(total_anew())
+        assert watch.collects == [False]
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
 
 
 SCRIPT = """

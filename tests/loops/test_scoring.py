@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gramless.loops import scoring as loops
+from harness.loops import entry
 
 Floats = NDArray[np.float32]
+
+tile_slots, sum_bins = entry(loops.tile_slots), entry(loops.sum_bins)
 
 MOST = 16
 LANES = {4: 1, 8: 3}
@@ -41,8 +44,14 @@ class Grid:
     shifts: Floats
     multipliers: NDArray[np.uint32]
 
+    @property
+    def size(self) -> int:
+        return len(self.inputs)
+
     def arguments(self) -> tuple[Any, ...]:
-        return self.inputs, self.inverse, self.shifts, self.multipliers
+        """Return the arrays, with room for another input, which does not count."""
+        parts = self.inputs, self.inverse, self.shifts, self.multipliers
+        return tuple(np.append(part, part[:1]) for part in parts)
 
 
 def draw_columns(n_inputs: int = MOST, n_rows: int = N_ROWS, seed: int = 0) -> Floats:
@@ -121,7 +130,7 @@ def gain_twin(
 
 def run_slots(columns: Floats, start: int, stop: int, grid: Grid, bits: int) -> NDArray[np.uint32]:
     slots = np.full(stop - start + 3, 77, np.uint32)
-    loops.tile_slots(columns, start, stop, *grid.arguments(), np.uint32(32 - bits), slots)
+    tile_slots(columns, start, stop, *grid.arguments(), grid.size, np.uint32(32 - bits), slots)
     assert slots[stop - start :].tolist() == [77] * 3
     return slots[: stop - start]
 
@@ -189,7 +198,7 @@ def run_sums(
 ) -> None:
     slots = np.empty(loops.TILE, np.uint32)
     shift = np.uint32(32 - bits)
-    loops.sum_bins(columns, values, start, stop, grid.arguments(), shift, slots, sums)
+    sum_bins(columns, values, start, stop, grid.arguments(), grid.size, shift, slots, sums)
 
 
 @any_lanes
@@ -270,12 +279,14 @@ class Scoring:
         inverse, shifts = rng.normal(size=(2, n, MOST)).astype(np.float32)
         sizes = np.array([len(grid.inputs) for grid in self.grids])
         for c, (grid, m) in enumerate(zip(self.grids, sizes, strict=True)):
-            inputs[c, :m], inverse[c, :m], shifts[c, :m] = grid.arguments()[:3]
+            inputs[c, :m], inverse[c, :m], shifts[c, :m] = grid.inputs, grid.inverse, grid.shifts
         gains = np.full(n, -77.0)
         loops.score_grids(
             *(self.columns, self.values, self.parts, self.n_outputs, sizes),
             *((inputs, inverse, shifts), MULTIPLIERS, self.bits, np.float32(self.shrinkage)),
             *(first, n if last is None else last, gains),
+            np.empty(loops.TILE, np.uint32),
+            np.full((2, 1 << self.bits, self.values.shape[1]), 77.0, np.float32),
         )
         return gains
 

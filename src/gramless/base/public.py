@@ -20,4 +20,5 @@ HOMES = {
     "load": "gramless.estimators.persistence",
     "open_stream": "gramless.streaming.opening",
     "save": "gramless.estimators.persistence",
+    "warmup": "gramless.estimators.warmup",
 }

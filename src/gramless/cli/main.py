@@ -16,6 +16,7 @@ from gramless.cli.fit import fit
 from gramless.cli.inspect import inspect
 from gramless.cli.predict import predict
 from gramless.cli.stream import stream
+from gramless.cli.warmup import warmup
 
 app = typer.Typer(
     name="gramless",
@@ -25,7 +26,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _verb in (demo, fit, stream, predict, evaluate, inspect, explain, compare, datasets):
+for _verb in (
+    demo,
+    fit,
+    stream,
+    predict,
+    evaluate,
+    inspect,
+    explain,
+    compare,
+    datasets,
+    warmup,
+):
     app.command()(_verb)
 
 

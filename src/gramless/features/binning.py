@@ -140,8 +140,8 @@ class BinningMap(GridMap):
         keys = self._known.keys()[kept]
         self.nu_ = self.nu_[grids]
         offsets = np.concatenate([[0], np.cumsum(counts[grids])])
-        left, n_learned = self._grids.take(grids), self._known.n_learned
-        self._know(KnownBins.from_keys(left, keys, offsets, n_learned))
+        left, code_type = self._grids.take(grids), self._known.code_type
+        self._know(KnownBins.from_keys(left, keys, offsets, code_type))
 
     def _describe(self, shares: FloatArray) -> None:
         """Record the share of the training rows in the fullest bin of each grid."""

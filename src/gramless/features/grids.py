@@ -123,8 +123,7 @@ class BinTables:
     def from_keys(cls, keys: list[IntArray]) -> BinTables:
         """Rebuild the tables from the keys of each grid's bins, in bin order."""
         counts = np.array([len(own) for own in keys], np.int64)
-        bits = np.full(len(keys), _LEAST_BITS)
-        loops.fewest_bits(counts, bits)
+        bits = np.array([_fewest_bits(len(own)) for own in keys], np.int64)
         tables = cls(counts, bits, *_room(len(keys), int(counts.max()) + 1, int(bits.max())))
         for own, row in zip(keys, tables.table, strict=True):
             row[1 : len(own) + 1] = own
@@ -146,14 +145,13 @@ class BinTables:
         Returns False when a bin number did not fit the type of ``codes``: the new bins are known
         then, and :meth:`find` into a wider type gives them.
         """
-        arguments = group.prepare(block)
-        tile = 0
+        arguments, room = group.prepare(block), _room_for_keys(block)
+        tile, most = 0, np.full(len(self.counts), _MOST_BINS)
         while tile < len(block.tiles):
             if tile > 0 or int(self.counts.max()) + block.tiles.shape[1] >= self.table.shape[1]:
                 self._enlarge()
-            tile = loops.learn_block(
-                tile, *arguments, self.slots, self.bits, self.table, self.counts, codes
-            )
+            tables = self.slots, self.bits, self.table, self.counts
+            tile = loops.number_block(tile, *arguments, *tables, most, codes, *room)
             if tile < 0:
                 raise InputError(
                     "the rows fall into bins whose hashes collide more than 500 times: rows do so "
@@ -163,9 +161,8 @@ class BinTables:
 
     def find(self, group: GridGroup, block: PackedBlock, codes: AnyArray) -> None:
         """Look up the bins of ``block`` into ``codes`` (n_grids, n_rows); 0 if never seen."""
-        loops.find_block(
-            *group.prepare(block), self.slots, self.bits, self.table, self.counts, codes
-        )
+        tables, room = (self.slots, self.bits, self.table, self.counts), _room_for_keys(block)
+        loops.number_block(0, *group.prepare(block), *tables, self.counts, codes, *room)
 
     def _enlarge(self) -> None:
         """Make room for twice as many bins."""
@@ -175,6 +172,20 @@ class BinTables:
             table[g, : count + 1] = self.table[g, : count + 1]
             slots[g, : 1 << self.bits[g]] = self.slots[g, : 1 << self.bits[g]]
         self.table, self.slots = table, slots
+
+
+def _fewest_bits(n_bins: int) -> int:
+    """Return the bits of an index that does not grow: half full at most.
+
+    A model from a file takes half the memory so, and its look-ups some 3 % longer.
+    """
+    return max(_LEAST_BITS, n_bins.bit_length() + 1)
+
+
+def _room_for_keys(block: PackedBlock) -> tuple[IntArray, IntArray]:
+    """Return room for the keys of a tile of the block's rows in a group of grids."""
+    width = block.tiles.shape[1]
+    return np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
 
 
 def cell_limits(inverse_widths: FloatArray) -> FloatArray:
@@ -203,6 +214,8 @@ def _filled_up(part: AnyArray) -> AnyArray:
 
 
 _WORTH_THREADS = 1 << 15
+CodeType = type[np.unsignedinteger]
+
 _MOST_BINS, _MOST_SCALE = 2**31 - 2, 1e3
 _WORTH_8_BITS = 1 << 20
 """Number of codes from which 8 bits pay; fewer stay in 16, which spares a compilation."""
@@ -295,7 +308,8 @@ class Grids:
                 del codes
                 codes = padded_rows(shape, np.uint32)
                 known.find_rows(X[:stop], codes, n_jobs)
-        return _narrowest(codes, known.n_bins), replace(known, n_learned=codes.size)
+        codes = _narrowest(codes, known.n_bins)
+        return codes, replace(known, code_type=codes.dtype.type)
 
 
 @dataclass(frozen=True)
@@ -304,19 +318,19 @@ class KnownBins:
 
     grids: Grids
     tables: list[BinTables] = field(repr=False)
-    n_learned: int = 0
-    """Number of codes of the training rows, whose type those of new rows share; 0 if unknown."""
+    code_type: CodeType | None = None
+    """Of the training rows, which new rows share; None if unknown."""
 
     @classmethod
     def from_keys(
-        cls, grids: Grids, keys: IntArray, offsets: IntArray, n_learned: int = 0
+        cls, grids: Grids, keys: IntArray, offsets: IntArray, code_type: CodeType | None = None
     ) -> KnownBins:
         """Rebuild the tables from the keys of all bins, grid after grid."""
         tables = [
             BinTables.from_keys([keys[offsets[r] : offsets[r + 1]] for r in range(a, b)])
             for a, b in row_blocks(len(grids), GROUP)
         ]
-        return cls(grids, tables, n_learned)
+        return cls(grids, tables, code_type)
 
     def arrays(self) -> dict[str, object]:
         """Return what :meth:`from_arrays` needs besides widths, shifts and offsets."""
@@ -363,8 +377,8 @@ class KnownBins:
     def find(self, X: Rows, n_jobs: int | None = None) -> AnyArray:
         """Look up the bins of rows as codes (n_grids, n_samples); 0 for a bin never seen."""
         shape = len(self.grids), X.shape[0]
-        n_codes = max(self.n_learned, shape[0] * shape[1])
-        codes = padded_rows(shape, _code_type(self.n_bins, n_codes))
+        kind = self.code_type or _code_type(self.n_bins, shape[0] * shape[1])
+        codes = padded_rows(shape, kind)
         self.find_rows(X, codes, 1 if codes.size < _WORTH_THREADS else n_jobs)
         return codes
 
@@ -433,7 +447,7 @@ def _separate_categories(widths: FloatArray, shifts: FloatArray, categorical: Bo
     shifts[:, categorical] = np.where(parted, 0.5, 0.0)[:, categorical]
 
 
-def _code_type(n_bins: IntArray, n_codes: int) -> type[np.unsignedinteger]:
+def _code_type(n_bins: IntArray, n_codes: int) -> CodeType:
     largest = int(n_bins.max(initial=0))
     if largest < 2**8 and n_codes >= _WORTH_8_BITS:
         return np.uint8

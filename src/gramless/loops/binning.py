@@ -8,8 +8,9 @@ random multipliers: two different bins share a key with probability about 2^-63.
 from __future__ import annotations
 
 import numpy as np
+from numba.extending import register_jitable
 
-from gramless.loops.compile import loop
+from gramless.loops.compile import inner_loop, loop
 from gramless.loops.simd import CELL_ROWS, add_cells_8, add_keys_8, add_sparse_cells_8, set_keys_8
 
 GROUP = 8
@@ -21,8 +22,8 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
-@loop
-def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
+@inner_loop
+def cells_of_rows(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
     """Set ``keys`` to ``begun`` plus ``multiplier * floor((x - shift) * inverse_width)``, summed.
 
     ``rows`` (n, n_columns), ``begun`` (n, GROUP) and ``keys`` (GROUP, n) are C-contiguous, n a
@@ -35,6 +36,12 @@ def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
 
 
 @loop
+def add_cells(rows, grids, begun, keys):  # type: ignore[no-untyped-def]
+    """Do as :func:`cells_of_rows`, for callers in Python."""
+    cells_of_rows(rows, grids, begun, keys)
+
+
+@inner_loop
 def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, keys):  # type: ignore[no-untyped-def]
     """Correct the keys of the zero row at the non-zeros of rows ``start:stop``.
 
@@ -47,14 +54,14 @@ def add_sparse_cells(indptr, indices, values, start, stop, grids, zero_keys, key
         )
 
 
-@loop
+@inner_loop
 def add_patterns(ids, contributions, keys):  # type: ignore[no-untyped-def]
     """Add each row's tabulated contributions (n_patterns, GROUP) to its keys."""
     for i in range(len(ids)):
         add_keys_8(keys, i * GROUP, contributions, np.int64(ids[i]) * GROUP)
 
 
-@loop
+@inner_loop
 def far_slot(key, slots, mask, shift, table):  # type: ignore[no-untyped-def]
     """Return the slot of a key whose first slots are occupied by others; -1 if it has none.
 
@@ -63,75 +70,65 @@ def far_slot(key, slots, mask, shift, table):  # type: ignore[no-untyped-def]
     made on purpose fill.
     """
     mixed = np.uint64(key)
-    for _ in range(_JUMPS):
-        mixed = (mixed ^ (mixed >> _HALF)) * _MIX + _MIX
-        slot = np.int64(mixed >> shift)
-        for _ in range(_RUN):
-            code = slots[slot]
-            if code == 0 or table[code] == key:
-                return slot
-            slot = (slot + 1) & mask
+    slot = np.int64(0)
+    for step in range(_JUMPS * _RUN):
+        if step % _RUN == 0:
+            mixed = (mixed ^ (mixed >> _HALF)) * _MIX + _MIX
+            slot = np.int64(mixed >> shift)
+        code = slots[slot]
+        if code == 0 or table[code] == key:
+            return slot
+        slot = (slot + 1) & mask
     return -1
 
 
-@loop
+@inner_loop
 def fill_slots(table, count, slots, bits):  # type: ignore[no-untyped-def]
     """Index bins ``1..count`` of ``table`` in the first ``2**bits`` entries of ``slots``.
 
-    Returns whether all have a slot, see :func:`far_slot`.
+    Returns whether all have a slot of their own, see :func:`far_slot`: False too if two bins have
+    the same key.
     """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
     for empty in range(mask + 1):
         slots[empty] = 0
     for code in range(1, count + 1):
-        slot = np.int64(np.uint64(table[code]) >> shift)
-        end = slot + _RUN
-        while slots[slot & mask] != 0 and slot != end:
+        key = table[code]
+        slot = np.int64(np.uint64(key) >> shift)
+        end, other = slot + _RUN, slots[slot]
+        while other != 0 and table[other] != key and slot != end:
             slot += 1
+            other = slots[slot & mask]
         if slot == end:
-            slot = far_slot(table[code], slots, mask, shift, table)
-            if slot < 0:
-                return False
+            slot = far_slot(key, slots, mask, shift, table)
+            other = slots[slot] if slot >= 0 else 1
+        if other != 0:
+            return False
         slots[slot & mask] = code
     return True
 
 
-@loop
-def has_room(n_bins, bits):  # type: ignore[no-untyped-def]
-    """Return whether an index of ``2**bits`` slots is large enough for so many bins.
+@register_jitable
+def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
+    """Return how many bits a growing index needs for so many bins, at least ``bits``.
 
     It may be half full beyond 2**16 slots, where fewer cache misses are worth more probes.
     """
-    return n_bins + 1 <= (1 << (bits - 2 if bits <= 16 else bits - 1))
-
-
-@loop
-def slot_bits(n_bins, bits):  # type: ignore[no-untyped-def]
-    """Return how many bits a growing index needs, at least ``bits``; see :func:`has_room`."""
-    while not has_room(n_bins, bits):
+    while n_bins + 1 > (1 << (bits - 2 if bits <= 16 else bits - 1)):
         bits += 2 if bits < 16 else 1
     return bits
 
 
-@loop
-def fewest_bits(counts, bits):  # type: ignore[no-untyped-def]
-    """Raise the bits of each grid's index to what it needs if it does not grow: half full at most.
+@inner_loop
+def number_codes(keys, n_rows, slots, bits, table, count, most, codes):  # type: ignore[no-untyped-def]
+    """Number the bins of one grid in order of first appearance, from 1, up to ``most``.
 
-    A model from a file takes half the memory so, and its look-ups some 3 % longer.
-    """
-    for g in range(len(counts)):
-        while counts[g] + 1 > 1 << (bits[g] - 1):
-            bits[g] += 1
-
-
-@loop
-def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore[no-untyped-def]
-    """Number the bins of one grid in order of first appearance, from 1.
-
-    The first ``2**bits`` entries of ``slots`` map the top bits of a key to a bin number (0: empty),
-    ``table`` maps a bin number to its key; both must have room for ``n_rows`` more bins. Returns
-    (bins known, bits); bits are 0 if a key finds no slot, see :func:`far_slot`.
+    A bin that would be one more gets number 0: with ``most`` equal to ``count``, known bins are
+    looked up and nothing changes. The first ``2**bits`` entries of ``slots`` map the top bits of a
+    key to a bin number (0: empty), ``table`` maps a bin number to its key; both must have room for
+    ``min(most - count, n_rows)`` more bins. Returns (bins known, bits); bits are 0 if a new key
+    finds no slot, see :func:`far_slot`.
     """
     mask = (1 << bits) - 1
     shift = np.uint64(64 - bits)
@@ -146,10 +143,11 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
                 code = slots[slot & mask]
             if slot == end:
                 slot = far_slot(key, slots, mask, shift, table)
+                # A known key has a slot that is found: without one, this key is new.
+                code = slots[slot] if slot >= 0 else 0
+            if code == 0 and count < most:
                 if slot < 0:
                     return count, 0
-                code = slots[slot]
-            if code == 0:
                 count += 1
                 code = count
                 slots[slot & mask] = code
@@ -166,45 +164,18 @@ def learn_codes(keys, n_rows, slots, bits, table, count, codes):  # type: ignore
 
 
 @loop
-def find_codes(keys, n_rows, slots, bits, table, codes):  # type: ignore[no-untyped-def]
-    """Look up the bins of one grid; a bin never seen gets number 0."""
-    mask = (1 << bits) - 1
-    shift = np.uint64(64 - bits)
-    for i in range(n_rows):
-        key = keys[i]
-        slot = np.int64(np.uint64(key) >> shift)
-        code = slots[slot]
-        if table[code] != key:
-            end = slot + _RUN
-            while code != 0 and table[code] != key and slot != end:
-                slot += 1
-                code = slots[slot & mask]
-            if slot == end:
-                slot = far_slot(key, slots, mask, shift, table)
-                # A known key has a slot that is found: without one, this key is new.
-                code = slots[slot] if slot >= 0 else 0
-        codes[i] = code
-
-
-@loop
 def index_bins(table, counts, slots, bits):  # type: ignore[no-untyped-def]
     """Index the bins of some grids, see :func:`fill_slots`, and return how many grids are indexed.
 
     These are fewer than all if a bin of the next grid has no slot, or the key of another bin.
     """
     for g in range(len(counts)):
-        count = counts[g]
-        if not fill_slots(table[g], count, slots[g], bits[g]):
+        if not fill_slots(table[g], counts[g], slots[g], bits[g]):
             return g
-        found = np.empty(count, np.uint32)
-        find_codes(table[g, 1 : count + 1], count, slots[g], bits[g], table[g], found)
-        for code in range(1, count + 1):
-            if found[code - 1] != code:
-                return g
     return len(counts)
 
 
-@loop
+@inner_loop
 def tile_keys(  # type: ignore[no-untyped-def]
     t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
 ):
@@ -219,56 +190,48 @@ def tile_keys(  # type: ignore[no-untyped-def]
         add_patterns(ids[p, t * width : (t + 1) * width], contributions, begun)
     indptr, indices, values = sparse
     if len(indices) > 0:
-        start = t * width
-        stop = min(start + width, len(indptr) - 1)
+        start, n_rows = t * width, len(indptr) - 1
+        stop = start + width if start + width < n_rows else n_rows
         parts, zero_keys = sparse_grids
         add_sparse_cells(indptr, indices, values, start, stop, parts, zero_keys, begun)
-    add_cells(tiles[t], dense_grids, begun, keys)
+    cells_of_rows(tiles[t], dense_grids, begun, keys)
 
 
 @loop
-def learn_block(  # type: ignore[no-untyped-def]
+def number_block(  # type: ignore[no-untyped-def]
     first_tile, n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
-    slots, bits, table, counts, codes,
+    slots, bits, table, counts, most, codes, begun, keys,
 ):  # fmt: skip
-    """Number the bins of a block of rows for a group of grids; see :func:`learn_codes`.
+    """Number the bins of a block of rows for a group of grids; see :func:`number_codes`.
 
-    Returns the next tile to do, before which tables must be enlarged, or -1 if a key finds no slot:
-    the tables are then useless.
+    Of grid g there are ``most[g]`` bins at most; ``begun`` (width, GROUP) and ``keys`` (GROUP,
+    width) are room for the keys of a tile. Returns the next tile to do, before which tables must
+    be enlarged, or -1 if a new key finds no slot: the tables are then useless.
     """
     width = tiles.shape[1]
-    begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
     for t in range(first_tile, tiles.shape[0]):
         for g in range(len(counts)):
-            if counts[g] + width >= table.shape[1]:
+            if counts[g] + width >= table.shape[1] and most[g] >= table.shape[1]:
                 return t
         tile_keys(
             t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
         )
         start = t * width
-        stop = min(start + width, n_rows)
+        stop = start + width if start + width < n_rows else n_rows
         for g in range(len(counts)):
-            counts[g], bits[g] = learn_codes(
-                keys[g], stop - start, slots[g], bits[g], table[g], counts[g], codes[g, start:stop]
+            count, own_bits = number_codes(
+                keys[g],
+                stop - start,
+                slots[g],
+                bits[g],
+                table[g],
+                counts[g],
+                most[g],
+                codes[g, start:stop],
             )
-            if bits[g] == 0:
+            if own_bits == 0:
                 return -1
+            # Threads that look bins up share the tables: what stays is not written.
+            if count > counts[g]:
+                counts[g], bits[g] = count, own_bits
     return tiles.shape[0]
-
-
-@loop
-def find_block(  # type: ignore[no-untyped-def]
-    n_rows, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets,
-    slots, bits, table, counts, codes,
-):  # fmt: skip
-    """Look up the bins of a block of rows for a group of grids (0: never seen)."""
-    width = tiles.shape[1]
-    begun, keys = np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
-    for t in range(tiles.shape[0]):
-        tile_keys(
-            t, tiles, ids, contributions, sparse, dense_grids, sparse_grids, offsets, begun, keys
-        )
-        start = t * width
-        stop = min(start + width, n_rows)
-        for g in range(len(counts)):
-            find_codes(keys[g], stop - start, slots[g], bits[g], table[g], codes[g, start:stop])

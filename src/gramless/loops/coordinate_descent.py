@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops import atomics
-from gramless.loops.compile import loop
+from gramless.loops.compile import allocating_loop, loop
 
 SQUARED, SQUARED_HINGE, LOGISTIC, HUBER, PINBALL = range(5)
 
@@ -87,7 +87,7 @@ def _step(j, matrix, row_weights, targets, responses, curvatures, loss, penalty,
     return proximal(w, gradient, curvatures[j], l1 * penalised, l2 * penalised) - w
 
 
-@loop
+@allocating_loop
 def simultaneous_steps(  # type: ignore[no-untyped-def]
     uniforms, order, matrix, row_weights, targets, responses, curvatures, loss, penalty, weights
 ):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops import trig
-from gramless.loops.compile import loop, reordering_loop
+from gramless.loops.compile import allocating_loop, loop, reordering_loop
 
 
-@loop
+@allocating_loop
 def add_responses(rows, panels, n_frequencies, scale, weights, room, out):  # type: ignore[no-untyped-def]
     """Add the first cosines and sines of rows times frequencies, times weights, to ``out``.
 

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
-from gramless.loops.compile import loop
+from gramless.loops.compile import allocating_loop
 
 _BLOCK = 512
 """Words a pass: they stay in the first-level cache."""
@@ -77,7 +77,7 @@ _UNUSED_BITS = np.uint64(12)
 _HALF_STEP = 2.0**-53
 
 
-@loop
+@allocating_loop
 def normals_of(words, out):  # type: ignore[no-untyped-def]
     """Write the standard normals of 64-bit words, by the inverse distribution function.
 

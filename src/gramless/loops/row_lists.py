@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.loops.compile import loop
+from gramless.loops.compile import allocating_loop
 
 
-@loop
+@allocating_loop
 def list_rows(codes, rows, bounds):  # type: ignore[no-untyped-def]
     """Sort the rows of one grid by their codes, rows of a bin in ascending order.
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.loops.compile import loop, reordering_loop
+from gramless.loops.compile import inner_loop, loop, reordering_loop
 from gramless.loops.simd import deposit_4, deposit_8
 
 TILE = 1024
 """Rows a tile: their slots stay in the first-level cache."""
 
 
-@loop
-def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, shift, slots):  # type: ignore[no-untyped-def]
+@inner_loop
+def tile_slots(  # type: ignore[no-untyped-def]
+    columns, start, stop, inputs, inverse, shifts, multipliers, size, shift, slots
+):
     """Hash the cells of rows ``start:stop`` in one grid to numbers of ``32 - shift`` bits.
 
-    ``columns`` are (n_inputs, n_rows); ``inputs`` are those that the grid divides.
+    ``columns`` are (n_inputs, n_rows); the first ``size`` of ``inputs`` are those that the grid
+    divides.
     """
     n = stop - start
     for i in range(n):
         slots[i] = 0
-    for q in range(len(inputs)):
+    for q in range(size):
         column = columns[inputs[q]][start:stop]
         scale, first, multiplier = inverse[q], shifts[q], multipliers[q]
         for i in range(n):
@@ -30,18 +33,19 @@ def tile_slots(columns, start, stop, inputs, inverse, shifts, multipliers, shift
         slots[i] = slots[i] >> shift
 
 
-@loop
-def sum_bins(columns, values, start, stop, grid, shift, slots, sums):  # type: ignore[no-untyped-def]
+@inner_loop
+def sum_bins(columns, values, start, stop, grid, size, shift, slots, sums):  # type: ignore[no-untyped-def]
     """Add the values of rows ``start:stop`` to the sums of their bins in one grid.
 
     ``values`` (n_rows, 4 or 8) and ``sums``, one row per bin, are contiguous. ``grid`` is (inputs,
-    inverse widths, shifts, multipliers); ``slots`` is scratch memory for a tile.
+    inverse widths, shifts, multipliers), of which the first ``size`` count; ``slots`` is scratch
+    memory for a tile.
     """
     inputs, inverse, shifts, multipliers = grid
     lanes = sums.shape[1]
     for a in range(start, stop, TILE):
-        b = min(a + TILE, stop)
-        tile_slots(columns, a, b, inputs, inverse, shifts, multipliers, shift, slots)
+        b = a + TILE if a + TILE < stop else stop
+        tile_slots(columns, a, b, inputs, inverse, shifts, multipliers, size, shift, slots)
         if lanes == 4:
             for i in range(b - a):
                 deposit_4(sums, np.int64(slots[i]) * 4, values, (a + i) * 4)
@@ -74,22 +78,25 @@ def crossed_gain(first, second, n_outputs, shrinkage):  # type: ignore[no-untype
 @loop
 def score_grids(  # type: ignore[no-untyped-def]
     columns, values, parts, n_outputs, sizes, grids, multipliers,
-    bits, shrinkage, first, last, gains,
+    bits, shrinkage, first, last, gains, slots, sums,
 ):  # fmt: skip
     """Score grids ``first:last`` by :func:`crossed_gain` of two parts of the rows, into ``gains``.
 
     ``columns`` (n_inputs, n_rows) and ``values`` (n_rows, 4 or 8), filled up with zeros, are
     float32 and C-contiguous. ``parts`` (2, 2) holds the first and last row of each part. Grid g
     divides ``sizes[g]`` inputs; ``grids`` are their numbers, inverse widths and shifts, each
-    (n_grids, most). ``multipliers`` (most,) are odd. Bins share ``2**bits`` places.
+    (n_grids, most). ``multipliers`` (most,) are odd. Bins share ``2**bits`` places. ``slots``
+    (TILE,) of uint32 and ``sums`` (2, 2**bits, lanes of the values) of float32 are room.
     """
     inputs, inverse, shifts = grids
-    shift, slots = np.uint32(32 - bits), np.empty(TILE, np.uint32)
-    sums = np.empty((2, 1 << bits, values.shape[1]), np.float32)
+    shift = np.uint32(32 - bits)
     for c in range(first, last):
-        m = sizes[c]
-        grid = inputs[c, :m], inverse[c, :m], shifts[c, :m], multipliers[:m]
-        sums[:] = 0.0
+        grid = inputs[c], inverse[c], shifts[c], multipliers
         for k in range(2):
-            sum_bins(columns, values, parts[k, 0], parts[k, 1], grid, shift, slots, sums[k])
+            for b in range(sums.shape[1]):
+                for lane in range(sums.shape[2]):
+                    sums[k, b, lane] = np.float32(0.0)
+        for k in range(2):
+            start, stop = parts[k, 0], parts[k, 1]
+            sum_bins(columns, values, start, stop, grid, sizes[c], shift, slots, sums[k])
         gains[c] = crossed_gain(sums[0], sums[1], n_outputs, shrinkage)

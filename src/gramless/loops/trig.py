@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 
-from gramless.loops.compile import loop
+from gramless.loops.compile import allocating_loop, loop
 from gramless.loops.simd import Vectors, check_contiguous, same
 
 PANEL_BYTES = 64
@@ -67,7 +67,7 @@ def scale_rows(rows, center, inverse, limit, scaled):  # type: ignore[no-untyped
             scaled[i, j] = min(max(gap * inverse[j], -limit), limit)
 
 
-@loop
+@allocating_loop
 def project(rows, panels, starts, sums):  # type: ignore[no-untyped-def]
     """Write ``starts`` plus the inner products of the rows with the frequencies of the panels.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramless.loops.compile import loop
+from gramless.loops.compile import allocating_loop, loop
 
 _WIDTH = 512
 """Rows at once: their squares, factors and values stay in the first-level cache."""
@@ -38,7 +38,7 @@ def _multiply(squares, coefficients, factors, products):  # type: ignore[no-unty
         products[i] *= factors[i] * squares[i] + constant
 
 
-@loop
+@allocating_loop
 def window_values(columns, inverse_widths, shifts, coefficients, largest, out):  # type: ignore[no-untyped-def]
     """Set ``out`` (n_grids, n_rows) to the product of windows of each row in each grid.
 

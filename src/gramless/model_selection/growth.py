@@ -24,7 +24,7 @@ from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray
 from gramless.features.grids import Grids
 from gramless.loops import backfitting
-from gramless.loops.scoring import score_grids
+from gramless.loops.scoring import TILE, score_grids
 from gramless.losses import Loss
 from gramless.model_selection.candidates import MOST_INPUTS, Candidates, Proposer
 from gramless.model_selection.config import SearchConfig
@@ -487,6 +487,8 @@ class _Growth:
                 first,
                 last,
                 gains,
+                np.empty(TILE, np.uint32),
+                np.empty((2, 1 << bits, packed.shape[1]), np.float32),
             )
 
         map_blocks(score, row_blocks(len(candidates), _TASK_GRIDS), self.n_jobs)
