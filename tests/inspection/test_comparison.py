@@ -22,7 +22,6 @@ from gramless.inspection.comparison import (
     Reached,
     compare,
     sizes,
-    to_reach,
     why_left_out,
 )
 
@@ -220,9 +219,10 @@ def test_the_best_within_the_budget():
 
 def test_what_an_error_costs():
     outcomes = [judged(0.3, 1.0, 90), judged(0.2, 3.0, 50), judged(0.2, 2.0, 70), judged(0.4)]
-    assert to_reach(outcomes, "binning", 0.2) == Reached("binning", 2.0, 50)
-    assert to_reach(outcomes, "binning", 0.3) == Reached("binning", 1.0, 50)
-    assert to_reach(outcomes, "binning", 0.1) == Reached("binning", None, None)
+    found = found_of(*outcomes)
+    assert found.to_reach(0.2) == [Reached("binning", 2.0, 50)]
+    assert found.to_reach(0.3) == [Reached("binning", 1.0, 50)]
+    assert found.to_reach(0.1) == [Reached("binning", None, None)]
     both = found_of(*outcomes, judged(0.1, method="fourier"))
     assert [one.method for one in both.to_reach(0.2)] == ["binning", "fourier"]
 
@@ -254,5 +254,5 @@ def test_wrong_options(name):
 
 def test_an_empty_part():
     for few, judges in ((slice(None), slice(0)), (slice(1), slice(None))):
-        with pytest.raises(InputError, match="one part is empty"):
+        with pytest.raises(InputError, match="a row to judge by"):
             compare(X[few], NUMBERS[few], X[judges], NUMBERS[judges], task="regression")

@@ -55,7 +55,7 @@ MAPS = {
 
 
 def without_seconds(found):
-    return [{**one.as_dict(), "seconds": None} for one in found]
+    return [{**vars(one), "seconds": None} for one in found]
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -50,17 +50,12 @@ class KernelFacts(NamedTuple):
 Time = Annotated[
     float | None,
     Option(
-        metavar="SECONDS",
-        min=0.001,
-        help=f"Of a fit with settings given; {SECONDS:g} by default.",
+        metavar="SECONDS", min=0.001, help=f"Of a fit with settings given; {SECONDS:g} by default."
     ),
 ]
 Memory = Annotated[
     str | None,
-    Option(
-        metavar="BYTES",
-        help="Of the features of all rows, such as 64MB, in place of --time.",
-    ),
+    Option(metavar="BYTES", help="Of the features of all rows, such as 64MB, in place of --time."),
 ]
 Methods = Annotated[
     str | None,

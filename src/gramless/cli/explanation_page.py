@@ -196,21 +196,16 @@ def _promising(X: Rows, response: Predictor, weights: FloatArray) -> list[int]:
 
 
 def _shuffle(model: Model, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
-    if isinstance(model, KernelClassifier):
-        name = "share of wrong classes"
+    def error(rows: Rows) -> float:
+        predicted = model.predict(rows)
+        if not isinstance(model, KernelClassifier):
+            return regression_metrics(y, predicted)["rmse"]
         truth, classes = comparable_labels(y, model.classes_)
-
-        def error(rows: Rows) -> float:
-            found = classes[np.searchsorted(model.classes_, model.predict(rows))]
-            return float(np.mean(found != truth))
-    else:
-        name = "RMSE"
-
-        def error(rows: Rows) -> float:
-            return regression_metrics(y, model.predict(rows))["rmse"]
+        return float(np.mean(classes[np.searchsorted(model.classes_, predicted)] != truth))
 
     increases = permutation_importance(error, X, columns)
     order = np.argsort(-increases.mean(axis=1), kind="stable")
+    name = "share of wrong classes" if isinstance(model, KernelClassifier) else "RMSE"
     return Shuffled(name, error(X), len(y), np.array(columns)[order], increases[order])
 
 
@@ -411,14 +406,13 @@ def _error_and_size(found: Findings) -> dict[str, object]:
     sizes = {
         "features": features_of(model),
         "weights": f"{model.coef_.size:,}",
-        "left out": f"{model.sparsity_:.1%} of the columns" if model.sparsity_ > 0 else None,
         "model file": sized(found.places["model"].stat().st_size),
     }
     shown = [(name, number(metrics[key])) for key, name in _METRICS.items() if key in metrics]
     return {
         "errors": [("rows", f"{metrics['rows']:,}"), *shown],
         "scatter": _scatter(found.scatter),
-        "sizes": [(name, value) for name, value in sizes.items() if value],
+        "sizes": list(sizes.items()),
     }
 
 

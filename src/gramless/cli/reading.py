@@ -202,12 +202,8 @@ def rows_for(model: Predictor, table: Table, target: str | None = None) -> Matri
         if encoder_of(model) is None:
             return _complete(table, table.select(wanted))
         return Table({name: table.column(name) for name in wanted}, source=table.source)
-    names = table.names
-    if target is not None and names is not None and target in names:
-        names = tuple(name for name in names if name != target)
-        X = table.select(names)
-    else:
-        X = table.select()
+    names = table.names or ()
+    X = table.select([name for name in names if name != target] if target in names else None)
     if isinstance(X, Table) or X.shape[1] != model.n_features_in_:
         among = ", some of them text" if isinstance(X, Table) and X.categorical else ""
         raise InputError(

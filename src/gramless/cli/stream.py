@@ -63,15 +63,13 @@ Update = Annotated[
 KernelName = Annotated[
     str,
     Option(
-        metavar="NAME[:NUMBER]",
-        help="gaussian, matern:1.5, rational_quadratic:1, laplacian, cauchy, ...",
+        metavar="NAME[:NUMBER]", help="gaussian, matern:1.5, rational_quadratic:1, laplacian, ..."
     ),
 ]
 Bandwidth = Annotated[
     str,
     Option(
-        metavar="auto|median|NUMBER",
-        help="Width of the kernel, in scaled inputs or components.",
+        metavar="auto|median|NUMBER", help="Width of the kernel, in scaled inputs or components."
     ),
 ]
 Loss = Annotated[
@@ -86,19 +84,11 @@ Components = Annotated[int | None, Option(min=1, help="Work on so many principal
 Scaling = Annotated[Literal["auto", "standard", "none"], Option(help="Units of the inputs.")]
 Time = Annotated[
     float | None,
-    Option(
-        metavar="SECONDS",
-        min=0.01,
-        help="After which no step begins; the rows are shuffled before.",
-    ),
+    Option(metavar="SECONDS", min=0.01, help="For the steps, once the rows are shuffled."),
 ]
 Patience = Annotated[
     int,
-    Option(
-        min=0,
-        help="The run ends when so many judgements by held-back rows have hardly lowered the "
-        "loss; 0 takes all steps.",
-    ),
+    Option(min=0, help="Stop after so many judgements without a lower loss; 0 takes all steps."),
 ]
 Checkpoint = Annotated[
     Path | None,
@@ -117,8 +107,7 @@ RowsFolder = Annotated[
     ),
 ]
 PictureOut = Annotated[
-    Path | None,
-    Option(metavar=PICTURE, help="Draw the run: losses, errors, blocks and steps."),
+    Path | None, Option(metavar=PICTURE, help="Draw the run: losses, errors, blocks and steps.")
 ]
 Device = Annotated[
     str, Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")

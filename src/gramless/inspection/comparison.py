@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from statistics import mean, median
 from typing import Any, Literal, TypeAlias
@@ -86,10 +86,6 @@ class Outcome:
         """Return seconds or bytes."""
         return self.seconds if by == "time" else float(self.n_bytes)
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the numbers as plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Reached:
@@ -132,14 +128,13 @@ class Comparison:
 
     def to_reach(self, error: float) -> list[Reached]:
         """Return what each method needed for an error of at most ``error``."""
-        return [to_reach(self.of(one.method), one.method, error) for one in self.chosen]
-
-
-def to_reach(outcomes: Iterable[Outcome], method: str, error: float) -> Reached:
-    """Return the least time and memory among outcomes with at most a given error."""
-    good = [outcome for outcome in outcomes if outcome.error <= error]
-    seconds = min((outcome.seconds for outcome in good), default=None)
-    return Reached(method, seconds, min((outcome.n_bytes for outcome in good), default=None))
+        found = []
+        for chosen in self.chosen:
+            good = [outcome for outcome in self.of(chosen.method) if outcome.error <= error]
+            seconds = min((outcome.seconds for outcome in good), default=None)
+            n_bytes = min((outcome.n_bytes for outcome in good), default=None)
+            found.append(Reached(chosen.method, seconds, n_bytes))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,16 +225,9 @@ def compare(
     --------
     >>> X = np.random.default_rng(0).uniform(-3, 3, size=(300, 2))
     >>> y = np.sin(X[:, 0])
-    >>> found = compare(
-    ...     X[:200],
-    ...     y[:200],
-    ...     X[200:],
-    ...     y[200:],
-    ...     task="regression",
-    ...     methods=["binning"],
-    ...     by="memory",
-    ...     budget=28_000,
-    ... )
+    >>> parts = X[:200], y[:200], X[200:], y[200:]
+    >>> options = {"methods": ["binning"], "by": "memory", "budget": 28_000}
+    >>> found = compare(*parts, task="regression", **options)
     >>> [outcome.size for outcome in found.outcomes]
     [8, 16, 32, 64]
     """
@@ -377,38 +365,28 @@ def _check_options(
 ) -> None:
     if isinstance(methods, str) or not methods or not set(methods) <= set(FEATURE_MAPS):
         raise InputError(f"methods must be some of {', '.join(FEATURE_MAPS)}; got {methods!r}.")
-    for name, value, known in (
-        ("task", task, ("classification", "regression")),
-        ("by", by, ("time", "memory")),
-    ):
-        if value not in known:
-            raise InputError(f"{name} must be {known[0]!r} or {known[1]!r}, got {value!r}.")
+    if task not in ("classification", "regression"):
+        raise InputError(f"task must be 'classification' or 'regression', got {task!r}.")
+    if by not in ("time", "memory"):
+        raise InputError(f"by must be 'time' or 'memory', got {by!r}.")
     if not budget > 0 or not isinstance(n_seeds, Integral) or n_seeds < 1:
         raise InputError(
             f"compare needs a budget above 0 and at least one seed, got {budget!r} and {n_seeds!r}."
         )
     if search_budget is not None and not search_budget >= _LEAST_SEARCH:
-        raise InputError(
-            f"compare: search_budget must be None or at least {_LEAST_SEARCH:g} seconds, "
-            f"got {search_budget!r}."
-        )
+        least = f"None or at least {_LEAST_SEARCH:g} seconds"
+        raise InputError(f"compare: search_budget must be {least}, got {search_budget!r}.")
 
 
 def _check_split(split: Split) -> None:
     if len(split.y) < 2 or len(split.y_test) == 0:
-        raise InputError(
-            "compare: needs two rows to learn from and rows to judge; one part is empty, or nearly."
-        )
+        raise InputError("compare needs two rows to learn from and a row to judge by.")
     for name, rows, targets in (("y", split.X, split.y), ("y_test", split.X_test, split.y_test)):
-        if shape_of(rows)[0] != len(targets):
-            raise InputError(
-                f"compare: {name} holds {len(targets):,} targets for {shape_of(rows)[0]:,} rows."
-            )
-        if split.task == "regression" and not _all_finite(targets):
+        n_rows, n_targets = shape_of(rows)[0], len(targets)
+        if n_rows != n_targets:
+            raise InputError(f"compare: {name} holds {n_targets:,} targets for {n_rows:,} rows.")
+        is_finite = targets.dtype.kind in "biuf" and bool(np.isfinite(targets).all())
+        if split.task == "regression" and not is_finite:
             raise InputError(f"compare: regression needs finite numbers, and {name} holds others.")
     if split.task == "regression" and not split.y_test.std() > 0:
         raise InputError("compare: the test targets are all equal; judge by others.")
-
-
-def _all_finite(targets: AnyArray) -> bool:
-    return targets.dtype.kind in "biuf" and bool(np.isfinite(targets).all())

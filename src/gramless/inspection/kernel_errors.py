@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -57,10 +57,6 @@ class KernelErrors:
     n_bytes: int
     seconds: float
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the numbers as plain data."""
-        return asdict(self)
-
 
 def kernel_errors(
     feature_map: SizedMap,
@@ -108,12 +104,23 @@ def kernel_errors(
     >>> 3 < few.rms / many.rms < 5, many.sup < many.hoeffding
     (True, True)
     """
-    _check(sizes, n_rows, n_seeds, failure)
+    whole = isinstance(n_rows, Integral) and isinstance(n_seeds, Integral)
+    if not whole or n_seeds < 1 or n_rows < 2 or len(sizes) == 0:
+        raise InputError(
+            f"kernel_errors needs a size, a seed and two rows; got {len(sizes)} sizes, "
+            f"n_seeds={n_seeds!r} and n_rows={n_rows!r}."
+        )
+    if not 0.0 < failure < 1.0:
+        raise InputError(f"kernel_errors: failure must be between 0 and 1, got {failure!r}.")
     template = clone(feature_map)
     rows = check_rows(template, X, reset=True, min_rows=2)
     seed = seed_from(template.random_state)
     template.set_params(random_state=seed)
-    template = _settled(template, template.resized(min(sizes)).fit(rows))
+    # The bandwidth and the sampling of all sizes are those found by one fit to all rows.
+    fitted = template.resized(min(sizes)).fit(rows)
+    template.set_params(bandwidth=fitted.bandwidth_)
+    if isinstance(fitted, RandomFourier):
+        template.set_params(sampling=fitted.sampling_)
     chosen = sampled_rows(rows.shape[0], n_rows, seed, "rows judged")
     truth = exact_gram(template, rows[chosen])[np.triu_indices(len(chosen), 1)]
     bounds = Bounds.of(template.check_parameters(), *_compared(template, rows[chosen]), failure)
@@ -130,25 +137,6 @@ def kernel_errors(
     return found
 
 
-def _settled(template: SizedMap, fitted: SizedMap) -> SizedMap:
-    """Return a map with the bandwidth and the sampling found by one fitted to all rows."""
-    template.set_params(bandwidth=fitted.bandwidth_)
-    if isinstance(fitted, RandomFourier):
-        template.set_params(sampling=fitted.sampling_)
-    return template
-
-
-def _check(sizes: Sequence[int], n_rows: int, n_seeds: int, failure: float) -> None:
-    whole = isinstance(n_rows, Integral) and isinstance(n_seeds, Integral)
-    if not whole or n_seeds < 1 or n_rows < 2 or len(sizes) == 0:
-        raise InputError(
-            f"kernel_errors needs a size, a seed and two rows; got {len(sizes)} sizes, "
-            f"n_seeds={n_seeds!r} and n_rows={n_rows!r}."
-        )
-    if not 0.0 < failure < 1.0:
-        raise InputError(f"kernel_errors: failure must be between 0 and 1, got {failure!r}.")
-
-
 def _run(
     feature_map: SizedMap, rows: Rows, chosen: AnyArray, truth: FloatArray
 ) -> tuple[float, ...]:
@@ -159,14 +147,8 @@ def _run(
     seconds = time.perf_counter() - started
     gram = feature_map.rows_matrix(rows[chosen]).row_gram()
     errors = np.abs(gram[np.triu_indices(len(chosen), 1)] - truth)
-    return (
-        features.shape[1],
-        errors.max(),
-        errors.mean(),
-        np.mean(errors**2),
-        features.nbytes,
-        seconds,
-    )
+    measured = errors.max(), errors.mean(), np.mean(errors**2)
+    return features.shape[1], *measured, features.nbytes, seconds
 
 
 def exact_gram(feature_map: SizedMap, rows: Rows) -> FloatArray:
@@ -264,7 +246,9 @@ class Bounds:
     ) -> Self:
         """Measure a kernel and some rows."""
         n_inputs = int(np.isfinite(bandwidth).sum())
-        diameter = None if categorical.any() else _diameter(rows / bandwidth)
+        diameter = None
+        if not categorical.any():
+            diameter = float(pdist(rows / bandwidth).max(initial=0.0))
         return cls(failure, n_inputs, diameter, curvature_at_zero(kernel), slope_at_zero(kernel))
 
     def at(
@@ -374,7 +358,3 @@ def _limit(values: FloatArray) -> float:
         return float(values[-1])
     ratio = last / before
     return float(values[-1] + last * ratio / (1.0 - ratio)) if ratio < _SHRINKS else np.inf
-
-
-def _diameter(points: FloatArray) -> float:
-    return float(pdist(points).max()) if len(points) > 1 else 0.0

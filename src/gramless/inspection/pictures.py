@@ -91,7 +91,10 @@ def draw_matrix(
     from matplotlib.figure import Figure
 
     rows = sampled_rows(matrix.shape[0], n_rows)
-    met = _shares_met(matrix.take_rows(rows))
+    chosen = matrix.take_rows(rows)
+    codes = np.ascontiguousarray(chosen.codes)
+    # At the scale 1 / sqrt(R) Z Z' has the share of grids in which two rows meet.
+    met = BinnedMatrix(codes, chosen.offsets, has_unseen=chosen.has_unseen).row_gram()
     order = _alike_together(met)
     kernels = {f"Z Z' of {_counted(matrix.n_grids, 'grid')}": met[np.ix_(order, order)]}
     if exact is not None:
@@ -137,12 +140,6 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
         figure.savefig(path, dpi=150, metadata=_WITHOUT_DATE[Path(path).suffix.lower()])
 
 
-def _shares_met(matrix: BinnedMatrix) -> FloatArray:
-    """Return the share of grids in which two rows meet: Z Z' at scale 1/sqrt(R)."""
-    codes, offsets = np.ascontiguousarray(matrix.codes), matrix.offsets
-    return BinnedMatrix(codes, offsets, has_unseen=matrix.has_unseen).row_gram()
-
-
 def _alike_together(met: FloatArray) -> AnyArray:
     """Order the leaves of a tree of mean distances so that neighbours meet in many grids."""
     from scipy.cluster.hierarchy import leaves_list, linkage
@@ -172,13 +169,11 @@ def _draw_pattern(axes: Axes, codes: AnyArray, n_samples: int) -> None:
         seen = np.flatnonzero(grid)
         ranks = _bin_ranks(grid[seen])
         counts = np.bincount(ranks, minlength=1)
-        for chosen, colour in ((ranks != counts.argmax(), _INK), (ranks == counts.argmax(), _WARM)):
-            _draw_marks(
-                axes, r + ranks[chosen] / len(counts), seen[chosen], 1 / len(counts), colour
-            )
-        labels.append(
-            f"{_counted(int(np.count_nonzero(counts)), 'bin')}\n{counts.max() / n_rows:.0%}"
-        )
+        is_fullest, width = ranks == counts.argmax(), 1 / len(counts)
+        for chosen, colour in ((~is_fullest, _INK), (is_fullest, _WARM)):
+            _draw_marks(axes, r + ranks[chosen] / len(counts), seen[chosen], width, colour)
+        n_bins = _counted(int(np.count_nonzero(counts)), "bin")
+        labels.append(f"{n_bins}\n{counts.max() / n_rows:.0%}")
         axes.axvline(r, color=_LINE, lw=0.8)
     axes.set(xlim=(0, shown), ylim=(n_rows - 0.5, -0.5), yticks=[])
     axes.set_xticks(np.arange(shown) + 0.5, labels, size=8)
