@@ -8,6 +8,7 @@ from itertools import cycle
 from typing import Any, TypeAlias
 
 import numpy as np
+from markupsafe import Markup
 
 import gramless
 from gramless.base.errors import InputError
@@ -362,18 +363,18 @@ def _inputs(found: Findings) -> dict[str, object]:
     }
 
 
-def _dependences(found: Findings) -> list[dict[str, object]]:
+def _dependences(found: Findings) -> list[Chart | Markup]:
     """Return charts for numerical inputs and bars for categorical ones."""
     means = [float(value) for one in found.dependence for value in one.means.ravel()]
     return [
-        {"chart": None, **_category_bars(one, found.outputs)}
-        if one.values.dtype.kind != "f"
-        else {"chart": _dependence_chart(one, found.outputs, min(means), max(means))}
+        _dependence_chart(one, found.outputs, min(means), max(means))
+        if one.values.dtype.kind == "f"
+        else _category_bars(one, found.outputs)
         for one in found.dependence
     ]
 
 
-def _category_bars(one: Dependence, outputs: Sequence[str]) -> dict[str, object]:
+def _category_bars(one: Dependence, outputs: Sequence[str]) -> Markup:
     middle = np.average(one.means, axis=0, weights=one.shares)
     reach = one.means.ravel().tolist()
     columns = [
@@ -382,12 +383,8 @@ def _category_bars(one: Dependence, outputs: Sequence[str]) -> dict[str, object]
             outputs, one.means.T.tolist(), middle.tolist(), cycle(COLOURS), strict=False
         )
     ]
-    return {
-        "name": one.name,
-        "labels": [value or "(missing)" for value in one.values],
-        "bars": columns,
-        "width": _NARROW if len(outputs) == 1 else _WIDE,
-    }
+    labels = [value or "(missing)" for value in one.values]
+    return bar_chart(one.name, labels, columns, _NARROW if len(outputs) == 1 else _WIDE)
 
 
 def _dependence_chart(one: Dependence, outputs: Sequence[str], low: float, high: float) -> Chart:

@@ -15,38 +15,25 @@ from matplotlib.figure import Figure
 
 from gramless.cli.templating import printable
 
-LIGHT = {
-    "page": "#ffffff",
-    "ink": "#1d2126",
-    "soft": "#5a6069",
-    "rule": "#e6e8eb",
-    "base": "#9aa1aa",
-    "c0": "#0b66ab",
-    "c1": "#c9500c",
-    "c2": "#0a8464",
-    "c3": "#a8417f",
-    "c4": "#a67200",
-    "c5": "#2f94c4",
-    "c6": "#3f444c",
-    "c7": "#77731f",
+_PALETTE = {
+    "page": ("#ffffff", "#14171b"),
+    "ink": ("#1d2126", "#e6e9ed"),
+    "soft": ("#5a6069", "#a3abb5"),
+    "rule": ("#e6e8eb", "#2a2f36"),
+    "base": ("#9aa1aa", "#69717c"),
+    "c0": ("#0b66ab", "#62b0f0"),
+    "c1": ("#c9500c", "#ff9355"),
+    "c2": ("#0a8464", "#43cda3"),
+    "c3": ("#a8417f", "#ee8fc4"),
+    "c4": ("#a67200", "#e5b745"),
+    "c5": ("#2f94c4", "#9cdcf8"),
+    "c6": ("#3f444c", "#c3cad3"),
+    "c7": ("#77731f", "#c9c565"),
 }
-"""Colours to draw with, by name; pages have CSS variables of these names."""
-DARK = {
-    "page": "#14171b",
-    "ink": "#e6e9ed",
-    "soft": "#a3abb5",
-    "rule": "#2a2f36",
-    "base": "#69717c",
-    "c0": "#62b0f0",
-    "c1": "#ff9355",
-    "c2": "#43cda3",
-    "c3": "#ee8fc4",
-    "c4": "#e5b745",
-    "c5": "#9cdcf8",
-    "c6": "#c3cad3",
-    "c7": "#c9c565",
-}
-"""The same colours on dark pages."""
+"""Colours by name, on light and on dark pages."""
+LIGHT = {name: light for name, (light, _) in _PALETTE.items()}
+"""Colours to draw with; pages have CSS variables of these names."""
+DARK = {name: dark for name, (_, dark) in _PALETTE.items()}
 COLOURS = tuple(LIGHT[f"c{k}"] for k in range(8))
 
 _STYLE = {

@@ -7,7 +7,6 @@ that the model knows.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -217,8 +216,7 @@ def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Depen
     donors = _category_rows(values) if categorical else _quantile_rows(values)
     chosen = values[donors]
     if categorical:
-        counts = Counter(values)
-        shares = np.array([counts[value] for value in chosen]) / len(values)
+        shares = np.mean(values == chosen[:, None], axis=1)
     else:
         known = np.sort(values[~np.isnan(values)])
         sides = np.searchsorted(known, chosen) + np.searchsorted(known, chosen, "right")
@@ -238,9 +236,8 @@ def _quantile_rows(values: FloatArray) -> AnyArray:
 
 def _category_rows(values: AnyArray) -> AnyArray:
     """Return one row for each of the most frequent categories, by decreasing frequency."""
-    ranked = sorted(Counter(values).items(), key=lambda found: (-found[1], found[0]))
-    found = values.tolist()
-    return np.array([found.index(category) for category, _ in ranked[:_CATEGORIES]], np.intp)
+    _, first, counts = np.unique(values, return_index=True, return_counts=True)
+    return first[np.argsort(-counts, kind="stable")[:_CATEGORIES]]
 
 
 def main_effect(values: AnyArray, responses: FloatArray) -> float:
