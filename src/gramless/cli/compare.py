@@ -11,17 +11,7 @@ from typer import BadParameter, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.options import (
-    PICTURE,
-    AsJson,
-    DataFile,
-    Debug,
-    Jobs,
-    Limits,
-    Target,
-    TaskOption,
-    names,
-)
+from gramless.cli import options
 from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, number, reporting
 
@@ -68,25 +58,25 @@ Methods = Annotated[
 PictureOut = Annotated[
     Path | None,
     Option(
-        metavar=PICTURE,
+        metavar=options.PICTURE,
         help="Draw error against size, seconds and bytes, and errors of the kernel.",
     ),
 ]
 
 
 def compare(
-    data: DataFile,
-    target: Target = None,
-    task: TaskOption = "auto",
+    data: options.DataFile,
+    target: options.Target = None,
+    task: options.TaskOption = "auto",
     time: Time = None,
     memory: Memory = None,
     methods: Methods = None,
     picture: PictureOut = None,
     seed: Annotated[int, Option(min=0, help="Seed of every method.")] = 0,
-    limits: Limits = "",
-    n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    limits: options.Limits = "",
+    n_jobs: options.Jobs = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Compare approximations of kernels at equal time or equal memory.
 
@@ -97,7 +87,7 @@ def compare(
     are from the kernel itself.
     """
     by, budget = _budget(time, memory)
-    chosen = names(methods, "--methods")
+    chosen = options.names(methods, "--methods")
     with reporting(as_json, debug) as report:
         if picture is not None:
             from gramless.inspection.pictures import check_picture
@@ -207,8 +197,8 @@ def _kernel(chosen: Chosen, outcomes: Sequence[Outcome], split: Split) -> Kernel
     sizes = [one.size for one in outcomes if one.n_bytes * share <= _KERNEL_BYTES]
     if ends_with_rows(chosen.feature_map):
         sizes = [size for size in sizes if size <= _KERNEL_SHARE * len(few)]
-    options = {"n_rows": _JUDGED_ROWS, "n_seeds": _KERNEL_SEEDS}
-    return KernelFacts(dimension, kernel_errors(features, rows, sizes, **options) if sizes else [])
+    settings = {"n_rows": _JUDGED_ROWS, "n_seeds": _KERNEL_SEEDS}
+    return KernelFacts(dimension, kernel_errors(features, rows, sizes, **settings) if sizes else [])
 
 
 def _document(

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from gramless.base.formatting import sized
-from gramless.cli.options import AsJson, Debug
+from gramless.cli import options
 from gramless.cli.report import Report, facts, listing, reporting
 
 
@@ -21,8 +21,8 @@ def datasets(
         Option(help="Where they are kept; by default GRAMLESS_DATA, else the cache folder."),
     ] = None,
     download: Annotated[bool, Option("--download", help="Fetch it if it is not there.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """List the known data sets, or load one and tell its sizes.
 

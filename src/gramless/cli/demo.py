@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from gramless.base.formatting import sized
-from gramless.cli.options import AsJson, Debug, Jobs
+from gramless.cli import options
 from gramless.cli.report import facts, listing, reporting
 from gramless.cli.summaries import choices_of
 
@@ -16,9 +16,9 @@ from gramless.cli.summaries import choices_of
 def demo(
     out: Annotated[Path, Option(metavar="FOLDER", help="Where files go.")] = Path("out/demo"),
     seed: Annotated[int, Option(min=0, help="Seed of the split and of every method.")] = 0,
-    n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    n_jobs: options.Jobs = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Fit handwritten digits with defaults and show what comes out.
 

@@ -9,34 +9,24 @@ from rich.table import Table
 from typer import Option
 
 from gramless.base.errors import InputError
-from gramless.cli.options import (
-    PICTURE,
-    AsJson,
-    DataFile,
-    Debug,
-    Jobs,
-    Limits,
-    ModelFile,
-    PartOption,
-    Target,
-)
+from gramless.cli import options
 from gramless.cli.reading import labelled_rows, load_predictor
 from gramless.cli.report import facts, listing, reporting
 
 
 def evaluate(
-    model: ModelFile,
-    data: DataFile,
-    target: Target = None,
-    part: PartOption = "auto",
+    model: options.ModelFile,
+    data: options.DataFile,
+    target: options.Target = None,
+    part: options.PartOption = "auto",
     picture: Annotated[
         Path | None,
-        Option(metavar=PICTURE, help="Draw the predictions; classes need probabilities."),
+        Option(metavar=options.PICTURE, help="Draw the predictions; classes need probabilities."),
     ] = None,
-    limits: Limits = "",
-    n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    limits: options.Limits = "",
+    n_jobs: options.Jobs = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Compare predictions with known labels.
 

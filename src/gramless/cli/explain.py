@@ -11,16 +11,7 @@ from typer import Option
 from gramless.base.errors import InputError
 from gramless.base.files import replacing
 from gramless.base.formatting import sized
-from gramless.cli.options import (
-    AsJson,
-    Debug,
-    Jobs,
-    Limits,
-    ModelFile,
-    PartOption,
-    Target,
-    check_output,
-)
+from gramless.cli import options
 from gramless.cli.reading import labelled_rows, load_predictor
 from gramless.cli.report import Report, facts, number, reporting
 
@@ -29,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: ModelFile,
+    model: options.ModelFile,
     data: Annotated[
         Path,
         Option(metavar="DATA", help="Rows with known labels; best ones that fit has not seen."),
     ],
     output: Annotated[Path, Option("--output", "-o", metavar="OUT.html", help="The page.")],
-    target: Target = None,
-    part: PartOption = "auto",
-    limits: Limits = "",
-    n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    target: options.Target = None,
+    part: options.PartOption = "auto",
+    limits: options.Limits = "",
+    n_jobs: options.Jobs = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write a page that tells what a model has learned.
 
@@ -50,7 +41,7 @@ def explain(
     nothing is fetched. Labels are found as in evaluate.
     """
     with reporting(as_json, debug) as report:
-        check_output("-o", output, {"the model": model, "the data": data})
+        options.check_output("-o", output, {"the model": model, "the data": data})
         with report.stage("read", f"reading {data}"):
             from gramless.estimators.streamed import StreamedMachine
 

@@ -10,19 +10,7 @@ from typer import Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.options import (
-    Alpha,
-    AsJson,
-    DataFile,
-    Debug,
-    Jobs,
-    Limits,
-    Target,
-    TaskOption,
-    auto_or_number,
-    check_output,
-    names,
-)
+from gramless.cli import options
 from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
 from gramless.cli.report import Report, facts, reporting
 from gramless.cli.summaries import choices_of, grids_of
@@ -88,10 +76,10 @@ Scaling = Annotated[
 
 
 def fit(
-    data: DataFile,
+    data: options.DataFile,
     model: Annotated[Path, Option("--model", "-m", help="Where the model goes.")],
-    target: Target = None,
-    task: TaskOption = "auto",
+    target: options.Target = None,
+    task: options.TaskOption = "auto",
     features: Features = None,
     categorical: Categorical = None,
     weight: Annotated[str | None, Option(metavar="NAME", help="Column of row weights.")] = None,
@@ -104,15 +92,15 @@ def fit(
     time_budget: TimeBudget = None,
     loss: Loss = "auto",
     bandwidth: Bandwidth = "auto",
-    alpha: Alpha = "auto",
+    alpha: options.Alpha = "auto",
     l1_ratio: L1Ratio = 0.0,
     scaling: Scaling = "auto",
     seed: Annotated[int, Option(min=0, help="Seed of the random grids.")] = 0,
-    limits: Limits = "",
-    n_jobs: Jobs = None,
+    limits: options.Limits = "",
+    n_jobs: options.Jobs = None,
     verbose: Annotated[bool, Option("--verbose", "-v", help="List what is tried.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Fit a kernel machine to a table and save it.
 
@@ -120,10 +108,10 @@ def fit(
     Text columns are encoded, missing numbers filled, all by what is learnt
     here and kept in the model file.
     """
-    options = {
+    parameters = {
         "loss": loss,
-        "bandwidth": auto_or_number(bandwidth, "--bandwidth"),
-        "alpha": auto_or_number(alpha, "--alpha"),
+        "bandwidth": options.auto_or_number(bandwidth, "--bandwidth"),
+        "alpha": options.auto_or_number(alpha, "--alpha"),
         "l1_ratio": l1_ratio,
         "scaling": scaling,
         "grids": grids,
@@ -133,14 +121,15 @@ def fit(
         "random_state": seed,
         "n_jobs": n_jobs,
     }
-    chosen, text = names(features, "--features"), names(categorical, "--categorical") or []
+    chosen = options.names(features, "--features")
+    text = options.names(categorical, "--categorical") or []
     with reporting(as_json, debug) as report:
-        check_output("--model", model, {"the data": data})
+        options.check_output("--model", model, {"the data": data})
         with report.stage("read", f"reading {data}"):
             table = read_data(data, categorical=text, limits=limits)
             rows = training_rows(table, target, chosen, weight)
         kind, reason = decide_task(rows.y, task)
-        estimator = _estimator(kind, approximation, kernel, size, options)
+        estimator = _estimator(kind, approximation, kernel, size, parameters)
         with report.stage("fit", "fitting") as show_line:
             show = report.note if verbose else show_line
             told = rows.X, labels_of(rows.y, kind), rows.weight
@@ -153,7 +142,7 @@ def fit(
 
 
 def _estimator(
-    task: str, approximation: str, kernel: str | None, size: int | None, options: dict[str, Any]
+    task: str, approximation: str, kernel: str | None, size: int | None, parameters: dict[str, Any]
 ) -> KernelMachine:
     from gramless import KernelClassifier, KernelRegressor
     from gramless.estimators.features import LEAST_GRIDS
@@ -167,10 +156,10 @@ def _estimator(
             size = LEAST_GRIDS
         features = features if size is None else features.resized(size)
     if task == "classification":
-        return KernelClassifier(features, **options)
-    if options["loss"] == "auto":
-        options = options | {"loss": "squared"}
-    return KernelRegressor(features, **options)
+        return KernelClassifier(features, **parameters)
+    if parameters["loss"] == "auto":
+        parameters = parameters | {"loss": "squared"}
+    return KernelRegressor(features, **parameters)
 
 
 def named_kernel(text: str) -> Kernel:

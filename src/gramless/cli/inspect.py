@@ -9,7 +9,7 @@ from typer import BadParameter, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
-from gramless.cli.options import PICTURE, AsJson, Debug, Limits, ModelFile, PartOption
+from gramless.cli import options
 from gramless.cli.reading import input_names, read_for, rows_for
 from gramless.cli.report import Report, facts, number, reporting
 from gramless.cli.summaries import choices_of, run_in_words, run_of
@@ -29,22 +29,22 @@ _TOGETHER = "--data and --picture need each other: rows, and where to draw."
 
 
 def inspect(
-    model: ModelFile,
+    model: options.ModelFile,
     data: Annotated[
         Path | None, Option(metavar="DATA", help="Rows to draw, in any format.")
     ] = None,
     picture: Annotated[
         Path | None,
         Option(
-            metavar=PICTURE,
+            metavar=options.PICTURE,
             help="Draw the bins of --data and the kernel that they imply; or, without --data, the "
             "run of a model that gramless stream wrote.",
         ),
     ] = None,
-    part: PartOption = "auto",
-    limits: Limits = "",
-    as_json: AsJson = False,
-    debug: Debug = False,
+    part: options.PartOption = "auto",
+    limits: options.Limits = "",
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Tell what a model file holds, and draw the bins that rows fall into.
 

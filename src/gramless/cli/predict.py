@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 from typer import Option
 
 from gramless.base.errors import InputError
-from gramless.cli.options import AsJson, DataFile, Debug, Jobs, Limits, ModelFile, PartOption
+from gramless.cli import options
 from gramless.cli.reading import load_predictor, read_for, rows_for
 from gramless.cli.report import facts, reporting
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: ModelFile,
-    data: DataFile,
+    model: options.ModelFile,
+    data: options.DataFile,
     output: Annotated[
         Path | None,
         Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
@@ -30,11 +30,11 @@ def predict(
     probabilities: Annotated[
         bool, Option("--probabilities", help="Add the probability of each class.")
     ] = False,
-    part: PartOption = "auto",
-    limits: Limits = "",
-    n_jobs: Jobs = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    part: options.PartOption = "auto",
+    limits: options.Limits = "",
+    n_jobs: options.Jobs = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Predict every row of a table, as CSV.
 

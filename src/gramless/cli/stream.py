@@ -12,19 +12,8 @@ from typer import Argument, Exit, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
+from gramless.cli import options
 from gramless.cli.fit import named_kernel
-from gramless.cli.options import (
-    PICTURE,
-    Alpha,
-    AsJson,
-    Debug,
-    Jobs,
-    Limits,
-    Target,
-    TaskOption,
-    auto_or_number,
-    check_output,
-)
 from gramless.cli.reading import decide_task, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.run_display import Interruption, RunDisplay
@@ -107,7 +96,8 @@ RowsFolder = Annotated[
     ),
 ]
 PictureOut = Annotated[
-    Path | None, Option(metavar=PICTURE, help="Draw the run: losses, errors, blocks and steps.")
+    Path | None,
+    Option(metavar=options.PICTURE, help="Draw the run: losses, errors, blocks and steps."),
 ]
 Device = Annotated[
     str, Option(metavar="cpu|cuda|...", help="A device of PyTorch, where it is not cpu.")
@@ -117,13 +107,13 @@ Device = Annotated[
 def stream(
     data: DataFile,
     model: Annotated[Path, Argument(metavar="MODEL", help="Where the model goes.")],
-    target: Target = None,
-    task: TaskOption = "auto",
+    target: options.Target = None,
+    task: options.TaskOption = "auto",
     strategy: Strategy = "checking",
     update: Update = "auto",
     kernel: KernelName = "gaussian",
     bandwidth: Bandwidth = "auto",
-    alpha: Alpha = "auto",
+    alpha: options.Alpha = "auto",
     loss: Loss = None,
     components: Components = None,
     scaling: Scaling = "auto",
@@ -136,11 +126,11 @@ def stream(
     rows_folder: RowsFolder = None,
     picture: PictureOut = None,
     seed: Annotated[int, Option(min=0, help="Of the order of the rows, and of the features.")] = 0,
-    limits: Limits = "",
-    n_jobs: Jobs = None,
+    limits: options.Limits = "",
+    n_jobs: options.Jobs = None,
     device: Device = "cpu",
-    as_json: AsJson = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
 ) -> None:
     """Train a kernel machine on a file larger than memory.
 
@@ -150,12 +140,12 @@ def stream(
     run properly: what it has learned is saved. Tables that fit into memory are
     for gramless fit, which is faster and more accurate on them.
     """
-    width = bandwidth if bandwidth == "median" else auto_or_number(bandwidth, "--bandwidth")
-    options: dict[str, Any] = {
+    width = bandwidth if bandwidth == "median" else options.auto_or_number(bandwidth, "--bandwidth")
+    parameters: dict[str, Any] = {
         "strategy": strategy,
         "update": update,
         "bandwidth": width,
-        "alpha": auto_or_number(alpha, "--alpha"),
+        "alpha": options.auto_or_number(alpha, "--alpha"),
         "scaling": scaling,
         "n_components": components,
         "block_size": block_size,
@@ -169,13 +159,13 @@ def stream(
         "n_jobs": n_jobs,
     }
     with reporting(as_json, debug) as report:
-        options["kernel"] = named_kernel(kernel)
+        parameters["kernel"] = named_kernel(kernel)
         _check_places(data, model, checkpoint, picture)
-        _check_options(options, loss, task)
+        _check_options(parameters, loss, task)
         if checkpoint is not None and checkpoint.exists():
-            report.note(_going_on(checkpoint, loss, options))
+            report.note(_going_on(checkpoint, loss, parameters))
         source, kind, reason = _open(report, data, rows_folder, target, task, seed, limits)
-        estimator = _estimator(kind, loss, options)
+        estimator = _estimator(kind, loss, parameters)
         _train(report, estimator, source)
         _save(report, estimator, model, picture)
         files = {"data": data, "checkpoint": checkpoint, "picture": picture}
@@ -186,9 +176,9 @@ def stream(
 
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
     """Refuse what could not be written before the rows are read."""
-    check_output("--model", model, {"the data": data})
+    options.check_output("--model", model, {"the data": data})
     if checkpoint is not None:
-        check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
+        options.check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})
     if picture is not None:
         from gramless.inspection.pictures import check_picture
 
@@ -268,13 +258,13 @@ def _check_loss(loss: str | None, task: str) -> None:
     )
 
 
-def _check_options(options: dict[str, Any], loss: str | None, task: str) -> None:
+def _check_options(parameters: dict[str, Any], loss: str | None, task: str) -> None:
     """Refuse parameters that the estimator would only refuse once the rows are read."""
     from gramless import DoublyStochasticRegressor
     from gramless.kernels import as_spectral_kernel, bandwidth_vector
 
     _check_loss(loss, task)
-    model = DoublyStochasticRegressor(**options)
+    model = DoublyStochasticRegressor(**parameters)
     model._check_parameters()
     if not isinstance(model.bandwidth, str):
         bandwidth_vector(model.bandwidth, 1)
@@ -289,7 +279,7 @@ def _check_options(options: dict[str, Any], loss: str | None, task: str) -> None
         TorchProducts(blocks, one, one, 0, model.device)
 
 
-def _going_on(path: Path, loss: str | None, options: dict[str, Any]) -> str:
+def _going_on(path: Path, loss: str | None, parameters: dict[str, Any]) -> str:
     """Return a line about the run that a checkpoint holds; refuse one that cannot go on."""
     from gramless.estimators.checkpoints import Checkpoint
     from gramless.estimators.persistence import describe
@@ -300,7 +290,7 @@ def _going_on(path: Path, loss: str | None, options: dict[str, Any]) -> str:
         raise InputError(
             f"--checkpoint {path} holds a {name}, and no run that could go on; name another file."
         )
-    earlier = Checkpoint(path, 0.0).found(_estimator(kinds[name], loss, options))
+    earlier = Checkpoint(path, 0.0).found(_estimator(kinds[name], loss, parameters))
     steps = 0 if earlier is None else earlier.n_iter_
     return f"going on from {path}, after {steps:,} steps"
 
@@ -311,10 +301,10 @@ def _estimators() -> dict[str, type[StreamedMachine]]:
     return {"classification": DoublyStochasticClassifier, "regression": DoublyStochasticRegressor}
 
 
-def _estimator(kind: str, loss: str | None, options: dict[str, Any]) -> StreamedMachine:
+def _estimator(kind: str, loss: str | None, parameters: dict[str, Any]) -> StreamedMachine:
     _check_loss(loss, kind)
     made = _estimators()[kind]
-    return made(**options) if loss is None else made(**options, loss=loss)
+    return made(**parameters) if loss is None else made(**parameters, loss=loss)
 
 
 def _train(report: Report, model: StreamedMachine, source: RowSource) -> None:
