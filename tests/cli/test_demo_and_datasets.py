@@ -2,67 +2,93 @@
 
 from __future__ import annotations
 
-from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gramless import load
 from gramless.cli import demo_methods, figures
-from gramless.cli.demo_methods import Contest
-
-
-def test_demo(shell, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    small = partial(Contest, n_grids=64, n_components=200, ridges=(0.1,))
-    monkeypatch.setattr(demo_methods, "Contest", small)
-    found = shell.json("demo", "--out", tmp_path / "deep" / "demo")
-    names = [method["name"] for method in found["methods"]]
-    assert names[0] == "gramless, defaults"
-    assert len(names) == 3
-    assert all(0 <= method["error"] < 0.1 for method in found["methods"])
-    assert all(method["n_bytes"] > 1000 for method in found["methods"])
-    assert found["training_rows"] + found["test_rows"] == 1797
-    assert (tmp_path / "deep" / "demo" / "demo.png").stat().st_size > 10_000
-    digits = demo_methods.load_digits(0)
-    model = load(found["model"])
-    accuracy = model.score(digits.X_test, digits.y_test)
-    assert found["methods"][0]["error"] == pytest.approx(1 - accuracy)
+from gramless.cli.demo_methods import DigitsContest, Photograph
 
 
 @pytest.fixture
 def few_digits():
-    return demo_methods.load_digits(0).head(150)
+    return demo_methods.load_digits(0)[0].head(150)
+
+
+@pytest.fixture
+def small_photograph():
+    colours = demo_methods.load_photograph(0).colours[100:160, 200:280]
+    return Photograph(colours, np.arange(0, 4800, 9))
+
+
+def test_a_photograph_has_known_and_unknown_pixels():
+    photograph = demo_methods.load_photograph(3)
+    assert photograph.colours.shape == (427, 640, 3)
+    assert 0.0 <= photograph.colours.min() < photograph.colours.max() <= 1.0
+    assert len(photograph.known) == 27_328
+    assert len(photograph.known) + len(photograph.unknown) == 273_280
+    places, colours = photograph.rows(np.array([0, 639, 640]))
+    np.testing.assert_array_equal(places, [[0, 0], [0, 639], [1, 0]])
+    np.testing.assert_array_equal(colours[2], photograph.colours[1, 0])
+    truth = photograph.rows(photograph.unknown)[1]
+    np.testing.assert_array_equal(photograph.completed(truth), photograph.colours)
+    assert (photograph.completed(7.0).reshape(-1, 3)[photograph.unknown] == 1.0).all()
+
+
+def test_demo(shell, tmp_path, monkeypatch, small_photograph):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(demo_methods, "load_photograph", lambda seed: small_photograph)
+    monkeypatch.setattr("gramless.warmup", lambda n_jobs: None)
+    splits = demo_methods.load_digits(0)[:2]
+    monkeypatch.setattr(demo_methods, "load_digits", lambda seed: splits)
+    found = shell.json("demo", "--out", tmp_path / "deep" / "demo")
+    colours, digits = found["photograph"]["methods"], found["digits"]["methods"]
+    assert [method["name"] for method in (colours[0], digits[0])] == ["gramless, defaults"] * 2
+    assert (len(colours), len(digits)) == (4, 3)
+    assert all(15 < method["psnr"] < 45 for method in colours)
+    assert all(0 <= method["error"] < 0.03 for method in digits)
+    assert digits[0]["error"] <= digits[1]["error"] + 2 / 360
+    assert all(method["n_bytes"] > 1000 for method in digits)
+    assert found["digits"]["training_rows"] + found["digits"]["test_rows"] == 1797
+    for picture in ("photograph_picture", "digits_picture"):
+        assert Path(found[picture]).stat().st_size > 10_000
+    model = load(found["digits_model"])
+    assert 0.98 < model.score(splits[1].X_test, splits[1].y_test) <= 1.0
+    places, truth = small_photograph.rows(small_photograph.unknown)
+    predicted = np.clip(load(found["photograph_model"]).predict(places), 0, 1)
+    assert colours[0]["error"] == pytest.approx(np.mean((predicted - truth) ** 2))
 
 
 @pytest.mark.slow
-def test_demo_in_words(shell, tmp_path, few_digits, monkeypatch):
-    monkeypatch.setattr(demo_methods, "load_digits", lambda seed: few_digits)
-    monkeypatch.setattr(Contest, "compile_loops", lambda self: 1.5)
-    small = partial(Contest, n_grids=16, n_components=200)
-    monkeypatch.setattr(demo_methods, "Contest", small)
+def test_demo_in_words(shell, tmp_path, few_digits, small_photograph, monkeypatch):
+    monkeypatch.setattr(demo_methods, "load_digits", lambda seed: [few_digits])
+    monkeypatch.setattr(demo_methods, "load_photograph", lambda seed: small_photograph)
+    monkeypatch.setattr("gramless.warmup", lambda n_jobs: None)
     result = shell("demo", "--out", tmp_path)
-    assert (tmp_path / "demo.png").exists()
-    assert (tmp_path / "model.gramless").exists()
-    for said in ("150 digits to learn from", "SVC", "scaling", "1.5 s; only the first run"):
+    for name in ("photograph.png", "photograph.gramless", "digits.png", "digits.gramless"):
+        assert (tmp_path / name).exists()
+    told = (
+        "534 pixels known",
+        "150 digits to learn from",
+        "SVC",
+        "PSNR",
+        "less once an installation",
+    )
+    for said in told:
         assert said in result.stdout
 
 
 def test_the_picture_shows_mistakes_first(few_digits, monkeypatch):
-    contest = Contest(few_digits, n_grids=16)
-    entries = [contest.binning(), contest.exact()]
+    entries = [enter() for enter in DigitsContest([few_digits]).methods().values()]
     shown = []
     monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, image, **_: shown.append(image))
-    figures.draw_demo(few_digits, entries)
+    figures.draw_digits(few_digits, entries)
     wrong = entries[0].model.predict(few_digits.X_test) != few_digits.y_test
     firsts = {image.tobytes() for image in shown[: wrong.sum()]}
     assert {row.tobytes() for row in few_digits.X_test[wrong]} >= firsts
     assert len(shown) == 15
-
-
-def test_the_warm_up_takes_no_longer_the_second_time():
-    contest = Contest(demo_methods.load_digits(0), n_grids=16, warm_up_rows=100)
-    assert contest.compile_loops() < 60
 
 
 def test_data_sets_are_listed(shell, tmp_path):

@@ -1,69 +1,141 @@
-"""``gramless demo``: a first model on handwritten digits, beside two well-known methods."""
+"""``gramless demo``: first models of a photograph and of digits, beside well-known methods."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.report import facts, listing, reporting
+from gramless.cli.report import Report, facts, listing, reporting
 from gramless.cli.summaries import choices_of
+
+if TYPE_CHECKING:
+    from gramless.cli.demo_methods import DigitsContest, Entry, PhotographContest
 
 
 def demo(
     out: Annotated[Path, Option(metavar="FOLDER", help="Where files go.")] = Path("out/demo"),
-    seed: Annotated[int, Option(min=0, help="Seed of the split and of every method.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the splits and of every method.")] = 0,
     n_jobs: options.Jobs = None,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Fit handwritten digits with defaults and show what comes out.
+    """Learn a photograph and handwritten digits with defaults, and show what comes out.
 
-    Needs no network: the 1,797 digits of scikit-learn, a fifth of them for the
-    test. The exact kernel machine and random Fourier features get the same
-    rows. Writes the model and a picture.
+    Needs no network. A photograph of scikit-learn's is learned from a tenth of
+    its 273,280 pixels, colour by place, and 1,437 digits tell 360 others apart,
+    in five splits. Other methods get the same rows. Writes both models and two
+    pictures.
     """
-    model, picture = out / "model.gramless", out / "demo.png"
+    files = {
+        "photograph_model": out / "photograph.gramless",
+        "photograph_picture": out / "photograph.png",
+        "digits_model": out / "digits.gramless",
+        "digits_picture": out / "digits.png",
+    }
     with reporting(as_json, debug) as report:
         out.mkdir(parents=True, exist_ok=True)
         with report.stage("load", "loading"):
-            from gramless import save
+            from gramless import warmup
             from gramless.cli import demo_methods
-            from gramless.cli.figures import draw_demo
+            from gramless.cli.figures import draw_digits, draw_photograph
 
-            digits = demo_methods.load_digits(seed)
-            contest = demo_methods.Contest(digits, seed, n_jobs)
+            colours = demo_methods.PhotographContest(
+                demo_methods.load_photograph(seed), seed, n_jobs
+            )
+            digits = demo_methods.DigitsContest(demo_methods.load_digits(seed), seed, n_jobs)
         with report.stage("compile", "compiling (once an installation)"):
-            compiling = contest.compile_loops()
-        entries = []
-        for name, enter in contest.methods().items():
-            with report.stage(name, f"fitting {name}"):
-                entries.append(enter())
-        with report.stage("save", "saving"):
-            save(entries[0].model, model)
-            entries[0].n_bytes = model.stat().st_size
-        report.draw(picture, draw_demo, digits, entries)
-        files = {"model": model, "picture": picture}
-        document = {
-            "training_rows": len(digits.y_train),
-            "test_rows": len(digits.y_test),
-            "compile_seconds": compiling,
-            "methods": [entry.as_dict() for entry in entries],
-            **files,
-        }
-        rows = [
-            (one.name, f"{one.error:.2%}", one.fit_seconds, one.predict_seconds, sized(one.n_bytes))
-            for one in entries
-        ]
-        sizes = f"{len(digits.y_train):,} digits to learn from, {len(digits.y_test):,} to judge"
-        own = {
-            **choices_of(entries[0].model),
-            "compiling": f"{compiling:.1f} s; only the first run of an installation compiles",
-            "rivals": "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:]),
-            **files,
-        }
-        columns = ["method", "test error", "fit s", "predict s", "size"]
-        report.result(document, listing(sizes, columns, rows), facts(own))
+            warmup(n_jobs=n_jobs)
+        of_colours = _entries(report, colours, files["photograph_model"])
+        of_digits = _entries(report, digits, files["digits_model"])
+        report.draw(files["photograph_picture"], draw_photograph, colours.photograph, of_colours)
+        report.draw(files["digits_picture"], draw_digits, digits.splits[-1], of_digits)
+        _report_result(report, colours, of_colours, digits, of_digits, files)
+
+
+def _entries(report: Report, contest: PhotographContest | DigitsContest, file: Path) -> list[Entry]:
+    """Run all methods, and save the first model."""
+    from gramless import save
+
+    entries = []
+    for name, enter in contest.methods().items():
+        with report.stage(name, f"fitting {name}"):
+            entries.append(enter())
+    save(entries[0].model, file)
+    entries[0].n_bytes = file.stat().st_size
+    return entries
+
+
+def _report_result(
+    report: Report,
+    colours: PhotographContest,
+    of_colours: list[Entry],
+    digits: DigitsContest,
+    of_digits: list[Entry],
+    files: dict[str, Path],
+) -> None:
+    photograph, split = colours.photograph, digits.splits[-1]
+    document = {
+        "photograph": {
+            "known_pixels": len(photograph.known),
+            "predicted_pixels": len(photograph.unknown),
+            "methods": [{**one.as_dict(), "psnr": one.psnr} for one in of_colours],
+        },
+        "digits": {
+            "training_rows": len(split.y_train),
+            "test_rows": len(split.y_test),
+            "splits": len(digits.splits),
+            "methods": [one.as_dict() for one in of_digits],
+        },
+        "compile_seconds": report.seconds["compile"],
+        **files,
+    }
+    rows_of_colours = [
+        (one.name, f"{one.psnr:.2f}", one.fit_seconds, one.predict_seconds) for one in of_colours
+    ]
+    rows_of_digits = [
+        (
+            one.name,
+            f"{one.error:.2%}",
+            one.fit_seconds,
+            one.predict_seconds,
+            sized(one.n_bytes or 0),
+        )
+        for one in of_digits
+    ]
+    report.result(
+        document,
+        listing(
+            f"a photograph: {len(photograph.known):,} pixels known, "
+            f"{len(photograph.unknown):,} predicted",
+            ["method", "PSNR, dB", "fit s", "predict s"],
+            rows_of_colours,
+        ),
+        facts(_facts(of_colours)),
+        listing(
+            f"{len(split.y_train):,} digits to learn from, {len(split.y_test):,} to judge; "
+            f"means of {len(digits.splits)} splits",
+            ["method", "test error", "fit s", "predict s", "size"],
+            rows_of_digits,
+        ),
+        facts(_facts(of_digits)),
+        facts(
+            {
+                "compiling": f"{report.seconds['compile']:.1f} s; less once an installation has",
+                **{name.replace("_", " "): path for name, path in files.items()},
+            }
+        ),
+    )
+
+
+def _facts(entries: list[Entry]) -> dict[str, object]:
+    """Return what our model chose, and what the others had."""
+    rivals = "; ".join(f"{entry.name}: {entry.chosen}" for entry in entries[1:])
+    return {
+        **choices_of(entries[0].model),
+        "file": sized(entries[0].n_bytes or 0),
+        "rivals": rivals,
+    }

@@ -17,7 +17,7 @@ from gramless.cli.summaries import run_of
 from gramless.inspection.explanation import sampled_rows
 
 if TYPE_CHECKING:
-    from gramless.cli.demo_methods import Digits, Entry
+    from gramless.cli.demo_methods import Digits, Entry, Photograph
     from gramless.estimators.classifier import KernelClassifier
     from gramless.estimators.streamed import StreamedMachine
     from gramless.inspection.comparison import Comparison, Outcome
@@ -57,7 +57,23 @@ _WIDE = 5.0
 """Above this ratio of the numbers an axis is logarithmic."""
 
 
-def draw_demo(digits: Digits, entries: Sequence[Entry]) -> Figure:
+def draw_photograph(photograph: Photograph, entries: Sequence[Entry]) -> Figure:
+    """Draw the known pixels of a photograph, what the first method makes of them, and all."""
+    first = entries[0]
+    titles = {
+        f"{len(photograph.known):,} known pixels": photograph.completed(1.0),
+        f"{first.name}: {first.psnr:.2f} dB": photograph.completed(first.predicted),
+        "the photograph": photograph.colours,
+    }
+    figure = Figure(figsize=(13, 3.1), layout="constrained")
+    for axes, (title, colours) in zip(figure.subplots(1, 3), titles.items(), strict=True):
+        axes.imshow(colours)
+        axes.set_axis_off()
+        axes.set_title(title, size=11)
+    return figure
+
+
+def draw_digits(digits: Digits, entries: Sequence[Entry]) -> Figure:
     """Draw the digits that the first method finds hardest, and errors and times of all."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=[1.1, 1.0])
@@ -72,7 +88,7 @@ def _draw_digits(figure: SubFigure, digits: Digits, model: KernelClassifier) -> 
     wrong = predicted != truth
     # Mistakes first, then the narrowest margins between the two best classes.
     hardest = np.lexsort((responses[:, -1] - responses[:, -2], ~wrong))
-    figure.suptitle(f"{wrong.sum()} mistakes in {len(wrong)} digits, then the least certain")
+    figure.suptitle(f"{wrong.sum()} of {len(wrong)} digits mistaken, then the least certain")
     for axes, row in zip(figure.subplots(_ROWS, _COLUMNS).flat, hardest, strict=False):
         axes.imshow(digits.X_test[row].reshape(8, 8), cmap="gray_r")
         axes.set_axis_off()

@@ -56,7 +56,7 @@ _GROWTH_SHARE, _SMOOTH_SHARE = 0.4, 0.6
 """Of a time budget: growth ends, and no smooth kernel is tried any more."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_FAR_BETTER, _BETTER = 0.2, 0.95
+_FAR_BETTER, _BETTER = 1 / 3, 0.95
 """Kernel ridge regression is taken below so much of the loss of the first grids, or of the model
 with all of them."""
 _MORE_ROWS = 1.25
