@@ -211,11 +211,11 @@ def test_results_of_several_splits_are_joined() -> None:
 
 
 def test_how_close_the_final_solve_must_be() -> None:
-    found = replace(validated(3.0, factors=()), score=0.04)
+    found = replace(validated(3.0, factors=()), loss=0.04)
     squared, other = parts()[1], parts(loss=Logistic())[1]
     assert relative_error(squared, found) == pytest.approx(0.2)
     assert relative_error(squared, replace(found, raw=np.zeros((9, 4)))) == pytest.approx(0.1)
-    assert relative_error(squared, replace(found, score=-1e-17)) == 0.0
+    assert relative_error(squared, replace(found, loss=-1e-17)) == 0.0
     assert relative_error(other, found) == 1.0
 
 

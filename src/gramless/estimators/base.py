@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
-from gramless.base.random import RandomState, seed_from
+from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import ProgressCallback, Reporter
 from gramless.base.state import (
     State,
@@ -27,8 +27,9 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import row_blocks, thread_count
-from gramless.base.types import AnyArray, FloatArray, TableLike
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import given_map, named_map
+from gramless.estimators.given_rows import GivenRows, told_cv
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import (
     check_count,
@@ -37,11 +38,12 @@ from gramless.estimators.parameters import (
     is_auto,
     scalings_of,
 )
+from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, RandomBinning
 from gramless.kernels import bandwidth_vector
-from gramless.losses import LOSSES, Loss, TargetKind
+from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow
@@ -97,6 +99,8 @@ class KernelMachine(StatefulEstimator, ABC):
     n_grids: int | str = "auto"
     l1_ratio: float = 0.0
     calibrate: bool | str = "auto"
+    scoring: str | Callable[..., float] | None = None
+    cv: Any = None
     effort: int = 3
     time_budget: float | None = None
     solver: str | Solver = "auto"
@@ -111,6 +115,7 @@ class KernelMachine(StatefulEstimator, ABC):
         X: TableLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
         callback: ProgressCallback | None = None,
     ) -> Self:
@@ -124,6 +129,9 @@ class KernelMachine(StatefulEstimator, ABC):
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
         sample_weight : array-like (n_samples,), optional
             Not negative; rows of weight zero count as absent.
+        groups : array-like (n_samples,), optional
+            What rows share, such as a patient or a day, in numbers or text: rows of a group are
+            fitted or held back together, and of one half where grids are grown. Handed to ``cv``.
         callback : callable, optional
             Called with a :class:`~gramless.base.reporting.Progress` after each step of the
             search, and of the final fit.
@@ -135,18 +143,19 @@ class KernelMachine(StatefulEstimator, ABC):
         Raises
         ------
         ValueError
-            On infinity, NaN in sparse rows or targets, one class, wrong shapes or wrong parameters.
+            On infinity, NaN in sparse rows or targets, one class or one group, wrong shapes or
+            wrong parameters, and scores that are no numbers.
         """
         self._solver(self._named_loss())
-        config = self._search_config()
-        deadline = self._deadline()
+        config, deadline, scorer = self._search_config(), self._deadline(), NamedScorer.of(self)
         self.inputs_, rows, targets = RowInputs.fit(
             self, X, y, self.categorical_features, self._target_options()
         )
-        targets = self._check_targets(targets)
-        weight = None
+        targets, weight = self._check_targets(targets), None
         if sample_weight is not None:
             weight = self._check_weight(sample_weight, rows)
+        given = GivenRows.of(self, X, targets, weight, groups)
+        if weight is not None:
             kept = weight > 0
             rows, targets, weight = rows[kept], targets[kept], weight[kept]
         weight = self._weigh(targets, weight)
@@ -162,12 +171,23 @@ class KernelMachine(StatefulEstimator, ABC):
         seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
         report = Reporter(type(self).__name__, callback, bool(self.verbose))
+        classes = encoder.class_numbers(data.targets)
+        folds = given.folds(self, classes, seed)
+        if folds is not None and weight is not None:
+            data = replace(data, count_unit=_count(sample_weight, given.used) / weight.sum())
         search = self._search(data, feature_map, seed, report, deadline)
+        search = replace(search, classes=classes, folds=folds)
         grows = self._grows_grids(search)
         self.loss_ = self._loss_of(data.n_outputs, grows)
         self._solver(self.loss_)
         goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
         validates = self._validates(search, grows)
+        if scorer is not None:
+            search = replace(search, scorer=scorer.of_rows(given, encoder, data.targets, Squared()))
+            goal = replace(goal, scorer=scorer.of_rows(given, encoder, data.targets, self.loss_))
+            _try_scorer(goal, search)
+        self.scorer_ = "loss" if scorer is None else scorer.name
+        self.cv_ = told_cv(self.cv, given.groups)
         budget = Budget(data.rows.shape, deadline, report)
         if grows:
             squares = self._squares(encoder)
@@ -309,12 +329,18 @@ class KernelMachine(StatefulEstimator, ABC):
                 f"{type(self).__name__}: grids='grown' needs dense rows, not sparse ones, "
                 f"at least {LEAST_TO_GROW}, got n_samples={rows.shape[0]}; use grids='auto'."
             )
+        can_be_halved = search.folds is None or search.folds.can_be_halved
+        if self.grids == "grown" and not can_be_halved:
+            raise InputError(
+                f"{type(self).__name__}: grids='grown' needs training rows of two groups in every "
+                f"fold, to cut them in two; use grids='auto', or give more groups."
+            )
         if self.grids != "auto":
             return self.grids == "grown"
         free = search.space.bandwidth is None and search.space.alpha is None
         by_name = isinstance(self.features, str) and self.features == "binning"
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
-        return free and left and can_grow(search.data)
+        return free and left and can_be_halved and can_grow(search.data)
 
     def _final_fit(
         self,
@@ -408,6 +434,8 @@ class KernelMachine(StatefulEstimator, ABC):
         part_in(state, "inputs_", RowInputs).check_sizes(len(scaler.knots), n_features)
         check_columns(state, n_features)
         number_in(state, "alpha_", float)
+        for name in ("scorer_", "cv_"):
+            part_in(state, name, str)
         require(isinstance(state.get("loss_"), Loss), "loss_ is no loss")
         coef = array_in(state, "coef_", np.float64, finite=True)
         fits = coef.ndim in (1, 2) and len(coef) == features._n_features_out and coef.size > 0
@@ -427,6 +455,11 @@ class KernelMachine(StatefulEstimator, ABC):
         params = super()._parameters_to_save()
         if isinstance(self.features, SizedMap):
             params["features"] = clone(self.features)
+        # Functions and splitters are no data: ``scorer_`` and ``cv_`` tell what they were.
+        if not isinstance(self.scoring, str):
+            params["scoring"] = None
+        if not isinstance(self.cv, (int, np.integer)):
+            params["cv"] = None
         return params
 
     def _restore(self, fitted: dict[str, object]) -> None:
@@ -437,6 +470,9 @@ class KernelMachine(StatefulEstimator, ABC):
                 encoder = part_in(fitted, "encoder_", TableEncoder)
             fitted.pop("encoder_", None)
             fitted["inputs_"] = RowInputs(encoder, None, None)
+        # Files of earlier versions were chosen by the loss, on rows held back by a rule.
+        fitted.setdefault("scorer_", "loss")
+        fitted.setdefault("cv_", told_cv(None, None))
         super()._restore(fitted)
 
     def _given_bandwidth(self, n_inputs: int) -> NDArray[np.float64] | None:
@@ -489,3 +525,20 @@ class KernelMachine(StatefulEstimator, ABC):
         encoder: TargetEncoder,
     ) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""
+
+
+def _try_scorer(goal: Goal, search: Search) -> None:
+    """Score predictions that are right but for noise: what fails should fail before the search."""
+    data, rows = search.data, search.splits()[0][1]
+    noise = stream(search.seed, "scoring").normal(size=data.targets[rows].shape)
+    goal.scored(data, data.targets[rows] + noise, rows)
+
+
+def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:
+    """Return how many rows weights stand for: their sum if they are whole numbers."""
+    if sample_weight is None:
+        return float(len(used))
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 1 and (weights == np.round(weights)).all():
+        return float(weights.sum())
+    return float(len(used))

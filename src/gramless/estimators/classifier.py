@@ -16,6 +16,7 @@ from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.estimators.base import KernelMachine
 from gramless.estimators.targets import (
+    PROBABILISTIC,
     ClassEncoder,
     TargetEncoder,
     log_probabilities,
@@ -31,8 +32,6 @@ from gramless.solvers.objective import Problem
 
 _MOST_MULTINOMIAL = 30
 """Classes; of more the multinomial loss takes too long to be the default."""
-_PROBABILISTIC = "logistic", "multinomial"
-"""Losses whose raw predictions are log odds, or logarithms of probabilities but for a constant."""
 _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
 """With too few rows to hold some back, a response of 1 counts as 95 %."""
 
@@ -40,10 +39,10 @@ _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
 def _has_probabilities(model: Any) -> bool:
     """Tell whether there are, or will be, probabilities; say why not otherwise."""
     if hasattr(model, "coef_"):
-        has = model.calibration_ is not None or model.loss_.name in _PROBABILISTIC
+        has = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
     else:
         loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
-        has = model.calibrate is not False or loss in _PROBABILISTIC
+        has = model.calibrate is not False or loss in PROBABILISTIC
     if has:
         return True
     raise AttributeError(
@@ -317,11 +316,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ) -> None:
         self.errors_ = self.calibration_ = None
         untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH
-        if validation is None and untried and self.loss_.name not in _PROBABILISTIC:
+        if validation is None and untried and self.loss_.name not in PROBABILISTIC:
             ends = np.array([-1.0, 1.0])
             self.calibration_ = Calibration(ends, _UNTRIED_SLOPE, data.n_outputs, _UNTRIED_FLOOR)
         if validation is not None:
-            targets, weight = data.targets[validation.rows], data.counts_of(validation.rows)
+            targets, weight = data.targets[validation.rows], data.row_counts(validation.rows)
             self.calibration_ = Calibration.fit(validation.raw, targets, weight)
             found = self.calibration_.log_probabilities(validation.raw)
             self.errors_ = Conformal.fit(set_scores(found, most_likely(targets)), weight)

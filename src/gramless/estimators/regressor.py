@@ -323,7 +323,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             predicted = self.loss_.inverse_link(validation.raw)
             scores = interval_scores(predicted, data.targets[validation.rows]) * encoder.spread
             scores = scores / self._units_of_errors(predicted * encoder.spread)
-            self.errors_ = Conformal.fit(scores, data.counts_of(validation.rows))
+            self.errors_ = Conformal.fit(scores, data.row_counts(validation.rows))
         self.posterior_ = self._posterior(data, problem, encoder) if self.n_posterior else None
 
     def _posterior(self, data: Data, problem: Problem, encoder: NumberEncoder) -> Posterior:

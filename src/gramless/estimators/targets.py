@@ -22,8 +22,14 @@ from gramless.preprocessing.rows import check_integers
 
 _LARGEST_TARGET = np.finfo(np.float64).max / 16
 """Predictions may lie beyond all targets."""
+_LEAST_COUNT = 1e-3
+"""Of the mean: least-squares predictions of counts below this are taken for so much."""
 _BYTES_PER_CODE = 24.0
 """Of a row and class: the codes, and what is taken of them to fit and to validate."""
+
+
+PROBABILISTIC = "logistic", "multinomial"
+"""Losses whose raw predictions are log odds, or logarithms of probabilities but for a constant."""
 
 
 class TargetEncoder(ABC):
@@ -41,8 +47,16 @@ class TargetEncoder(ABC):
         """Return the targets that raw predictions of encoded targets stand for."""
 
     @abstractmethod
+    def decode_squares(self, raw: FloatArray) -> AnyArray:
+        """Return the targets that predictions of encoded targets by least squares stand for."""
+
+    @abstractmethod
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return coefficients and intercept of raw predictions in units of the targets."""
+
+    @abstractmethod
+    def class_numbers(self, codes: FloatArray) -> IntArray | None:
+        """Return the number of each row's class; None where targets are no classes."""
 
     @staticmethod
     @abstractmethod
@@ -133,8 +147,17 @@ class NumberEncoder(TargetEncoder):
         """Return predictions in units of the targets."""
         if self.offset is not None:
             return np.exp(raw + self.offset)
+        return self.decode_squares(raw)
+
+    def decode_squares(self, raw: FloatArray) -> FloatArray:
+        """Return predictions in units of the targets; those of counts stay above 0."""
+        if self.offset is not None:
+            raw = np.maximum(raw, _LEAST_COUNT)
         decoded: FloatArray = raw * self.spread + self.centre
         return decoded
+
+    def class_numbers(self, codes: FloatArray) -> None:
+        """Return None: numbers are no classes."""
 
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return coefficients and intercept in units of the targets, or of their link."""
@@ -246,6 +269,14 @@ class ClassEncoder(TargetEncoder):
     def decode(self, raw: FloatArray) -> AnyArray:
         """Return the class with the largest raw prediction."""
         return self.classes[most_likely(raw)]
+
+    def decode_squares(self, raw: FloatArray) -> AnyArray:
+        """Return the class with the largest raw prediction, whatever the loss."""
+        return self.decode(raw)
+
+    def class_numbers(self, codes: FloatArray) -> IntArray:
+        """Return the number of each row's class."""
+        return most_likely(codes)
 
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return the weights, which have no unit, and an intercept of zero."""

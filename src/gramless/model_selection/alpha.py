@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gramless.base.types import IntArray
 from gramless.losses import Loss
-from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.data import Data, Score
+from gramless.model_selection.scoring import RowScorer, times
 from gramless.model_selection.search import ALPHAS, Sample, Search, worse_twice
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
@@ -46,16 +48,24 @@ class Goal:
         Share of the penalty that is on absolute values.
     score : callable
         ``score(predictions, targets, sample_weight)``: smaller is better.
+    scorer : RowScorer, optional
+        What a user named to choose by; None chooses by ``score``.
     """
 
     loss: Loss
     l1_ratio: float
     score: Score
+    scorer: RowScorer | None = None
 
     @property
     def sparse(self) -> bool:
         """Whether weights become zero."""
         return self.l1_ratio > 0
+
+    def scored(self, data: Data, raw: Vector, rows: IntArray) -> tuple[float, float]:
+        """Return what chooses and ``score``, the same unless there is a scorer, for some rows."""
+        loss = self.score(raw, data.targets[rows], data.weights_of(rows))
+        return (loss if self.scorer is None else self.scorer(raw, rows, loss)), loss
 
     def problem(
         self, data: Data, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice
@@ -135,8 +145,9 @@ def search_alpha(search: Search, settings: Hyperparameters, goal: Goal) -> Hyper
         )
     search.trials.extend(trials)
     least = min(trial.score for trial in trials)
-    best = next(t for t in trials if t.score <= (_TIE if goal.sparse else 1.0) * least)
-    more = search.data.rows.shape[0] / n_rows
+    tie = times(least, _TIE if goal.sparse else 1.0)
+    best = next(t for t in trials if t.score <= tie)
+    more = search.data.rows.shape[0] / search.data.mass_of(sample.splits[0][0])
     if not goal.sparse:
         return replace(settings, alpha=best.settings.alpha / more)
     # What noise adds to a bin's gradient falls as 1/sqrt(rows), its value as 1/sqrt(grids).
@@ -150,7 +161,6 @@ def _path(
     """Return each alpha with its score, iterations and seconds on one split."""
     data, (training, validation) = search.data, sample.splits[k]
     _, Z, held_back = sample.matrices(settings, k)
-    truth, weight = data.targets[validation], data.weights_of(validation)
     path, weights, free = [], None, goal.problem(data, Z, 0.0, training)
     solver = goal.solver(free, search.n_jobs)
     for alpha in goal.alphas(free):
@@ -158,7 +168,7 @@ def _path(
         solution = solver.solve(goal.problem(data, Z, alpha, training), weights)
         weights = solution.weights
         seconds = time.perf_counter() - started
-        score = goal.score(held_back.matvec(weights), truth, weight)
+        score, _ = goal.scored(data, held_back.matvec(weights), validation)
         path.append((alpha, score, solution.n_iter, seconds))
         if worse_twice([entry[1] for entry in path]):
             break

@@ -24,7 +24,8 @@ class Data:
     """Rows with their targets, (n,) or (n, K), and how to judge predictions of them.
 
     ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
-    inputs are categories, None if none is.
+    inputs are categories, None if none is. Weights times ``count_unit`` count rows; without it
+    those of any rows have a mean of 1.
     """
 
     rows: Rows
@@ -33,6 +34,7 @@ class Data:
     score: Score
     intercept: bool
     categorical: NDArray[np.bool_] | None = None
+    count_unit: float | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -74,7 +76,20 @@ class Data:
         """Return the sample weights of some rows."""
         return None if self.sample_weight is None else self.sample_weight[rows]
 
+    def mass_of(self, rows: NDArray[np.intp]) -> float:
+        """Return the number of some rows, by their weights where these count rows."""
+        if self.sample_weight is None or self.count_unit is None:
+            return float(len(rows))
+        return float(self.sample_weight[rows].sum() / self.sample_weight.mean())
+
     def counts_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
         """Return the sample weights of some rows with a mean of 1, not all of them zero."""
         weights = self.weights_of(rows)
         return None if weights is None else weights / weights.mean()
+
+    def row_counts(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
+        """Return how many rows each of some rows stands for."""
+        weights = self.weights_of(rows)
+        if weights is None or self.count_unit is None:
+            return self.counts_of(rows)
+        return weights * self.count_unit

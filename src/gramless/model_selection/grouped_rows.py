@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from gramless.base.random import stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.model_selection.data import Data
-from gramless.model_selection.splits import Split
+from gramless.model_selection.splits import Split, half_of
 
 _LEAST = 8.0
 """In standard deviations: how far below chance targets of matched rows agree."""
 _ROWS = 20_000
 """About so many are looked at before all are."""
+_FEW_GROUPS = 16
+"""Where fewer groups would fill a sample, rows of all groups are drawn instead."""
 _INPUTS_AT_ONCE, _ROWS_AT_ONCE = 16, 1 << 14
 
 Groups = NDArray[np.intp]
@@ -128,6 +130,45 @@ def shuffled(
     _, number = np.unique(groups[order], return_inverse=True)
     places = generator.permutation(int(number.max(initial=0)) + 1)
     return order[np.argsort(places[number.reshape(-1)], kind="stable")]
+
+
+def cut_in_two(
+    rows: NDArray[np.intp], groups: Groups | None, most: int, generator: np.random.Generator
+) -> tuple[NDArray[np.intp], int]:
+    """Shuffle rows and cut them into two halves that share no group.
+
+    Parameters
+    ----------
+    rows : array (n,)
+    groups : array (n_rows,) or None
+        Of all rows.
+    most : int
+        So many of the rows at most are returned.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    rows : array (at most n,)
+    n_first : int
+        Number of rows of the first half. A single group is cut in two.
+
+    Examples
+    --------
+    >>> groups = np.array([7, 8, 7, 9, 8, 7])
+    >>> rows, n_first = cut_in_two(np.arange(6), groups, 6, np.random.default_rng(0))
+    >>> groups[rows[:n_first]], groups[rows[n_first:]]
+    (array([7, 7, 7]), array([8, 8, 9]))
+    """
+    order = shuffled(rows, groups, generator)
+    if groups is None:
+        order = order[:most]
+        return order, half_of(len(order))
+    if len(order) > most and len(np.unique(groups[order[:most]])) < _FEW_GROUPS:
+        order = order[np.sort(generator.permutation(len(order))[:most])]
+    order = order[:most]
+    half, own = half_of(len(order)), groups[order]
+    ends = np.flatnonzero(own[1:] != own[:-1]) + 1
+    return order, half if len(ends) == 0 else int(ends[np.argmin(np.abs(ends - half))])
 
 
 def _multipliers(n_inputs: int) -> NDArray[np.uint64]:

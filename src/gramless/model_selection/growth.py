@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from gramless.base.arrays import padded_rows
 from gramless.base.random import stream
 from gramless.base.reporting import Reporter
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import FloatArray
+from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.loops import backfitting
 from gramless.loops.scoring import TILE, score_grids
@@ -29,7 +30,8 @@ from gramless.losses import Loss
 from gramless.model_selection.candidates import MOST_INPUTS, Candidates, Proposer
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
-from gramless.model_selection.grouped_rows import Groups, shuffled
+from gramless.model_selection.grouped_rows import Groups, cut_in_two
+from gramless.model_selection.scoring import RowScorer, times
 from gramless.model_selection.splits import Split, half_of
 from gramless.preprocessing.scaling import Scaler
 
@@ -67,7 +69,9 @@ class GrownGrids:
         The L2 penalty that served the cross-fitted models, times their number of rows: it does
         not change with the number of rows.
     score : float
-        Mean loss on the judging rows.
+        Mean loss on the judging rows, or the score of a scorer.
+    first_loss : float
+        Mean loss on the judging rows after the first stage.
     history : list of dict
         ``n_grids``, ``score``, ``alpha`` and ``seconds`` after each stage.
     worth : array (n_columns,)
@@ -77,6 +81,7 @@ class GrownGrids:
     grids: Grids
     alpha: float
     score: float
+    first_loss: float
     history: list[dict[str, float]] = field(repr=False)
     worth: FloatArray = field(repr=False)
 
@@ -101,6 +106,7 @@ def grow(
     stop: Callable[[], bool] = lambda: False,
     hopeless: float = np.inf,
     report: Reporter | None = None,
+    scorer: RowScorer | None = None,
 ) -> GrownGrids:
     """Grow grids on the training rows of a split.
 
@@ -119,12 +125,15 @@ def grow(
     seed : int
     n_jobs : int or None, default=None
     groups : array (n_rows,), optional
-        Groups of rows that stay next to each other: the cut between the halves parts one at most.
+        Groups of rows, which the halves do not share.
     stop : callable
         Asked after each round; True ends growth.
     hopeless : float
         Growth ends with the first stage if its score is above this.
     report : Reporter, optional
+    scorer : RowScorer, optional
+        Says, if it is gradual, which stage is the best; growth then ends when the loss and this
+        score both gain little.
 
     Returns
     -------
@@ -137,12 +146,15 @@ def grow(
     """
     most = config.most_grids if most is None else most
     generator = stream(seed, "growth")
-    training = shuffled(split[0], groups, generator)[: config.growth_rows]
+    training, half = cut_in_two(split[0], groups, config.growth_rows, generator)
     judges = generator.permutation(split[1])[: config.judging_rows]
     rows = data.take(np.concatenate([training, judges]))
     candidates = CandidateSpace.of(scaler, np.asarray(scaler.rows(rows.rows, n_jobs)))
-    models = CrossFittedModels(rows, len(training), loss, most, n_jobs)
-    growth = _Growth(candidates, models, config, most, generator, n_jobs)
+    models = CrossFittedModels(rows, len(training), loss, most, n_jobs, half)
+    judge = None
+    if scorer is not None and scorer.is_gradual:
+        judge = partial(models.scored_by, scorer, judges)
+    growth = _Growth(candidates, models, config, most, generator, n_jobs, judge)
     return growth.run(stop, hopeless, report)
 
 
@@ -225,13 +237,22 @@ class CrossFittedModels:
     most : int
         Number of grids that there is room for.
     n_jobs : int or None
+    half : int, optional
+        Number of rows of the first half, :func:`half_of` the training rows by default.
     """
 
     def __init__(
-        self, data: Data, n_training: int, loss: Loss, most: int, n_jobs: int | None
+        self,
+        data: Data,
+        n_training: int,
+        loss: Loss,
+        most: int,
+        n_jobs: int | None,
+        half: int | None = None,
     ) -> None:
         self.loss, self.targets, self.n_jobs = loss, data.targets, n_jobs
-        self.n_rows, self.n_training, self.half = len(data.targets), n_training, half_of(n_training)
+        self.n_rows, self.n_training = len(data.targets), n_training
+        self.half = half_of(n_training) if half is None else half
         self.n_outputs = data.n_outputs
         counts = data.counts_of(np.arange(self.n_rows))
         self.counts = np.ones(self.n_rows) if counts is None else counts
@@ -281,15 +302,27 @@ class CrossFittedModels:
         return self._score_of([model.raw for model in self.models])
 
     def _score_of(self, raws: list[Floats]) -> float:
+        return float(np.mean([self._best_scale(raw)[0] for raw in raws]))
+
+    def _best_scale(self, raw: Floats) -> tuple[float, float]:
+        """Return the least loss of the judging rows, and the scale of predictions that has it."""
         judging = slice(self.n_training, None)
         truth, weights = self.targets[judging], self.counts[judging]
-        least = []
-        for raw in raws:
-            z = raw[judging].astype(np.float64)
-            values = [self.loss.value(scale * z, truth) for scale in self.scales]
-            sums = [value.reshape(len(z), -1).sum(axis=1) for value in values]
-            least.append(min(np.average(own, weights=weights) for own in sums))
-        return float(np.mean(least))
+        z, least = raw[judging].astype(np.float64), []
+        for scale in self.scales:
+            value = self.loss.value(scale * z, truth).reshape(len(z), -1).sum(axis=1)
+            least.append(float(np.average(value, weights=weights)))
+        best = int(np.argmin(least))
+        return least[best], self.scales[best]
+
+    def scored_by(self, scorer: RowScorer, judges: IntArray) -> float:
+        """Return the mean score of both models on the judging rows, whose numbers are given."""
+        found = []
+        for model in self.models:
+            loss, scale = self._best_scale(model.raw)
+            z = model.raw[self.n_training :].astype(np.float64)
+            found.append(scorer(scale * z, judges, loss))
+        return float(np.mean(found))
 
     def scoring_values(self, generator: np.random.Generator) -> tuple[Floats, int]:
         """Return what :func:`score_grids` needs of the training rows, and the number of outputs.
@@ -388,9 +421,10 @@ class _Growth:
         most: int,
         generator: np.random.Generator,
         n_jobs: int | None,
+        judge: Callable[[], float] | None = None,
     ) -> None:
         self.space, self.models, self.config, self.most = space, models, config, most
-        self.generator, self.n_jobs = generator, n_jobs
+        self.generator, self.n_jobs, self.judge = generator, n_jobs, judge
         self.proposer = Proposer(len(space.inputs), generator, space.categorical)
         drawn = generator.integers(0, 2**32, MOST_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
@@ -401,6 +435,8 @@ class _Growth:
     def run(self, stop: Callable[[], bool], hopeless: float, report: Reporter | None) -> GrownGrids:
         """Grow grids, stage by stage, until there are enough or a stage gains little."""
         begun, last, before = time.perf_counter(), self.models.score(), 0
+        losses: list[float] = []
+        judged_last = last if self.judge is None else np.inf
         for stage in [*(s for s in self.config.stages if s < self.most), self.most]:
             more = True
             # A model needs a grid: the first round is never skipped.
@@ -408,18 +444,27 @@ class _Growth:
                 more = self._round(stage)
             n_grids = self.models.n_grids
             score = self.models.fit_all(self.generator.permutation(n_grids))
+            losses.append(score)
+            judged = self._judged(score)
             self._share(last - score)
-            self._note(score, time.perf_counter() - begun, report)
+            self._note(judged, time.perf_counter() - begun, report)
             share = self.config.least_gain * (n_grids - before) / _SETTLED
-            if not more or stop() or (n_grids > _SETTLED and score > (1.0 - share) * last):
+            enough = score > (1.0 - share) * last and judged > times(judged_last, 1.0 - share)
+            if not more or stop() or (n_grids > _SETTLED and enough):
                 break
             if before == 0 and score > hopeless:
                 break
-            last, before = score, n_grids
+            last, judged_last, before = score, judged, n_grids
         best = min(self.history, key=lambda entry: entry["score"])
         grids = Grids.joined(self.kept)
         kept = np.arange(len(grids)) < best["n_grids"]
-        return GrownGrids(grids.take(kept), best["alpha"], best["score"], self.history, self.worth)
+        return GrownGrids(
+            grids.take(kept), best["alpha"], best["score"], losses[0], self.history, self.worth
+        )
+
+    def _judged(self, loss: float) -> float:
+        """Return the score that chooses between stages: the loss, unless a user named another."""
+        return loss if self.judge is None else self.judge()
 
     def _note(self, score: float, seconds: float, report: Reporter | None) -> None:
         n_grids, n_rows = self.models.n_grids, self.models.half

@@ -346,11 +346,10 @@ def validate_ridge(
     n = len(training)
     rows = chosen.scaler.rows(data.rows[held_back], search.n_jobs)
     raw = expansion.rows_matrix(rows).matvec(weights[:n]) + weights[n:].sum(axis=0)
-    truth = data.targets[held_back]
-    score = goal.score(raw, truth, data.weights_of(held_back))
+    score, loss = goal.scored(data, raw, held_back)
     told = {"alpha": chosen.ridge / n, "score": score, "n_iter": 1}
     trials = [{**told, "seconds": time.perf_counter() - begun}]
-    result = ValidationResult(chosen.ridge, score, held_back, raw, weights, trials)
+    result = ValidationResult(chosen.ridge, score, loss, held_back, raw, weights, trials)
     search.trials.append(
         Trial("validation", chosen.settings(n), score, 1, n, n, trials[0]["seconds"], [score])
     )

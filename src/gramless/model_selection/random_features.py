@@ -16,9 +16,10 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.model_selection.alpha import Goal, search_alpha
 from gramless.model_selection.budget import Budget
 from gramless.model_selection.data import Data
+from gramless.model_selection.scoring import times
 from gramless.model_selection.search import TIME_SHARE, Search
 from gramless.model_selection.search_space import Hyperparameters
-from gramless.model_selection.splits import Split
+from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.validation import ValidationResult, joined, record, validate
 from gramless.preprocessing.scaling import Scaler
 
@@ -66,11 +67,12 @@ class RandomFeatures:
 
 
 def is_open(search: Search) -> bool:
-    """Tell whether there is anything to search for, and enough rows to do so."""
+    """Tell whether there is anything to search for, and enough rows or given folds to do so."""
     space = search.space
     given = space.bandwidth is not None and space.alpha is not None
     decided = given and len(space.scalings) == 1
-    return not decided and search.data.rows.shape[0] >= ENOUGH_TO_SEARCH
+    enough = search.folds is not None or search.data.rows.shape[0] >= ENOUGH_TO_SEARCH
+    return not decided and enough
 
 
 def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> RandomFeatures:
@@ -105,7 +107,8 @@ def validate_random(
     """
     alpha = chosen.settings.alpha * data.rows.shape[0]
     if isinstance(chosen.template, BinningMap) and len(splits) == 1:
-        feature_map, matrix = chosen.fitted(data, np.concatenate(splits[0]), n_jobs)
+        order = all_rows(splits[0], data.rows.shape[0])
+        feature_map, matrix = chosen.fitted(data, order, n_jobs)
         result = validate(data, goal, matrix, splits[0], alpha, factors=(), n_jobs=n_jobs)
         return result, feature_map, matrix
     results = list(_validated_apart(chosen, data, goal, splits, alpha, n_jobs))
@@ -123,12 +126,13 @@ def _validated_apart(
     """Yield the result of each split, features learned from its training rows alone."""
     for training, held_back in splits:
         feature_map, own = chosen.fitted(data, training, n_jobs)
-        problem = goal.problem(data, data.matrix(own), alpha / len(training), training)
+        strength = alpha / data.mass_of(training)
+        problem = goal.problem(data, data.matrix(own), strength, training)
         weights = goal.solver(problem, n_jobs).solve(problem).weights
         others = feature_map.rows_matrix(chosen.scaler.rows(data.rows[held_back], n_jobs))
         raw = data.matrix(others).matvec(weights)
-        score = goal.score(raw, data.targets[held_back], data.weights_of(held_back))
-        yield ValidationResult(alpha, score, held_back, raw, weights)
+        score, loss = goal.scored(data, raw, held_back)
+        yield ValidationResult(alpha, score, loss, held_back, raw, weights)
 
 
 def _settings(search: Search, goal: Goal, budget: Budget) -> Hyperparameters:
@@ -156,7 +160,7 @@ def _enough_grids(
         _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
         found = validate(search.data, goal, matrix, part, alpha, factors=(), n_jobs=search.n_jobs)
         record(search, "size", chosen.settings, found, len(part[0]), size)
-        enough = found.score > (1.0 - _LEAST_GAIN) * last or size == most
+        enough = found.score > times(last, 1.0 - _LEAST_GAIN) or size == most
         if enough or search.deadline.beyond(TIME_SHARE):
             return size
         size, last = min(2 * size, most), found.score

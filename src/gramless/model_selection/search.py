@@ -22,19 +22,21 @@ from sklearn.base import clone
 from gramless.base.cached import cached_property
 from gramless.base.deadline import Deadline
 from gramless.base.reporting import Reporter
+from gramless.base.types import IntArray
 from gramless.features.base import SizedMap
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.budget import sampled_rows
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, kept_together, matched_rows
 from gramless.model_selection.relevance import learned_relevance
+from gramless.model_selection.scoring import RowScorer, times
 from gramless.model_selection.search_space import (
     START_BANDWIDTH,
     Hyperparameters,
     SearchSpace,
     Trial,
 )
-from gramless.model_selection.splits import holdout_splits
+from gramless.model_selection.splits import Folds, Split, held_back_splits, holdout_splits
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.solvers.base import Solver
@@ -76,6 +78,14 @@ class Search:
         Told each bandwidth.
     deadline : Deadline
         With a budget of time, fewer bandwidths are tried.
+    trials : list of Trial
+    classes : array (n_rows,), optional
+        Number of each row's class, if targets are classes.
+    folds : Folds, optional
+        Which rows are held back; None leaves that to a rule.
+    scorer : RowScorer, optional
+        What a user named to choose by, for raw predictions by least squares; None chooses by the
+        score of the data.
     """
 
     data: Data
@@ -86,14 +96,40 @@ class Search:
     report: Reporter = field(default_factory=Reporter)
     deadline: Deadline = field(default_factory=Deadline)
     trials: list[Trial] = field(default_factory=list)
+    classes: IntArray | None = None
+    folds: Folds | None = None
+    scorer: RowScorer | None = None
 
     @cached_property
     def groups(self) -> Groups | None:
-        """Rows that were drawn together, which no split parts."""
+        """Rows that belong together, which no split parts: as given, or drawn together."""
+        if self.folds is not None:
+            return self.folds.groups
         groups = matched_rows(self.data, self.n_jobs)
         if groups is not None:
             self.report("search", "rows that agree in all inputs but one are matched: not parted")
         return groups
+
+    def splits(self) -> list[Split]:
+        """Return rows to fit and rows to hold back: once, or in turns where they are few."""
+        n_rows = self.data.rows.shape[0]
+        if self.folds is not None:
+            return self.folds.used(n_rows)
+        splits = held_back_splits(n_rows, self.seed, self.classes)
+        return [kept_together(split, self.groups) for split in splits]
+
+    def sampled_splits(self, most: int) -> list[Split]:
+        """Return such splits of at most so many rows, for the trials of a stage."""
+        n_rows = self.data.rows.shape[0]
+        if self.folds is not None:
+            return self.folds.sampled(n_rows, most, self.seed)
+        splits = holdout_splits(n_rows, most, self.seed, self.classes)
+        return [kept_together(split, self.groups) for split in splits]
+
+    def scored(self, raw: Vector, rows: IntArray) -> float:
+        """Return what chooses between trials, for raw predictions of some rows."""
+        score = self.data.score(raw, self.data.targets[rows], self.data.weights_of(rows))
+        return score if self.scorer is None else self.scorer(raw, rows, score)
 
     def run(self) -> Hyperparameters:
         """Return the settings with the best score.
@@ -118,13 +154,13 @@ class Search:
         if n_rows > 1.5 * small and not self.deadline.beyond(TIME_SHARE):
             sample = Sample(self, large, most, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
-        return self._for_all_rows(best)
+        more = n_rows / self.data.mass_of(sample.splits[0][0])
+        return self._for_all_rows(best, more)
 
-    def _for_all_rows(self, best: Trial) -> Hyperparameters:
+    def _for_all_rows(self, best: Trial, more: float) -> Hyperparameters:
         """Keep ``n_rows * alpha``, the penalty beside the summed losses, for all rows."""
         if self.space.alpha is not None:
             return best.settings
-        more = self.data.rows.shape[0] / best.n_rows
         return replace(best.settings, alpha=best.settings.alpha / more)
 
     def bandwidth(self, settings: Hyperparameters, scaler: Scaler) -> Any:
@@ -170,7 +206,7 @@ class Search:
         best = min(rivals, key=_by_score)
         if found.relevance is not None:
             plain = sample.trial(replace(equal, alpha=found.alpha))
-            best = best if best.score <= self._relevance_gain * plain.score else plain
+            best = best if best.score <= times(plain.score, self._relevance_gain) else plain
         return best if self.space.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
 
     def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
@@ -185,7 +221,7 @@ class Search:
             if trial.score >= least:
                 break
             found, least = trial, trial.score
-        if found.score > self._relevance_gain * best.score:
+        if found.score > times(best.score, self._relevance_gain):
             return best
         return self._walk(sample, found, _STEPS[-1])
 
@@ -217,8 +253,7 @@ class Sample:
 
     def __init__(self, search: Search, n_rows: int, most: int, centre_alpha: float) -> None:
         self.search, self.feature_map = search, search.feature_map.sketch(most)
-        splits = holdout_splits(search.data.rows.shape[0], n_rows, search.seed)
-        self.splits = [kept_together(split, search.groups) for split in splits]
+        self.splits = search.sampled_splits(n_rows)
         self.scalers: dict[ScalingKind, list[Scaler]] = {}
         self.done: dict[tuple[Any, ...], Trial] = {}
         self.alphas = _alpha_path(search.space.alpha, centre_alpha)
@@ -257,7 +292,7 @@ class Sample:
             )
         self.search.trials.extend(trials)
         least = min(trial.score for trial in trials)
-        best = next(trial for trial in trials if trial.score <= _TIE * least)
+        best = next(trial for trial in trials if trial.score <= times(least, _TIE))
         self.done[key] = best
         what = self.feature_map.size_unit
         width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"
@@ -273,9 +308,9 @@ class Sample:
         self, settings: Hyperparameters, alphas: Sequence[float], k: int
     ) -> list[tuple[list[float], int]]:
         """Return each alpha's validation curve and iterations, until two in a row are worse."""
-        data, (training, validation) = self.search.data, self.splits[k]
+        search, (training, validation) = self.search, self.splits[k]
+        data = search.data
         _, Z, held_back = self.matrices(settings, k)
-        truth, weight = data.targets[validation], data.weights_of(validation)
         path: list[tuple[list[float], int]] = []
         weights = None
         solver = self._solver(Z, data.problem(Z, 1.0, training).row_weights)
@@ -285,11 +320,11 @@ class Sample:
 
             def watch(iteration: int, w: Vector, curve: list[float] = curve) -> None:
                 if iteration % 4 == 0:
-                    curve.append(data.score(held_back.matvec(w), truth, weight))
+                    curve.append(search.scored(held_back.matvec(w), validation))
 
             solution = solver.solve(problem, weights, watch)
             weights = solution.weights
-            curve.append(data.score(held_back.matvec(weights), truth, weight))
+            curve.append(search.scored(held_back.matvec(weights), validation))
             path.append((curve, solution.n_iter))
             if worse_twice([curve[-1] for curve, _ in path]):
                 break

@@ -31,7 +31,6 @@ from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
-from gramless.model_selection.grouped_rows import kept_together
 from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.kernel_ridge import (
     GaussianRidge,
@@ -44,10 +43,11 @@ from gramless.model_selection.random_features import (
     choose_random,
     validate_random,
 )
+from gramless.model_selection.scoring import times
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.smooth import contributions, fineness, smooth_map
-from gramless.model_selection.splits import Split, held_back_splits
+from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.validation import NEARBY, ValidationResult, record, validate
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
@@ -136,7 +136,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     n_rows = data.rows.shape[0]
     if validates and n_rows < 2:
         raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
-    splits = _splits(search)
+    splits = search.splits()
     chosen = choose_random(search, goal, splits[0], budget)
     order: IntArray | slice = slice(None)
     result, feature_map, matrix = None, None, None
@@ -145,7 +145,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
         n_training, size = len(splits[0][0]), chosen.template.size
         record(search, "validation", chosen.settings, result, n_training, size)
     if feature_map is not None:
-        order = np.concatenate(splits[0])
+        order = all_rows(splits[0], n_rows)
     else:
         feature_map, matrix = chosen.fitted(data, order, n_jobs)
     assert matrix is not None
@@ -188,16 +188,16 @@ def select_grown(
         Of kernel ridge regression; None leaves it out.
     """
     data, n_jobs = search.data, search.n_jobs
-    splits, scaler = _splits(search), data.scaler("both")
+    splits, scaler = search.splits(), data.scaler("both")
     split = splits[0]
     ridge, hopeless = None, np.inf
     if squares is not None and _may_try_ridge(search, budget, config):
         ridge = _Ridge.chosen_by(search, squares, goal.loss, splits)
         hopeless = ridge.loss / _FAR_BETTER
     grown = _grown(search, goal, budget, config, split, scaler, hopeless)
-    if ridge is not None and grown[0].history[0]["score"] > hopeless:
+    if ridge is not None and grown[0].first_loss > hopeless:
         return ridge.validated(split).selected(budget, grown[0].history)
-    order = np.concatenate(split)
+    order = all_rows(split, data.rows.shape[0])
     rows = scaler.rows(data.rows[order], n_jobs)
     grids = Grids.joined([own.grids for own in grown])
     binning = GivenBinning(n_jobs=n_jobs)
@@ -384,7 +384,7 @@ def _with_smooth_kernels(
     start[: binned.shape[1]] = weights[: binned.shape[1]]
     start[joint.shape[1] :] = weights[binned.shape[1] :]
     tried = validation.of(joint, grown.result.alpha, start)
-    if tried.score >= _CLEAR_GAIN * grown.result.score:
+    if tried.score >= times(grown.result.score, _CLEAR_GAIN):
         return grown
     maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
     return _Features(maps, joint, tried)
@@ -426,16 +426,10 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
     columns = np.ones(len(weights), bool)
     columns[: binned.shape[1]] = np.repeat(kept, n_bins)
     tried = validation.of(matrix, features.result.alpha, weights[columns])
-    if tried.score >= _AS_GOOD * features.result.score:
+    if tried.score >= times(features.result.score, _AS_GOOD):
         return features
     features.binning.keep_bins(columns[: binned.shape[1]])
     return _Features(features.feature_map, matrix, tried)
-
-
-def _splits(search: Search) -> list[Split]:
-    """Return rows to fit and rows to hold back: once, or in turns where they are few."""
-    splits = held_back_splits(search.data.rows.shape[0], search.seed)
-    return [kept_together(split, search.groups) for split in splits]
 
 
 def _grown(
@@ -465,6 +459,7 @@ def _grown(
             stop=lambda: not budget.has_time(_GROWTH_SHARE, "growth"),
             hopeless=hopeless,
             report=search.report,
+            scorer=goal.scorer,
         )
         for k in range(config.n_seeds)
     ]

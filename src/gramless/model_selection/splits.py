@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.random import stream
+from gramless.base.types import IntArray
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -21,7 +24,9 @@ _ENOUGH_FOR_ONE_TURN = 500
 _ENOUGH_TO_ALIGN = 256
 
 
-def holdout_splits(n_rows: int, size: int, seed: int) -> list[Split]:
+def holdout_splits(
+    n_rows: int, size: int, seed: int, classes: IntArray | None = None
+) -> list[Split]:
     """Draw rows without replacement and cut them into training and validation parts.
 
     Parameters
@@ -31,6 +36,8 @@ def holdout_splits(n_rows: int, size: int, seed: int) -> list[Split]:
     size : int
         Rows to draw, at most ``n_rows``.
     seed : int
+    classes : array (n_rows,), optional
+        Number of each row's class: each is in all parts, as far as it has rows.
 
     Returns
     -------
@@ -46,21 +53,26 @@ def holdout_splits(n_rows: int, size: int, seed: int) -> list[Split]:
     [(300, 100), (300, 100), (300, 100), (300, 100)]
     """
     drawn = stream(seed, "holdout").permutation(n_rows)[:size]
-    folds = np.array_split(drawn, _FOLDS)
-    n_splits = 1 if len(drawn) >= _ENOUGH_FOR_ONE_SPLIT else _FOLDS
+    ends = _ends(len(drawn), _FOLDS)
+    if len(drawn) >= _ENOUGH_FOR_ONE_SPLIT:
+        held_back, others = _parts(drawn, ends[:1], classes)
+        return [(np.sort(others), np.sort(held_back))]
+    folds = _parts(drawn, ends, classes)
     return [
         (np.sort(np.concatenate(folds[:k] + folds[k + 1 :])), np.sort(folds[k]))
-        for k in range(n_splits)
+        for k in range(_FOLDS)
     ]
 
 
-def held_back_splits(n_rows: int, seed: int) -> list[Split]:
+def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) -> list[Split]:
     """Cut rows into a part to fit and a part to judge: once, or in turns where they are few.
 
     Parameters
     ----------
     n_rows : int
     seed : int
+    classes : array (n_rows,), optional
+        Number of each row's class: each is on both sides, if it has two rows.
 
     Returns
     -------
@@ -78,10 +90,161 @@ def held_back_splits(n_rows: int, seed: int) -> list[Split]:
     order = stream(seed, "held back").permutation(n_rows)
     if n_rows >= _ENOUGH_FOR_ONE_TURN:
         few = min(_JUDGING_SHARE * n_rows, max(_ENOUGH_TO_JUDGE, _SMALL_SHARE * n_rows))
-        parts = [order[: min(int(few), MOST_HELD_BACK)]]
+        parts = _parts(order, [min(int(few), MOST_HELD_BACK)], classes)[:1]
     else:
-        parts = np.array_split(order, _TURNS)
+        parts = _parts(order, _ends(n_rows, _TURNS), classes)
     return [_parted(n_rows, part) for part in parts if len(part) > 0]
+
+
+def class_folds(n_rows: int, n_folds: int, seed: int, classes: IntArray | None) -> list[Split]:
+    """Cut rows into folds of one size, each held back once; classes are spread over all.
+
+    Examples
+    --------
+    >>> classes = np.array([0, 0, 0, 0, 1, 1])
+    >>> [classes[held_back].tolist() for _, held_back in class_folds(6, 2, 0, classes)]
+    [[0, 0, 1], [0, 0, 1]]
+    """
+    order = stream(seed, "folds").permutation(n_rows)
+    order = order if classes is None else _spread(order, classes)
+    return [_parted(n_rows, part) for part in np.array_split(order, n_folds)]
+
+
+def group_folds(
+    groups: IntArray, n_folds: int, seed: int, classes: IntArray | None = None
+) -> list[Split]:
+    """Cut rows into folds of about one size that part no group.
+
+    Parameters
+    ----------
+    groups : array (n_rows,)
+        Number of each row's group, from 0 on without gaps; at least two groups.
+    n_folds : int
+        Fewer where groups are large.
+    seed : int
+    classes : array (n_rows,), optional
+        Groups are spread over the folds by the rarest class that each has.
+
+    Returns
+    -------
+    list of (training rows, held-back rows)
+        At least two; those whose size is nearest to that wanted come first.
+
+    Examples
+    --------
+    >>> groups = np.array([0, 0, 1, 1, 2, 2])
+    >>> [groups[held_back].tolist() for _, held_back in group_folds(groups, 3, seed=0)]
+    [[2, 2], [1, 1], [0, 0]]
+    """
+    sizes = np.bincount(groups)
+    order = stream(seed, "group folds").permutation(len(sizes))
+    if classes is not None:
+        rarity = np.argsort(np.argsort(np.bincount(classes), kind="stable"), kind="stable")
+        rarest = np.full(len(sizes), len(rarity))
+        np.minimum.at(rarest, groups, rarity[classes])
+        order = _spread(order, rarest)
+    n_rows, own = len(groups), sizes[order]
+    middles = np.cumsum(own) - 0.5 * own
+    fold = np.empty(len(sizes), np.intp)
+    fold[order] = np.minimum(n_folds * middles / n_rows, n_folds - 1).astype(np.intp)
+    parts = [np.flatnonzero(fold[groups] == k) for k in np.unique(fold)]
+    parts.sort(key=lambda part: abs(len(part) - n_rows / n_folds))
+    return [_parted(n_rows, part) for part in parts]
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Rows to hold back, as a user said.
+
+    Attributes
+    ----------
+    splits : list of (training rows, held-back rows)
+        Neither side is empty, no row is on both; rows on neither are of the final fit alone.
+    groups : array (n_rows,) or None
+        Number of each row's group, which no split parts.
+    """
+
+    splits: list[Split] = field(repr=False)
+    groups: IntArray | None = field(repr=False, default=None)
+
+    @property
+    def main(self) -> Split:
+        """The first of the splits with the most rows: where time goes on, the last."""
+        return max(self.splits, key=lambda split: len(split[0]) + len(split[1]))
+
+    def used(self, n_rows: int) -> list[Split]:
+        """Return the main split, and the others too where rows are few."""
+        main = self.main
+        others = [split for split in self.splits if split is not main]
+        return [main, *others] if n_rows < _ENOUGH_FOR_ONE_SPLIT else [main]
+
+    def sampled(self, n_rows: int, most: int, seed: int) -> list[Split]:
+        """Return the same with at most so many rows, drawn from both sides alike."""
+        generator, splits = stream(seed, "holdout"), self.used(n_rows)
+        return [
+            (_sampled(training, share, generator), _sampled(held_back, share, generator))
+            for training, held_back in splits
+            for share in [min(1.0, most / (len(training) + len(held_back)))]
+        ]
+
+    @property
+    def can_be_halved(self) -> bool:
+        """Whether the main split's training rows are of more than one group, if of any."""
+        return self.groups is None or len(np.unique(self.groups[self.main[0]])) > 1
+
+
+def all_rows(split: Split, n_rows: int) -> NDArray[np.intp]:
+    """Return the training rows of a split, those held back, and those that are neither.
+
+    Examples
+    --------
+    >>> all_rows((np.array([0, 1]), np.array([3])), 5)
+    array([0, 1, 3, 2, 4])
+    """
+    neither = np.ones(n_rows, bool)
+    for part in split:
+        neither[part] = False
+    return np.concatenate([*split, np.flatnonzero(neither)])
+
+
+def _sampled(
+    rows: NDArray[np.intp], share: float, generator: np.random.Generator
+) -> NDArray[np.intp]:
+    if share == 1.0:
+        return rows
+    return np.sort(generator.permutation(rows)[: max(1, int(share * len(rows)))])
+
+
+def _ends(n_rows: int, n_parts: int) -> list[int]:
+    """Return where parts of one size end, but the last one; the first may have one row more."""
+    size, more = divmod(n_rows, n_parts)
+    return [k * size + min(k, more) for k in range(1, n_parts)]
+
+
+def _parts(
+    order: NDArray[np.intp], ends: list[int], classes: IntArray | None
+) -> list[NDArray[np.intp]]:
+    """Cut rows in random order into parts, with each class in all of them if it has the rows."""
+    parts = np.split(order, ends)
+    if classes is None:
+        return parts
+    n_classes = int(classes.max(initial=0)) + 1
+    counts = np.stack([np.bincount(classes[part], minlength=n_classes) for part in parts])
+    total, present = counts.sum(axis=0), np.count_nonzero(counts, axis=0)
+    if ((total < 2) | (present >= np.minimum(total, len(parts)))).all():
+        return parts
+    return np.split(_spread(order, classes), ends)
+
+
+def _spread(order: NDArray[np.intp], classes: IntArray) -> NDArray[np.intp]:
+    """Order rows so that every slice has its share of each class; a class of one row is last."""
+    own = classes[order]
+    counts = np.bincount(own)
+    by_class = np.argsort(own, kind="stable")
+    rank = np.empty(len(order), np.intp)
+    rank[by_class] = np.arange(len(order)) - (np.cumsum(counts) - counts)[own[by_class]]
+    place = np.where(counts[own] > 1, rank / counts[own], 1.0)
+    return order[np.argsort(place, kind="stable")]
 
 
 def _parted(n_rows: int, part: NDArray[np.intp]) -> Split:

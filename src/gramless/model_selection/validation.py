@@ -13,6 +13,7 @@ from gramless.base.types import IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.data import Data
+from gramless.model_selection.scoring import times
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
@@ -42,7 +43,9 @@ class ValidationResult:
         The best penalty, times the number of rows that were fitted to: this product is kept
         when the number of rows changes.
     score : float
-        Of the rows held back.
+        What chose, of the rows held back.
+    loss : float
+        The goal's own score, which is the same unless a user named another.
     rows : array (n_held_back,)
         Which rows these are.
     raw : array (n_held_back,) or (n_held_back, K)
@@ -55,6 +58,7 @@ class ValidationResult:
 
     alpha: float
     score: float
+    loss: float
     rows: IntArray = field(repr=False)
     raw: Vector = field(repr=False)
     weights: Vector | None = field(repr=False)
@@ -112,9 +116,15 @@ def validate(
         if moved:
             break
     least = path.scores[path.best]
-    best = max(tried for tried, score in path.scores.items() if score <= _TIE * least)
+    best = max(tried for tried, score in path.scores.items() if score <= times(least, _TIE))
     return ValidationResult(
-        best, path.scores[best], split[1], path.raw[best], path.weights[best], path.trials
+        best,
+        path.scores[best],
+        path.losses[best],
+        split[1],
+        path.raw[best],
+        path.weights[best],
+        path.trials,
     )
 
 
@@ -148,6 +158,7 @@ def joined(results: Sequence[ValidationResult]) -> ValidationResult:
     return ValidationResult(
         float(np.mean([own.alpha for own in results])),
         float(np.mean([own.score for own in results])),
+        float(np.mean([own.loss for own in results])),
         np.concatenate([own.rows for own in results]),
         np.concatenate([own.raw for own in results]),
         results[0].weights if len(results) == 1 else None,
@@ -167,12 +178,12 @@ class _Path:
         n_jobs: int | None,
     ) -> None:
         self.data, self.goal, self.n_jobs = data, goal, n_jobs
-        self.training, held_back = split
+        self.training, self.held_back = split
         n = len(self.training)
         self.own = data.matrix(matrix.take_rows(slice(0, n)))
-        self.others = data.matrix(matrix.take_rows(slice(n, n + len(held_back))))
-        self.truth, self.counts = data.targets[held_back], data.weights_of(held_back)
+        self.others = data.matrix(matrix.take_rows(slice(n, n + len(self.held_back))))
         self.scores: dict[float, float] = {}
+        self.losses: dict[float, float] = {}
         self.raw: dict[float, Vector] = {}
         self.weights: dict[float, Vector] = {}
         self.trials: list[dict[str, float]] = []
@@ -196,7 +207,8 @@ class _Path:
         solution = self.solver.solve(problem, start)
         self.weights[alpha] = solution.weights
         self.raw[alpha] = self.others.matvec(solution.weights)
-        self.scores[alpha] = self.goal.score(self.raw[alpha], self.truth, self.counts)
+        found = self.goal.scored(self.data, self.raw[alpha], self.held_back)
+        self.scores[alpha], self.losses[alpha] = found
         told = {"alpha": strength, "score": self.scores[alpha], "n_iter": solution.n_iter}
         self.trials.append({**told, "seconds": time.perf_counter() - begun})
 
@@ -206,21 +218,21 @@ class _Path:
         Where targets are nearly without noise, a solution meets the usual tolerance for penalties
         nearby too: the path would end where it begins.
         """
-        error = _relative(self.goal, self.scores[self.best], self.raw[self.best])
+        error = _relative(self.goal, self.losses[self.best], self.raw[self.best])
         return min(tol, max(_SHARE_OF_ERROR * error, _LEAST_TOL))
 
 
 def relative_error(goal: Goal, found: ValidationResult) -> float:
-    """Return the root of the validation score, for targets of variance 1; 1 for other losses.
+    """Return the root of the validation loss, for targets of variance 1; 1 for other losses.
 
     Where targets are nearly without noise, the final solve must be closer than the error that is
     left.
     """
-    return _relative(goal, found.score, found.raw)
+    return _relative(goal, found.loss, found.raw)
 
 
-def _relative(goal: Goal, score: float, raw: Vector) -> float:
+def _relative(goal: Goal, loss: float, raw: Vector) -> float:
     if goal.loss.name != "squared":
         return 1.0
     n_outputs = 1 if raw.ndim == 1 else raw.shape[1]
-    return float(np.sqrt(max(score, 0.0) / n_outputs))
+    return float(np.sqrt(max(loss, 0.0) / n_outputs))

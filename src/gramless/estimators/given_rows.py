@@ -1,0 +1,220 @@
+"""The rows of a fit as a user gave them, and which of them a user wants held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.estimators.parameters import check_count
+from gramless.model_selection.splits import Folds, Split, class_folds, group_folds
+
+_FOLDS = 5
+_LONGEST = 200
+"""Characters of a splitter's name."""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """Rows of a fit, with what splitters and scorers want to know of them.
+
+    Attributes
+    ----------
+    table : array-like, sparse matrix or data frame
+        As given.
+    targets : array (n_given,) or (n_given, n_outputs)
+        Checked, of all rows that were given.
+    used : array (n_rows,)
+        Which of these are fitted: those whose sample weight is not 0.
+    weight : array (n_rows,) or None
+        Sample weights of the rows that are fitted, relative to the largest.
+    group_names : array (n_groups,) or None
+    groups : array (n_given,) or None
+        Number of each row's group.
+    """
+
+    table: TableLike = field(repr=False)
+    targets: AnyArray = field(repr=False)
+    used: IntArray = field(repr=False)
+    weight: FloatArray | None = field(repr=False)
+    group_names: AnyArray | None = field(repr=False)
+    groups: IntArray | None = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        owner: Any,
+        table: TableLike,
+        targets: AnyArray,
+        weight: FloatArray | None,
+        groups: ArrayLike | None,
+    ) -> GivenRows:
+        """Return the rows with their groups numbered; ``weight`` is that of all rows.
+
+        Raises
+        ------
+        InputError
+            If groups are not one a row, or all the same; the message names the estimator.
+        """
+        used = np.arange(len(targets)) if weight is None else np.flatnonzero(weight > 0)
+        own = None if weight is None else weight[used]
+        if groups is None:
+            return cls(table, targets, used, own, None, None)
+        names, numbers = _numbered(type(owner).__name__, groups, len(targets))
+        if len(np.unique(numbers[used])) < 2:
+            only = names.tolist()[numbers[used[0]]]
+            raise InputError(
+                f"{type(owner).__name__}: all rows are of the group {only!r}, so that none can be "
+                f"held back; leave groups out, or give what only some rows share."
+            )
+        return cls(table, targets, used, own, names, numbers)
+
+    def folds(self, owner: Any, classes: IntArray | None, seed: int) -> Folds | None:
+        """Return the folds that parameter ``cv`` of an estimator asks for.
+
+        Parameters
+        ----------
+        owner : KernelMachine
+        classes : array (n_rows,) or None
+            Number of each fitted row's class.
+        seed : int
+
+        Returns
+        -------
+        Folds or None
+            Numbers of rows that are fitted; None where neither folds nor groups are given.
+
+        Raises
+        ------
+        InputError
+            If folds cannot be used; the message names the estimator and the fold.
+        """
+        if owner.cv is None and self.groups is None:
+            return None
+        groups = None
+        if self.groups is not None:
+            groups = np.unique(self.groups[self.used], return_inverse=True)[1].reshape(-1)
+        if owner.cv is None or isinstance(owner.cv, (int, np.integer)):
+            n_folds = _FOLDS if owner.cv is None else check_count(owner, "cv", low=2)
+            return Folds(self._drawn(owner, n_folds, groups, classes, seed), groups)
+        return Folds(self._split_by(owner), groups)
+
+    def _drawn(
+        self,
+        owner: Any,
+        n_folds: int,
+        groups: IntArray | None,
+        classes: IntArray | None,
+        seed: int,
+    ) -> list[Split]:
+        """Return shuffled folds, stratified by class."""
+        n_parts = len(self.used) if groups is None else int(groups.max()) + 1
+        if owner.cv is not None and n_folds > n_parts:
+            what = "rows" if groups is None else "groups"
+            raise InputError(
+                f"{type(owner).__name__}: cv={n_folds} folds need as many {what}, and there are "
+                f"{n_parts}; lower cv."
+            )
+        if groups is None:
+            return class_folds(n_parts, n_folds, seed, classes)
+        return group_folds(groups, n_folds, seed, classes)
+
+    def _split_by(self, owner: Any) -> list[Split]:
+        """Return the folds of a splitter of scikit-learn's kind, or pairs as given, checked."""
+        from sklearn.model_selection import check_cv
+
+        name = type(owner).__name__
+        try:
+            pairs = list(check_cv(owner.cv).split(self.table, self.targets, self.groups))
+        except (ValueError, TypeError) as fault:
+            raise InputError(f"{name}: cv={_short(owner.cv)}: {fault}") from fault
+        if not pairs:
+            raise InputError(f"{name}: cv={_short(owner.cv)} yields no folds; give at least one.")
+        return [self._checked(f"{name}: fold {k} of cv", pair) for k, pair in enumerate(pairs)]
+
+    def _checked(self, what: str, pair: Any) -> Split:
+        """Return the fitted rows of a fold that neither is empty nor holds a row twice."""
+        try:
+            training, held_back = (self._rows(what, side) for side in pair)
+        except (TypeError, ValueError) as fault:
+            if isinstance(fault, InputError):
+                raise
+            raise InputError(f"{what} is no pair (training rows, held-back rows).") from fault
+        both = np.concatenate([training, held_back])
+        rows, counts = np.unique(both, return_counts=True)
+        if (counts > 1).any():
+            raise InputError(
+                f"{what} holds row {rows[counts > 1][0]} more than once; each row may be on one "
+                f"side, once."
+            )
+        if self.groups is not None and self.group_names is not None:
+            shared = np.intersect1d(self.groups[training], self.groups[held_back])
+            if len(shared) > 0:
+                name = self.group_names.tolist()[shared[0]]
+                raise InputError(
+                    f"{what} has rows of the group {name!r} on both sides; take a splitter that "
+                    f"keeps groups together, such as GroupKFold, or cv=None."
+                )
+        place = np.full(len(self.targets), -1)
+        place[self.used] = np.arange(len(self.used))
+        split = place[training], place[held_back]
+        split = split[0][split[0] >= 0], split[1][split[1] >= 0]
+        if min(map(len, split)) == 0:
+            side = "training rows" if len(split[0]) == 0 else "held-back rows"
+            raise InputError(
+                f"{what} has no {side}, or all their sample weights are 0; give folds with rows on "
+                f"both sides."
+            )
+        return np.sort(split[0]), np.sort(split[1])
+
+    def _rows(self, what: str, side: Any) -> IntArray:
+        """Return the numbers of rows, which may come as a mask."""
+        n_given, rows = len(self.targets), np.asarray(side)
+        if rows.dtype == bool and rows.shape == (n_given,):
+            return np.flatnonzero(rows)
+        whole = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
+        if not whole or (rows.size > 0 and not 0 <= rows.min() <= rows.max() < n_given):
+            raise InputError(
+                f"{what} must hold numbers of rows from 0 to {n_given - 1}; got "
+                f"{np.array2string(rows, threshold=6)}."
+            )
+        return rows.astype(np.int64)
+
+
+def told_cv(cv: Any, groups: IntArray | None) -> str:
+    """Return in a few words which rows are held back."""
+    if cv is None:
+        told = "by rule"
+    elif isinstance(cv, (int, np.integer)):
+        told = f"{cv} folds"
+    else:
+        told = _short(cv)
+    return told if groups is None else f"{told}, {int(groups.max()) + 1} groups kept together"
+
+
+def _short(cv: Any) -> str:
+    """Return a splitter as text; of pairs of rows only that there are some."""
+    pairs = isinstance(cv, Iterable) and not isinstance(cv, str)
+    return "given splits" if pairs else repr(cv)[:_LONGEST]
+
+
+def _numbered(owner: str, groups: ArrayLike, n_rows: int) -> tuple[AnyArray, IntArray]:
+    """Return the names of groups, and the number of each row's."""
+    found = np.asarray(groups)
+    if found.shape != (n_rows,):
+        raise InputError(
+            f"{owner}: groups must be one a row, of shape ({n_rows},); got shape {found.shape}."
+        )
+    try:
+        names, numbers = np.unique(found, return_inverse=True)
+    except TypeError as fault:
+        raise InputError(
+            f"{owner}: groups must be all numbers or all text, so that equal ones can be found; "
+            f"{fault}."
+        ) from fault
+    return names, numbers.reshape(-1)
