@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramless.model_selection.splits import holdout_splits
+from gramless.model_selection.splits import group_folds, held_back_splits, holdout_splits
 
 ENOUGH_FOR_ONE_SPLIT = 4000
 
@@ -46,3 +46,40 @@ def test_rows_are_drawn_from_everywhere() -> None:
     _, validation = holdout_splits(100_000, 8000, seed=0)[0]
     shares = np.histogram(validation, bins=10, range=(0, 100_000))[0] / len(validation)
     np.testing.assert_allclose(shares, 0.1, atol=0.03)
+
+
+# Classes and groups.
+
+
+def test_a_class_of_two_rows_is_on_both_sides() -> None:
+    classes = np.zeros(5000, np.int64)
+    order = held_back_splits(5000, 3)[0][0]
+    classes[order[:2]] = 1
+    for split in (held_back_splits(5000, 3, classes)[0], holdout_splits(5000, 5000, 3, classes)[0]):
+        assert all(1 in classes[side] for side in split)
+    few = np.zeros(100, np.int64)
+    few[:5] = 1
+    assert all(1 in few[held_back] for _, held_back in held_back_splits(100, 0, few))
+
+
+def test_splits_that_have_all_classes_stay_as_they_are() -> None:
+    classes = np.arange(3000) % 3
+    for plain, told in zip(
+        held_back_splits(3000, 1), held_back_splits(3000, 1, classes), strict=True
+    ):
+        np.testing.assert_array_equal(plain[1], told[1])
+
+
+@given(seed=st.integers(0, 99), n_groups=st.integers(2, 12), n_folds=st.integers(2, 6))
+def test_group_folds_part_no_group(seed: int, n_groups: int, n_folds: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = np.append(np.arange(n_groups), rng.geometric(0.4, 100) % n_groups)
+    classes = (rng.random(len(drawn)) < 0.1).astype(np.int64)
+    folds = group_folds(drawn, n_folds, seed, classes)
+    assert 2 <= len(folds) <= n_folds
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([held_back for _, held_back in folds])), np.arange(len(drawn))
+    )
+    for training, held_back in folds:
+        assert len(np.intersect1d(drawn[training], drawn[held_back])) == 0
+        assert len(training) > 0

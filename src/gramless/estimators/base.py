@@ -183,9 +183,7 @@ class KernelMachine(StatefulEstimator, ABC):
         goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
         validates = self._validates(search, grows)
         if scorer is not None:
-            search = replace(search, scorer=scorer.of_rows(given, encoder, data.targets, Squared()))
-            goal = replace(goal, scorer=scorer.of_rows(given, encoder, data.targets, self.loss_))
-            _try_scorer(goal, search)
+            search, goal = _chosen_by(scorer, search, goal, given, encoder)
         self.scorer_ = "loss" if scorer is None else scorer.name
         self.cv_ = told_cv(self.cv, given.groups)
         budget = Budget(data.rows.shape, deadline, report)
@@ -527,11 +525,20 @@ class KernelMachine(StatefulEstimator, ABC):
         """Learn how far predictions are off, from held-back rows or the problem of all."""
 
 
-def _try_scorer(goal: Goal, search: Search) -> None:
-    """Score predictions that are right but for noise: what fails should fail before the search."""
+def _chosen_by(
+    scorer: NamedScorer, search: Search, goal: Goal, given: GivenRows, encoder: TargetEncoder
+) -> tuple[Search, Goal]:
+    """Return the search and its goal with a scorer that chooses.
+
+    Predictions that are right but for noise are scored first: what fails should fail soon.
+    """
+    codes = search.data.targets
+    search = replace(search, scorer=scorer.of_rows(given, encoder, codes, Squared()))
+    goal = replace(goal, scorer=scorer.of_rows(given, encoder, codes, goal.loss))
     data, rows = search.data, search.splits()[0][1]
     noise = stream(search.seed, "scoring").normal(size=data.targets[rows].shape)
     goal.scored(data, data.targets[rows] + noise, rows)
+    return search, goal
 
 
 def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:

@@ -132,7 +132,10 @@ class GivenRows:
         try:
             pairs = list(check_cv(owner.cv).split(self.table, self.targets, self.groups))
         except (ValueError, TypeError) as fault:
-            raise InputError(f"{name}: cv={_short(owner.cv)}: {fault}") from fault
+            raise InputError(
+                f"{name}: cv={_short(owner.cv)}: {str(fault).rstrip('.')}; give a splitter that "
+                f"suits the rows, or pairs (training rows, held-back rows)."
+            ) from fault
         if not pairs:
             raise InputError(f"{name}: cv={_short(owner.cv)} yields no folds; give at least one.")
         return [self._checked(f"{name}: fold {k} of cv", pair) for k, pair in enumerate(pairs)]

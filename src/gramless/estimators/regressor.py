@@ -93,6 +93,20 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         chosen for the targets the noise looks smaller than it is. Each draw costs as much as
         an output that is solved to ``tol=1e-4``, which ``time_budget`` does not count, and 8
         bytes a column.
+    scoring : str, callable or None, default=None
+        What chooses on rows held back: a name of scikit-learn such as "r2" or
+        "neg_mean_absolute_error", or a function ``scorer(estimator, X, y)``, greater is better;
+        None chooses by the loss. It chooses the penalty, the grids that are dropped, smooth kernels
+        or none, and scaling, bandwidth, relevance and number of random features. Scorers of scikit-
+        learn also say when growth ends and which stage is the best; of functions of your own it is
+        not known whether they change gradually. Which grids are grown, their penalties meanwhile,
+        and whether kernel ridge regression is taken, the loss says.
+    cv : int, splitter, iterable of (train, test) pairs or None, default=None
+        Which rows are held back from every choice and for ``calibrate``. None: a fifth or less,
+        drawn at random, by groups if ``fit`` gets these. A number: so many folds, shuffled. Growth
+        holds back the first of the folds that cover most rows (of a time series the last),
+        everything else all folds below 4,000 rows, and that one from there on. Rows of no fold are
+        fitted at the end.
     effort : int, default=3
         How thoroughly grids are grown, from 1 to 5. 1: at most 96 grids, chosen on 20,000 rows, for
         speed. 2: 256 grids, chosen on 30,000 rows, and beside them smooth kernels with 250
@@ -142,6 +156,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     growth_ : list of dict
         Grids, score of rows not fitted to, alpha and seconds after each stage of
         growth; empty where none were grown.
+    scorer_, cv_ : str
+        What chose, "loss" without a scorer, and on which rows. Model files keep these, of
+        ``scoring`` a name and of ``cv`` a number.
     limits_ : list of str
         What a budget of time or memory cut short.
     errors_ : Conformal or None
