@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless import Nystrom
+from gramless import RandomBinning
+from gramless.base.deadline import Deadline
+from gramless.base.reporting import Reporter
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
-from gramless.model_selection.smooth import contributions, fineness, smooth_map
+from gramless.losses import Squared
+from gramless.model_selection.alpha import mean_loss
+from gramless.model_selection.data import Data
+from gramless.model_selection.search import Search
+from gramless.model_selection.search_space import SearchSpace
+from gramless.model_selection.smooth import contributions, fineness, smooth_bandwidths
 from gramless.preprocessing.scaling import Scaler
 
 Array = NDArray[np.float64]
@@ -74,20 +81,38 @@ def test_inputs_that_cannot_be_scaled_have_no_fineness() -> None:
     assert np.isfinite(found).all()
 
 
-def test_the_kernel_is_gaussian_in_units_of_the_fineness() -> None:
-    fine = np.array([0.6, 0.8, 0.0])
-    # All rows are landmarks: the kernel is exact at them.
-    found = smooth_map(SCALER, fine, 0.5, 60, 0, 1).fit(X[:60])
-    Z = np.asarray(found.transform(X[:60]))
-    scaled = X[:60] / SCALER.unit * fine * 0.5
-    distances = ((scaled[:, None] - scaled[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(Z @ Z.T, np.exp(-0.5 * distances), atol=1e-5)
-    moved = X[:60] + np.array([0.0, 0.0, 9.0])
-    np.testing.assert_array_equal(found.transform(moved), Z)
+def search_of(rows: Array, targets: Array) -> Search:
+    data = Data(rows, targets, None, mean_loss(Squared()), True, None)
+    space = SearchSpace(("both",), None, None, "equal")
+    return Search(data, RandomBinning(), space, 0, 1, Reporter(), Deadline())
 
 
-def test_what_is_asked_for_is_what_comes() -> None:
-    found = smooth_map(SCALER, np.array([1.0, 0.0, 0.0]), 2.0, 77, 5, 2)
-    assert isinstance(found, Nystrom)
-    assert (found.n_components, found.random_state, found.n_jobs) == (77, 5, 2)
-    np.testing.assert_array_equal(found.bandwidth, [0.5 * SCALER.unit[0], np.inf, np.inf])
+def bandwidths(rows: Array, targets: Array, fine: Array, lengths: list[float]) -> list[Array]:
+    search, half = search_of(rows, targets), len(rows) // 2
+    split = np.arange(half), np.arange(half, len(rows))
+    return smooth_bandwidths(search, split, search.data.scaler("both"), fine, lengths)
+
+
+def test_bandwidths_follow_the_grids_where_few_inputs_matter() -> None:
+    rows = np.random.default_rng(3).normal(size=(600, 8)) * np.geomspace(1.0, 100.0, 8)
+    fine = np.zeros(16)
+    fine[0], fine[9] = 0.8, 0.6
+    scaler = Scaler.fit("both", rows)
+    targets = np.sin(2.0 * rows[:, 0] / scaler.unit[0]) + rows[:, 1] / scaler.unit[1]
+    for found, length in zip(bandwidths(rows, targets, fine, [0.5, 2.0]), (0.5, 2.0), strict=True):
+        assert np.isinf(found[fine == 0]).all()
+        np.testing.assert_allclose(found[[0, 9]], scaler.unit[[0, 9]] / (length * fine[[0, 9]]))
+
+
+def test_bandwidths_are_alike_where_all_inputs_matter_in_one_unit() -> None:
+    # The inputs that vary most, which standard deviations would shrink, matter most.
+    rows = np.random.default_rng(4).normal(size=(900, 8)) * np.geomspace(0.1, 1.0, 8)
+    centres = np.random.default_rng(5).normal(size=(6, 8)) * np.geomspace(0.1, 1.0, 8)
+    distances = ((rows[:, None] - centres[None]) ** 2).sum(axis=2)
+    targets = np.exp(-0.5 * distances) @ np.array([3.0, -3.0, 3.0, -3.0, 3.0, -3.0])
+    fine = np.zeros(16)
+    fine[0] = 1.0
+    first, second = bandwidths(rows, targets, fine, [0.5, 1.0])
+    assert np.isinf(first[8:]).all()
+    np.testing.assert_allclose(first[:8], first[0])
+    np.testing.assert_allclose(first[:8], 2.0 * second[:8])

@@ -205,7 +205,8 @@ def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
     -----
     Half a dozen kernel matrices and some twenty factorisations for each split.
     """
-    samples = [_Sample.of(search.data, splits, kind, search.seed) for kind in _SCALINGS]
+    data = search.data
+    samples = [_Sample.of(data, splits, data.scaler(kind), search.seed) for kind in _SCALINGS]
     with one_blas_thread():
         first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
         best = min(_tried(search, first), key=_by_score)
@@ -220,6 +221,33 @@ def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
             onwards = [(sample, best.length * factor, best.ridge)]
             neighbour = _tried(search, onwards)[0]
     return best
+
+
+def compare_metrics(
+    search: Search, split: Split, scaler: Scaler, relevance: FloatArray
+) -> tuple[GaussianRidge, GaussianRidge]:
+    """Return the Gaussian kernel over inputs weighted by relevance, and the best over equal ones.
+
+    Both have the first bandwidth that :func:`choose_gaussian` tries.
+
+    Parameters
+    ----------
+    search : Search
+        Gets the trials.
+    split : (training rows, rows held back)
+    scaler : Scaler
+        Of kind "both".
+    relevance : array (n_columns,)
+        Of the columns of the rows that it returns.
+    """
+    data, splits = search.data, sampled_splits([split], search.seed)
+    others = [data.scaler(kind) for kind in _SCALINGS if kind != scaler.kind]
+    scalers = [scaler.weighted(relevance), scaler, *others]
+    samples = [_Sample.of(data, splits, scaler, search.seed) for scaler in scalers]
+    with one_blas_thread():
+        first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
+        weighted, *equal = _tried(search, first)
+    return weighted, min(equal, key=_by_score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,25 +272,21 @@ class _Sample:
     parts: list[_Part] = field(repr=False)
 
     @classmethod
-    def of(cls, data: Data, splits: Sequence[Split], kind: ScalingKind, seed: int) -> _Sample:
+    def of(cls, data: Data, splits: Sequence[Split], scaler: Scaler, seed: int) -> _Sample:
         """Scale the rows."""
-        scaler = data.scaler(kind)
-        rows = scaler.rows(data.rows)
-        median = median_distance(
-            np.asarray(rows) / scaler.unit, seed, scaler.categorical, "euclidean"
-        )
-        parts = []
-        for training, held_back in splits:
-            parts.append(
-                _Part(
-                    dense_rows(rows[training]),
-                    dense_rows(rows[held_back]),
-                    data.targets[training],
-                    data.targets[held_back],
-                    data.weights_of(training),
-                    data.weights_of(held_back),
-                )
+        parts = [
+            _Part(
+                dense_rows(scaler.rows(data.rows[training])),
+                dense_rows(scaler.rows(data.rows[held_back])),
+                data.targets[training],
+                data.targets[held_back],
+                data.weights_of(training),
+                data.weights_of(held_back),
             )
+            for training, held_back in splits
+        ]
+        scaled = parts[0].training / scaler.unit
+        median = median_distance(scaled, seed, scaler.categorical, "euclidean")
         return cls(scaler, median, data.intercept, parts)
 
     def best(self, length: float, ridge: float) -> GaussianRidge:

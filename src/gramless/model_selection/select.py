@@ -23,6 +23,7 @@ from gramless.features.base import FeatureMap
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.features.hybrid import JoinedMaps
+from gramless.features.nystrom import Nystrom
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
@@ -46,7 +47,7 @@ from gramless.model_selection.random_features import (
 from gramless.model_selection.scoring import times
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
-from gramless.model_selection.smooth import contributions, fineness, smooth_map
+from gramless.model_selection.smooth import contributions, fineness, smooth_bandwidths
 from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.validation import NEARBY, ValidationResult, record, validate
 from gramless.preprocessing.rows import Rows
@@ -371,9 +372,17 @@ def _with_smooth_kernels(
     fine = fineness(grids, binned, weights[: binned.shape[1]], scaler)
     if not fine.any():
         return grown
+    bandwidths = smooth_bandwidths(search, validation.split, scaler, fine, config.smooth_lengths)
     smooth = [
-        smooth_map(scaler, fine, length, n_landmarks, search.seed, search.n_jobs)
-        for length in config.smooth_lengths
+        Nystrom(
+            "gaussian",
+            bandwidth=bandwidth,
+            categorical=scaler.categorical,
+            n_components=n_landmarks,
+            random_state=search.seed,
+            n_jobs=search.n_jobs,
+        )
+        for bandwidth in bandwidths
     ]
     for part in smooth:
         part.fit_rows(rows[: len(validation.split[0])])

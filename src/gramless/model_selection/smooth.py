@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
-from gramless.features.nystrom import Nystrom
 from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
+from gramless.model_selection.kernel_ridge import compare_metrics
+from gramless.model_selection.search import Search
+from gramless.model_selection.splits import Split
 from gramless.preprocessing.scaling import Scaler
+
+_CLEARLY_BETTER = 0.97
+"""Inputs count alike if that lowers the error of a sample below this share."""
+_EQUAL_LENGTH = 0.6
+"""Then the bandwidth of length 1, relative to that of the sample: there are more rows now."""
 
 
 def fineness(grids: Grids, matrix: BinnedMatrix, weights: Vector, scaler: Scaler) -> FloatArray:
@@ -64,38 +73,36 @@ def contributions(counts: FloatArray, offsets: IntArray, weights: Vector) -> Flo
     return np.maximum(squares - means**2, 0.0).sum(axis=1)
 
 
-def smooth_map(
-    scaler: Scaler,
-    fineness: FloatArray,
-    length: float,
-    n_landmarks: int,
-    seed: int,
-    n_jobs: int | None,
-) -> Nystrom:
-    """Return an unfitted Gaussian kernel whose bandwidths follow the grids.
+def smooth_bandwidths(
+    search: Search, split: Split, scaler: Scaler, fineness: FloatArray, lengths: Sequence[float]
+) -> list[FloatArray]:
+    """Return bandwidths of Gaussian kernels over the scaled rows.
+
+    They follow the grids, unless a sample is clearly better predicted by a kernel over inputs that
+    count alike, as the pixels of images do.
 
     Parameters
     ----------
+    search : Search
+        Gets the trials.
+    split : (training rows, rows held back)
     scaler : Scaler
-    fineness : array (n_inputs,)
+        Of kind "both".
+    fineness : array (n_columns,)
         From :func:`fineness`.
-    length : float
-        The distance of two rows is this many times that in units of the fineness.
-    n_landmarks : int
-    seed : int
-    n_jobs : int or None
+    lengths : sequence of float
+        The distance of two rows is so many times that in units of the fineness.
 
     Returns
     -------
-    Nystrom
+    list of array (n_columns,)
+        One for each length.
     """
-    with np.errstate(divide="ignore"):
-        bandwidth = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / (length * fineness)
-    return Nystrom(
-        "gaussian",
-        bandwidth=bandwidth,
-        categorical=scaler.categorical,
-        n_components=n_landmarks,
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
+    weighted, equal = compare_metrics(search, split, scaler, fineness / fineness.max())
+    if equal.score >= _CLEARLY_BETTER * weighted.score:
+        with np.errstate(divide="ignore"):
+            unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0) / fineness
+        return [unit / length for length in lengths]
+    unit = _EQUAL_LENGTH * equal.scaler.unscaled(equal.bandwidth)
+    unit = np.concatenate([unit, np.full(len(scaler.unit) - len(unit), np.inf)])
+    return [unit / length for length in lengths]

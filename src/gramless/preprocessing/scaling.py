@@ -164,7 +164,7 @@ class Scaler(Stateful):
         """Return the scaler whose unit of each input is divided by its relevance."""
         if relevance is None:
             return self
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore"):
             unit = self.unit / relevance
         return replace(self, unit=_as_finite(unit, self.unit))
 
