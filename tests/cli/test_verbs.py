@@ -150,6 +150,16 @@ def test_features_weights_and_further_columns(fitted, shell, write):
     assert shell("predict", model, turned).stdout == shell("predict", model, data).stdout
 
 
+def test_a_measure_and_folds_of_ones_own(write, shell, tmp_path):
+    data = write("a.csv", ("size", "weight", "price"), who=np.arange(N_ROWS) % 30)
+    options = "--target", "price", "-m", tmp_path / "m", *QUICK
+    told = shell.json("fit", data, *options, "--groups", "who", "--cv", "group", "--scoring", "r2")
+    assert (told["scoring"], told["cv"]) == ("'r2'", "by rule, 30 groups kept together")
+    assert told["inputs"] == 2
+    for text, start in (("time", "TimeSeriesSplit"), ("3", "3 folds")):
+        assert shell.json("fit", data, *options, "--cv", text)["cv"].startswith(start)
+
+
 def test_weights_matter_and_are_no_input(write, shell, tmp_path):
     data = write("a.csv", ("size", "weight", "price"), w=np.arange(N_ROWS) % 2)
     shell("fit", data, "--target", "price", "--weight", "w", "-m", tmp_path / "m", *QUICK)

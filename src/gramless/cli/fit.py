@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Option
+from typer import BadParameter, Option
 
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
@@ -70,6 +70,26 @@ L1Ratio = Annotated[
     float,
     Option(min=0.0, max=1.0, help="1 makes most weights zero: a small, fast model; 0 keeps all."),
 ]
+Scoring = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="What chooses: a scorer of scikit-learn such as roc_auc, neg_log_loss or r2.",
+        show_default="the loss",
+    ),
+]
+Folds = Annotated[
+    str | None,
+    Option(
+        "--cv",
+        metavar="NUMBER|time|group",
+        help="Rows that are held back: so many folds, the last rows, or groups.",
+        show_default="by rule",
+    ),
+]
+Groups = Annotated[
+    str | None, Option(metavar="NAME", help="Column of what rows share: not parted by folds.")
+]
 Scaling = Annotated[
     Literal["auto", "standard", "quantile", "none"], Option(help="Units of the inputs.")
 ]
@@ -83,6 +103,9 @@ def fit(
     features: Features = None,
     categorical: Categorical = None,
     weight: Annotated[str | None, Option(metavar="NAME", help="Column of row weights.")] = None,
+    groups: Groups = None,
+    cv: Folds = None,
+    scoring: Scoring = None,
     approximation: Approximation = "binning",
     kernel: KernelName = None,
     grids: Grids = "auto",
@@ -117,6 +140,8 @@ def fit(
         "grids": grids,
         "n_grids": "auto" if n_grids is None else n_grids,
         "effort": effort,
+        "scoring": scoring,
+        "cv": _folds(cv, groups),
         "time_budget": time_budget,
         "random_state": seed,
         "n_jobs": n_jobs,
@@ -127,18 +152,39 @@ def fit(
         options.check_output("--model", model, {"the data": data})
         with report.stage("read", f"reading {data}"):
             table = read_data(data, categorical=text, limits=limits)
-            rows = training_rows(table, target, chosen, weight)
+            rows = training_rows(table, target, chosen, weight, groups)
         kind, reason = decide_task(rows.y, task)
         estimator = _estimator(kind, approximation, kernel, size, parameters)
         with report.stage("fit", "fitting") as show_line:
             show = report.note if verbose else show_line
-            told = rows.X, labels_of(rows.y, kind), rows.weight
+            told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
             estimator.fit(*told, callback=lambda progress: show(progress.message))
-        with report.stage("save", f"saving {model}"):
-            from gramless import save
-
-            save(estimator, model)
+        _save(report, estimator, model)
         _show(report, estimator, model, rows, kind, reason)
+
+
+def _save(report: Report, model: KernelMachine, path: Path) -> None:
+    """Write the model file."""
+    from gramless import save
+
+    with report.stage("save", f"saving {path}"):
+        save(model, path)
+
+
+def _folds(text: str | None, groups: str | None) -> Any:
+    """Return the parameter ``cv`` for ``--cv``."""
+    if text == "time":
+        from sklearn.model_selection import TimeSeriesSplit
+
+        return TimeSeriesSplit()
+    if text is None or (text == "group" and groups is not None):
+        return None
+    if text == "group":
+        raise BadParameter("--cv group needs --groups with the name of a column.")
+    try:
+        return int(text)
+    except ValueError:
+        raise BadParameter(f"--cv needs a number, time or group, got {text!r}.") from None
 
 
 def _estimator(
@@ -195,6 +241,8 @@ def _show(
         "inputs": model.n_features_in_,
         "classes": classes,
         **choices,
+        "scoring": model.scorer_,
+        "cv": model.cv_,
         "grids_kind": model.settings_.grids,
         "bandwidth": model.bandwidth_,
         "relevance": model.relevance_,
@@ -214,6 +262,7 @@ def _show(
         "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
         "classes": classes,
         **choices,
+        "chosen by": f"{model.scorer_}; rows held back {model.cv_}",
         "seconds": {name: round(value, 1) for name, value in report.seconds.items()},
         "limits": "; ".join(model.limits_) or None,
         "model": f"{path} ({sized(n_bytes)})",

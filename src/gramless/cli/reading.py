@@ -25,12 +25,13 @@ FEW_VALUES = 20
 
 @dataclass(frozen=True)
 class Training:
-    """Inputs, labels and weights; ``target`` is None for labels that the file keeps apart."""
+    """Inputs, labels, weights and groups; ``target`` is None for labels that a file keeps apart."""
 
     X: Matrix | Table
     y: AnyArray
     weight: AnyArray | None
     target: str | None
+    groups: AnyArray | None = None
 
 
 def read_data(
@@ -79,16 +80,20 @@ def _with_text(table: Table, categorical: Sequence[str]) -> Table:
 
 
 def training_rows(
-    table: Table, target: str | None, features: Sequence[str] | None, weight: str | None
+    table: Table,
+    target: str | None,
+    features: Sequence[str] | None,
+    weight: str | None,
+    groups: str | None = None,
 ) -> Training:
-    """Split a table into inputs (by default all other columns), labels and weights."""
+    """Split a table into inputs (by default all other columns), labels, weights and groups."""
     from scipy import sparse
 
     if sparse.issparse(table.matrix):
-        if features or weight:
+        if features or weight or groups:
             raise InputError(
-                f"{table.source} holds a sparse matrix without column names, so --features and "
-                "--weight cannot be used; write a file with the columns wanted."
+                f"{table.source} holds a sparse matrix without column names, so --features, "
+                "--weight and --groups cannot be used; write a file with the columns wanted."
             )
         X, y, _ = table.split_target(target)
         return Training(X, checked_labels(table, y), None, target if table.target is None else None)
@@ -96,10 +101,11 @@ def training_rows(
     y = checked_labels(table, _label_column(table, name))
     if features and name in features:
         raise InputError(f"The target {name!r} is also among the features.")
-    inputs = features or [n for n in table.names or () if n not in (name, weight)]
-    named = table.columns is not None or bool(features or weight)
+    inputs = features or [n for n in table.names or () if n not in (name, weight, groups)]
+    named = table.columns is not None or bool(features or weight or groups)
     weights = None if weight is None else table.column(weight)
-    return Training(_inputs(table, inputs, named), y, weights, name)
+    shared = None if groups is None else table.column(groups)
+    return Training(_inputs(table, inputs, named), y, weights, name, shared)
 
 
 def target_name(table: Table, target: str | None) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
-from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, FloatArray, IntArray, NamedColumns, TableLike
 from gramless.estimators.parameters import check_count
 from gramless.model_selection.splits import Folds, Split, class_folds, group_folds
 
@@ -128,9 +128,12 @@ class GivenRows:
         """Return the folds of a splitter of scikit-learn's kind, or pairs as given, checked."""
         from sklearn.model_selection import check_cv
 
-        name = type(owner).__name__
+        name, rows = type(owner).__name__, self.table
+        if isinstance(rows, NamedColumns):
+            # Splitters know only how many rows such a table has.
+            rows = np.arange(len(self.targets)).reshape(-1, 1)
         try:
-            pairs = list(check_cv(owner.cv).split(self.table, self.targets, self.groups))
+            pairs = list(check_cv(owner.cv).split(rows, self.targets, self.groups))
         except (ValueError, TypeError) as fault:
             raise InputError(
                 f"{name}: cv={_short(owner.cv)}: {str(fault).rstrip('.')}; give a splitter that "
