@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 
+import numpy as np
 import pytest
 
 from gramless.base import deadline as clocks
@@ -34,6 +35,14 @@ def test_shares_count_from_when_it_was_made(clock: list[float], share: float) ->
     clock[0] += 0.001
     assert deadline.beyond(share)
     assert not Deadline(8.0, started=clock[0]).beyond(share)
+
+
+def test_what_is_left_of_a_share(clock: list[float]) -> None:
+    deadline = Deadline(8.0, started=clock[0])
+    clock[0] += 1.0
+    assert deadline.left(0.5) == 3.0
+    assert deadline.left(0.0) == -1.0
+    assert Deadline().left(0.5) == np.inf
 
 
 def test_it_begins_when_it_is_made() -> None:

@@ -116,6 +116,12 @@ def test_memory(folder: Path) -> None:
     assert all(row["bytes a non-zero"] < row["SciPy CSR"] for row in nonzeros)
 
 
+def test_time_budget(folder: Path) -> None:
+    rows, worst = tables("claims/time_budget.py", folder).values()
+    assert [row["classes"] for row in rows] == ["numbers", 2, 10]
+    assert worst[0]["wall / budget"] == max(row["wall / budget"] for row in rows)
+
+
 def test_products(folder: Path) -> None:
     (rows,) = tables("claims/products.py", folder).values()
     assert len(rows) == 12

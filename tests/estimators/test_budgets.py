@@ -103,6 +103,26 @@ def test_draws_that_do_not_fit_are_refused() -> None:
         model.fit(ROWS, TARGETS)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_there_is_no_time_for_are_left_out(weighted: bool) -> None:
+    n_rows, n_classes = 3000, 150
+    rows = np.random.default_rng(0).normal(size=(n_rows, 2))
+    weight = np.where(np.arange(n_rows) % 2, 1.0, 3.0) if weighted else None
+    model = KernelClassifier(time_budget=0.3, random_state=0)
+    model.fit(rows, np.arange(n_rows) % n_classes, sample_weight=weight)
+    assert model.limits_[0] == "time: 1200 of 3000 rows"
+    assert len(model.classes_) == n_classes
+    assert model.predict_proba(rows[:5]).shape == (5, n_classes)
+
+
+def test_groups_and_scorers_follow_the_rows_that_there_is_time_for() -> None:
+    n_rows, n_classes = 3000, 150
+    rows = np.random.default_rng(0).normal(size=(n_rows, 2))
+    model = KernelClassifier(time_budget=0.3, scoring="accuracy", cv=3, random_state=0)
+    model.fit(rows, np.arange(n_rows) % n_classes, groups=np.arange(n_rows) // 2)
+    assert model.limits_[0] == "time: 1200 of 3000 rows"
+
+
 INTEGERS = [
     (RandomBinning(n_grids=2**70), "n_grids"),
     (RandomFourier(n_components=2**64), "n_components"),

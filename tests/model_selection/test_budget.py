@@ -17,16 +17,20 @@ from gramless.model_selection.budget import (
     affordable_grids,
     can_grow,
     most_drawn,
+    rows_in_time,
     sampled_rows,
     worth_growing,
 )
+from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 
 
-def budget_of(seconds: float | None = None) -> tuple[Budget, list[Progress]]:
+def budget_of(
+    seconds: float | None = None, n_rows: int = 1000, **more: int
+) -> tuple[Budget, list[Progress]]:
     told: list[Progress] = []
     reporter = Reporter(callback=told.append)
-    return Budget((1000, 10), Deadline(seconds), reporter), told
+    return Budget((n_rows, 10), Deadline(seconds), reporter, **more), told
 
 
 def test_time_that_is_left_limits_nothing() -> None:
@@ -47,6 +51,72 @@ def test_what_time_cut_short_is_remembered_and_reported_once() -> None:
     assert [(progress.stage, progress.message) for progress in told] == [
         ("limit", line) for line in expected
     ]
+
+
+def test_steps_that_would_take_too_long_are_not_begun() -> None:
+    budget, _ = budget_of(1e9)
+    assert budget.has_time(0.5, "growth", 1e8)
+    assert not budget.has_time(0.5, "growth", 6e8)
+    assert budget.limits == ["time: growth was cut short"]
+    assert budget_of()[0].has_time(0.0, "growth", 1e300)
+
+
+def test_time_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1e16")
+    found = []
+    for n_rows, n_outputs, cost in [
+        (10**4, 1, 1.0),
+        (10**5, 1, 1.0),
+        (10**5, 10, 1.0),
+        (10**5, 10, 4.0),
+        (10**9, 1000, 1.0),
+    ]:
+        budget, _ = budget_of(2.0, n_rows, n_outputs=n_outputs)
+        found.append(budget.affordable(640, cost))
+        assert budget.limits == [f"time: at most {found[-1]} grids"] * (found[-1] < 640)
+    assert found == sorted(found, reverse=True)
+    assert (found[0], found[-1]) == (640, 16)
+    assert budget_of(None, 10**6, n_outputs=10**4)[0].affordable(640) == 640
+
+
+def test_rows_that_were_left_out_are_told() -> None:
+    budget, told = budget_of(2.0, n_given=5000)
+    assert budget.limits == ["time: 1000 of 5000 rows"]
+    assert len(told) == 1
+    assert budget_of(2.0, n_given=1000)[0].limits == []
+
+
+def test_growth_uses_fewer_rows_where_outputs_are_many() -> None:
+    plain = SearchConfig()
+    assert budget_of(None, n_outputs=200)[0].within(plain) is plain
+    assert budget_of(2.0)[0].within(plain) == plain
+    many = budget_of(2.0, n_outputs=200)[0].within(plain)
+    more = budget_of(4.0, n_outputs=200)[0].within(plain)
+    assert many.growth_rows < more.growth_rows < plain.growth_rows
+    assert many.judging_rows < many.growth_rows
+    assert budget_of(1e-3, n_outputs=10**6)[0].within(plain).growth_rows == 500
+
+
+def test_calibration_looks_at_fewer_rows_where_outputs_are_many() -> None:
+    rows = np.arange(20_000)
+    assert len(rows[budget_of(None, n_outputs=200)[0].judged_rows(len(rows))]) == len(rows)
+    assert len(rows[budget_of(2.0)[0].judged_rows(len(rows))]) == len(rows)
+    chosen = rows[budget_of(2.0, n_outputs=100)[0].judged_rows(len(rows))]
+    assert 500 <= len(chosen) <= 1000
+    assert len(set(np.diff(chosen))) == 1
+
+
+def test_rows_in_time() -> None:
+    rows = np.zeros((50_000, 4))
+    found = [rows_in_time(rows, k, 2.0) for k in (1, 10, 100, 10**6)]
+    assert found == sorted(found, reverse=True)
+    assert (found[0], found[-1]) == (50_000, 500)
+    assert rows_in_time(rows, 100, 1.0) == found[2] // 2
+    assert rows_in_time(rows, 10**6, None) == 50_000
+    # Zeros of sparse rows take no time.
+    wide = sp.random_array((600, 100_000), density=1e-5, format="csr", rng=0)
+    assert rows_in_time(wide, 1, 1.0) == 600
+    assert rows_in_time(np.broadcast_to(0.0, wide.shape), 1, 1e-2) == 500
 
 
 def test_memory_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +170,8 @@ def test_many_rows_and_outputs_are_worth_fewer_grids() -> None:
 def test_wide_tables_and_many_outputs_take_less() -> None:
     assert most_drawn(10) > most_drawn(10_000) > most_drawn(10**9) == 16
     assert [sampled_rows(8000, k) for k in (1, 100, 10**9)] == [8000, 8000, 500]
+
+
+def test_searches_in_a_budget_look_at_fewer_rows() -> None:
+    assert sampled_rows(8000, 1, 2.0) == 8000
+    assert 500 == sampled_rows(8000, 200, 2.0) < sampled_rows(8000, 200, 20.0) < 8000

@@ -159,15 +159,15 @@ def test_a_spent_budget_asks_for_one_size() -> None:
     X, y = draw(2600)
     options = {"bandwidth": np.asarray(2.0), "alpha": 1e-3}
     found, search = chosen(X, y, deadline=Deadline(1e-9), **options)
-    assert sizes(search) == [64]
-    assert found.template.size == 64
+    assert sizes(search) == [16]
+    assert found.template.size == 16
 
 
 def test_a_search_that_is_cut_short_says_so() -> None:
     X, y = draw(100)
     search, goal, budget = parts(X, y, deadline=Deadline(1e-9))
     choose_random(search, goal, held_back_splits(100, 0)[0], budget)
-    assert budget.limits == ["time: search was cut short"]
+    assert budget.limits == ["time: search was cut short", "time: at most 16 grids"]
 
 
 def test_memory_limits_the_grids(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_rows_held_back_are_never_in_the_fit(template: Any, n_rows: int) -> None
 
     def raw(targets: Array) -> Array:
         search, goal, _ = parts(X, targets, template, **GIVEN)
-        result, *_ = validate_random(found, search.data, goal, splits, 1)
+        result, *_ = validate_random(found, search.data, goal, splits, Deadline(), 1)
         turn = np.isin(result.rows, held_back)
         assert len(np.unique(result.rows)) == len(result.rows) == sum(len(b) for _, b in splits)
         assert result.score == pytest.approx(
@@ -224,7 +224,7 @@ def test_bins_of_all_rows_are_kept_where_rows_are_split_once() -> None:
     X, y = draw(600)
     found, search = chosen(X, y, MAPS[0], **GIVEN)
     splits, goal = held_back_splits(600, 0), parts(X, y)[1]
-    result, feature_map, matrix = validate_random(found, search.data, goal, splits, 1)
+    result, feature_map, matrix = validate_random(found, search.data, goal, splits, Deadline(), 1)
     assert feature_map is not None
     assert matrix is not None
     rows = np.asarray(found.scaler.rows(X[np.concatenate(splits[0])]))
@@ -242,7 +242,8 @@ def test_in_turns_there_are_no_weights() -> None:
     X, y = draw(60)
     found, search = chosen(X, y, MAPS[0], **GIVEN)
     goal = parts(X, y)[1]
-    result, *others = validate_random(found, search.data, goal, held_back_splits(60, 0), 1)
+    splits = held_back_splits(60, 0)
+    result, *others = validate_random(found, search.data, goal, splits, Deadline(), 1)
     assert result.weights is None
     assert others == [None, None]
     assert result.alpha == pytest.approx(60 * 1e-2)

@@ -217,3 +217,11 @@ def test_classes_missing_from_a_training_part() -> None:
     model = KernelClassifier(RandomBinning(n_grids=16), random_state=0).fit(X, y)
     assert model.classes_.tolist() == [0, 1, 2]
     assert model.score(X, y) > 0.9
+
+
+def test_a_spent_budget_tries_one_setting_on_one_split(small: Table) -> None:
+    X, y = small
+    model = regressor(time_budget=1e-3, scaling="auto").fit(X, y)
+    (trial,) = (trial for trial in model.search_ if trial["stage"] == "search")
+    assert trial["n_iter"] == 1
+    assert "time: search was cut short" in model.limits_

@@ -277,8 +277,10 @@ def test_a_spent_budget_leaves_a_model_and_notes() -> None:
     X = draw()
     found = grown(X, smooth_targets(X), SMOOTH, seconds=1e-9)
     assert found.limits == [
+        "time: at most 16 grids",
         "time: growth was cut short",
         "time: the trial of smooth kernels was cut short",
+        "time: the trial of fewer grids was cut short",
     ]
     assert found.growth[-1]["n_grids"] == 8
     assert isinstance(found.feature_map, GivenBinning)

@@ -127,6 +127,16 @@ def test_a_spent_budget_ends_the_path_after_one_fit() -> None:
     assert len(validated(1e4, deadline=Deadline(1e9)).trials) > 2
 
 
+def test_a_spent_budget_ends_a_solution_after_one_iteration() -> None:
+    def n_iter(deadline: Deadline) -> float:
+        signs = np.sign(SIGNAL)
+        found = validated(1e-3, signs, loss=Logistic(), factors=(), deadline=deadline)
+        return found.trials[0]["n_iter"]
+
+    assert n_iter(Deadline(1e-9)) == 1
+    assert n_iter(Deadline()) > 1
+
+
 def test_a_start_from_the_solution_takes_no_longer() -> None:
     loss, labels = Logistic(), np.sign(SIGNAL)
     cold = validated(1.0, labels, loss=loss, factors=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 
@@ -20,6 +21,12 @@ class Deadline:
         if self.seconds is None:
             return False
         return time.perf_counter() - self.started > share * self.seconds
+
+    def left(self, share: float) -> float:
+        """Return the seconds until this fraction of the budget is spent; infinite without one."""
+        if self.seconds is None:
+            return inf
+        return share * self.seconds - (time.perf_counter() - self.started)
 
     def watch(self, share: float) -> Callable[[int, Any], bool] | None:
         """Return a solver callback that stops there; None without a limit."""

@@ -46,7 +46,7 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
-from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow
+from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow, rows_in_time
 from gramless.model_selection.config import EFFORTS, SearchConfig, config_of
 from gramless.model_selection.conformal import Conformal
 from gramless.model_selection.data import Data
@@ -159,7 +159,14 @@ class KernelMachine(StatefulEstimator, ABC):
             kept = weight > 0
             rows, targets, weight = rows[kept], targets[kept], weight[kept]
         weight = self._weigh(targets, weight)
-        encoder = self._target_encoder(targets, weight)
+        encoder, n_given = self._target_encoder(targets, weight), len(targets)
+        seed = seed_from(self.random_state)
+        most = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
+        if most < n_given:
+            kept = np.sort(stream(seed, "rows in time").permutation(n_given)[:most])
+            rows, targets = rows[kept], targets[kept]
+            weight = None if weight is None else weight[kept]
+            given = given.taking(kept)
         data = Data(
             rows,
             encoder.encode(targets),
@@ -168,7 +175,6 @@ class KernelMachine(StatefulEstimator, ABC):
             encoder.fits_intercept,
             self.inputs_.categorical,
         )
-        seed = seed_from(self.random_state)
         feature_map = self._feature_map(data, seed)
         report = Reporter(type(self).__name__, callback, bool(self.verbose))
         classes = encoder.class_numbers(data.targets)
@@ -186,7 +192,7 @@ class KernelMachine(StatefulEstimator, ABC):
             search, goal = _chosen_by(scorer, search, goal, given, encoder)
         self.scorer_ = "loss" if scorer is None else scorer.name
         self.cv_ = told_cv(self.cv, given.groups)
-        budget = Budget(data.rows.shape, deadline, report)
+        budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given)
         if grows:
             squares = self._squares(encoder)
             selected = select_grown(search, goal, budget, config, squares)
@@ -195,7 +201,10 @@ class KernelMachine(StatefulEstimator, ABC):
         self.loss_ = selected.loss
         goal = replace(goal, loss=selected.loss)
         problem = self._final_fit(data, goal, selected, encoder, report, deadline)
-        self._learn_errors(data, problem, selected.validation if validates else None, encoder)
+        judged = selected.validation if validates else None
+        if judged is not None:
+            judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
+        self._learn_errors(data, problem, judged, encoder)
         return self
 
     def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:

@@ -128,8 +128,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         rows. 4: 960 grids out of more candidates, and 1,000 landmarks. 5: four such sets of grids,
         fitted as one, and 2,000 landmarks.
     time_budget : float, optional
-        Seconds. Less is tried, and iterations stop, to keep a fit within it; ``limits_``
-        says what was cut short. Results then depend on the speed of the machine.
+        Seconds. Less is tried, iterations stop, and some rows are left out where rows and
+        outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
+        Results then depend on the speed of the machine.
     solver : str or gramless.solvers.base.Solver, default="auto"
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
         for losses other than the squared one, else "pcg": conjugate gradients,

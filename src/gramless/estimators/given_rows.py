@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,11 @@ class GivenRows:
                 f"held back; leave groups out, or give what only some rows share."
             )
         return cls(table, targets, used, own, names, numbers)
+
+    def taking(self, chosen: IntArray) -> GivenRows:
+        """Return the same rows, of which only some of those that are fitted still are."""
+        weight = None if self.weight is None else self.weight[chosen]
+        return replace(self, used=self.used[chosen], weight=weight)
 
     def folds(self, owner: Any, classes: IntArray | None, seed: int) -> Folds | None:
         """Return the folds that parameter ``cv`` of an estimator asks for.

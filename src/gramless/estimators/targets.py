@@ -38,6 +38,11 @@ class TargetEncoder(ABC):
     fits_intercept: ClassVar[bool]
     """Whether predictions have a free constant."""
 
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Columns of the encoded targets, 1 where they have no second dimension."""
+
     @abstractmethod
     def encode(self, y: ArrayLike) -> FloatArray:
         """Return the numbers to fit, (n,) or (n, n_outputs)."""
@@ -127,6 +132,11 @@ class NumberEncoder(TargetEncoder):
             return cls(np.zeros_like(mean), mean, unit, loss.link(mean * unit))
         deviation = np.sqrt(np.average((y / unit - mean) ** 2, axis=0, weights=weight))
         return cls(mean, np.where(deviation > 0, deviation, 1.0), unit)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns of the targets."""
+        return int(np.size(self.mean))
 
     @property
     def centre(self) -> FloatArray | float:

@@ -14,7 +14,7 @@ from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.data import Data, Score
 from gramless.model_selection.scoring import RowScorer, times
-from gramless.model_selection.search import ALPHAS, Sample, Search, worse_twice
+from gramless.model_selection.search import ALPHAS, TIME_SHARE, Sample, Search, worse_twice
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import path_solver
@@ -165,12 +165,13 @@ def _path(
     solver = goal.solver(free, search.n_jobs)
     for alpha in goal.alphas(free):
         started = time.perf_counter()
-        solution = solver.solve(goal.problem(data, Z, alpha, training), weights)
+        problem = goal.problem(data, Z, alpha, training)
+        solution = solver.solve(problem, weights, search.deadline.watch(TIME_SHARE))
         weights = solution.weights
         seconds = time.perf_counter() - started
         score, _ = goal.scored(data, held_back.matvec(weights), validation)
         path.append((alpha, score, solution.n_iter, seconds))
-        if worse_twice([entry[1] for entry in path]):
+        if worse_twice([entry[1] for entry in path]) or search.deadline.beyond(TIME_SHARE):
             break
     return path
 

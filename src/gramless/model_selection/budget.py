@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import scipy.sparse as sp
 
 from gramless.base.deadline import Deadline
 from gramless.base.memory import memory_budget
 from gramless.base.reporting import Reporter
 from gramless.features.grids import bytes_of_grid
+from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
+from gramless.preprocessing.rows import Rows
 
 LEAST_TO_GROW = 5
 """Rows without which no grids can be grown at all."""
@@ -28,6 +32,14 @@ _MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
 """Grids are drawn dozens of times in a search, with a width for each input: of thousands of inputs
 fewer are drawn."""
 
+_NUMBERS_A_SECOND, _CELLS_A_SECOND = 600_000, 5_000_000
+"""Rows times outputs, and rows times inputs, of which a fit takes a second at least."""
+_PRODUCTS_A_SECOND, _LEAST_IN_TIME = 20_000_000, 16
+"""Rows times outputs times grids that are solved for in a third of a second; and the least."""
+_GROWN_A_SECOND, _SEARCHED_A_SECOND, _JUDGED_A_SECOND = 300_000, 25_000, 50_000
+"""Rows times outputs: growth makes a round, a search tries a setting, and a calibration is learned
+in less than a tenth of the time."""
+
 
 class Budget:
     """The time and memory that a selection may take, and what they cut short.
@@ -37,30 +49,91 @@ class Budget:
     shape : (n_rows, n_inputs)
     deadline : Deadline
     report : Reporter
+    n_outputs : int, default=1
+    n_given : int, optional
+        Rows that were given, of which there is time for ``n_rows``.
     """
 
-    def __init__(self, shape: tuple[int, int], deadline: Deadline, report: Reporter) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        deadline: Deadline,
+        report: Reporter,
+        n_outputs: int = 1,
+        n_given: int | None = None,
+    ) -> None:
         self.shape, self.deadline, self.report = shape, deadline, report
+        self.n_outputs = n_outputs
         self.limits: list[str] = []
+        if n_given is not None and n_given > shape[0]:
+            self._note(f"time: {shape[0]} of {n_given} rows")
 
-    def has_time(self, share: float, what: str) -> bool:
-        """Tell whether less than a share of the time is spent; remember what it cut short."""
-        if not self.deadline.beyond(share):
+    def has_time(self, share: float, what: str, seconds: float = 0.0) -> bool:
+        """Tell whether so many seconds are left of a share of the time; remember what is cut."""
+        if self.deadline.left(share) >= seconds:
             return True
         self._note(f"time: {what} was cut short")
         return False
 
-    def affordable(self, n_grids: int) -> int:
-        """Return as many grids as there is memory for; remember if they are fewer."""
+    def affordable(self, n_grids: int, cost: float = 1.0) -> int:
+        """Return as many grids as there is memory and time for; remember if they are fewer.
+
+        ``cost`` is the time that one takes as a multiple of that of a grown grid.
+        """
         most = affordable_grids(*self.shape, memory_budget())
         if n_grids > most:
             self._note(f"memory: {most} grids instead of {n_grids}")
+        n_grids = min(n_grids, most)
+        if self.deadline.seconds is None:
+            return n_grids
+        products = _PRODUCTS_A_SECOND * self.deadline.seconds
+        most = max(_LEAST_IN_TIME, int(products / (cost * self.shape[0] * self.n_outputs)))
+        if n_grids > most:
+            self._note(f"time: at most {most} grids")
         return min(n_grids, most)
+
+    def within(self, config: SearchConfig) -> SearchConfig:
+        """Return a configuration whose growth uses fewer rows where outputs are many."""
+        if self.deadline.seconds is None:
+            return config
+        most = int(_GROWN_A_SECOND * self.deadline.seconds / self.n_outputs)
+        rows = min(config.growth_rows, max(most, _LEAST_SAMPLE))
+        return replace(
+            config, growth_rows=rows, judging_rows=min(config.judging_rows, max(1, rows // 4))
+        )
+
+    def judged_rows(self, n_rows: int) -> slice:
+        """Return which of the rows held back say how far predictions are off: evenly spaced."""
+        if self.deadline.seconds is None:
+            return slice(None)
+        most = max(_LEAST_SAMPLE, int(_JUDGED_A_SECOND * self.deadline.seconds / self.n_outputs))
+        return slice(None, None, max(1, -(-n_rows // most)))
 
     def _note(self, limit: str) -> None:
         if limit not in self.limits:
             self.limits.append(limit)
             self.report("limit", limit)
+
+
+def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
+    """Return of how many of the rows a fit takes no longer; None is no limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.zeros((20_000, 40))
+    >>> [rows_in_time(rows, k, seconds=2.0) for k in (1, 100)], rows_in_time(rows, 100, None)
+    ([20000, 12000], 20000)
+    """
+    n_rows = rows.shape[0]
+    if seconds is None:
+        return n_rows
+    n_cells = max(rows.nnz if sp.issparse(rows) else rows.size, 1)
+    shares = (
+        _NUMBERS_A_SECOND * seconds / (n_rows * n_outputs),
+        _CELLS_A_SECOND * seconds / n_cells,
+    )
+    return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
 
 
 def can_grow(data: Data) -> bool:
@@ -92,15 +165,20 @@ def most_drawn(n_inputs: int) -> int:
     return max(_MOST_WIDTHS // n_inputs, _LEAST_DRAWN)
 
 
-def sampled_rows(most: int, n_outputs: int) -> int:
+def sampled_rows(most: int, n_outputs: int, seconds: float | None = None) -> int:
     """Return how many rows choose what to fit to so many outputs, ``most`` unless these are many.
+
+    In a budget of so many seconds they are fewer.
 
     Examples
     --------
     >>> sampled_rows(8000, 100), sampled_rows(8000, 1000), sampled_rows(8000, 10_000)
     (8000, 1048, 500)
     """
-    return min(most, max(_MOST_TARGETS // n_outputs, _LEAST_SAMPLE))
+    targets = _MOST_TARGETS
+    if seconds is not None:
+        targets = min(targets, int(_SEARCHED_A_SECOND * seconds))
+    return min(most, max(targets // n_outputs, _LEAST_SAMPLE))
 
 
 def affordable_grids(n_rows: int, n_inputs: int, budget: int) -> int:

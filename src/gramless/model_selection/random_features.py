@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from gramless.base.deadline import Deadline
 from gramless.base.types import FloatArray
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, RandomBinning
@@ -26,6 +27,9 @@ from gramless.preprocessing.scaling import Scaler
 ENOUGH_TO_SEARCH = 40
 """With fewer rows nothing is searched."""
 _DEFAULT_ALPHA = 1e-3
+_COST = 4.0
+"""Of a grid over all inputs, relative to one over a few: most rows have a bin of their own, and
+vectors of weights are as long as all codes."""
 _FIRST_SIZE, _LEAST_GAIN = 64, 0.02
 """A doubling of the grids that lowers the score by a smaller share is the last."""
 _SIZING_ROWS, _LEAST_TO_SIZE = 12_500, 2500
@@ -86,7 +90,7 @@ def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> R
     chosen = RandomFeatures(scaler, template, settings, bandwidth)
     if not isinstance(template, RandomBinning):
         return chosen
-    most = budget.affordable(template.size)
+    most = budget.affordable(template.size, _COST)
     open_size = search.space.n_grids is None and not goal.sparse
     if open_size and search.data.rows.shape[0] >= _LEAST_TO_SIZE:
         most = _enough_grids(chosen, search, goal, split, most)
@@ -94,7 +98,12 @@ def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> R
 
 
 def validate_random(
-    chosen: RandomFeatures, data: Data, goal: Goal, splits: list[Split], n_jobs: int | None
+    chosen: RandomFeatures,
+    data: Data,
+    goal: Goal,
+    splits: list[Split],
+    deadline: Deadline,
+    n_jobs: int | None,
 ) -> tuple[ValidationResult, FeatureMap | None, FeatureMatrix | None]:
     """Validate random features with their penalty.
 
@@ -109,7 +118,9 @@ def validate_random(
     if isinstance(chosen.template, BinningMap) and len(splits) == 1:
         order = all_rows(splits[0], data.rows.shape[0])
         feature_map, matrix = chosen.fitted(data, order, n_jobs)
-        result = validate(data, goal, matrix, splits[0], alpha, factors=(), n_jobs=n_jobs)
+        result = validate(
+            data, goal, matrix, splits[0], alpha, factors=(), deadline=deadline, n_jobs=n_jobs
+        )
         return result, feature_map, matrix
     results = list(_validated_apart(chosen, data, goal, splits, alpha, n_jobs))
     return replace(joined(results), weights=None), None, None
@@ -158,7 +169,16 @@ def _enough_grids(
     while True:
         sized = replace(chosen, template=chosen.template.resized(size))
         _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
-        found = validate(search.data, goal, matrix, part, alpha, factors=(), n_jobs=search.n_jobs)
+        found = validate(
+            search.data,
+            goal,
+            matrix,
+            part,
+            alpha,
+            factors=(),
+            deadline=search.deadline,
+            n_jobs=search.n_jobs,
+        )
         record(search, "size", chosen.settings, found, len(part[0]), size)
         enough = found.score > times(last, 1.0 - _LEAST_GAIN) or size == most
         if enough or search.deadline.beyond(TIME_SHARE):

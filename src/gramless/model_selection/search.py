@@ -60,6 +60,8 @@ _RELEVANCE_GAIN = 0.85
 """Learned weights must lower the score this much: they also fit what drifts."""
 _RELEVANCE_ROWS = 20_000
 _RELEVANCE_COLUMNS = 200
+_SECONDS_A_CODE = 5e-9
+"""Of a budget, for each row, column, output and grid by which relevance is learned."""
 
 
 @dataclass
@@ -142,7 +144,7 @@ class Search:
         few = self.data.n_outputs <= 4
         n_rows = self.data.rows.shape[0]
         small, large = (
-            sampled_rows(most_rows, self.data.n_outputs)
+            sampled_rows(most_rows, self.data.n_outputs, self.deadline.seconds)
             for most_rows in ((10_000, 40_000) if few else (8_000, 24_000))
         )
         most = self.feature_map.enough_to_search // (1 if few else 2)
@@ -191,19 +193,31 @@ class Search:
         steps: Sequence[float],
         scalings: Sequence[ScalingKind],
     ) -> Trial:
-        best = min((sample.trial(replace(start, scaling=s)) for s in scalings), key=_by_score)
+        best = self._best_scaling(sample, start, scalings)
         if self.space.bandwidth is not None:
             return best
         for step in steps:
             best = self._walk(sample, best, step)
         others = [s for s in scalings if s != best.settings.scaling]
-        tried = [sample.trial(replace(best.settings, scaling=s)) for s in others]
-        return min([best, *tried], key=_by_score)
+        if not others or self.deadline.beyond(TIME_SHARE):
+            return best
+        return min([best, self._best_scaling(sample, best.settings, others)], key=_by_score)
+
+    def _best_scaling(
+        self, sample: Sample, settings: Hyperparameters, scalings: Sequence[ScalingKind]
+    ) -> Trial:
+        """Return the best trial of some scalings, or of as many as there is time for."""
+        tried = [sample.trial(replace(settings, scaling=scalings[0]))]
+        for scaling in scalings[1:]:
+            if not self.deadline.beyond(TIME_SHARE):
+                tried.append(sample.trial(replace(settings, scaling=scaling)))
+        return min(tried, key=_by_score)
 
     def _refine(self, sample: Sample, found: Hyperparameters, equal: Hyperparameters) -> Trial:
         """Ask again on more rows what the small sample decided."""
-        rivals = [sample.trial(replace(found, scaling=s)) for s in self.space.scalings]
-        best = min(rivals, key=_by_score)
+        # With those found first: there may be time for one alone.
+        others = [s for s in self.space.scalings if s != found.scaling]
+        best = self._best_scaling(sample, found, [found.scaling, *others])
         if found.relevance is not None:
             plain = sample.trial(replace(equal, alpha=found.alpha))
             best = best if best.score <= times(plain.score, self._relevance_gain) else plain
@@ -272,7 +286,7 @@ class Sample:
         if settings.alpha in alphas:
             at = alphas.index(settings.alpha)
             alphas = alphas[max(0, at - 1) : at + 2]
-        paths = [self._path(settings, alphas, k) for k in range(len(self.splits))]
+        paths = self._paths(settings, alphas)
         seconds = (time.perf_counter() - started) / len(alphas)
         trials = []
         for at, alpha in enumerate(alphas[: min(len(path) for path in paths)]):
@@ -304,6 +318,17 @@ class Sample:
         )
         return best
 
+    def _paths(
+        self, settings: Hyperparameters, alphas: Sequence[float]
+    ) -> list[list[tuple[list[float], int]]]:
+        """Return the path of each split, or of as many as there is time for, at least one."""
+        paths = [self._path(settings, alphas, 0)]
+        for k in range(1, len(self.splits)):
+            if self.search.deadline.beyond(TIME_SHARE):
+                break
+            paths.append(self._path(settings, alphas, k))
+        return paths
+
     def _path(
         self, settings: Hyperparameters, alphas: Sequence[float], k: int
     ) -> list[tuple[list[float], int]]:
@@ -318,15 +343,17 @@ class Sample:
             problem = data.problem(Z, alpha, training)
             curve: list[float] = []
 
-            def watch(iteration: int, w: Vector, curve: list[float] = curve) -> None:
+            def watch(iteration: int, w: Vector, curve: list[float] = curve) -> bool:
                 if iteration % 4 == 0:
                     curve.append(search.scored(held_back.matvec(w), validation))
+                return search.deadline.beyond(TIME_SHARE)
 
             solution = solver.solve(problem, weights, watch)
             weights = solution.weights
             curve.append(search.scored(held_back.matvec(weights), validation))
             path.append((curve, solution.n_iter))
-            if worse_twice([curve[-1] for curve, _ in path]):
+            worse = worse_twice([curve[-1] for curve, _ in path])
+            if worse or search.deadline.beyond(TIME_SHARE):
                 break
         return path
 
@@ -335,13 +362,18 @@ class Sample:
         data, (training, _) = self.search.data, self.splits[0]
         if sp.issparse(data.rows) or data.rows.shape[1] > _RELEVANCE_COLUMNS:
             return None
+        most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
+        chosen = training[:: max(1, len(training) // most)]
+        codes = len(chosen) * data.rows.shape[1] * data.n_outputs * self.feature_map.size
+        if self.search.deadline.left(TIME_SHARE) < _SECONDS_A_CODE * codes:
+            return None
         feature_map, Z, _ = self.matrices(settings, 0)
         problem = data.problem(Z, settings.alpha, training)
-        weights = self._solver(Z, problem.row_weights).solve(problem).weights
+        watch = self.search.deadline.watch(TIME_SHARE)
+        weights = self._solver(Z, problem.row_weights).solve(problem, None, watch).weights
         weights = weights[: len(weights) - int(data.intercept)]
         scaler = self._scaler(settings.scaling, 0)
-        most = max(_RELEVANCE_ROWS // data.rows.shape[1], 100)
-        rows = scaler.rows(data.rows[training[:: max(1, len(training) // most)]])
+        rows = scaler.rows(data.rows[chosen])
         steps = scaler.unscaled(0.5 * self.search.bandwidth(settings, scaler))
         return learned_relevance(feature_map, weights, np.asarray(rows), steps, scaler.categorical)
 

@@ -53,8 +53,11 @@ from gramless.model_selection.validation import NEARBY, ValidationResult, record
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 
-_GROWTH_SHARE, _SMOOTH_SHARE = 0.4, 0.6
-"""Of a time budget: growth ends, and no smooth kernel is tried any more."""
+_GROWTH_SHARE, _SMOOTH_SHARE, _PRUNING_SHARE = 0.4, 0.8, 0.65
+"""Of a time budget: growth ends, the trial of smooth kernels must have ended, and no grids are
+dropped any more."""
+_SECONDS_A_SMOOTH_NUMBER = 4e-8
+"""Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
 _FAR_BETTER, _BETTER = 1 / 3, 0.95
@@ -142,7 +145,9 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     order: IntArray | slice = slice(None)
     result, feature_map, matrix = None, None, None
     if validates:
-        result, feature_map, matrix = validate_random(chosen, data, goal, splits, n_jobs)
+        result, feature_map, matrix = validate_random(
+            chosen, data, goal, splits, budget.deadline, n_jobs
+        )
         n_training, size = len(splits[0][0]), chosen.template.size
         record(search, "validation", chosen.settings, result, n_training, size)
     if feature_map is not None:
@@ -365,8 +370,11 @@ def _with_smooth_kernels(
     """Return the grids with smooth kernels beside them, if these help."""
     search, binned = validation.search, grown.binned
     n_landmarks = min(config.n_landmarks, _MOST_SMOOTH_NUMBERS // binned.shape[0])
-    enough = n_landmarks >= _LEAST_LANDMARKS
-    if not enough or not validation.budget.has_time(_SMOOTH_SHARE, "the trial of smooth kernels"):
+    if n_landmarks < _LEAST_LANDMARKS:
+        return grown
+    numbers = len(config.smooth_lengths) * n_landmarks * binned.shape[0] * search.data.n_outputs
+    seconds = _SECONDS_A_SMOOTH_NUMBER * numbers
+    if not validation.budget.has_time(_SMOOTH_SHARE, "the trial of smooth kernels", seconds):
         return grown
     grids, weights = grown.binning.grids, grown.weights
     fine = fineness(grids, binned, weights[: binned.shape[1]], scaler)
@@ -416,7 +424,7 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
     """
     binned, weights = features.binned, features.weights
     n_dropped = int(share * binned.n_grids)
-    if n_dropped == 0:
+    if n_dropped == 0 or not validation.budget.has_time(_PRUNING_SHARE, "the trial of fewer grids"):
         return features
     counts = binned.gram_diagonal() / binned.scale**2
     strength = contributions(counts, binned.offsets, weights[: binned.shape[1]])
@@ -451,6 +459,7 @@ def _grown(
     hopeless: float,
 ) -> list[GrownGrids]:
     """Return grids grown with each seed."""
+    config = budget.within(config)
     worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
     most = budget.affordable(config.n_seeds * (search.space.n_grids or worth))
     most = max(1, most // config.n_seeds)

@@ -64,6 +64,10 @@ class ValidationResult:
     weights: Vector | None = field(repr=False)
     trials: list[dict[str, float]] = field(repr=False, default_factory=list)
 
+    def of_rows(self, chosen: slice) -> ValidationResult:
+        """Return what some of the rows held back said."""
+        return replace(self, rows=self.rows[chosen], raw=self.raw[chosen])
+
 
 def validate(
     data: Data,
@@ -94,16 +98,16 @@ def validate(
     start : array (n_columns,) or (n_columns, K), optional
         Weights to start from, that of the intercept last if there is one.
     deadline : Deadline, optional
-        Ends the path.
+        Ends the path, and each solution.
     n_jobs : int or None, default=None
 
     Returns
     -------
     ValidationResult
     """
-    path = _Path(data, goal, matrix, split, n_jobs)
-    path.solve(alpha, start)
     deadline = deadline or Deadline()
+    path = _Path(data, goal, matrix, split, deadline, n_jobs)
+    path.solve(alpha, start)
     for factor in factors:
         at, moved = path.best, False
         for _ in range(_MOST_STEPS):
@@ -175,9 +179,11 @@ class _Path:
         goal: Goal,
         matrix: FeatureMatrix,
         split: tuple[IntArray, IntArray],
+        deadline: Deadline,
         n_jobs: int | None,
     ) -> None:
         self.data, self.goal, self.n_jobs = data, goal, n_jobs
+        self.watch = deadline.watch(_TIME_SHARE)
         self.training, self.held_back = split
         n = len(self.training)
         self.own = data.matrix(matrix.take_rows(slice(0, n)))
@@ -204,7 +210,7 @@ class _Path:
                 self.solver = replace(self.solver, tol=_WARM_SHARE * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.scores:
             self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
-        solution = self.solver.solve(problem, start)
+        solution = self.solver.solve(problem, start, self.watch)
         self.weights[alpha] = solution.weights
         self.raw[alpha] = self.others.matvec(solution.weights)
         found = self.goal.scored(self.data, self.raw[alpha], self.held_back)
