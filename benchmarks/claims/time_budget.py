@@ -38,7 +38,7 @@ def table(n_rows: int, n_inputs: int, n_classes: int) -> tuple[NDArray, NDArray]
         return X, z
     if n_classes == 2:
         return X, z > 0
-    centres = 1.5 * rng.normal(size=(n_classes, 5))
+    centres = 1.5 * rng.normal(size=(n_classes, min(n_inputs, 5)))
     distances = (centres**2).sum(axis=1) - 2.0 * X[:, :5] @ centres.T
     y = distances.argmin(axis=1)
     wrong = rng.random(n_rows) < MISLABELLED

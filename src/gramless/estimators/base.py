@@ -161,20 +161,11 @@ class KernelMachine(StatefulEstimator, ABC):
         weight = self._weigh(targets, weight)
         encoder, n_given = self._target_encoder(targets, weight), len(targets)
         seed = seed_from(self.random_state)
-        most = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
-        if most < n_given:
-            kept = np.sort(stream(seed, "rows in time").permutation(n_given)[:most])
-            rows, targets = rows[kept], targets[kept]
-            weight = None if weight is None else weight[kept]
-            given = given.taking(kept)
-        data = Data(
-            rows,
-            encoder.encode(targets),
-            weight,
-            encoder.score,
-            encoder.fits_intercept,
-            self.inputs_.categorical,
-        )
+        timely = _in_time(rows, encoder.n_outputs, deadline, seed)
+        if timely is not None:
+            rows, targets, given = rows[timely], targets[timely], given.taking(timely)
+            weight = None if weight is None else weight[timely]
+        data = self._data(rows, targets, weight, encoder)
         feature_map = self._feature_map(data, seed)
         report = Reporter(type(self).__name__, callback, bool(self.verbose))
         classes = encoder.class_numbers(data.targets)
@@ -206,6 +197,19 @@ class KernelMachine(StatefulEstimator, ABC):
             judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
         self._learn_errors(data, problem, judged, encoder)
         return self
+
+    def _data(
+        self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
+    ) -> Data:
+        """Return the rows with their encoded targets."""
+        return Data(
+            rows,
+            encoder.encode(targets),
+            weight,
+            encoder.score,
+            encoder.fits_intercept,
+            self.inputs_.categorical,
+        )
 
     def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:
         """Return sample weights relative to the largest, with negligible ones as zeros."""
@@ -532,6 +536,14 @@ class KernelMachine(StatefulEstimator, ABC):
         encoder: TargetEncoder,
     ) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""
+
+
+def _in_time(rows: Rows, n_outputs: int, deadline: Deadline, seed: int) -> IntArray | None:
+    """Return the rows that there is time for, drawn at random; None for all."""
+    n_rows, most = rows.shape[0], rows_in_time(rows, n_outputs, deadline.seconds)
+    if most == n_rows:
+        return None
+    return np.sort(stream(seed, "rows in time").permutation(n_rows)[:most])
 
 
 def _chosen_by(
