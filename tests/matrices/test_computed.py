@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError
-from gramless.matrices import computed as module
 from gramless.matrices.computed import ComputedMatrix
 
 CHUNK = 2048
@@ -83,7 +82,7 @@ def test_the_budget_changes_no_bit(kept_chunks):
 
 def test_the_budget_is_that_of_free_memory_by_default(monkeypatch):
     squares = Squares()
-    monkeypatch.setattr(module, "memory_budget", lambda: 2 * CHUNK * 8 + 17)
+    monkeypatch.setenv("GRAMLESS_MEMORY_LIMIT", str(2 * CHUNK * 8 + 17))
     matrix = squares.matrix(None)
     assert matrix.stored == 2 * CHUNK / len(squares.rows)
     assert matrix.take_rows(slice(CHUNK)).stored == 1.0

@@ -26,6 +26,8 @@ _FIRST_BITS, _LEAST_BITS = 12, 4
 """Bits of an index that is to grow, and of one whose bins are all known."""
 _FIRST_ROOM = 2048
 _MAX_CELL = 2.0**60
+_MOST_REMEMBERED = 4
+"""Sets of columns whose parameters a group of grids keeps beside its own."""
 
 _NO_CONTRIBUTIONS = np.empty((0, loops.GROUP), np.int64)
 _NO_SPARSE = (
@@ -84,7 +86,19 @@ class GridGroup:
         return self._wide, _keys_of_zeros(*self._wide)
 
     def _columns(self, columns: IntArray) -> tuple[AnyArray, ...]:
-        return tuple(part[columns] for part in self._wide)
+        # Rows that come one by one ask for the same columns.
+        known, key = self._of_columns, columns.tobytes()
+        found = known.get(key)
+        if found is None:
+            found = tuple(part[columns] for part in self._wide)
+            if len(known) >= _MOST_REMEMBERED:
+                known.clear()
+            known[key] = found
+        return found
+
+    @cached_property
+    def _of_columns(self) -> dict[bytes, tuple[AnyArray, ...]]:
+        return {}
 
     def _contributions(self, block: PackedBlock) -> IntArray:
         """Tabulate what each pattern adds to the keys of each grid."""

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_budget
+from gramless.base.memory import memory_for
 from gramless.base.numeric import is_whole
 from gramless.base.threads import in_place, map_blocks
 from gramless.base.types import AnyArray
@@ -45,7 +45,7 @@ class ComputedMatrix(ChunkedMatrix):
         self.rows, self.compute, self.n_jobs = rows, compute, n_jobs
         self._n_columns, self._dtype, self._budget = int(n_columns), kind, budget
         n_rows, row_bytes = rows.shape[0], self._n_columns * kind.itemsize
-        room = memory_budget() if budget is None else int(budget)
+        room = memory_for(n_rows * row_bytes) if budget is None else int(budget)
         whole = room // max(1, row_bytes * self.chunk_rows) * self.chunk_rows
         self._n_kept = n_rows if n_rows * row_bytes <= room else whole
         self._kept: AnyArray | None = None
