@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
-from gramless.features.grids import BinTables, GridGroup, cell_limits
+from gramless.features.grids import BinTables, GridGroup, Grids, cell_limits
 from gramless.features.packing import ColumnPlan, pack_block, plan_columns
 
 NONE = np.empty(0, np.int64)
@@ -322,3 +322,18 @@ def test_codes_may_be_a_part_of_a_larger_array():
     np.testing.assert_array_equal(around[1:4, 50:1550], expected)
     around[1:4, 50:1550] = 77
     assert (around == 77).all()
+
+
+def test_rows_that_come_one_by_one_find_the_bins_of_rows_together() -> None:
+    # No grid divides the last column; of how many others a block has tiles, its size decides.
+    rng = np.random.default_rng(7)
+    rows = rng.integers(0, 3, (60, 6)) * 1.5
+    widths = np.where(rng.random((20, 6)) < 0.5, 1.0, np.inf)
+    widths[:, -1] = np.inf
+    hashes = rng.integers(-(2**63), 2**63, (20, 7))
+    grids = Grids(widths, np.zeros_like(widths), hashes[:, 1:] | 1, hashes[:, 0].copy())
+    codes, known = grids.learn(rows)
+    for size in (1, 2, 1, 7):
+        parts = [known.find(rows[start : start + size]) for start in range(0, 60, size)]
+        np.testing.assert_array_equal(np.concatenate(parts, axis=1), codes)
+    assert all(1 <= len(group._of_columns) <= 4 for _, group, *_ in known._groups)
