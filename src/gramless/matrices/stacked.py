@@ -212,12 +212,11 @@ class HStack(FeatureMatrix):
     def _matvec(self, w: Vector, out: Vector) -> None:
         out[...] = 0.0
         for columns, part, scale in self._placed():
-            out += part.matvec(scale * w[columns])
+            out += scale * part.matvec(w[columns])
 
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         for columns, part, scale in self._placed():
-            part.rmatvec(v, out=out[columns])
-            out[columns] *= scale
+            part.rmatvec(scale * v, out=out[columns])
 
     def add_rmatvec(self, v: Vector, out: Vector) -> None:
         v = operand(self, v, self.shape[0], "v")
