@@ -88,9 +88,9 @@ def test_features_of_many_rows_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.usefixtures("_a_gigabyte")
 def test_more_classes_than_memory_are_refused() -> None:
-    rows = np.random.default_rng(0).normal(size=(8000, 2))
-    with pytest.raises(InputError, match="8,000 classes of 8,000 rows would need"):
-        KernelClassifier().fit(rows, np.arange(8000))
+    rows = np.random.default_rng(0).normal(size=(12_000, 2))
+    with pytest.raises(InputError, match="5,000 classes of 12,000 rows would need"):
+        KernelClassifier().fit(rows, np.arange(12_000) % 5000)
     model = KernelClassifier(bandwidth=0.01, n_grids=48, random_state=0)
     with pytest.raises(InputError, match="A fit of 500 outputs over .* fit fewer outputs or cl"):
         model.fit(rows[:4000], np.arange(4000) % 500)
@@ -101,6 +101,13 @@ def test_draws_that_do_not_fit_are_refused() -> None:
     model = KernelRegressor(n_posterior=100_000, n_grids=64, bandwidth=0.01, alpha=0.1)
     with pytest.raises(InputError, match=r"Posterior: 100,000 draws of .* lower n_posterior"):
         model.fit(ROWS, TARGETS)
+
+
+def test_numbers_with_a_decimal_comma_are_no_classes() -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 2))
+    targets = np.array([f"{value:.3f}".replace(".", ",") for value in rows[:, 0]])
+    with pytest.raises(InputError, match=r"classes of 400 rows: .*decimal comma.*KernelRegressor"):
+        KernelClassifier().fit(rows, targets)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -30,10 +30,26 @@ from gramless.model_selection.random_features import ENOUGH_TO_SEARCH
 from gramless.model_selection.validation import ValidationResult
 from gramless.solvers.objective import Problem
 
+_MANY_CLASSES = 200
+"""As few may have one row each."""
 _MOST_MULTINOMIAL = 30
 """Classes; of more the multinomial loss takes too long to be the default."""
 _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
 """With too few rows to hold some back, a response of 1 counts as 95 %."""
+
+
+def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
+    """Refuse hundreds of classes of hardly more rows, which are rather numbers or names.
+
+    Of 2,000 rows of 1,551 classes a fit would take a minute and 9 GB, and learn nothing.
+    """
+    if len(classes) <= _MANY_CLASSES or 2 * len(classes) <= n_rows:
+        return
+    raise InputError(
+        f"{owner}: {len(classes):,} classes of {n_rows:,} rows: most have one row, from which "
+        f"nothing can be learned. If targets such as {str(classes[0])!r} are numbers, convert them "
+        f"(a decimal comma to a point) and use KernelRegressor; else merge classes."
+    )
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -378,5 +394,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> ClassEncoder:
         encoder = ClassEncoder.fit(y, type(self).__name__)
+        _check_repeated(encoder.classes, len(y), type(self).__name__)
         self.classes_ = encoder.classes
         return encoder
