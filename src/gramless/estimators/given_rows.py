@@ -110,12 +110,7 @@ class GivenRows:
         return Folds(self._split_by(owner), groups)
 
     def _drawn(
-        self,
-        owner: Any,
-        n_folds: int,
-        groups: IntArray | None,
-        classes: IntArray | None,
-        seed: int,
+        self, owner: Any, n_folds: int, groups: IntArray | None, classes: IntArray | None, seed: int
     ) -> list[Split]:
         """Return shuffled folds, stratified by class."""
         n_parts = len(self.used) if groups is None else int(groups.max()) + 1

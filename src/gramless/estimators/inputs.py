@@ -17,13 +17,7 @@ from gramless.base.types import AnyArray, TableLike
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
-from gramless.preprocessing.rows import (
-    ROW_OPTIONS,
-    Rows,
-    check_integers,
-    normalise_rows,
-    validated,
-)
+from gramless.preprocessing.rows import ROW_OPTIONS, Rows, check_integers, normalise_rows, validated
 
 _MANY_COLUMNS = 1000
 """Sparse rows of at most so many columns keep them all: empty ones cost little."""

@@ -473,11 +473,7 @@ class _Growth:
         told = {"n_grids": n_grids, "score": score, "alpha": alpha, "seconds": seconds}
         self.history.append(told)
         if report is not None:
-            report(
-                "growth",
-                f"{2 * n_rows:>7} rows, {n_grids} grown grids -> {score:.5f}",
-                **told,
-            )
+            report("growth", f"{2 * n_rows:>7} rows, {n_grids} grown grids -> {score:.5f}", **told)
 
     def _round(self, stage: int) -> bool:
         """Add the best of many candidates; return False where none helps."""

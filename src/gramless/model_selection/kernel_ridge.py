@@ -96,11 +96,7 @@ class GaussianRidge:
 
 
 def solve_ridge(
-    gram: FloatArray,
-    targets: Vector,
-    ridge: float,
-    weights: FloatArray | None,
-    intercept: bool,
+    gram: FloatArray, targets: Vector, ridge: float, weights: FloatArray | None, intercept: bool
 ) -> Vector:
     """Minimise ``sum_i s_i (f_i - y_i)^2 + ridge a' K a`` over ``f = K a + b``.
 
@@ -132,11 +128,7 @@ def solve_ridge(
 
 
 def leave_one_out(
-    gram: FloatArray,
-    targets: Vector,
-    ridge: float,
-    weights: FloatArray | None,
-    intercept: bool,
+    gram: FloatArray, targets: Vector, ridge: float, weights: FloatArray | None, intercept: bool
 ) -> Vector:
     """Return what fits to all rows but one predict for that one, for each row.
 
@@ -389,11 +381,7 @@ def validate_ridge(
 
 
 def pessimistic_loss(
-    chosen: GaussianRidge,
-    search: Search,
-    result: ValidationResult,
-    training: IntArray,
-    loss: Loss,
+    chosen: GaussianRidge, search: Search, result: ValidationResult, training: IntArray, loss: Loss
 ) -> float:
     """Return the mean loss of rows held back or, if it is more, of training rows left out.
 

@@ -40,10 +40,7 @@ from gramless.model_selection.kernel_ridge import (
     sampled_splits,
     validate_ridge,
 )
-from gramless.model_selection.random_features import (
-    choose_random,
-    validate_random,
-)
+from gramless.model_selection.random_features import choose_random, validate_random
 from gramless.model_selection.scoring import times
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
@@ -173,11 +170,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
 
 
 def select_grown(
-    search: Search,
-    goal: Goal,
-    budget: Budget,
-    config: SearchConfig,
-    squares: Goal | None = None,
+    search: Search, goal: Goal, budget: Budget, config: SearchConfig, squares: Goal | None = None
 ) -> SelectedModel:
     """Grow grids, add smooth kernels if they help, and choose the penalty.
 
@@ -361,11 +354,7 @@ class _Validation:
 
 
 def _with_smooth_kernels(
-    grown: _Features,
-    validation: _Validation,
-    config: SearchConfig,
-    scaler: Scaler,
-    rows: Rows,
+    grown: _Features, validation: _Validation, config: SearchConfig, scaler: Scaler, rows: Rows
 ) -> _Features:
     """Return the grids with smooth kernels beside them, if these help."""
     search, binned = validation.search, grown.binned
