@@ -21,21 +21,11 @@ _LONGEST = 200
 
 @dataclass(frozen=True, eq=False)
 class GivenRows:
-    """Rows of a fit, with what splitters and scorers want to know of them.
+    """Rows of a fit as given, with what splitters and scorers want to know of them.
 
-    Attributes
-    ----------
-    table : array-like, sparse matrix or data frame
-        As given.
-    targets : array (n_given,) or (n_given, n_outputs)
-        Checked, of all rows that were given.
-    used : array (n_rows,)
-        Which of these are fitted: those whose sample weight is not 0.
-    weight : array (n_rows,) or None
-        Sample weights of the rows that are fitted, relative to the largest.
-    group_names : array (n_groups,) or None
-    groups : array (n_given,) or None
-        Number of each row's group.
+    ``targets`` and ``groups``, the number of each row's group, are of all rows that were given;
+    ``used`` are those that are fitted, whose sample weight is not 0, and ``weight`` their weights
+    relative to the largest.
     """
 
     table: TableLike = field(repr=False)
@@ -54,12 +44,9 @@ class GivenRows:
         weight: FloatArray | None,
         groups: ArrayLike | None,
     ) -> GivenRows:
-        """Return the rows with their groups numbered; ``weight`` is that of all rows.
+        """Return the rows with their groups numbered, of which there are at least two.
 
-        Raises
-        ------
-        InputError
-            If groups are not one a row, or all the same; the message names the estimator.
+        ``weight`` is that of all rows; messages name the estimator ``owner``.
         """
         used = np.arange(len(targets)) if weight is None else np.flatnonzero(weight > 0)
         own = None if weight is None else weight[used]
@@ -80,24 +67,9 @@ class GivenRows:
         return replace(self, used=self.used[chosen], weight=weight)
 
     def folds(self, owner: Any, classes: IntArray | None, seed: int) -> Folds | None:
-        """Return the folds that parameter ``cv`` of an estimator asks for.
+        """Return the folds that parameter ``cv`` of an estimator asks for, of rows that are fitted.
 
-        Parameters
-        ----------
-        owner : KernelMachine
-        classes : array (n_rows,) or None
-            Number of each fitted row's class.
-        seed : int
-
-        Returns
-        -------
-        Folds or None
-            Numbers of rows that are fitted; None where neither folds nor groups are given.
-
-        Raises
-        ------
-        InputError
-            If folds cannot be used; the message names the estimator and the fold.
+        ``classes`` are of these too. None where neither folds nor groups are given.
         """
         if owner.cv is None and self.groups is None:
             return None

@@ -113,12 +113,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self.fit_matrix(X, y).tocsr()
 
     def fit_matrix(self, X: TableLike, y: ArrayLike | None) -> BinnedMatrix:
-        """Fit to the rows and return their compact feature matrix.
-
-        Returns
-        -------
-        BinnedMatrix (n_samples, D)
-        """
+        """Fit to the rows and return their compact feature matrix."""
         n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
         rows, given = validated(
             self,

@@ -27,20 +27,10 @@ _MANY_COLUMNS = 1000
 class RowInputs(Stateful):
     """How the rows of a table become inputs of a feature map.
 
-    Data frames are encoded, gaps in arrays are filled; sparse rows pass as they
-    are, and have no gaps.
-
-    Attributes
-    ----------
-    encoder : TableEncoder or None
-        For data frames.
-    gaps : Imputer or None
-        For dense arrays.
-    categorical : array (n_inputs,) of bool, or None
-        Which inputs are categories; None if none is.
-    kept : array (n_inputs,) of int64, or None
-        The columns that are not empty in the training rows, if sparse rows have more than
-        1,000 columns; None where all columns are inputs.
+    Data frames are encoded, gaps in arrays are filled; sparse rows pass as they are, and have no
+    gaps. ``categorical`` says which inputs are categories, None if none is. ``kept`` are the
+    columns that are not empty in the training rows, if sparse rows have more than 1,000 columns;
+    None where all columns are inputs.
     """
 
     encoder: TableEncoder | None

@@ -34,17 +34,7 @@ _LONGEST = 200
 class ScikitScorer(RowScorer):
     """A scorer of scikit-learn's kind, for raw predictions of a fit's rows.
 
-    Attributes
-    ----------
-    scorer : callable
-    name : str
-        How messages call it.
-    rows : GivenRows
-    encoder : TargetEncoder
-    codes : array (n_rows,) or (n_rows, K)
-        The encoded targets.
-    loss : Loss
-        What was minimised to predict.
+    Messages call it ``name``; ``codes`` are the encoded targets, ``loss`` was minimised to predict.
     """
 
     scorer: Any
@@ -112,12 +102,7 @@ class ScikitScorer(RowScorer):
 
 
 class NumberAnswers(RegressorMixin, BaseEstimator):
-    """Predictions in the place of the regressor that made them.
-
-    Parameters
-    ----------
-    predicted : array (n_rows,) or (n_rows, n_outputs)
-    """
+    """Predictions in the place of the regressor that made them."""
 
     def __init__(self, predicted: FloatArray) -> None:
         self.predicted = predicted
@@ -134,16 +119,8 @@ class NumberAnswers(RegressorMixin, BaseEstimator):
 class ClassAnswers(ClassifierMixin, BaseEstimator):
     """Raw predictions in the place of the classifier that made them.
 
-    Parameters
-    ----------
-    encoder : ClassEncoder
-    raw : array (n_rows,) or (n_rows, n_classes)
-    codes : array of the same shape
-        True classes: where raw predictions are no log odds, probabilities are calibrated on these
-        rows.
-    weight : array (n_rows,) or None
-    has_own : bool
-        Whether raw predictions are log odds.
+    They are log odds if it has its own probabilities; else these are calibrated on the rows
+    themselves, whose true classes are the codes.
     """
 
     def __init__(
@@ -184,26 +161,14 @@ class ClassAnswers(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class NamedScorer:
-    """What parameter ``scoring`` of an estimator names.
-
-    Attributes
-    ----------
-    scorer : callable
-    name : str
-    """
+    """What parameter ``scoring`` of an estimator names."""
 
     scorer: Any
     name: str
 
     @classmethod
     def of(cls, owner: Any) -> Self | None:
-        """Return the scorer, None for the loss.
-
-        Raises
-        ------
-        InputError
-            For an unknown name, or what is no scorer; the message names the estimator.
-        """
+        """Return the scorer, None for the loss; refuse unknown names, and what is no scorer."""
         scoring, name = owner.scoring, type(owner).__name__
         if scoring is None:
             return None

@@ -103,13 +103,7 @@ class NumberEncoder(TargetEncoder):
 
     @staticmethod
     def check(y: AnyArray, owner: str) -> FloatArray:
-        """Return targets in double precision.
-
-        Raises
-        ------
-        InputError
-            If they are too large for predictions to be finite, or integers beyond precision.
-        """
+        """Return targets in double precision; refuse such that predictions may be infinite."""
         check_integers(y, "y")
         with np.errstate(over="ignore"):
             y = np.asarray(y, np.float64)
@@ -208,26 +202,14 @@ class ClassEncoder(TargetEncoder):
 
     @staticmethod
     def check(y: AnyArray, warn: bool = False) -> AnyArray:
-        """Return labels as one column.
-
-        Raises
-        ------
-        ValueError
-            If they are measurements, or of several columns.
-        """
+        """Return labels as one column; refuse measurements, and several columns."""
         check_classification_targets(y)
         column: AnyArray = column_or_1d(y, warn=warn)
         return column
 
     @classmethod
     def fit(cls, labels: ArrayLike, owner: str) -> Self:
-        """Learn the classes from labels.
-
-        Raises
-        ------
-        InputError
-            If there is only one class; the message names the estimator ``owner``.
-        """
+        """Learn the classes from labels; where there is but one, a message names ``owner``."""
         classes = np.unique(np.asarray(labels))
         if len(classes) < 2:
             raise InputError(
@@ -241,13 +223,7 @@ class ClassEncoder(TargetEncoder):
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     def numbers(self, y: ArrayLike) -> IntArray:
-        """Return the number of each label's class.
-
-        Raises
-        ------
-        InputError
-            If a label is none of the classes.
-        """
+        """Return the number of each label's class; refuse a label that is none of the classes."""
         labels = np.asarray(y)
         numbers = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
         unknown = self.classes[numbers] != labels
@@ -259,13 +235,7 @@ class ClassEncoder(TargetEncoder):
         return numbers
 
     def encode(self, y: ArrayLike) -> FloatArray:
-        """Return codes -1 and 1, (n,) for two classes, else (n, n_classes).
-
-        Raises
-        ------
-        InputError
-            If a label is none of the classes, or the codes would not fit into memory.
-        """
+        """Return codes -1 and 1, (n,) for two classes, else (n, n_classes)."""
         numbers, n_classes = self.numbers(y), len(self.classes)
         if n_classes == 2:
             return np.where(numbers == 1, 1.0, -1.0)

@@ -41,15 +41,8 @@ _TIE = 1.01
 class Goal:
     """What is minimised on training rows, and how held-back rows judge it.
 
-    Attributes
-    ----------
-    loss : Loss
-    l1_ratio : float
-        Share of the penalty that is on absolute values.
-    score : callable
-        ``score(predictions, targets, sample_weight)``: smaller is better.
-    scorer : RowScorer, optional
-        What a user named to choose by; None chooses by ``score``.
+    ``l1_ratio`` is the share of the penalty that is on absolute values; ``scorer`` is what a user
+    named to choose by, None chooses by ``score``.
     """
 
     loss: Loss
@@ -104,27 +97,12 @@ class Goal:
 
 
 def search_alpha(search: Search, settings: Hyperparameters, goal: Goal) -> Hyperparameters:
-    """Choose alpha for a goal, the features as chosen before.
+    """Choose alpha for a goal after a search, its features as chosen; the search gets the trials.
 
-    Parameters
-    ----------
-    search : Search
-        After its run; gets the trials.
-    settings : Hyperparameters
-        What it chose.
-    goal : Goal
-
-    Returns
-    -------
-    Hyperparameters
-        With another alpha, scaled to all rows and grids.
-
-    Notes
-    -----
-    A path of solutions on at most 20,000 rows and 96 grids (256 where weights become
-    zero; of other features as many as the search takes), from strong penalties to weak
-    ones, each from the last, until two in a row are worse. Of sparse fits that are as good
-    as the best to 1 %, the sparsest.
+    A path of solutions on at most 20,000 rows and 96 grids (256 where weights become zero; of
+    other features as many as the search takes), from strong penalties to weak ones, each from the
+    last, until two in a row are worse. Of sparse fits that are as good as the best to 1 %, the
+    sparsest. Alpha is scaled to all rows and grids.
     """
     most = search.feature_map.enough_to_search * (_SPARSE_SHARE if goal.sparse else 1)
     sample = Sample(search, _ROWS, int(most), 0.0)

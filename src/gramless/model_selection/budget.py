@@ -44,14 +44,7 @@ in less than a tenth of the time."""
 class Budget:
     """The time and memory that a selection may take, and what they cut short.
 
-    Parameters
-    ----------
-    shape : (n_rows, n_inputs)
-    deadline : Deadline
-    report : Reporter
-    n_outputs : int, default=1
-    n_given : int, optional
-        Rows that were given, of which there is time for ``n_rows``.
+    ``shape`` is that of the rows; there is time for so many of ``n_given``.
     """
 
     def __init__(
@@ -166,9 +159,7 @@ def most_drawn(n_inputs: int) -> int:
 
 
 def sampled_rows(most: int, n_outputs: int, seconds: float | None = None) -> int:
-    """Return how many rows choose what to fit to so many outputs, ``most`` unless these are many.
-
-    In a budget of so many seconds they are fewer.
+    """Return how many rows choose what to fit to so many outputs, fewer in a budget of seconds.
 
     Examples
     --------

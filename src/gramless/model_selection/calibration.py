@@ -33,12 +33,10 @@ _FLOOR = 0.1
 class Calibration(Stateful):
     """Probabilities from the raw responses of a classifier.
 
-    ``softmax(g(z_k))`` over the classes; ``g(z)`` against 0 for two classes with
-    one response. ``g`` is increasing, 0 at 0, and linear between knots. One slope
-    alone is temperature scaling. Several bend it where responses do not grow like
-    log-odds, as those of least squares.
-
-    All classes share ``g``: their order in a row stays that of their responses.
+    ``softmax(g(z_k))`` over the classes; ``g(z)`` against 0 for two classes with one response.
+    ``g``, the same for all classes, is increasing, 0 at 0, and linear between knots. One slope
+    alone is temperature scaling. Several bend it where responses do not grow like log-odds, as
+    those of least squares.
 
     Attributes
     ----------
@@ -49,8 +47,7 @@ class Calibration(Stateful):
     n_responses : int
         In a row: 1 for two classes, else one a class.
     floor : float
-        Share of the probability that is spread evenly over the classes, above 0:
-        none is 0 or 1, however far the response.
+        Share of the probability that is spread evenly over the classes: none is 0 or 1.
     """
 
     knots: Values
@@ -74,8 +71,8 @@ class Calibration(Stateful):
     ) -> Calibration:
         """Minimise the log loss on held-back rows, with a little regularisation.
 
-        Logarithms of neighbouring slopes are drawn together, and half a row is
-        undecided between the classes (after Platt 1999): all stays finite.
+        Logarithms of neighbouring slopes are drawn together, and half a row is undecided between
+        the classes (after Platt 1999): all stays finite. 20 to 60 steps of L-BFGS-B.
 
         Parameters
         ----------
@@ -85,15 +82,6 @@ class Calibration(Stateful):
             1 and -1; in each row of K columns 1 once, for the true class.
         sample_weight : array (n,), optional
             Counts: a row of weight 2 is two rows. Give other weights a mean of 1.
-
-        Raises
-        ------
-        InputError
-            For shapes or weights that do not fit, or numbers that are not finite.
-
-        Notes
-        -----
-        20 to 60 steps of L-BFGS-B, some 20 n K operations each; 10 n K numbers.
 
         Examples
         --------
@@ -118,13 +106,7 @@ class Calibration(Stateful):
         return cls(knots, np.exp(best) / unit, z.shape[1], floor)
 
     def log_probabilities(self, responses: Values) -> Values:
-        """Return the logarithm of each class's probability, (n, 2) or (n, K).
-
-        Raises
-        ------
-        InputError
-            If the responses, (n,) or (n, K), have other columns than those of the fit.
-        """
+        """Return the logarithm of each class's probability, (n, 2) or (n, K)."""
         z = np.asarray(responses, np.float64)
         if z.shape[1:] != (() if self.n_responses == 1 else (self.n_responses,)):
             raise InputError(
@@ -154,12 +136,8 @@ class Calibration(Stateful):
 class LinkObjective:
     """The regularised log loss of logarithms of slopes, and its gradient.
 
-    Attributes
-    ----------
-    ramps : array (n_segments, n, K)
-        What each response rises within each segment.
-    wanted : array (n, n_classes)
-        Weight of each class in each row.
+    ``ramps`` (n_segments, n, K) is what each response rises within each segment, ``wanted``
+    (n, n_classes) the weight of each class in each row.
     """
 
     ramps: Values

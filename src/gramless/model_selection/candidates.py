@@ -16,15 +16,10 @@ MOST_INPUTS = 16
 
 @dataclass(frozen=True)
 class Candidates:
-    """Grids that divide a few inputs each.
+    """Grids that divide a few inputs each, in arrays (n_grids, MOST_INPUTS).
 
-    Attributes
-    ----------
-    inputs : array (n_grids, MOST_INPUTS) of int32
-        The first ``sizes[c]`` of row c count.
-    sizes : array (n_grids,) of int64
-    widths, shifts : arrays (n_grids, MOST_INPUTS)
-        In standard deviations of the inputs; shifts lie in ``[0, width)``.
+    The first ``sizes[c]`` of row c count. Widths and shifts are in standard deviations of the
+    inputs; shifts lie in ``[0, width)``.
     """
 
     inputs: NDArray[np.int32]
@@ -60,13 +55,8 @@ class Candidates:
     def without_each(self) -> tuple[Candidates, NDArray[np.intp], NDArray[np.int32]]:
         """Return each grid of two inputs or more without each of its inputs.
 
-        Returns
-        -------
-        simpler : Candidates
-        owner : array (n_simpler,)
-            The grid that each was made from.
-        dropped : array (n_simpler,)
-            The input that is missing.
+        Besides the simpler grids, the number of the grid that each was made from, and the input
+        that is missing.
         """
         many = np.where(self.sizes > 1, self.sizes, 0)
         owner = np.repeat(np.arange(len(self)), many)
@@ -132,15 +122,8 @@ class Proposer:
 
     Some are drawn anew: a random number of random inputs, random widths. Most are changes of
     earlier winners: other widths and shifts, and an input more, less or exchanged. Inputs and
-    sizes that won are drawn more often.
-
-    Parameters
-    ----------
-    n_inputs : int
-    generator : numpy.random.Generator
-    categorical : array (n_inputs,) of bool
-        Inputs of whole numbers, which a grid that divides them tells apart.
-    law : ProposalLaw
+    sizes that won are drawn more often. Categorical inputs are whole numbers, which a grid that
+    divides them tells apart.
     """
 
     n_inputs: int

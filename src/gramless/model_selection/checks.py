@@ -11,18 +11,7 @@ from gramless.base.errors import InputError
 
 
 def check_numbers(name: str, values: Any) -> NDArray[np.float64]:
-    """Return finite numbers, (n,) or (n, K).
-
-    Raises
-    ------
-    InputError
-        For anything else.
-
-    Examples
-    --------
-    >>> check_numbers("scores", [1, 2])
-    array([1., 2.])
-    """
+    """Return finite numbers as float64, (n,) or (n, K); refuse others."""
     found = np.asarray(values, np.float64)
     if found.ndim not in (1, 2) or not np.isfinite(found).all():
         raise InputError(f"{name} must be finite, (n,) or (n, K), got shape {found.shape}.")
@@ -30,18 +19,7 @@ def check_numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def check_shape(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return numbers of the shape given.
-
-    Raises
-    ------
-    InputError
-        If they have another one.
-
-    Examples
-    --------
-    >>> check_shape("targets", [1, 2], (2,))
-    array([1., 2.])
-    """
+    """Return numbers of the shape given; refuse other shapes."""
     found = np.asarray(values, np.float64)
     if found.shape != shape:
         raise InputError(f"{name} must have shape {shape}, got {found.shape}.")
@@ -49,18 +27,7 @@ def check_shape(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.fl
 
 
 def check_counts(name: str, sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
-    """Return the weights of rows, ones for None.
-
-    Raises
-    ------
-    InputError
-        If they are not finite, negative, all zero, or of other rows.
-
-    Examples
-    --------
-    >>> check_counts("Conformal", None, 2)
-    array([1., 1.])
-    """
+    """Return the weights of rows, ones for None; refuse negative or infinite ones, or zeros."""
     weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise InputError(

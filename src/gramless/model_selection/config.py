@@ -88,13 +88,7 @@ EFFORTS: dict[int, SearchConfig] = {
 
 
 def config_of(effort: int) -> SearchConfig:
-    """Return the configuration of an effort from 1 to 5.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-    """
+    """Return the configuration of an effort, a whole number from 1 to 5."""
     if isinstance(effort, bool) or not isinstance(effort, Integral) or effort not in EFFORTS:
         raise InputError(f"effort must be a whole number from 1 to 5, got {effort!r}.")
     return EFFORTS[int(effort)]

@@ -24,15 +24,15 @@ _ROUNDING = 1e-10
 class Conformal(Stateful):
     """Quantiles of held-back scores that cover a new one as often as asked.
 
-    Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018):
-    where the new row is like the held-back ones, its score is at most
-    :meth:`quantile` with at least the probability asked.
+    Split conformal prediction (Vovk, Gammerman & Shafer 2005; Lei et al. 2018): where the new row
+    is like the held-back ones, its score is at most :meth:`quantile` with at least the
+    probability asked.
 
     Attributes
     ----------
     scores : array (m,) or (m, K)
-        In rising order. Of more than 2,000 the 1,000 largest, and 1,000 evenly
-        chosen ranks: a rank between two counts as the upper one.
+        In rising order. Of more than 2,000 the 1,000 largest, and 1,000 evenly chosen ranks: a
+        rank between two counts as the upper one.
     masses : array of the same shape
         Weight of all rows up to each score.
     """
@@ -48,20 +48,9 @@ class Conformal(Stateful):
 
     @classmethod
     def fit(cls, scores: Values, sample_weight: Values | None = None) -> Conformal:
-        """Sort the scores of held-back rows.
+        """Sort scores of held-back rows, (n,) or (n, K), of which larger ones are worse.
 
-        Parameters
-        ----------
-        scores : array (n,) or (n, K)
-            Larger is worse; each column by itself. See :func:`interval_scores` and
-            :func:`set_scores`.
-        sample_weight : array (n,), optional
-            Counts: a row of weight 2 is two rows. A new row weighs 1.
-
-        Raises
-        ------
-        InputError
-            For scores that are not finite, weights that do not fit, or none above 0.
+        Weights count: a row of weight 2 is two rows, a new row weighs 1.
 
         Examples
         --------
@@ -80,22 +69,9 @@ class Conformal(Stateful):
         return cls(np.take_along_axis(found, order, axis=0)[kept], masses[kept])
 
     def quantile(self, coverage: float) -> float | Values:
-        """Return the ``ceil((n + 1) coverage)``-th smallest of n scores.
+        """Return the ``ceil((n + 1) coverage)``-th smallest of n scores, of each column.
 
-        Parameters
-        ----------
-        coverage : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        float or array (K,)
-            Infinite for fewer than ``coverage / (1 - coverage)`` rows.
-
-        Raises
-        ------
-        InputError
-            For a coverage that is not between 0 and 1.
+        Infinite for fewer than ``coverage / (1 - coverage)`` rows.
 
         Examples
         --------
@@ -117,11 +93,6 @@ def interval_scores(predictions: Values, targets: Values, scale: Values | None =
 
     With q their quantile, ``prediction +- q * scale`` covers a new target (Lei et al. 2018).
     The scale, above 0, may depend on the row alone: a prediction of the error.
-
-    Raises
-    ------
-    InputError
-        For shapes that differ or a scale that is not positive.
 
     Examples
     --------

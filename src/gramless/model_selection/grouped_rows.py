@@ -36,23 +36,11 @@ Groups = NDArray[np.intp]
 
 
 def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
-    """Return the groups of rows that were drawn together.
+    """Return the groups of rows that were drawn together; None where they look drawn one by one.
 
-    Parameters
-    ----------
-    data : Data
-    n_jobs : int or None, default=None
-
-    Returns
-    -------
-    array (n_rows,) or None
-        Rows of a group agree in all inputs but one, the same for all groups. None where
-        rows look drawn one by one, and for sparse rows.
-
-    Notes
-    -----
-    Some nanoseconds a number, and a sort of some 20,000 numbers an input; 24 bytes a row, and 16
-    inputs' numbers a second time.
+    Rows of a group agree in all inputs but one, the same for all groups. Sparse rows are not
+    looked at. Takes some nanoseconds a number, a sort of some 20,000 numbers an input, and 24
+    bytes a row.
 
     Examples
     --------
@@ -88,19 +76,9 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
 
 
 def kept_together(split: Split, groups: Groups | None) -> Split:
-    """Return a split with each group where its first row was.
+    """Return a split, of all rows or some, with each group where its first row was.
 
-    Parameters
-    ----------
-    split : (training rows, held-back rows)
-        Of all rows, or of some.
-    groups : array (n_rows,) or None
-        Of all rows.
-
-    Returns
-    -------
-    (training rows, held-back rows)
-        As given where a side would be empty, or rows are in no groups.
+    It stays as it is where a side would be empty, or rows are in no groups.
     """
     if groups is None:
         return split
@@ -135,22 +113,9 @@ def shuffled(
 def cut_in_two(
     rows: NDArray[np.intp], groups: Groups | None, most: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.intp], int]:
-    """Shuffle rows and cut them into two halves that share no group.
+    """Shuffle rows, at most so many of them, and cut them into two halves that share no group.
 
-    Parameters
-    ----------
-    rows : array (n,)
-    groups : array (n_rows,) or None
-        Of all rows.
-    most : int
-        So many of the rows at most are returned.
-    generator : numpy.random.Generator
-
-    Returns
-    -------
-    rows : array (at most n,)
-    n_first : int
-        Number of rows of the first half. A single group is cut in two.
+    Returns the rows and how many are of the first half. A single group is cut in two.
 
     Examples
     --------

@@ -59,23 +59,12 @@ _SETTLED = 160
 
 @dataclass(frozen=True)
 class GrownGrids:
-    """Grids that were grown, and how.
+    """Grids that were grown over the rows that a scaler returns, and how.
 
-    Attributes
-    ----------
-    grids : Grids
-        Over the rows that the scaler returns.
-    alpha : float
-        The L2 penalty that served the cross-fitted models, times their number of rows: it does
-        not change with the number of rows.
-    score : float
-        Mean loss on the judging rows, or the score of a scorer.
-    first_loss : float
-        Mean loss on the judging rows after the first stage.
-    history : list of dict
-        ``n_grids``, ``score``, ``alpha`` and ``seconds`` after each stage.
-    worth : array (n_columns,)
-        How much of the fall of the score is due to each column of the scaled rows.
+    ``alpha`` is the L2 penalty that served the cross-fitted models, times their number of rows: it
+    does not change with the number of rows. ``score`` is the mean loss on the judging rows, or
+    that of a scorer; ``first_loss`` that loss after the first stage. ``worth`` (n_columns,) is how
+    much of the fall of the score is due to each column of the scaled rows.
     """
 
     grids: Grids
@@ -108,36 +97,27 @@ def grow(
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
 ) -> GrownGrids:
-    """Grow grids on the training rows of a split.
+    """Grow grids on the training rows of a split; the others say when to stop.
 
     Parameters
     ----------
     data : Data
         Dense rows.
     split : (training rows, judging rows)
-        Grids are grown on the first, at least two of them; the others say when to stop.
+        At least two of the first.
     scaler : Scaler
         Of kind "both", fitted.
-    loss : Loss
-    config : SearchConfig
     most : int, optional
         Number of grids at most, ``config.most_grids`` by default.
-    seed : int
-    n_jobs : int or None, default=None
     groups : array (n_rows,), optional
         Groups of rows, which the halves do not share.
     stop : callable
         Asked after each round; True ends growth.
     hopeless : float
         Growth ends with the first stage if its score is above this.
-    report : Reporter, optional
     scorer : RowScorer, optional
         Says, if it is gradual, which stage is the best; growth then ends when the loss and this
         score both gain little.
-
-    Returns
-    -------
-    GrownGrids
 
     Notes
     -----
@@ -160,18 +140,9 @@ def grow(
 
 @dataclass(frozen=True)
 class CandidateSpace:
-    """The inputs that candidates divide, in standard deviations, one a row.
+    """The inputs that candidates divide, in standard deviations, one a row of ``columns``.
 
-    Attributes
-    ----------
-    scaler : Scaler
-    rows : array (n_rows, n_columns)
-        As the scaler returns them.
-    inputs : array (n_inputs,)
-        The columns that can be divided.
-    centre, unit : arrays (n_inputs,)
-    categorical : array (n_inputs,) of bool
-    columns : array (n_inputs, n_rows) of float32
+    ``rows`` are as the scaler returns them; ``inputs`` are the columns that can be divided.
     """
 
     scaler: Scaler
@@ -228,17 +199,8 @@ class _Model:
 class CrossFittedModels:
     """Two models over the same grids, each of one half of the training rows.
 
-    Parameters
-    ----------
-    data : Data
-        Training rows in random order, then the judging rows.
-    n_training : int
-    loss : Loss
-    most : int
-        Number of grids that there is room for.
-    n_jobs : int or None
-    half : int, optional
-        Number of rows of the first half, :func:`half_of` the training rows by default.
+    The rows of ``data`` are training rows in random order, then the judging rows; there is room
+    for ``most`` grids, and ``half`` is the number of rows of the first half.
     """
 
     def __init__(

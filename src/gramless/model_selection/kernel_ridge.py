@@ -47,17 +47,9 @@ _MOST_TRAINING, _MOST_HELD_BACK = 400, 300
 class GaussianRidge:
     """A Gaussian kernel over scaled inputs, and the penalty of its ridge regression.
 
-    Attributes
-    ----------
-    scaler : Scaler
-    length : float
-        The bandwidth in median distances between two rows, inputs scaled.
-    median : float
-        That distance.
-    ridge : float
-        The penalty of the mean loss, times the number of rows.
-    score : float
-        Mean squared error of the rows that chose.
+    The bandwidth is ``length`` median distances between two rows, inputs scaled; ``ridge`` is the
+    penalty of the mean loss, times the number of rows; ``score`` the mean squared error of the
+    rows that chose.
     """
 
     scaler: Scaler
@@ -78,13 +70,9 @@ class GaussianRidge:
     def fitted(
         self, data: Data, rows: IntArray | slice, n_jobs: int | None
     ) -> tuple[KernelExpansion, Vector]:
-        """Return the fit to some rows: their kernel expansion, and its weights.
+        """Return the kernel expansion of some rows, and its weights, that of an intercept last.
 
-        The last weight is that of the intercept if there is one.
-
-        Notes
-        -----
-        ``n**2 n_inputs + n**3 / 3`` operations and ``8 n**2`` bytes for n rows.
+        Takes ``n**2 n_inputs + n**3 / 3`` operations and ``8 n**2`` bytes for n rows.
         """
         own = dense_rows(self.scaler.rows(data.rows[rows], n_jobs))
         source = _source(self.scaler, self.bandwidth)
@@ -98,24 +86,10 @@ class GaussianRidge:
 def solve_ridge(
     gram: FloatArray, targets: Vector, ridge: float, weights: FloatArray | None, intercept: bool
 ) -> Vector:
-    """Minimise ``sum_i s_i (f_i - y_i)^2 + ridge a' K a`` over ``f = K a + b``.
+    """Minimise ``sum_i s_i (f_i - y_i)^2 + ridge a' K a`` over ``f = K a + b``; return a, then b.
 
-    Parameters
-    ----------
-    gram : array (n, n)
-        The kernel matrix K; overwritten.
-    targets : array (n,) or (n, n_outputs)
-    ridge : float
-        Above 0.
-    weights : array (n,), optional
-        Of the rows; s are these divided by their mean.
-    intercept : bool
-        Whether there is a constant b, which is not penalised.
-
-    Returns
-    -------
-    array (n,) or (n, n_outputs), or one row more
-        a, and b in the last row if there is one.
+    The kernel matrix K is overwritten; s are the weights divided by their mean. The constant b is
+    not penalised, and left out without an intercept.
 
     Examples
     --------
@@ -185,17 +159,8 @@ def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
     """Choose scaling, bandwidth and penalty by the squared error of rows held back.
 
     Every scaling is tried with a first bandwidth, the best of them with others along a geometric
-    path for as long as that helps, each with penalties around the best one nearby.
-
-    Parameters
-    ----------
-    search : Search
-        Its data must be dense; gets the trials.
-    splits : sequence of (training rows, rows held back)
-
-    Notes
-    -----
-    Half a dozen kernel matrices and some twenty factorisations for each split.
+    path for as long as that helps, each with penalties around the best one nearby: half a dozen
+    kernel matrices and some twenty factorisations for each split. The search gets the trials.
     """
     data = search.data
     samples = [_Sample.of(data, splits, data.scaler(kind), search.seed) for kind in _SCALINGS]
@@ -220,17 +185,8 @@ def compare_metrics(
 ) -> tuple[GaussianRidge, GaussianRidge]:
     """Return the Gaussian kernel over inputs weighted by relevance, and the best over equal ones.
 
-    Both have the first bandwidth that :func:`choose_gaussian` tries.
-
-    Parameters
-    ----------
-    search : Search
-        Gets the trials.
-    split : (training rows, rows held back)
-    scaler : Scaler
-        Of kind "both".
-    relevance : array (n_columns,)
-        Of the columns of the rows that it returns.
+    Both have the first bandwidth that :func:`choose_gaussian` tries. The scaler is of kind "both",
+    relevance that of the columns that it returns.
     """
     data, splits = search.data, sampled_splits([split], search.seed)
     others = [data.scaler(kind) for kind in _SCALINGS if kind != scaler.kind]
@@ -345,17 +301,7 @@ def _source(scaler: Scaler, bandwidth: float) -> InputKernel:
 def validate_ridge(
     chosen: GaussianRidge, search: Search, goal: Goal, split: Split
 ) -> ValidationResult:
-    """Fit to the training rows of a split and score the others.
-
-    Parameters
-    ----------
-    chosen : GaussianRidge
-    search : Search
-        Gets the trial.
-    goal : Goal
-        Of squares.
-    split : (training rows, rows held back)
-    """
+    """Fit to the training rows of a split and score the others; the search gets the trial."""
     begun = time.perf_counter()
     data, (training, held_back) = search.data, split
     expansion, weights = chosen.fitted(data, training, search.n_jobs)
@@ -385,17 +331,8 @@ def pessimistic_loss(
 ) -> float:
     """Return the mean loss of rows held back or, if it is more, of training rows left out.
 
-    Few rows held back may have been lucky, above all where a class is rare.
-
-    Parameters
-    ----------
-    chosen : GaussianRidge
-    search : Search
-    result : ValidationResult
-        Of the rows held back from a fit to the training rows.
-    training : array (n_training,)
-    loss : Loss
-        What fits over other features minimise. For log odds, predictions are calibrated first.
+    Few rows held back may have been lucky, above all where a class is rare. ``loss`` is what fits
+    over other features minimise; for log odds, predictions are calibrated first.
     """
     data = search.data
     own = dense_rows(chosen.scaler.rows(data.rows[training], search.n_jobs))

@@ -72,37 +72,17 @@ class Posterior(Stateful):
     ) -> Posterior:
         """Draw the weights by fits to noise: sample, then optimise.
 
-        With ``w`` from the prior and noise ``e``, the ridge fit to ``e - Z w``, added
-        to ``w``, is a draw from the posterior (Matthews, Hron, Turner & Ghahramani 2017).
+        With ``w`` from the prior and noise ``e``, the ridge fit to ``e - Z w``, added to ``w``, is
+        a draw from the posterior (Matthews, Hron, Turner & Ghahramani 2017).
 
-        ``s^2`` is the sum of squares of the residuals over ``n - d``, d the effective
-        dimension: its expectation is right if the process is. Residuals of the draws
-        have ``n - d`` for a sum of squares, so they tell it, even where d is nearly n.
+        ``s^2`` is the sum of squares of the residuals over ``n - d``, d the effective dimension:
+        its expectation is right if the process is. Residuals of the draws have ``n - d`` for a sum
+        of squares, so they tell it, even where d is nearly n.
 
-        Parameters
-        ----------
-        problem : Problem
-            With the squared loss and alpha above 0. Rows of weight zero count as absent.
-        n_draws : int
-            Standard deviations are off by about ``0.7 / sqrt(n_draws)`` of themselves.
-        seed : int, default=0
-            A draw depends on the seed and its own number alone.
-        n_jobs : int or None
-            Threads. Results do not depend on it.
-
-        Returns
-        -------
-        Posterior
-
-        Raises
-        ------
-        InputError
-            For another loss, an L1 penalty, alpha 0, no draw, or more than fit into memory.
-
-        Notes
-        -----
-        A ridge solve with ``n_draws`` outputs, 32 at a time, and one with those of the
-        problem. ``8 * n_columns * n_draws`` bytes, and ``8 * 160 * n_columns`` meanwhile.
+        The problem is of the squared loss with alpha above 0. Standard deviations are off by about
+        ``0.7 / sqrt(n_draws)`` of themselves; a draw depends on the seed and its own number alone.
+        Takes a ridge solve with ``n_draws`` outputs, 32 at a time, one with those of the problem,
+        and ``8 * n_columns * n_draws`` bytes.
 
         Examples
         --------
@@ -146,20 +126,8 @@ class Posterior(Stateful):
     def deviations(self, matrix: FeatureMatrix, unseen: NDArray[np.float64]) -> Vector:
         """Return the standard deviation of the function at some rows, without the noise.
 
-        Parameters
-        ----------
-        matrix : FeatureMatrix (n_rows, n_columns)
-        unseen : array (n_rows,)
-            Sum of squares of the features that rows have besides, whose weights only
-            the prior knows: see :func:`unseen_squares`.
-
-        Returns
-        -------
-        array (n_rows,) or (n_rows, K)
-
-        Notes
-        -----
-        A matvec with ``n_draws`` columns, 32 at a time.
+        ``unseen`` is the sum of squares of the features that rows have besides, whose weights only
+        the prior knows: see :func:`unseen_squares`.
 
         Examples
         --------

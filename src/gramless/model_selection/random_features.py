@@ -40,15 +40,8 @@ _SIZING_ROWS, _LEAST_TO_SIZE = 12_500, 2500
 class RandomFeatures:
     """An unfitted map of random features, over the rows of a scaler.
 
-    Attributes
-    ----------
-    scaler : Scaler
-    template : SizedMap
-        With its bandwidth in units of the rows that the scaler returns.
-    settings : Hyperparameters
-        What was chosen; ``settings.alpha`` is for all rows.
-    bandwidth : float or array
-        In units of the scaled inputs.
+    The template's bandwidth is in units of the rows that the scaler returns, ``bandwidth`` in
+    those of the scaled inputs; ``settings.alpha`` is for all rows.
     """
 
     scaler: Scaler
@@ -107,12 +100,8 @@ def validate_random(
 ) -> tuple[ValidationResult, FeatureMap | None, FeatureMatrix | None]:
     """Validate random features with their penalty.
 
-    Returns
-    -------
-    result : ValidationResult
-    feature_map, matrix : FeatureMap, FeatureMatrix, or None
-        Of all rows, the training rows first: of bins, where rows are split once. Bins of no
-        training row keep the weight zero, as if they had never been seen.
+    Of bins, where rows are split once, also returns the map and matrix of all rows, the training
+    rows first: bins of no training row keep the weight zero, as if they had never been seen.
     """
     alpha = chosen.settings.alpha * data.rows.shape[0]
     if isinstance(chosen.template, BinningMap) and len(splits) == 1:

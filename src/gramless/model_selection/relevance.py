@@ -27,31 +27,14 @@ def learned_relevance(
     """Return the root mean squared change of the prediction when one input moves.
 
     The diagonal of the average gradient outer product. Where the feature map has no
-    ``gradients``, by finite differences: bins have no derivative, and those with a window
-    jump at their edges, so the step is of the size of their widths. A category moves to
-    that of another row.
+    ``gradients``, by finite differences: bins have no derivative, and those with a window jump at
+    their edges, so the step is of the size of their widths. A category moves to that of another
+    row. ``rows`` are a sample; ``steps`` (n_features,) say how far each input moves, infinite for
+    one that the features ignore.
 
-    Parameters
-    ----------
-    feature_map : feature map
-        Fitted; ``rows_matrix(rows)`` gives its features.
-    weights : array (D,) or (D, K)
-    rows : array (n_rows, n_features)
-        A sample of the rows.
-    steps : array (n_features,)
-        How far each input moves, up and down.
-        Infinite for an input that the features ignore.
-    categorical : array (n_features,) of bool, optional
-
-    Returns
-    -------
-    array (n_features,)
-        With root mean square 1, to the power 3/4, none under a twentieth of the
-        largest: a finite sample overstates the differences.
-
-    Notes
-    -----
-    Features of ``2 * n_features * n_rows`` rows, or a gradient of each row.
+    The root mean square of what is returned is 1, to the power 3/4, none under a twentieth of the
+    largest: a finite sample overstates the differences. Takes the features of
+    ``2 * n_features * n_rows`` rows, or a gradient of each row.
     """
     told_apart = np.zeros(len(steps), bool) if categorical is None else categorical
     if hasattr(feature_map, "gradients"):

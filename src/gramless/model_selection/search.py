@@ -68,26 +68,10 @@ _SECONDS_A_CODE = 5e-9
 class Search:
     """Tries settings and remembers every trial.
 
-    Parameters
-    ----------
-    data : Data
-    feature_map : SizedMap
-        A template.
-    space : SearchSpace
-    seed : int
-    n_jobs : int or None
-    report : Reporter
-        Told each bandwidth.
-    deadline : Deadline
-        With a budget of time, fewer bandwidths are tried.
-    trials : list of Trial
-    classes : array (n_rows,), optional
-        Number of each row's class, if targets are classes.
-    folds : Folds, optional
-        Which rows are held back; None leaves that to a rule.
-    scorer : RowScorer, optional
-        What a user named to choose by, for raw predictions by least squares; None chooses by the
-        score of the data.
+    The feature map is a template. ``classes`` has the number of each row's class, if targets are
+    classes; ``folds`` say which rows are held back, None leaves that to a rule; ``scorer`` is what
+    a user named to choose by, for raw predictions by least squares, None chooses by the score of
+    the data. With a budget of time, fewer bandwidths are tried.
     """
 
     data: Data
@@ -136,10 +120,8 @@ class Search:
     def run(self) -> Hyperparameters:
         """Return the settings with the best score.
 
-        Notes
-        -----
-        A few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense
-        features), then a few on at most 40,000 rows; fewer for many outputs.
+        A few dozen solves on at most 10,000 rows and 96 grids (1,024 columns of dense features),
+        then a few on at most 40,000 rows; fewer for many outputs.
         """
         few = self.data.n_outputs <= 4
         n_rows = self.data.rows.shape[0]

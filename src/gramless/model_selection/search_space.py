@@ -45,12 +45,9 @@ class Hyperparameters(Stateful, former=("Settings",)):
 class Trial:
     """One solution judged on held-back rows.
 
-    Attributes
-    ----------
-    stage : str
-        Which part of the search made it: "search" chooses scaling, bandwidth and relevance with
-        the squared loss, "alpha" the penalty of another loss or of L1, "size" the number of
-        random grids, and "validation" judges what the final fit may be.
+    ``stage`` is the part of the search that made it: "search" chooses scaling, bandwidth and
+    relevance with the squared loss, "alpha" the penalty of another loss or of L1, "size" the
+    number of random grids, and "validation" judges what the final fit may be.
     """
 
     stage: str

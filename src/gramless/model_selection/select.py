@@ -77,25 +77,18 @@ class SelectedModel:
 
     Attributes
     ----------
-    scaler : Scaler
-    feature_map : FeatureMap
     matrix : FeatureMatrix (n_rows, n_columns)
         Features of all rows in ``order``, without the intercept's column.
-    order : array (n_rows,) or slice
-    settings : Hyperparameters
     alpha : float
         Penalty of the mean loss over all rows.
     bandwidth : float, array or None
         Of random features, in units of the scaled inputs.
-    relevance : array (n_features,)
     validation : ValidationResult or None
         Of a fit that did not know the rows held back; its weights are a start for the final one.
     growth, trials : list of dict
         The stages of growth, and everything that was tried.
     limits : list of str
         What a budget of time or memory cut short.
-    loss : Loss
-        That of the fit.
     weights : array (n_columns,) or (n_columns, K), optional
         The fit itself, that of the intercept last if there is one, where selection has made it.
     """
@@ -117,21 +110,9 @@ class SelectedModel:
 
 
 def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -> SelectedModel:
-    """Select random features of one kernel.
+    """Select random features of one kernel; the search gets the trials.
 
-    Parameters
-    ----------
-    search : Search
-        Gets the trials.
-    goal : Goal
-    budget : Budget
-    validates : bool
-        Whether a fit that does not know some rows is wanted though nothing is open.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two rows, of which none can be held back.
+    ``validates`` says whether a fit that does not know some rows is wanted though nothing is open.
     """
     data, n_jobs = search.data, search.n_jobs
     n_rows = data.rows.shape[0]
@@ -174,17 +155,8 @@ def select_grown(
 ) -> SelectedModel:
     """Grow grids, add smooth kernels if they help, and choose the penalty.
 
-    Few rows are fitted by kernel ridge regression first, whose fit is taken if it is better.
-
-    Parameters
-    ----------
-    search : Search
-        Its data must be dense; gets the trials.
-    goal : Goal
-    budget : Budget
-    config : SearchConfig
-    squares : Goal, optional
-        Of kernel ridge regression; None leaves it out.
+    Few rows are fitted by kernel ridge regression for the goal ``squares`` first, unless it is
+    None; this fit is taken if it is better. Rows must be dense. The search gets the trials.
     """
     data, n_jobs = search.data, search.n_jobs
     splits, scaler = search.splits(), data.scaler("both")

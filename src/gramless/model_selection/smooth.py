@@ -25,20 +25,8 @@ def fineness(grids: Grids, matrix: BinnedMatrix, weights: Vector, scaler: Scaler
     """Return how finely the grids of a fitted model divide each column of the scaled rows.
 
     The root of the mean squared inverse width, in units of the scaler, each grid counted by the
-    variance of what it adds to the predictions of the rows.
-
-    Parameters
-    ----------
-    grids : Grids
-    matrix : BinnedMatrix
-        The rows that the model was fitted to.
-    weights : array (n_columns,) or (n_columns, K)
-    scaler : Scaler
-
-    Returns
-    -------
-    array (n_inputs,)
-        With length 1, or 0 where nothing matters.
+    variance of what it adds to the predictions of the rows that ``matrix`` holds. Its length is
+    1, or 0 where nothing matters.
     """
     finite = np.isfinite(grids.widths) & np.isfinite(scaler.unit)
     inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, grids.widths, 1.0)
@@ -52,12 +40,7 @@ def fineness(grids: Grids, matrix: BinnedMatrix, weights: Vector, scaler: Scaler
 def contributions(counts: FloatArray, offsets: IntArray, weights: Vector) -> FloatArray:
     """Return the variance of what each grid adds to the predictions, summed over outputs.
 
-    Parameters
-    ----------
-    counts : array (n_bins,)
-        Number of rows in each bin.
-    offsets : array (n_grids + 1,)
-    weights : array (n_bins,) or (n_bins, K)
+    ``counts`` are the numbers of rows in each bin.
 
     Examples
     --------
@@ -76,27 +59,11 @@ def contributions(counts: FloatArray, offsets: IntArray, weights: Vector) -> Flo
 def smooth_bandwidths(
     search: Search, split: Split, scaler: Scaler, fineness: FloatArray, lengths: Sequence[float]
 ) -> list[FloatArray]:
-    """Return bandwidths of Gaussian kernels over the scaled rows.
+    """Return bandwidths of Gaussian kernels over the scaled rows, one for each length.
 
-    They follow the grids, unless a sample is clearly better predicted by a kernel over inputs that
-    count alike, as the pixels of images do.
-
-    Parameters
-    ----------
-    search : Search
-        Gets the trials.
-    split : (training rows, rows held back)
-    scaler : Scaler
-        Of kind "both".
-    fineness : array (n_columns,)
-        From :func:`fineness`.
-    lengths : sequence of float
-        The distance of two rows is so many times that in units of the fineness.
-
-    Returns
-    -------
-    list of array (n_columns,)
-        One for each length.
+    They follow the grids' :func:`fineness`: two rows are so many lengths apart in its units. Where
+    a sample is clearly better predicted by a kernel over inputs that count alike, as the pixels of
+    images are, they follow that one. The scaler is of kind "both"; the search gets the trials.
     """
     weighted, equal = compare_metrics(search, split, scaler, fineness / fineness.max())
     if equal.score >= _CLEARLY_BETTER * weighted.score:

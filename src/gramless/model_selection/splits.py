@@ -27,23 +27,10 @@ _ENOUGH_TO_ALIGN = 256
 def holdout_splits(
     n_rows: int, size: int, seed: int, classes: IntArray | None = None
 ) -> list[Split]:
-    """Draw rows without replacement and cut them into training and validation parts.
+    """Draw ``size`` rows without replacement and cut them into training and validation parts.
 
-    Parameters
-    ----------
-    n_rows : int
-        Rows there are.
-    size : int
-        Rows to draw, at most ``n_rows``.
-    seed : int
-    classes : array (n_rows,), optional
-        Number of each row's class: each is in all parts, as far as it has rows.
-
-    Returns
-    -------
-    list of (training rows, validation rows)
-        One split, a quarter held back, from 4,000 drawn rows on; four folds of
-        the drawn rows below, where a quarter would say too little.
+    One split, a quarter held back, from 4,000 drawn rows on; four folds of the drawn rows below,
+    where a quarter would say too little. Each class is in all parts, as far as it has rows.
 
     Examples
     --------
@@ -67,18 +54,8 @@ def holdout_splits(
 def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) -> list[Split]:
     """Cut rows into a part to fit and a part to judge: once, or in turns where they are few.
 
-    Parameters
-    ----------
-    n_rows : int
-    seed : int
-    classes : array (n_rows,), optional
-        Number of each row's class: each is on both sides, if it has two rows.
-
-    Returns
-    -------
-    list of (training rows, held-back rows)
-        A fifth of up to 10,000 rows is held back, a tenth of many, at most 20,000; of
-        fewer than 500 rows each once, in five turns.
+    A fifth of up to 10,000 rows is held back, a tenth of many, at most 20,000; of fewer than 500
+    rows each once, in five turns. Each class is on both sides, if it has two rows.
 
     Examples
     --------
@@ -113,22 +90,10 @@ def class_folds(n_rows: int, n_folds: int, seed: int, classes: IntArray | None) 
 def group_folds(
     groups: IntArray, n_folds: int, seed: int, classes: IntArray | None = None
 ) -> list[Split]:
-    """Cut rows into folds of about one size that part no group.
+    """Cut rows into folds of about one size that part no group; fewer where groups are large.
 
-    Parameters
-    ----------
-    groups : array (n_rows,)
-        Number of each row's group, from 0 on without gaps; at least two groups.
-    n_folds : int
-        Fewer where groups are large.
-    seed : int
-    classes : array (n_rows,), optional
-        Groups are spread over the folds by the rarest class that each has.
-
-    Returns
-    -------
-    list of (training rows, held-back rows)
-        At least two; those whose size is nearest to that wanted come first.
+    Groups are numbered from 0 on without gaps, and spread over the folds by the rarest class that
+    each has. Of at least two folds, those whose size is nearest to that wanted come first.
 
     Examples
     --------
@@ -156,12 +121,8 @@ def group_folds(
 class Folds:
     """Rows to hold back, as a user said.
 
-    Attributes
-    ----------
-    splits : list of (training rows, held-back rows)
-        Neither side is empty, no row is on both; rows on neither are of the final fit alone.
-    groups : array (n_rows,) or None
-        Number of each row's group, which no split parts.
+    Of no split a side is empty, or a row on both; rows on neither are of the final fit alone. No
+    split parts the rows of a group, whose numbers ``groups`` has.
     """
 
     splits: list[Split] = field(repr=False)

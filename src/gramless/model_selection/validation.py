@@ -40,16 +40,12 @@ class ValidationResult:
     Attributes
     ----------
     alpha : float
-        The best penalty, times the number of rows that were fitted to: this product is kept
-        when the number of rows changes.
-    score : float
-        What chose, of the rows held back.
-    loss : float
-        The goal's own score, which is the same unless a user named another.
-    rows : array (n_held_back,)
-        Which rows these are.
-    raw : array (n_held_back,) or (n_held_back, K)
-        Their raw predictions.
+        The best penalty, times the number of rows that were fitted to: this product is kept when
+        the number of rows changes.
+    score, loss : float
+        What chose, and the goal's own score, which is the same unless a user named another.
+    rows, raw : arrays (n_held_back,), (n_held_back,) or (n_held_back, K)
+        Which rows were held back, and their raw predictions.
     weights : array (n_columns,) or (n_columns, K), or None
         Of the fit, that of the intercept last if there is one; None after several fits.
     trials : list of dict
@@ -85,11 +81,8 @@ def validate(
 
     Parameters
     ----------
-    data : Data
-    goal : Goal
     matrix : FeatureMatrix (n_rows, n_columns)
         Features of the training rows, then of those held back, without the intercept's column.
-    split : (training rows, rows held back)
     alpha : float
         The first penalty, times the number of training rows.
     factors : sequence of float
@@ -99,11 +92,6 @@ def validate(
         Weights to start from, that of the intercept last if there is one.
     deadline : Deadline, optional
         Ends the path, and each solution.
-    n_jobs : int or None, default=None
-
-    Returns
-    -------
-    ValidationResult
     """
     deadline = deadline or Deadline()
     path = _Path(data, goal, matrix, split, deadline, n_jobs)
