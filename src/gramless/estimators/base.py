@@ -564,9 +564,6 @@ def _chosen_by(
 
 def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:
     """Return how many rows weights stand for: their sum if they are whole numbers."""
-    if sample_weight is None:
-        return float(len(used))
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.ndim == 1 and (weights == np.round(weights)).all():
-        return float(weights.sum())
-    return float(len(used))
+    weights = np.full(1, np.nan) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    whole = weights.ndim == 1 and (weights == np.round(weights)).all()
+    return float(weights.sum()) if whole else float(len(used))

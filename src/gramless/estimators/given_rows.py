@@ -73,28 +73,21 @@ class GivenRows:
         """
         if owner.cv is None and self.groups is None:
             return None
-        groups = None
+        groups, n_parts, what = None, len(self.used), "rows"
         if self.groups is not None:
             groups = np.unique(self.groups[self.used], return_inverse=True)[1].reshape(-1)
-        if owner.cv is None or isinstance(owner.cv, (int, np.integer)):
-            n_folds = _FOLDS if owner.cv is None else check_count(owner, "cv", low=2)
-            return Folds(self._drawn(owner, n_folds, groups, classes, seed), groups)
-        return Folds(self._split_by(owner), groups)
-
-    def _drawn(
-        self, owner: Any, n_folds: int, groups: IntArray | None, classes: IntArray | None, seed: int
-    ) -> list[Split]:
-        """Return shuffled folds, stratified by class."""
-        n_parts = len(self.used) if groups is None else int(groups.max()) + 1
+            n_parts, what = int(groups.max()) + 1, "groups"
+        if owner.cv is not None and not isinstance(owner.cv, (int, np.integer)):
+            return Folds(self._split_by(owner), groups)
+        n_folds = _FOLDS if owner.cv is None else check_count(owner, "cv", low=2)
         if owner.cv is not None and n_folds > n_parts:
-            what = "rows" if groups is None else "groups"
             raise InputError(
                 f"{type(owner).__name__}: cv={n_folds} folds need as many {what}, and there are "
                 f"{n_parts}; lower cv."
             )
         if groups is None:
-            return class_folds(n_parts, n_folds, seed, classes)
-        return group_folds(groups, n_folds, seed, classes)
+            return Folds(class_folds(n_parts, n_folds, seed, classes))
+        return Folds(group_folds(groups, n_folds, seed, classes), groups)
 
     def _split_by(self, owner: Any) -> list[Split]:
         """Return the folds of a splitter of scikit-learn's kind, or pairs as given, checked."""

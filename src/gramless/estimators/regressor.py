@@ -16,14 +16,12 @@ from gramless.estimators.base import KernelMachine
 from gramless.estimators.parameters import check_count
 from gramless.estimators.targets import NumberEncoder, TargetEncoder
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
-from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.conformal import Conformal, interval_scores
 from gramless.model_selection.data import Data
 from gramless.model_selection.posterior import Posterior, unseen_squares
 from gramless.model_selection.validation import ValidationResult
-from gramless.solvers.base import Solver
 from gramless.solvers.objective import Problem
 
 _MOST_GRIDS_OF_A_PROCESS = 80
@@ -203,8 +201,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def _search_config(self) -> SearchConfig:
         config = super()._search_config()
-        if not self.n_posterior:
+        if not check_count(self, "n_posterior", low=0, high=_MOST_DRAWS):
             return config
+        if self._named_loss().name != "squared" or self.l1_ratio != 0:
+            raise InputError(
+                f"KernelRegressor: n_posterior needs loss='squared' and l1_ratio=0: other fits "
+                f"are no Gaussian process; got loss={self.loss!r} and l1_ratio={self.l1_ratio!r}."
+            )
         # The more grids are chosen for the targets, the less noise a Gaussian process over them
         # sees: of 0.3 it finds 0.302 with 80 grids, and 0.261 with 640.
         few = min(config.most_grids, _MOST_GRIDS_OF_A_PROCESS)
@@ -361,22 +364,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         find = self.posterior_.deviations
         parts = [find(WithIntercept(Z), unseen_squares(Z)) for Z in self._feature_blocks(X)]
         return np.concatenate(parts)
-
-    def _solver(
-        self,
-        loss: Loss,
-        matrix: FeatureMatrix | None = None,
-        n_outputs: int = 1,
-        tighten: float = 1.0,
-    ) -> tuple[Solver, str]:
-        chosen = super()._solver(loss, matrix, n_outputs, tighten)
-        gaussian = loss.name == "squared" and self.l1_ratio == 0
-        if check_count(self, "n_posterior", low=0, high=_MOST_DRAWS) and not gaussian:
-            raise InputError(
-                f"KernelRegressor: n_posterior needs loss='squared' and l1_ratio=0: other fits "
-                f"are no Gaussian process; got loss={self.loss!r} and l1_ratio={self.l1_ratio!r}."
-            )
-        return chosen
 
     def _target_options(self) -> dict[str, Any]:
         return {"multi_output": True, "y_numeric": True}

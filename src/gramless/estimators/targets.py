@@ -51,17 +51,17 @@ class TargetEncoder(ABC):
     def decode(self, raw: FloatArray) -> AnyArray:
         """Return the targets that raw predictions of encoded targets stand for."""
 
-    @abstractmethod
     def decode_squares(self, raw: FloatArray) -> AnyArray:
         """Return the targets that predictions of encoded targets by least squares stand for."""
+        return self.decode(raw)
 
     @abstractmethod
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return coefficients and intercept of raw predictions in units of the targets."""
 
-    @abstractmethod
     def class_numbers(self, codes: FloatArray) -> IntArray | None:
         """Return the number of each row's class; None where targets are no classes."""
+        return None
 
     @staticmethod
     @abstractmethod
@@ -160,9 +160,6 @@ class NumberEncoder(TargetEncoder):
         decoded: FloatArray = raw * self.spread + self.centre
         return decoded
 
-    def class_numbers(self, codes: FloatArray) -> None:
-        """Return None: numbers are no classes."""
-
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return coefficients and intercept in units of the targets, or of their link."""
         coef, constant = weights[:-1], weights[-1]
@@ -249,10 +246,6 @@ class ClassEncoder(TargetEncoder):
     def decode(self, raw: FloatArray) -> AnyArray:
         """Return the class with the largest raw prediction."""
         return self.classes[most_likely(raw)]
-
-    def decode_squares(self, raw: FloatArray) -> AnyArray:
-        """Return the class with the largest raw prediction, whatever the loss."""
-        return self.decode(raw)
 
     def class_numbers(self, codes: FloatArray) -> IntArray:
         """Return the number of each row's class."""

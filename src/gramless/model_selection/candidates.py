@@ -32,9 +32,7 @@ class Candidates:
 
     def take(self, chosen: NDArray[np.intp]) -> Candidates:
         """Return some of the grids."""
-        return Candidates(
-            self.inputs[chosen], self.sizes[chosen], self.widths[chosen], self.shifts[chosen]
-        )
+        return Candidates(*(values[chosen] for values in vars(self).values()))
 
     def replaced(self, places: NDArray[np.intp], others: Candidates) -> Candidates:
         """Return the grids with others in some places."""
@@ -45,12 +43,7 @@ class Candidates:
     @classmethod
     def joined(cls, parts: Sequence[Candidates]) -> Candidates:
         """Return the grids of all parts, one after the other."""
-        return cls(
-            np.concatenate([part.inputs for part in parts]),
-            np.concatenate([part.sizes for part in parts]),
-            np.concatenate([part.widths for part in parts]),
-            np.concatenate([part.shifts for part in parts]),
-        )
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
     def without_each(self) -> tuple[Candidates, NDArray[np.intp], NDArray[np.int32]]:
         """Return each grid of two inputs or more without each of its inputs.
@@ -143,10 +136,8 @@ class Proposer:
         if self.parents is not None:
             n_fresh = int(self.generator.binomial(n_grids, self.law.fresh))
         fresh = self._drawn_anew(n_fresh)
-        changed = (
-            fresh.take(np.arange(0)) if n_fresh == n_grids else self._changed(n_grids - n_fresh)
-        )
-        found = Candidates.joined([fresh, changed])
+        changed = [] if n_fresh == n_grids else [self._changed(n_grids - n_fresh)]
+        found = Candidates.joined([fresh, *changed])
         widths = np.maximum(found.widths, self.law.narrowest)
         shifts = self.generator.random(widths.shape) * widths
         apart = self.categorical[found.inputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 
 from gramless.base.errors import InputError
@@ -57,32 +57,16 @@ class SearchConfig:
     n_seeds: int = 1
 
 
+_FAST = SearchConfig(
+    most_grids=96, proposals=128, stages=(48, 96), growth_rows=20_000, ridge_rows=0, n_landmarks=0
+)
+_THOROUGH = SearchConfig(most_grids=960, proposals=400, refitted_a_round=32, n_landmarks=1000)
 EFFORTS: dict[int, SearchConfig] = {
-    1: SearchConfig(
-        most_grids=96,
-        proposals=128,
-        stages=(48, 96),
-        growth_rows=20_000,
-        ridge_rows=0,
-        n_landmarks=0,
-    ),
+    1: _FAST,
     2: SearchConfig(most_grids=256, proposals=160, growth_rows=30_000),
     3: SearchConfig(),
-    4: SearchConfig(
-        most_grids=960,
-        proposals=400,
-        refitted_a_round=32,
-        n_landmarks=1000,
-        smooth_lengths=(0.5, 1.0),
-    ),
-    5: SearchConfig(
-        most_grids=960,
-        proposals=400,
-        refitted_a_round=32,
-        n_landmarks=2000,
-        smooth_lengths=(0.5, 1.0),
-        n_seeds=4,
-    ),
+    4: _THOROUGH,
+    5: replace(_THOROUGH, n_landmarks=2000, n_seeds=4),
 }
 """From "as fast as boosted trees" to "several models averaged"; 3 is the default."""
 

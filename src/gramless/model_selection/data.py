@@ -51,8 +51,8 @@ class Data:
         """Return the ridge problem of some rows, whose matrix is given."""
         # Before targets are copied: of thousands of outputs that takes seconds.
         check_weights(matrix.shape[1], self.n_outputs)
-        weights = None if self.sample_weight is None else self.sample_weight[rows]
-        return Problem(matrix, self.targets[rows], self.penalty(alpha), sample_weight=weights)
+        penalty, weights = self.penalty(alpha), self.weights_of(rows)
+        return Problem(matrix, self.targets[rows], penalty, sample_weight=weights)
 
     def penalty(self, alpha: float, l1_ratio: float = 0.0) -> Penalty:
         """Return the penalty, which leaves the intercept alone if there is one."""
@@ -63,16 +63,14 @@ class Data:
         """Return a scaler fitted to the rows."""
         return Scaler.fit(kind, self.rows, self.sample_weight, self.categorical)
 
-    def take(self, rows: NDArray[np.intp]) -> Data:
+    def take(self, rows: NDArray[np.intp] | slice) -> Data:
         """Return some of the rows."""
+        weights = self.weights_of(rows)
         return replace(
-            self,
-            rows=self.rows[rows],
-            targets=self.targets[rows],
-            sample_weight=self.weights_of(rows),
+            self, rows=self.rows[rows], targets=self.targets[rows], sample_weight=weights
         )
 
-    def weights_of(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
+    def weights_of(self, rows: NDArray[np.intp] | slice) -> NDArray[np.float64] | None:
         """Return the sample weights of some rows."""
         return None if self.sample_weight is None else self.sample_weight[rows]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 from scipy.linalg import lapack
@@ -28,7 +29,7 @@ from gramless.model_selection.data import Data
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.model_selection.splits import Split
-from gramless.model_selection.validation import ValidationResult
+from gramless.model_selection.validation import ValidationResult, record
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler, ScalingKind
 from gramless.solvers.objective import columns
@@ -63,6 +64,11 @@ class GaussianRidge:
         """In units of the scaled inputs."""
         return self.length * self.median
 
+    @property
+    def source(self) -> InputKernel:
+        """The kernel over the rows that the scaler returns."""
+        return _source(self.scaler, self.bandwidth)
+
     def settings(self, n_rows: int) -> Hyperparameters:
         """Return what was chosen for so many rows."""
         return Hyperparameters(self.scaler.kind, self.length, self.ridge / n_rows)
@@ -74,13 +80,10 @@ class GaussianRidge:
 
         Takes ``n**2 n_inputs + n**3 / 3`` operations and ``8 n**2`` bytes for n rows.
         """
-        own = dense_rows(self.scaler.rows(data.rows[rows], n_jobs))
-        source = _source(self.scaler, self.bandwidth)
-        weights = None if data.sample_weight is None else data.sample_weight[rows]
+        own, source = _scaled(data, rows, self.scaler, n_jobs), self.source
         with one_blas_thread():
-            gram = source.towards(own)(own)
-            found = solve_ridge(gram, data.targets[rows], self.ridge, weights, data.intercept)
-        return KernelExpansion.of(source, own, n_jobs), found
+            found = _solved(source.towards(own.rows)(own.rows), own, self.ridge)
+        return KernelExpansion.of(source, own.rows, n_jobs), found
 
 
 def solve_ridge(
@@ -199,47 +202,27 @@ def compare_metrics(
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Training rows and rows held back of one split, as the scaler returns them."""
-
-    training: FloatArray
-    held_back: FloatArray
-    targets: Vector
-    truth: Vector
-    weights: FloatArray | None
-    counts: FloatArray | None
-
-
-@dataclass(frozen=True, eq=False)
 class _Sample:
-    """The rows of each split, scaled in one way."""
+    """The training rows and the rows held back of each split, scaled in one way."""
 
     scaler: Scaler
     median: float
-    intercept: bool
-    parts: list[_Part] = field(repr=False)
+    parts: list[tuple[Data, Data]] = field(repr=False)
 
     @classmethod
     def of(cls, data: Data, splits: Sequence[Split], scaler: Scaler, seed: int) -> _Sample:
         """Scale the rows."""
-        parts = [
-            _Part(
-                dense_rows(scaler.rows(data.rows[training])),
-                dense_rows(scaler.rows(data.rows[held_back])),
-                data.targets[training],
-                data.targets[held_back],
-                data.weights_of(training),
-                data.weights_of(held_back),
-            )
-            for training, held_back in splits
-        ]
-        scaled = parts[0].training / scaler.unit
-        median = median_distance(scaled, seed, scaler.categorical, "euclidean")
-        return cls(scaler, median, data.intercept, parts)
+        parts = [(_scaled(data, a, scaler), _scaled(data, b, scaler)) for a, b in splits]
+        distances = parts[0][0].rows / scaler.unit
+        median = median_distance(distances, seed, scaler.categorical, "euclidean")
+        return cls(scaler, median, parts)
 
     def best(self, length: float, ridge: float) -> GaussianRidge:
         """Return the best penalty for a bandwidth, from one penalty on for as long as it helps."""
-        kernels = [self._kernels(part, length) for part in self.parts]
+        source, kernels = _source(self.scaler, length * self.median), []
+        for training, held_back in self.parts:
+            values = source.towards(training.rows)
+            kernels.append((values(training.rows), values(held_back.rows)))
         scores = {ridge: self._score(kernels, ridge)}
         for factor in (10.0, 0.1):
             at = ridge
@@ -252,19 +235,14 @@ class _Sample:
                 break
         return GaussianRidge(self.scaler, length, self.median, at, scores[at])
 
-    def _kernels(self, part: _Part, length: float) -> tuple[FloatArray, FloatArray]:
-        values = _source(self.scaler, length * self.median).towards(part.training)
-        return values(part.training), values(part.held_back)
-
     def _score(self, kernels: list[tuple[FloatArray, FloatArray]], ridge: float) -> float:
         """Return the mean squared error of the rows held back, over splits and outputs."""
         scores = []
-        for part, (gram, others) in zip(self.parts, kernels, strict=True):
-            found = solve_ridge(gram.copy(), part.targets, ridge, part.weights, self.intercept)
-            n = len(gram)
+        for (training, truth), (gram, others) in zip(self.parts, kernels, strict=True):
+            found, n = _solved(gram.copy(), training, ridge), len(gram)
             raw = others @ found[:n] + found[n:].sum(axis=0)
-            squares = np.square(raw - part.truth)
-            scores.append(float(np.mean(np.average(squares, axis=0, weights=part.counts))))
+            squares = np.square(raw - truth.targets)
+            scores.append(float(np.mean(np.average(squares, axis=0, weights=truth.sample_weight))))
         return float(np.mean(scores))
 
 
@@ -276,7 +254,7 @@ def _tried(
     found = map_blocks(_Sample.best, candidates, search.n_jobs)
     seconds = (time.perf_counter() - begun) / len(found)
     for (sample, *_), own in zip(candidates, found, strict=True):
-        n_rows = len(sample.parts[0].training)
+        n_rows = len(sample.parts[0][0].targets)
         trial = Trial(
             "search", own.settings(n_rows), own.score, 1, n_rows, n_rows, seconds, [own.score]
         )
@@ -290,8 +268,18 @@ def _tried(
     return found
 
 
-def _by_score(found: GaussianRidge) -> float:
-    return found.score
+_by_score = attrgetter("score")
+
+
+def _scaled(data: Data, rows: IntArray | slice, scaler: Scaler, n_jobs: int | None = None) -> Data:
+    """Return some of the rows as a scaler returns them."""
+    own = data.take(rows)
+    return replace(own, rows=dense_rows(scaler.rows(own.rows, n_jobs)))
+
+
+def _solved(gram: FloatArray, data: Data, ridge: float) -> Vector:
+    """Return the solution for the rows of a kernel matrix, which is overwritten."""
+    return solve_ridge(gram, data.targets, ridge, data.sample_weight, data.intercept)
 
 
 def _source(scaler: Scaler, bandwidth: float) -> InputKernel:
@@ -312,17 +300,7 @@ def validate_ridge(
     told = {"alpha": chosen.ridge / n, "score": score, "n_iter": 1}
     trials = [{**told, "seconds": time.perf_counter() - begun}]
     result = ValidationResult(chosen.ridge, score, loss, held_back, raw, weights, trials)
-    search.trials.append(
-        Trial("validation", chosen.settings(n), score, 1, n, n, trials[0]["seconds"], [score])
-    )
-    search.report(
-        "validation",
-        f"{n:>7} rows, Gaussian kernel: alpha {told['alpha']:.1e} -> {score:.5f}",
-        n_rows=n,
-        size=n,
-        alpha=told["alpha"],
-        score=score,
-    )
+    record(search, "validation", chosen.settings(n), result, n, n, "Gaussian kernel")
     return result
 
 
@@ -335,12 +313,10 @@ def pessimistic_loss(
     over other features minimise; for log odds, predictions are calibrated first.
     """
     data = search.data
-    own = dense_rows(chosen.scaler.rows(data.rows[training], search.n_jobs))
+    own = _scaled(data, training, chosen.scaler, search.n_jobs)
     with one_blas_thread():
-        gram = _source(chosen.scaler, chosen.bandwidth).towards(own)(own)
-        left_out = leave_one_out(
-            gram, data.targets[training], chosen.ridge, data.weights_of(training), data.intercept
-        )
+        gram = chosen.source.towards(own.rows)(own.rows)
+        left_out = leave_one_out(gram, own.targets, chosen.ridge, own.sample_weight, data.intercept)
     measure = mean_loss(loss) if loss.name == "squared" else _log_loss
     parts = (result.rows, result.raw), (training, left_out)
     return max(measure(raw, data.targets[rows], data.counts_of(rows)) for rows, raw in parts)

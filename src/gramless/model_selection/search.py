@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,7 @@ from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, kept_together, matched_rows
 from gramless.model_selection.relevance import learned_relevance
 from gramless.model_selection.scoring import RowScorer, times
-from gramless.model_selection.search_space import (
-    START_BANDWIDTH,
-    Hyperparameters,
-    SearchSpace,
-    Trial,
-)
+from gramless.model_selection.search_space import Hyperparameters, SearchSpace, Trial
 from gramless.model_selection.splits import Folds, Split, held_back_splits, holdout_splits
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.scaling import Scaler, ScalingKind
@@ -45,8 +41,8 @@ from gramless.solvers.choose import path_solver
 RELEVANCES = ("auto", "equal", "learned")
 ALPHAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 _BANDWIDTH_RANGE = (2.0**-8, 8.0)
-_SMOOTH_START = 0.7
-"""Radial kernels are smooth, and want to be wider."""
+_START, _SMOOTH_START = 0.25, 0.7
+"""In mean distances between rows; radial kernels are smooth, and want to be wider."""
 _STEPS = (2.0, 2.0**0.5)
 _ITERATIONS = 16
 _TOL = 3e-2
@@ -138,13 +134,10 @@ class Search:
         if n_rows > 1.5 * small and not self.deadline.beyond(TIME_SHARE):
             sample = Sample(self, large, most, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
-        more = n_rows / self.data.mass_of(sample.splits[0][0])
-        return self._for_all_rows(best, more)
-
-    def _for_all_rows(self, best: Trial, more: float) -> Hyperparameters:
-        """Keep ``n_rows * alpha``, the penalty beside the summed losses, for all rows."""
         if self.space.alpha is not None:
             return best.settings
+        # ``n_rows * alpha``, the penalty beside the summed losses, stays for all rows.
+        more = n_rows / self.data.mass_of(sample.splits[0][0])
         return replace(best.settings, alpha=best.settings.alpha / more)
 
     def bandwidth(self, settings: Hyperparameters, scaler: Scaler) -> Any:
@@ -164,9 +157,9 @@ class Search:
 
     def first_settings(self, alpha: float) -> Hyperparameters:
         """Return where the search starts, and what few rows are fitted with."""
-        first = self.space.settings(alpha)
-        smooth = first.bandwidth is not None and self.feature_map.metric == "euclidean"
-        return replace(first, bandwidth=_SMOOTH_START) if smooth else first
+        start = _SMOOTH_START if self.feature_map.metric == "euclidean" else _START
+        bandwidth = start if self.space.bandwidth is None else None
+        return Hyperparameters(self.space.scalings[0], bandwidth, alpha)
 
     def _best_bandwidth(
         self,
@@ -231,7 +224,7 @@ class Search:
         centre = best
         for factor in (1.0 / step, step):
             while True:
-                bandwidth = (best.settings.bandwidth or START_BANDWIDTH) * factor
+                bandwidth = (best.settings.bandwidth or _START) * factor
                 inside = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
                 if not inside or self.deadline.beyond(TIME_SHARE):
                     break
@@ -401,5 +394,4 @@ def _alpha_path(given: float | None, centre: float) -> tuple[float, ...]:
     return tuple(centre * factor for factor in (10**0.5, 1.0, 10**-0.5, 0.1))
 
 
-def _by_score(trial: Trial) -> float:
-    return trial.score
+_by_score = attrgetter("score")

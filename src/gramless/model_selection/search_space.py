@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from gramless.base.state import Stateful
 from gramless.preprocessing.scaling import ScalingKind
 
-START_BANDWIDTH = 0.25
-"""In mean distances between rows."""
-
 
 @dataclass(frozen=True)
 class Hyperparameters(Stateful, former=("Settings",)):
@@ -81,8 +78,3 @@ class SearchSpace:
     """"equal", "learned", or "auto": learned where that predicts clearly better."""
     n_grids: int | None = None
     """How many; None for as many as are worth their time."""
-
-    def settings(self, alpha: float) -> Hyperparameters:
-        """Return where a search starts."""
-        bandwidth = START_BANDWIDTH if self.bandwidth is None else None
-        return Hyperparameters(self.scalings[0], bandwidth, alpha)

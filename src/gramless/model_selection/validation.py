@@ -97,27 +97,20 @@ def validate(
     path = _Path(data, goal, matrix, split, deadline, n_jobs)
     path.solve(alpha, start)
     for factor in factors:
-        at, moved = path.best, False
+        at, moved = path.best.alpha, False
         for _ in range(_MOST_STEPS):
             if deadline.beyond(_TIME_SHARE):
                 break
-            path.solve(at * factor, path.weights[at])
-            if path.scores[at * factor] >= path.scores[at]:
+            path.solve(at * factor, path.found[at].weights)
+            if path.found[at * factor].score >= path.found[at].score:
                 break
             at, moved = at * factor, True
         if moved:
             break
-    least = path.scores[path.best]
-    best = max(tried for tried, score in path.scores.items() if score <= times(least, _TIE))
-    return ValidationResult(
-        best,
-        path.scores[best],
-        path.losses[best],
-        split[1],
-        path.raw[best],
-        path.weights[best],
-        path.trials,
-    )
+    least = path.best.score
+    best = max(tried for tried, own in path.found.items() if own.score <= times(least, _TIE))
+    trials = [trial for own in path.found.values() for trial in own.trials]
+    return replace(path.found[best], trials=trials)
 
 
 def record(
@@ -127,17 +120,17 @@ def record(
     found: ValidationResult,
     n_rows: int,
     size: int,
+    what: str | None = None,
 ) -> None:
-    """Add what was validated to the trials of a search, and report it."""
+    """Add what was validated to the trials of a search, and report it in some words."""
     for trial in found.trials:
         tried = replace(settings, alpha=trial["alpha"])
         score, n_iter, seconds = trial["score"], int(trial["n_iter"]), trial["seconds"]
         search.trials.append(Trial(stage, tried, score, n_iter, n_rows, size, seconds, [score]))
-    unit = search.feature_map.size_unit
+    what = what or f"{size} {settings.grids} {search.feature_map.size_unit}"
     search.report(
         stage,
-        f"{n_rows:>7} rows, {size} {settings.grids} {unit}, alpha {found.alpha / n_rows:.1e} -> "
-        f"{found.score:.5f}",
+        f"{n_rows:>7} rows, {what}, alpha {found.alpha / n_rows:.1e} -> {found.score:.5f}",
         n_rows=n_rows,
         size=size,
         alpha=found.alpha / n_rows,
@@ -176,17 +169,13 @@ class _Path:
         n = len(self.training)
         self.own = data.matrix(matrix.take_rows(slice(0, n)))
         self.others = data.matrix(matrix.take_rows(slice(n, n + len(self.held_back))))
-        self.scores: dict[float, float] = {}
-        self.losses: dict[float, float] = {}
-        self.raw: dict[float, Vector] = {}
-        self.weights: dict[float, Vector] = {}
-        self.trials: list[dict[str, float]] = []
+        self.found: dict[float, ValidationResult] = {}
         self.solver: Solver | None = None
 
     @property
-    def best(self) -> float:
-        """The penalty with the least score."""
-        return min(self.scores, key=lambda alpha: self.scores[alpha])
+    def best(self) -> ValidationResult:
+        """That of the penalty with the least score."""
+        return min(self.found.values(), key=lambda own: own.score)
 
     def solve(self, alpha: float, start: Vector | None) -> None:
         """Solve the problem of the training rows for ``alpha / n_training``."""
@@ -196,15 +185,16 @@ class _Path:
             self.solver = self.goal.solver(problem, self.n_jobs)
             if isinstance(self.solver, NewtonCG) and start is not None:
                 self.solver = replace(self.solver, tol=_WARM_SHARE * self.solver.tol)
-        if isinstance(self.solver, ConjugateGradient) and self.scores:
+        if isinstance(self.solver, ConjugateGradient) and self.found:
             self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
         solution = self.solver.solve(problem, start, self.watch)
-        self.weights[alpha] = solution.weights
-        self.raw[alpha] = self.others.matvec(solution.weights)
-        found = self.goal.scored(self.data, self.raw[alpha], self.held_back)
-        self.scores[alpha], self.losses[alpha] = found
-        told = {"alpha": strength, "score": self.scores[alpha], "n_iter": solution.n_iter}
-        self.trials.append({**told, "seconds": time.perf_counter() - begun})
+        raw = self.others.matvec(solution.weights)
+        score, loss = self.goal.scored(self.data, raw, self.held_back)
+        told = {"alpha": strength, "score": score, "n_iter": solution.n_iter}
+        trials = [{**told, "seconds": time.perf_counter() - begun}]
+        self.found[alpha] = ValidationResult(
+            alpha, score, loss, self.held_back, raw, solution.weights, trials
+        )
 
     def _tol(self, tol: float) -> float:
         """Return a tolerance that is well below the error that is left.
@@ -212,7 +202,7 @@ class _Path:
         Where targets are nearly without noise, a solution meets the usual tolerance for penalties
         nearby too: the path would end where it begins.
         """
-        error = _relative(self.goal, self.losses[self.best], self.raw[self.best])
+        error = relative_error(self.goal, self.best)
         return min(tol, max(_SHARE_OF_ERROR * error, _LEAST_TOL))
 
 
@@ -222,11 +212,7 @@ def relative_error(goal: Goal, found: ValidationResult) -> float:
     Where targets are nearly without noise, the final solve must be closer than the error that is
     left.
     """
-    return _relative(goal, found.loss, found.raw)
-
-
-def _relative(goal: Goal, loss: float, raw: Vector) -> float:
     if goal.loss.name != "squared":
         return 1.0
-    n_outputs = 1 if raw.ndim == 1 else raw.shape[1]
-    return float(np.sqrt(max(loss, 0.0) / n_outputs))
+    n_outputs = 1 if found.raw.ndim == 1 else found.raw.shape[1]
+    return float(np.sqrt(max(found.loss, 0.0) / n_outputs))
