@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, MissingDependencyError
-from gramless.datasets import open_chunks, read_ipc, read_npz, read_parquet, read_table
+from gramless.datasets import ReadLimits, open_chunks, read_ipc, read_npz, read_parquet, read_table
 
 from .conftest import Writer
 
@@ -217,3 +217,25 @@ def test_parquet_faults(write: Writer, monkeypatch: pytest.MonkeyPatch, engine: 
         read_table(write("a.parquet", empty))
     with pytest.raises(DataFileError, match="damaged or not a Parquet file"):
         read_table(write("a.parquet", b"PAR1" + nested[4:-20] + b"PAR1"))
+
+
+def test_ipc_with_a_wrong_count_of_missing_values(write: Writer) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    ipc = pytest.importorskip("pyarrow.ipc")
+    missing = np.arange(40) % 4 == 0
+    good = arrow.array(np.arange(40.0), mask=missing)
+    for count in (10, 6):
+        column = arrow.Array.from_buffers(good.type, 40, good.buffers(), null_count=count)
+        batch = arrow.RecordBatch.from_arrays([column, column], names=["a", "y"])
+        file = io.BytesIO()
+        with ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+        path = write("a.arrow", file.getvalue())
+        if count == 10:
+            X = np.concatenate([X for X, _ in open_chunks(path, chunk_rows=7)])
+            assert_array_equal(np.isnan(X[:, 0]), missing)
+            continue
+        with pytest.raises(DataFileError, match="null_count"):
+            read_table(path)
+        with pytest.raises(DataFileError, match="null_count"):
+            list(open_chunks(path, chunk_rows=7, limits=ReadLimits(block_bytes=64)))

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
 
 _Columns = dict[str, AnyArray]
+_MOST_BATCH_ROWS = 2**31 - 1
 _NAMES = {"parquet": "a Parquet", "ipc": "an Arrow IPC"}
 
 
@@ -162,22 +164,30 @@ class _Frames:
             yield {column.name: column.to_numpy() for column in frame.iter_columns()}
 
     def _by_pyarrow(self, most_rows: int | None) -> Iterator[_Columns]:
-        if most_rows is None:
-            tables = iter([self._fragment.to_table(use_threads=False)])
-        else:
-            tables = self._fragment.to_batches(
-                batch_size=most_rows, batch_readahead=0, use_threads=False
-            )
-        for table in tables:
+        for table in self._arrow_tables(most_rows):
             # Offsets of damaged text lead anywhere in memory.
             table.validate(full=True)
-            yield {
-                # Missing values of dictionary columns do not survive to_numpy.
-                name: np.array(column.to_pylist(), dtype=object)
-                if str(column.type).startswith("dictionary")
-                else np.asarray(column.to_numpy(zero_copy_only=False))
-                for name, column in zip(table.schema.names, table.columns, strict=True)
-            }
+            for start in range(0, table.num_rows, most_rows or max(1, table.num_rows)):
+                rows = table.slice(start, most_rows)
+                yield {
+                    # Missing values of dictionary columns do not survive to_numpy.
+                    name: np.array(column.to_pylist(), dtype=object)
+                    if str(column.type).startswith("dictionary")
+                    else np.asarray(column.to_numpy(zero_copy_only=False))
+                    for name, column in zip(rows.schema.names, rows.columns, strict=True)
+                }
+
+    def _arrow_tables(self, most_rows: int | None) -> Iterator[Any]:
+        """Return one table of all rows, or batches as they are validated."""
+        if most_rows is None:
+            return iter([self._fragment.to_table(use_threads=False)])
+        if self._format == "ipc":
+            # Slices count their missing values anew and hide a wrong count of the whole batch,
+            # which is in memory in any case.
+            most_rows = _MOST_BATCH_ROWS
+        return iter(
+            self._fragment.to_batches(batch_size=most_rows, batch_readahead=0, use_threads=False)
+        )
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
