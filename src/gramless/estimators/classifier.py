@@ -72,9 +72,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification on random features, with no knobs to turn.
 
     By default the logistic or multinomial loss over grids that are grown for it, or one-vs-rest
-    least squares (RB16, equation 1, with targets -1 and 1) over random features: all classes
-    are solved together over one feature matrix. What is left on ``"auto"`` is chosen on rows
-    held back.
+    least squares (RB16, equation 1, with targets -1 and 1) over random features: all classes are
+    solved together over one feature matrix. What is left on ``"auto"`` is chosen on rows held back.
 
     Parameters
     ----------
@@ -83,12 +82,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
         :class:`RandomFourier` and so on, of a size that suits the rows.
     loss : {"auto", "squared", "squared_hinge", "logistic"} or Loss, default="auto"
-        "logistic" is the multinomial loss for more than two classes. The others are one
-        against the rest. "auto" is "logistic" where grids are grown and classes are at most
-        30, else "squared".
+        "logistic" is the multinomial loss for more than two classes. The others are one against the
+        rest. "auto" is "logistic" where grids are grown and classes are at most 30, else "squared".
     class_weight : None, "balanced" or dict, default=None
-        Weights of the classes, as in scikit-learn; they multiply
-        ``sample_weight``.
+        Weights of the classes, as in scikit-learn; they multiply ``sample_weight``.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
@@ -96,9 +93,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     scaling : {"auto", "standard", "quantile", "none"}, default="auto"
         Units of the inputs; "quantile" replaces values by ranks.
     categorical_features : "auto", list of str or int, or array of bool, default="auto"
-        Columns to take as categories: equal or not. Names, positions or a mask.
-        Text, truth values and categories of data frames always are. In arrays
-        categories are whole numbers.
+        Columns to take as categories: equal or not. Names, positions or a mask. Text, truth values
+        and categories of data frames always are. In arrays categories are whole numbers.
     relevance : {"auto", "equal", "learned"}, default="auto"
         Of random grids: "learned" weighs inputs by how much they move the prediction,
         "auto" does if that predicts held-back rows clearly better.
@@ -138,27 +134,24 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         time series the last), everything else all folds below 4,000 rows, and that one from there
         on. Rows of no fold are fitted at the end.
     effort : int, default=3
-        How thoroughly grids are grown, from 1 to 5. 1: at most 96 grids, chosen on 20,000 rows, for
-        speed. 2: 256 grids, chosen on 30,000 rows, and beside them smooth kernels with 250
-        landmarks each where that predicts held-back rows better. 3: 640 grids, chosen on 60,000
-        rows. 4: 960 grids out of more candidates, and 1,000 landmarks. 5: four such sets of grids,
-        fitted as one, and 2,000 landmarks.
+        How thoroughly grids are grown. 1: at most 96 grids, chosen on 20,000 rows, for speed. 2:
+        256 grids, on 30,000 rows, and beside them smooth kernels with 250 landmarks each where that
+        predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: 960 grids out of more
+        candidates, and 1,000 landmarks. 5: four such sets of grids in one fit, and 2,000 landmarks.
     time_budget : float, optional
         Seconds. Less is tried, iterations stop, and some rows are left out where rows and
         outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
         Results then depend on the speed of the machine.
     solver : str or gramless.solvers.base.Solver, default="auto"
-        "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
-        for losses other than the squared one, else "pcg": conjugate gradients,
-        preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
-        (bin counts), "cg" (nothing), "rows" (nothing, with an unknown a row), "gmres",
-        "random" (coordinate descent). Features without zeros are also solved by "cholesky",
-        which "auto" takes where that costs less, and preconditioned by "nystrom";
-        Nyström features by "falkon", which "auto" takes where landmarks are many.
+        "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton" for losses
+        other than the squared one, else "pcg": conjugate gradients, preconditioned by a sample of
+        the rows; "cholesky" for features without zeros where that costs less, and "falkon" for
+        Nyström features of many landmarks. For comparison: "root" and "jacobi" (bin counts), "cg"
+        (nothing), "rows" (nothing, with an unknown a row), "nystrom" (for features without zeros),
+        "gmres", "random" (coordinate descent).
     tol : float, default=1e-2
-        On the gradient relative to the start, in the preconditioner's norm; the
-        objective is then within about 1e-4 of its minimum, relative to the way
-        from the start.
+        On the gradient relative to the start, in the preconditioner's norm; the objective is then
+        within about 1e-4 of its minimum, relative to the way from the start.
     max_iter : int, default=100
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
@@ -184,9 +177,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     sparsity_ : float
         Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
     relevance_ : array (n_inputs,)
-        Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much
-        grids that divide the input added to the prediction. Ones where random grids
-        weigh inputs alike.
+        Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much grids that
+        divide the input added to the prediction. Ones where random grids weigh inputs alike.
     growth_ : list of dict
         Grids, score of rows not fitted to, alpha and seconds after each stage of
         growth; empty where none were grown.
@@ -208,9 +200,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     Notes
     -----
-    A fit with everything given costs, a row, grid and core, some 2 ns to bin
-    and 0.6 ns an iteration and output; 1, 2 or 4 bytes a row and grid, and 8
-    bytes a column and output.
+    A fit with everything given costs, a row, grid and core, some 2 ns to bin and 0.6 ns an
+    iteration and output; 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
 
     Examples
     --------
@@ -296,10 +287,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def predict_set(self, X: TableLike, coverage: float = 0.9) -> BoolArray:
         """Return sets of classes that hold the true one, so often as ``coverage`` says.
 
-        Split-conformal (Sadinle, Lei & Wasserman 2019): all classes that are as probable
-        as the true classes of that share of the rows held back from a fit with the same
-        settings. Holds on average over rows like those of the fit, in the proportions of
-        their weights.
+        Split-conformal (Sadinle, Lei & Wasserman 2019): all classes that are as probable as the
+        true classes of that share of the rows held back from a fit with the same settings. Holds on
+        average over rows like those of the fit, in the proportions of their weights.
 
         Parameters
         ----------

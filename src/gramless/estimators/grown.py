@@ -99,11 +99,6 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         GrownBinning
-
-        Raises
-        ------
-        InputError
-            For a parameter that cannot be used.
         """
         self.fit_matrix(X, y)
         return self

@@ -34,9 +34,8 @@ _LEAST_MEAN = 1e-300
 class KernelRegressor(RegressorMixin, KernelMachine):
     """Kernel ridge regression on random features, with no knobs to turn.
 
-    Minimises ``mean (f(x) - y)^2 / 2 + alpha/2 |w|^2`` over ``f(x) = w'z(x) +
-    intercept`` (RB16, equation 1). What is left on ``"auto"`` is chosen on
-    held-back rows.
+    Minimises ``mean (f(x) - y)^2 / 2 + alpha/2 |w|^2`` over ``f(x) = w'z(x) + intercept`` (RB16,
+    equation 1). What is left on ``"auto"`` is chosen on held-back rows.
 
     Parameters
     ----------
@@ -45,11 +44,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
         :class:`RandomFourier` and so on, of a size that suits the rows.
     loss : {"squared", "huber", "median", "poisson"} or Loss, default="squared"
-        "huber" is squared to half a standard deviation of the targets and linear
-        beyond; "median" predicts the median. ``SmoothPinball(0.9)`` predicts
-        another quantile. Parameters of a loss are in standard deviations of the
-        targets. "poisson" is for counts, or other targets that are not negative, and predicts
-        their mean through its logarithm.
+        "huber" is squared to half a standard deviation of the targets and linear beyond; "median"
+        predicts the median. ``SmoothPinball(0.9)`` predicts another quantile. Parameters of a loss
+        are in standard deviations of the targets. "poisson" is for counts, or other targets that
+        are not negative, and predicts their mean through its logarithm.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
@@ -57,9 +55,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     scaling : {"auto", "standard", "quantile", "none"}, default="auto"
         Units of the inputs; "quantile" replaces values by ranks.
     categorical_features : "auto", list of str or int, or array of bool, default="auto"
-        Columns to take as categories: equal or not. Names, positions or a mask.
-        Text, truth values and categories of data frames always are. In arrays
-        categories are whole numbers.
+        Columns to take as categories: equal or not. Names, positions or a mask. Text, truth values
+        and categories of data frames always are. In arrays categories are whole numbers.
     relevance : {"auto", "equal", "learned"}, default="auto"
         Of random grids: "learned" weighs inputs by how much they move the prediction,
         "auto" does if that predicts held-back rows clearly better.
@@ -84,13 +81,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         are off, for :meth:`predict_interval`. "auto" does where something else was
         left open, or grids are grown.
     n_posterior : int, default=0
-        How many draws to keep of what a Gaussian process with these features leaves
-        open, for ``predict(return_std=True)``, at most 100,000; standard deviations are off by
-        about ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``.
-        At most 80 grids are grown then, unless ``n_grids`` says more: of many that were
-        chosen for the targets the noise looks smaller than it is. Each draw costs as much as
-        an output that is solved to ``tol=1e-4``, which ``time_budget`` does not count, and 8
-        bytes a column.
+        How many draws to keep of what a Gaussian process with these features leaves open, for
+        ``predict(return_std=True)``, at most 100,000; standard deviations are off by about
+        ``0.7 / sqrt(n_posterior)`` of themselves. For the squared loss and ``l1_ratio=0``. At most
+        80 grids are grown then, unless ``n_grids`` says more: of many that were chosen for the
+        targets the noise looks smaller than it is. Each draw costs as much as an output that is
+        solved to ``tol=1e-4``, which ``time_budget`` does not count, and 8 bytes a column.
     scoring : str, callable or None, default=None
         What chooses on rows held back: a name of scikit-learn such as "r2" or
         "neg_mean_absolute_error", or a function ``scorer(estimator, X, y)``, greater is better;
@@ -106,27 +102,24 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         everything else all folds below 4,000 rows, and that one from there on. Rows of no fold are
         fitted at the end.
     effort : int, default=3
-        How thoroughly grids are grown, from 1 to 5. 1: at most 96 grids, chosen on 20,000 rows, for
-        speed. 2: 256 grids, chosen on 30,000 rows, and beside them smooth kernels with 250
-        landmarks each where that predicts held-back rows better. 3: 640 grids, chosen on 60,000
-        rows. 4: 960 grids out of more candidates, and 1,000 landmarks. 5: four such sets of grids,
-        fitted as one, and 2,000 landmarks.
+        How thoroughly grids are grown. 1: at most 96 grids, chosen on 20,000 rows, for speed. 2:
+        256 grids, on 30,000 rows, and beside them smooth kernels with 250 landmarks each where that
+        predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: 960 grids out of more
+        candidates, and 1,000 landmarks. 5: four such sets of grids in one fit, and 2,000 landmarks.
     time_budget : float, optional
         Seconds. Less is tried, iterations stop, and some rows are left out where rows and
         outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
         Results then depend on the speed of the machine.
     solver : str or gramless.solvers.base.Solver, default="auto"
-        "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton"
-        for losses other than the squared one, else "pcg": conjugate gradients,
-        preconditioned by a sample of the rows. For comparison: "root" and "jacobi"
-        (bin counts), "cg" (nothing), "rows" (nothing, with an unknown a row), "gmres",
-        "random" (coordinate descent). Features without zeros are also solved by "cholesky",
-        which "auto" takes where that costs less, and preconditioned by "nystrom";
-        Nyström features by "falkon", which "auto" takes where landmarks are many.
+        "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton" for losses
+        other than the squared one, else "pcg": conjugate gradients, preconditioned by a sample of
+        the rows; "cholesky" for features without zeros where that costs less, and "falkon" for
+        Nyström features of many landmarks. For comparison: "root" and "jacobi" (bin counts), "cg"
+        (nothing), "rows" (nothing, with an unknown a row), "nystrom" (for features without zeros),
+        "gmres", "random" (coordinate descent).
     tol : float, default=1e-2
-        On the gradient relative to the start, in the preconditioner's norm; the
-        objective is then within about 1e-4 of its minimum, relative to the way
-        from the start.
+        On the gradient relative to the start, in the preconditioner's norm; the objective is then
+        within about 1e-4 of its minimum, relative to the way from the start.
     max_iter : int, default=100
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
@@ -149,9 +142,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     sparsity_ : float
         Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
     relevance_ : array (n_inputs,)
-        Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much
-        grids that divide the input added to the prediction. Ones where random grids
-        weigh inputs alike.
+        Weights of the inputs: a bandwidth is divided by them. Of grown grids, how much grids that
+        divide the input added to the prediction. Ones where random grids weigh inputs alike.
     growth_ : list of dict
         Grids, score of rows not fitted to, alpha and seconds after each stage of
         growth; empty where none were grown.
@@ -175,9 +167,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Notes
     -----
-    A fit with everything given costs, a row, grid and core, some 2 ns to bin
-    and 0.6 ns an iteration; 1, 2 or 4 bytes a row and grid, and 8 bytes a
-    column and output.
+    A fit with everything given costs, a row, grid and core, some 2 ns to bin and 0.6 ns an
+    iteration; 1, 2 or 4 bytes a row and grid, and 8 bytes a column and output.
 
     Examples
     --------
@@ -266,10 +257,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     ) -> tuple[FloatArray, FloatArray]:
         """Return bounds between which targets of new rows lie, so often as ``coverage`` says.
 
-        Split-conformal (Lei et al. 2018): as wide as errors of rows held back from a
-        fit with the same settings; of the loss "poisson" in proportion to the root of the mean, and
-        not below 0. Holds on average over rows like those of the fit, in the proportions of their
-        weights.
+        Split-conformal (Lei et al. 2018): as wide as errors of rows held back from a fit with the
+        same settings; of the loss "poisson" in proportion to the root of the mean, and not below 0.
+        Holds on average over rows like those of the fit, in the proportions of their weights.
 
         Parameters
         ----------

@@ -23,8 +23,7 @@ class SearchConfig:
     refitted_a_round : int
         Earlier grids, drawn at random, whose weights are fitted again in each round.
     stages : tuple of int
-        Numbers of grids at which all weights are fitted again and the validation loss is looked
-        at.
+        Numbers of grids at which all weights are fitted again and the validation loss is looked at.
     least_gain : float
         Growth ends when 160 more grids lower the validation loss by a smaller share.
     growth_rows, judging_rows : int

@@ -1,12 +1,11 @@
 """Rows that were drawn together, and splits that do not part them.
 
-Rows that are drawn one by one, and agree in most inputs, agree in their targets too, or at
-least no less than others: the covariance of two targets given the same inputs x is the
-variance of ``E[y | x]``. Where rows that agree in all inputs but one have targets that agree
-*less* than those of other rows, they were drawn together: a case and its controls, a signal
-and its shuffled copies, a winner and a loser. New rows come with none of theirs in the
-training set. A random row held back leaves them there: they tell its class, and whatever
-learns to find them looks good.
+Rows that are drawn one by one, and agree in most inputs, agree in their targets too, or at least no
+less than others: the covariance of two targets given the same inputs x is the variance of
+``E[y | x]``. Where rows that agree in all inputs but one have targets that agree *less* than those
+of other rows, they were drawn together: a case and its controls, a signal and its shuffled copies,
+a winner and a loser. New rows come with none of theirs in the training set. A random row held back
+leaves them there: they tell its class, and whatever learns to find them looks good.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ Groups = NDArray[np.intp]
 def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
     """Return the groups of rows that were drawn together; None where they look drawn one by one.
 
-    Rows of a group agree in all inputs but one, the same for all groups. Sparse rows are not
-    looked at. Takes some nanoseconds a number, a sort of some 20,000 numbers an input, and 24
-    bytes a row.
+    Rows of a group agree in all inputs but one, the same for all groups. Sparse rows are not looked
+    at. Takes some nanoseconds a number, a sort of some 20,000 numbers an input, and 24 bytes a row.
 
     Examples
     --------

@@ -407,7 +407,7 @@ class _Growth:
             n_grids = self.models.n_grids
             score = self.models.fit_all(self.generator.permutation(n_grids))
             losses.append(score)
-            judged = self._judged(score)
+            judged = score if self.judge is None else self.judge()
             self._share(last - score)
             self._note(judged, time.perf_counter() - begun, report)
             share = self.config.least_gain * (n_grids - before) / _SETTLED
@@ -423,10 +423,6 @@ class _Growth:
         return GrownGrids(
             grids.take(kept), best["alpha"], best["score"], losses[0], self.history, self.worth
         )
-
-    def _judged(self, loss: float) -> float:
-        """Return the score that chooses between stages: the loss, unless a user named another."""
-        return loss if self.judge is None else self.judge()
 
     def _note(self, score: float, seconds: float, report: Reporter | None) -> None:
         n_grids, n_rows = self.models.n_grids, self.models.half

@@ -82,12 +82,9 @@ def _by_moving(
     for k, j in enumerate(inputs):
         column = moved[:, j].copy()
         with np.errstate(over="ignore"):
-            others = tuple(
-                np.clip(other, -_LARGEST, _LARGEST)
-                for other in (column + steps[j], column - steps[j])
-            )
+            others = np.clip([column + steps[j], column - steps[j]], -_LARGEST, _LARGEST)
         if told_apart[j]:
-            others = (column[order], column[order[::-1]])
+            others = column[[order, order[::-1]]]
         for other in others:
             moved[:, j] = other
             there = feature_map.rows_matrix(moved).matvec(weights)

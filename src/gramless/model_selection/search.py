@@ -1,10 +1,9 @@
 """A warm search over scaling, bandwidth and alpha on held-back rows.
 
-First on a small sample: bandwidths along a geometric path, from a start in
-both directions for as long as the score improves; for each, the path of
-alphas from strong to weak, every solution starting from the last. Then, when
-there are many more rows, the neighbourhood again on a larger sample, because
-more rows want finer bins and less penalty.
+First on a small sample: bandwidths along a geometric path, from a start in both directions for as
+long as the score improves; for each, the path of alphas from strong to weak, every solution
+starting from the last. Then, when there are many more rows, the neighbourhood again on a larger
+sample, because more rows want finer bins and less penalty.
 """
 
 from __future__ import annotations
@@ -261,24 +260,19 @@ class Sample:
         if settings.alpha in alphas:
             at = alphas.index(settings.alpha)
             alphas = alphas[max(0, at - 1) : at + 2]
-        paths = self._paths(settings, alphas)
+        paths = [self._path(settings, alphas, 0)]
+        for k in range(1, len(self.splits)):
+            if self.search.deadline.beyond(TIME_SHARE):
+                break
+            paths.append(self._path(settings, alphas, k))
         seconds = (time.perf_counter() - started) / len(alphas)
-        trials = []
-        for at, alpha in enumerate(alphas[: min(len(path) for path in paths)]):
-            curves = [path[at][0] for path in paths]
-            score = float(np.mean([curve[-1] for curve in curves]))
-            trials.append(
-                Trial(
-                    "search",
-                    replace(settings, alpha=alpha),
-                    score,
-                    paths[0][at][1],
-                    len(self.splits[0][0]),
-                    self.feature_map.size,
-                    seconds,
-                    curves[0],
-                )
-            )
+        trials, n_rows, size = [], len(self.splits[0][0]), self.feature_map.size
+        # A split's path may end before the others.
+        for alpha, *found in zip(alphas, *paths, strict=False):
+            curve, n_iter = found[0]
+            score = float(np.mean([own[-1] for own, _ in found]))
+            tried = replace(settings, alpha=alpha)
+            trials.append(Trial("search", tried, score, n_iter, n_rows, size, seconds, curve))
         self.search.trials.extend(trials)
         least = min(trial.score for trial in trials)
         best = next(trial for trial in trials if trial.score <= times(least, _TIE))
@@ -292,17 +286,6 @@ class Sample:
             **best.as_dict(),
         )
         return best
-
-    def _paths(
-        self, settings: Hyperparameters, alphas: Sequence[float]
-    ) -> list[list[tuple[list[float], int]]]:
-        """Return the path of each split, or of as many as there is time for, at least one."""
-        paths = [self._path(settings, alphas, 0)]
-        for k in range(1, len(self.splits)):
-            if self.search.deadline.beyond(TIME_SHARE):
-                break
-            paths.append(self._path(settings, alphas, k))
-        return paths
 
     def _path(
         self, settings: Hyperparameters, alphas: Sequence[float], k: int

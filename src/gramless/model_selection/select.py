@@ -79,8 +79,6 @@ class SelectedModel:
     ----------
     matrix : FeatureMatrix (n_rows, n_columns)
         Features of all rows in ``order``, without the intercept's column.
-    alpha : float
-        Penalty of the mean loss over all rows.
     bandwidth : float, array or None
         Of random features, in units of the scaled inputs.
     validation : ValidationResult or None
@@ -98,7 +96,6 @@ class SelectedModel:
     matrix: FeatureMatrix
     order: IntArray | slice = field(repr=False)
     settings: Hyperparameters
-    alpha: float
     bandwidth: Any
     relevance: FloatArray = field(repr=False)
     validation: ValidationResult | None
@@ -107,6 +104,11 @@ class SelectedModel:
     limits: list[str]
     loss: Loss
     weights: Vector | None = field(default=None, repr=False)
+
+    @property
+    def alpha(self) -> float:
+        """Penalty of the mean loss over all rows."""
+        return self.settings.alpha
 
 
 def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -> SelectedModel:
@@ -139,7 +141,6 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
         matrix,
         order,
         chosen.settings,
-        chosen.settings.alpha,
         chosen.bandwidth,
         chosen.relevance,
         result,
@@ -163,7 +164,7 @@ def select_grown(
     split = splits[0]
     ridge, hopeless = None, np.inf
     if squares is not None and _may_try_ridge(search, budget, config):
-        ridge = _Ridge.chosen_by(search, squares, goal.loss, splits)
+        ridge = _Ridge.of(search, squares, goal.loss, splits)
         hopeless = ridge.loss / _FAR_BETTER
     grown = _grown(search, goal, budget, config, split, scaler, hopeless)
     if ridge is not None and grown[0].first_loss > hopeless:
@@ -195,7 +196,6 @@ def select_grown(
         best.matrix,
         order,
         replace(_GROWN, alpha=alpha),
-        alpha,
         None,
         grown[0].relevance(data.rows.shape[1]),
         result,
@@ -217,9 +217,7 @@ class _Ridge:
     loss: float
 
     @classmethod
-    def chosen_by(
-        cls, search: Search, squares: Goal, compared: Loss, splits: list[Split]
-    ) -> _Ridge:
+    def of(cls, search: Search, squares: Goal, compared: Loss, splits: list[Split]) -> _Ridge:
         """Choose it by samples of the rows."""
         sampled = sampled_splits(splits, search.seed)
         chosen = choose_gaussian(search, sampled)
@@ -237,14 +235,12 @@ class _Ridge:
         data, chosen = self.search.data, self.chosen
         n_rows, n_inputs = data.rows.shape
         expansion, weights = chosen.fitted(data, slice(None), self.search.n_jobs)
-        settings = chosen.settings(n_rows)
         return SelectedModel(
             chosen.scaler,
             expansion,
             expansion.rows_matrix(chosen.scaler.rows(data.rows, self.search.n_jobs)),
             slice(None),
-            settings,
-            settings.alpha,
+            chosen.settings(n_rows),
             chosen.bandwidth,
             np.ones(n_inputs),
             self.result,
