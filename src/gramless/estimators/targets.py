@@ -77,15 +77,10 @@ class TargetEncoder(ABC):
 class NumberEncoder(TargetEncoder):
     """Numbers, centred and scaled; those of a loss with a log link are only scaled.
 
-    Parameters
-    ----------
-    mean, deviation : float or array (n_outputs,)
-        In multiples of ``unit``.
-    unit : float or array (n_outputs,), default=1.0
-        A power of two: it divides without rounding, and keeps squares of huge targets finite.
-    offset : float or array (n_outputs,), optional
-        Of raw predictions with a log link, the logarithm of what the targets are divided by:
-        encoded targets have mean 1, so that fits start from the best constant.
+    ``mean`` and ``deviation`` are in multiples of ``unit``, a power of two: it divides without
+    rounding, and keeps squares of huge targets finite. With a log link, ``offset`` is that of raw
+    predictions, the logarithm of what the targets are divided by: encoded targets have mean 1, so
+    that fits start from the best constant.
 
     Examples
     --------
@@ -178,11 +173,6 @@ class NumberEncoder(TargetEncoder):
 @dataclass(frozen=True)
 class ClassEncoder(TargetEncoder):
     """Two classes as -1 and 1; more as a column each, 1 for the true class and -1 for others.
-
-    Parameters
-    ----------
-    classes : array (n_classes,)
-        Sorted, at least two.
 
     Examples
     --------

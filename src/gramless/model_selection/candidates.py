@@ -77,23 +77,14 @@ class Candidates:
 class ProposalLaw:
     """The law by which grids are proposed.
 
-    Parameters
-    ----------
-    fresh : float
-        Share of proposals that are drawn anew; the others are changes of earlier winners.
-    log_widths : (float, float)
-        Range of the logarithm of a fresh grid's width for one input, in standard deviations;
-        more inputs have wider cells.
-    width_spread, jitter : float
-        Standard deviations of the logarithms of widths, within a fresh grid and in a change.
-    add, drop, swap : float
-        How often a winner gains, loses or exchanges an input.
-    narrowest : float
-        Cells of inputs a hundred thousand standard deviations away still have a number of 32 bits.
-    n_parents : int
-        The latest winners, which changes begin with.
-    input_reward, size_reward : float
-        What a win adds to the odds of an input (times the number of inputs) and of a size.
+    A share ``fresh`` of proposals is drawn anew; the others are changes of earlier winners, the
+    latest ``n_parents``. ``log_widths`` is the range of the logarithm of a fresh grid's width for
+    one input, in standard deviations; more inputs have wider cells. ``width_spread`` and ``jitter``
+    are standard deviations of the logarithms of widths, within a fresh grid and in a change.
+    ``add``, ``drop`` and ``swap`` say how often a winner gains, loses or exchanges an input.
+    ``narrowest``: cells of inputs a hundred thousand standard deviations away still have a number
+    of 32 bits. A win adds ``input_reward`` to the odds of an input (times the number of inputs)
+    and ``size_reward`` to those of a size.
     """
 
     fresh: float = 0.4

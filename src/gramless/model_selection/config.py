@@ -12,33 +12,17 @@ from gramless.base.errors import InputError
 class SearchConfig:
     """How thoroughly features are grown and validated.
 
-    Parameters
-    ----------
-    most_grids : int
-        Grids that are grown at most.
-    proposals : int
-        Candidate grids that each round of growth scores.
-    kept_a_round : int
-        The best of them that are kept.
-    refitted_a_round : int
-        Earlier grids, drawn at random, whose weights are fitted again in each round.
-    stages : tuple of int
-        Numbers of grids at which all weights are fitted again and the validation loss is looked at.
-    least_gain : float
-        Growth ends when 160 more grids lower the validation loss by a smaller share.
-    growth_rows, judging_rows : int
-        Rows that growth uses at most, to fit and to judge.
-    ridge_rows : int
-        Up to so many rows, kernel ridge regression with a Gaussian kernel is tried first; 0 never
-        does.
-    n_landmarks : int
-        Landmarks of the smooth kernel that is tried beside the grids; 0 tries none.
-    smooth_lengths : tuple of float
-        Inverse bandwidths of that kernel, in units of how finely the grids divide the inputs.
-    dropped_share : float
-        Share of the grids, those that add least, that is tried to be dropped; 0 drops none.
-    n_seeds : int
-        Models over grids grown with different seeds, whose predictions are averaged.
+    Each round of growth scores ``proposals`` candidate grids, keeps the ``kept_a_round`` best of
+    them, up to ``most_grids``, and fits the weights of ``refitted_a_round`` earlier ones, drawn at
+    random, again. At ``stages``, numbers of grids, all weights are fitted again and the validation
+    loss is looked at: growth ends when 160 more grids lower it by a smaller share than
+    ``least_gain``. It uses ``growth_rows`` rows at most to fit, and ``judging_rows`` to judge.
+
+    Up to ``ridge_rows`` rows, kernel ridge regression with a Gaussian kernel is tried first; 0
+    never does. Smooth kernels of ``n_landmarks`` each are tried beside the grids, 0 tries none;
+    ``smooth_lengths`` are their inverse bandwidths, in units of how finely the grids divide the
+    inputs. ``dropped_share`` of the grids, those that add least, is tried to be dropped; 0 drops
+    none. ``n_seeds`` sets of grids, grown with different seeds, are fitted as one.
     """
 
     most_grids: int = 640

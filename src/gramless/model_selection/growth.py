@@ -97,30 +97,14 @@ def grow(
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
 ) -> GrownGrids:
-    """Grow grids on the training rows of a split; the others say when to stop.
+    """Grow grids on dense training rows of a split, two at least; the others say when to stop.
 
-    Parameters
-    ----------
-    data : Data
-        Dense rows.
-    split : (training rows, judging rows)
-        At least two of the first.
-    scaler : Scaler
-        Of kind "both", fitted.
-    most : int, optional
-        Number of grids at most, ``config.most_grids`` by default.
-    groups : array (n_rows,), optional
-        Groups of rows, which the halves do not share.
-    stop : callable
-        Asked after each round; True ends growth.
-    hopeless : float
-        Growth ends with the first stage if its score is above this.
-    scorer : RowScorer, optional
-        Says, if it is gradual, which stage is the best; growth then ends when the loss and this
-        score both gain little.
+    The scaler is of kind "both", fitted. At most ``most`` grids are grown, ``config.most_grids``
+    by default. The two halves share none of the ``groups``. ``stop`` is asked after each round;
+    growth also ends with the first stage if its score is above ``hopeless``. A scorer says, if it
+    is gradual, which stage is the best; growth then ends when the loss and this score both gain
+    little.
 
-    Notes
-    -----
     Scoring takes 1.5 ns a row, candidate and core for four inputs; memory is 2 bytes a row and
     grid, and 4 bytes a row and column of the scaled rows.
     """
@@ -357,19 +341,9 @@ class CrossFittedModels:
         most_bins = int(np.diff(self.offsets[: self.n_grids + 1]).max())
         sums = np.empty(2 * most_bins * self.n_outputs, np.float32)
         fit = backfitting.backfit if model.raw.ndim == 1 else backfitting.backfit_outputs
-        fit(
-            self.codes,
-            self.offsets,
-            grids,
-            model.first,
-            model.last,
-            np.float32(ridge),
-            slopes,
-            curvatures,
-            model.weights,
-            model.raw,
-            sums,
-        )
+        where = self.codes, self.offsets, grids, model.first, model.last
+        values = slopes, curvatures, model.weights, model.raw
+        fit(*where, np.float32(ridge), *values, sums)
 
 
 class _Growth:
@@ -470,25 +444,13 @@ class _Growth:
             candidates.shifts.astype(np.float32),
         )
         shrinkage = np.float32(_SHRINKAGE * self.models.unit)
-        columns, halves, sizes = self.space.columns, self.models.halves, candidates.sizes
+        columns, halves = self.space.columns, self.models.halves
+        fixed = columns, packed, halves, n_outputs, candidates.sizes, grids, self.multipliers, bits
 
         def score(first: int, last: int) -> None:
-            score_grids(
-                columns,
-                packed,
-                halves,
-                n_outputs,
-                sizes,
-                grids,
-                self.multipliers,
-                bits,
-                shrinkage,
-                first,
-                last,
-                gains,
-                np.empty(TILE, np.uint32),
-                np.empty((2, 1 << bits, packed.shape[1]), np.float32),
-            )
+            tile = np.empty(TILE, np.uint32)
+            sums = np.empty((2, 1 << bits, packed.shape[1]), np.float32)
+            score_grids(*fixed, shrinkage, first, last, gains, tile, sums)
 
         map_blocks(score, row_blocks(len(candidates), _TASK_GRIDS), self.n_jobs)
         return gains

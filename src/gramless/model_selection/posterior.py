@@ -37,10 +37,10 @@ _SINGLE = 1e-6
 class Posterior(Stateful):
     """What a Gaussian process leaves open, as draws of the weights around those of the fit.
 
-    A ridge fit is the mean of the process ``f(x) = w'z(x) + c`` with independent
-    weights ``w ~ N(0, s^2 / (n alpha))``, any constant ``c``, and targets ``f(x) +
-    N(0, s^2 / weight)``, the weights of the n rows having a mean of 1. Each draw
-    of ``w`` tells what else could be true (Rasmussen & Williams 2006, section 2.1).
+    A ridge fit is the mean of the process ``f(x) = w'z(x) + c`` with independent weights
+    ``w ~ N(0, s^2 / (n alpha))``, any constant ``c``, and targets ``f(x) + N(0, s^2 / weight)``,
+    the weights of the n rows having a mean of 1. Each draw of ``w`` tells what else could be true
+    (Rasmussen & Williams 2006, section 2.1).
 
     Attributes
     ----------

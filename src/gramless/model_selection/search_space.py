@@ -16,18 +16,10 @@ from gramless.preprocessing.scaling import ScalingKind
 class Hyperparameters(Stateful, former=("Settings",)):
     """What a search chooses.
 
-    Attributes
-    ----------
-    scaling : {"none", "standard", "quantile", "both"}
-    bandwidth : float or None
-        Of random features, in mean L1 distances between two rows, inputs scaled (median
-        Euclidean ones for radial kernels); None when given, or without any.
-    alpha : float
-    relevance : array (n_features,), optional
-        Learned weights of the inputs; None weighs them alike.
-    grids : {"random", "grown", "both"}, default="random"
-    random_share : float, optional
-        Of the predictions of random grids in the average, where there are both.
+    The bandwidth of random features is in mean L1 distances between two rows, inputs scaled
+    (median Euclidean ones for radial kernels); None when given, or without any. ``relevance`` has
+    learned weights of the inputs, None weighs them alike. ``grids`` are "random", "grown" or
+    "both"; then ``random_share`` is that of random grids' predictions in the average.
     """
 
     scaling: ScalingKind
