@@ -23,7 +23,7 @@ X = RNG.uniform(-2, 2, size=(1500, 3))
 Y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * RNG.normal(size=1500)
 
 
-@pytest.mark.parametrize("effort", [0, 6, 2.5, "3", None, True, [3]])
+@pytest.mark.parametrize("effort", [0, 6, -1, 2.5, 3.0, np.nan, "3", None, True, False, [3]])
 @pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
 def test_efforts_that_there_are_not(kind: Any, effort: Any) -> None:
     with pytest.raises(InputError, match="effort must be an integer, at least 1 and at most 5"):

@@ -47,7 +47,7 @@ from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow, rows_in_time
-from gramless.model_selection.config import EFFORTS, SearchConfig, config_of
+from gramless.model_selection.config import EFFORTS, SearchConfig
 from gramless.model_selection.conformal import Conformal
 from gramless.model_selection.data import Data
 from gramless.model_selection.random_features import is_open
@@ -316,7 +316,7 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _search_config(self) -> SearchConfig:
         """Return how thoroughly grids are grown."""
-        config = config_of(check_count(self, "effort", high=max(EFFORTS)))
+        config = EFFORTS[check_count(self, "effort", high=max(EFFORTS))]
         if is_auto(self.solver) and self.l1_ratio == 0:
             return config
         # Solvers that a user names, and those of L1 penalties, may take bins alone.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral
-
-from gramless.base.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -52,10 +49,3 @@ EFFORTS: dict[int, SearchConfig] = {
     5: replace(_THOROUGH, n_landmarks=2000, n_seeds=4),
 }
 """From "as fast as boosted trees" to "several models averaged"; 3 is the default."""
-
-
-def config_of(effort: int) -> SearchConfig:
-    """Return the configuration of an effort, a whole number from 1 to 5."""
-    if isinstance(effort, bool) or not isinstance(effort, Integral) or effort not in EFFORTS:
-        raise InputError(f"effort must be a whole number from 1 to 5, got {effort!r}.")
-    return EFFORTS[int(effort)]
