@@ -86,6 +86,8 @@ class KernelMachine(StatefulEstimator, ABC):
 
     _losses: ClassVar[dict[str, Loss]]
     _target_kinds: ClassVar[tuple[TargetKind, ...]]
+    _target_options: ClassVar[dict[str, bool]]
+    """How ``validate_data`` treats the targets."""
 
     features: str | SizedMap = "binning"
     _: KW_ONLY
@@ -149,7 +151,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self._solver(self._named_loss())
         config, deadline, scorer = self._search_config(), self._deadline(), NamedScorer.of(self)
         self.inputs_, rows, targets = RowInputs.fit(
-            self, X, y, self.categorical_features, self._target_options()
+            self, X, y, self.categorical_features, self._target_options
         )
         targets, weight = self._check_targets(targets), None
         if sample_weight is not None:
@@ -505,10 +507,6 @@ class KernelMachine(StatefulEstimator, ABC):
         tags.input_tags.sparse = self.grids != "grown"
         tags.input_tags.allow_nan = True
         return tags
-
-    @abstractmethod
-    def _target_options(self) -> dict[str, Any]:
-        """Return how ``validate_data`` treats the targets."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:

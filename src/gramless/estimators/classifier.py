@@ -213,6 +213,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     """
 
     _target_kinds = ("labels",)
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": False}
     _losses: ClassVar[dict[str, Loss]] = {
         "auto": Squared(),
         "squared": Squared(),
@@ -375,9 +376,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         _, number = np.unique(y, return_inverse=True)
         counts = np.bincount(number, weights=weight)
         return (counts.sum() / (len(counts) * counts))[number]
-
-    def _target_options(self) -> dict[str, Any]:
-        return {"multi_output": False}
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return ClassEncoder.check(y)

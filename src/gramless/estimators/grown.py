@@ -148,7 +148,14 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def feature_matrix(self, X: TableLike) -> BinnedMatrix:
         """Return the compact feature matrix of rows.
 
-        It holds nothing in a grid where a row falls into a bin never seen in ``fit``.
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features)
+
+        Returns
+        -------
+        BinnedMatrix (n_samples, D)
+            Nothing in a grid where a row falls into a bin never seen in ``fit``.
         """
         check_is_fitted(self, "features_")
         rows = check_rows(self, X, reset=False)

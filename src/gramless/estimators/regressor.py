@@ -182,6 +182,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     """
 
     _target_kinds = ("numbers", "counts")
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
     _losses: ClassVar[dict[str, Loss]] = {
         "squared": Squared(),
         "huber": Huber(0.5),
@@ -354,9 +355,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         find = self.posterior_.deviations
         parts = [find(WithIntercept(Z), unseen_squares(Z)) for Z in self._feature_blocks(X)]
         return np.concatenate(parts)
-
-    def _target_options(self) -> dict[str, Any]:
-        return {"multi_output": True, "y_numeric": True}
 
     def _check_targets(self, y: AnyArray) -> FloatArray:
         return NumberEncoder.check(y, type(self).__name__)
