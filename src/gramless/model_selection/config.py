@@ -23,9 +23,9 @@ class SearchConfig:
     """
 
     most_grids: int = 640
-    proposals: int = 240
+    proposals: int = 192
     kept_a_round: int = 8
-    refitted_a_round: int = 16
+    refitted_a_round: int = 12
     stages: tuple[int, ...] = (40, 80, 160, 320, 480, 640, 800)
     least_gain: float = 0.005
     growth_rows: int = 60_000
@@ -38,7 +38,12 @@ class SearchConfig:
 
 
 _FAST = SearchConfig(
-    most_grids=96, proposals=128, stages=(48, 96), growth_rows=20_000, ridge_rows=0, n_landmarks=0
+    most_grids=160,
+    proposals=128,
+    stages=(40, 80, 160),
+    growth_rows=30_000,
+    ridge_rows=0,
+    n_landmarks=0,
 )
 _THOROUGH = SearchConfig(most_grids=960, proposals=400, refitted_a_round=32, n_landmarks=1000)
 EFFORTS: dict[int, SearchConfig] = {
