@@ -55,6 +55,10 @@ def fitted(kind: str) -> Any:
         return KernelRegressor(BINS, calibrate=True, n_posterior=3, **given).fit(X, Y)
     if kind == "classifier":
         return KernelClassifier(BINS, calibrate=True, **given).fit(X, np.digitize(Y, [0.3, 1.2]))
+    if kind == "grown":
+        rows = np.random.default_rng(5).normal(size=(800, 4))
+        model = KernelRegressor(grids="grown", effort=2, solver="cg", random_state=0)
+        return model.fit(np.tile(rows, 5), np.sin(2 * rows[:, 0]) + rows[:, 1] * rows[:, 2])
     if kind == "in an estimator":
         return KernelRegressor(Hybrid([BINS, MAPS["fourier"]]), **given).fit(X, Y)
     if kind == "joined":
@@ -76,10 +80,12 @@ def forge(tmp_path: Path) -> Callable[..., Path]:
     return forged
 
 
-@pytest.mark.parametrize("kind", [*MAPS, "joined", "regressor", "classifier", "in an estimator"])
+@pytest.mark.parametrize(
+    "kind", [*MAPS, "joined", "regressor", "classifier", "grown", "in an estimator"]
+)
 def test_forging_without_a_change_loads(kind: str, forge: Callable[..., Path]) -> None:
     model = load(forge(kind, lambda state, tensors: None))
-    rows = X @ X.T if kind == "precomputed" else X
+    rows = {"precomputed": X @ X.T, "grown": np.tile(X, 5)}.get(kind, X)
     for name in ("predict", "transform"):
         if hasattr(model, name):
             found, expected = (getattr(each, name)(rows) for each in (model, fitted(kind)))
@@ -120,6 +126,8 @@ def wider_part(state: Content, tensors: Tensors) -> None:
     state["maps_"][0]["model"]["state"]["bandwidth_"] = {"tensor": "maps_.0.bandwidth_"}
     tensors["maps_.0.bandwidth_"] = bandwidth
 
+
+GRIDS = "features_", "model", "state"
 
 HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "repeated key": ("bins", array("keys", lambda keys: keys[np.arange(len(keys)) // 2])),
@@ -181,6 +189,32 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
         "classifier",
         put("search_", [{"model": {"class": "Hybrid", "params": {}}}] * 10_001),
     ),
+    "weights of another form": ("grown", put("coef_", "array", "HighBytes")),
+    "form unknown": ("grown", put("coef_", "array", "Zipped")),
+    "form without fields": ("grown", put("coef_", "fields", {})),
+    "form with other fields": ("grown", put("coef_", "fields", "more", 1)),
+    "form of text": ("grown", put("coef_", "fields", "values", "x")),
+    "weights in double": ("grown", array("coef_.values", lambda c: c.astype("f8"))),
+    "weights short": ("grown", array("coef_.values", lambda c: c[:-1])),
+    "weights infinite": ("grown", array("coef_.values", set_at(0, np.inf))),
+    "keys of 3 bytes": ("grown", array("features_.keys.high", lambda h: h[:, 2:])),
+    "keys of 8 bytes": ("grown", array("features_.keys.high", lambda h: np.c_[h, h][:, :8])),
+    "keys short": ("grown", array("features_.keys.high", lambda h: h[:-1])),
+    "short keys repeated": ("grown", array("features_.keys.high", lambda h: h * 0)),
+    "widths too few": ("grown", array("features_.widths_.others", lambda w: w[:-1])),
+    "widths of 0": ("grown", array("features_.widths_.others", set_at(0, 0.0))),
+    "widths at fewer places": ("grown", array("features_.widths_.places", lambda p: p[:-1])),
+    "widths at other places": ("grown", array("features_.widths_.places", lambda p: ~p)),
+    "widths of another shape": (
+        "grown",
+        put(*GRIDS, "widths_", "fields", "shape", {"tuple": [12, 3]}),
+    ),
+    "widths of a large shape": (
+        "grown",
+        put(*GRIDS, "widths_", "fields", "shape", {"tuple": [1 << 30, 1 << 30]}),
+    ),
+    "widths of no shape": ("grown", put(*GRIDS, "widths_", "fields", "shape", 3)),
+    "widths nan": ("grown", put(*GRIDS, "widths_", "fields", "fill", {"float": "nan"})),
     "floor": ("classifier", put("calibration_", "fields", "floor", 0.0)),
     "no calibration": ("classifier", lambda state, tensors: state.pop("calibration_")),
 }
@@ -199,3 +233,28 @@ def test_bins_without_a_width_of_their_own_refuse_other_rows(forge: Callable[...
     assert abs(model.transform(X) - fitted("bins").transform(X)).max() == 0
     with pytest.raises(InputError, match="rows have 2 inputs, not 4"):
         model.transform(X[:, :2])
+
+
+def test_small_files_ask_for_little_memory(tmp_path: Path) -> None:
+    one = {"array": "MostlyOne", "fields": {"fill": 0.0, "shape": {"tuple": [2**17, 8]}}}
+    tensors = {}
+    for name in ("a", "b", "c"):
+        tensors[f"{name}.places"] = np.zeros(2**17, np.uint8)
+        tensors[f"{name}.others"] = np.zeros(0)
+    content, own = pack(fitted("bins"))
+    content["state"]["dict"] = {
+        "dict": {
+            name: {
+                "array": "MostlyOne",
+                "fields": one["fields"]
+                | {
+                    "places": {"tensor": f"{name}.places"},
+                    "others": {"tensor": f"{name}.others"},
+                },
+            }
+            for name in ("a", "b", "c")
+        }
+    }
+    write(tmp_path / "model", content, own | tensors)
+    with pytest.raises(ModelFileError, match="too large for what they hold"):
+        load(tmp_path / "model")

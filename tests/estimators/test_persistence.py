@@ -36,6 +36,7 @@ from gramless.base.errors import InputError, KernelError, ModelFileError
 from gramless.datasets import Table
 from gramless.estimators import persistence
 from gramless.estimators.persistence import describe
+from gramless.features.hybrid import parts_of
 from gramless.kernels import ExponentialPower, Hat, Kernel, Laplacian, Mixture
 from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.preconditioners import Identity, SampledRows
@@ -331,6 +332,61 @@ def test_files_of_the_first_version_predict_what_they_did(name, tmp_path):
         found = getattr(model, key.partition(".")[2])(rows)
         found = found.toarray() if sp.issparse(found) else found
         np.testing.assert_array_equal(np.asarray(found), value)
+
+
+# Grown grids in few bytes.
+
+
+@pytest.fixture(scope="module")
+def grown():
+    rng = np.random.default_rng(5)
+    rows = np.tile(rng.normal(size=(800, 4)), 5)
+    target = np.sin(2 * rows[:, 0]) + rows[:, 1] * np.sign(rows[:, 2]) + 0.3 * rng.normal(size=800)
+    options = {"grids": "grown", "effort": 2, "solver": "cg", "random_state": 0}
+    return KernelRegressor(**options).fit(rows, target), rows
+
+
+def test_grown_models_take_nine_bytes_a_bin(grown, there):
+    model, rows = grown
+    found = again(model, there)
+    parts = load_file(there).items()
+    arrays = sum(part.nbytes for name, part in parts if name.startswith(("coef_", "features_")))
+    n_bins = len(model.coef_)
+    assert n_bins > 4000
+    assert arrays < 9 * n_bins + 30_000
+    for each in (found, pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model)):
+        assert each.coef_.dtype == np.float64
+        same(each.coef_, model.coef_)
+        for name in ("widths_", "shifts_", "multipliers", "keys"):
+            same(grids_of(each)[name], grids_of(model)[name])
+        for own, expected in zip(
+            each.predict_interval(rows), model.predict_interval(rows), strict=True
+        ):
+            same(own, expected)
+        same(each.predict(rows * 1.01), model.predict(rows * 1.01))
+    assert len(pickle.dumps(model)) < 1.02 * there.stat().st_size + 1000
+    save(found, there.with_name("again"))
+    assert there.read_bytes() == there.with_name("again").read_bytes()
+
+
+def grids_of(model):
+    return parts_of(model.features_)[0].state()["state"]
+
+
+def test_weights_over_grown_grids_are_rounded_and_those_of_others_are_not(grown):
+    model, rows = grown
+    same(model.coef_.astype(np.float32).astype(float), model.coef_)
+    bins = KernelRegressor(small(), **FAST).fit(rows, rows[:, 0])
+    assert (bins.coef_.astype(np.float32) != bins.coef_).mean() > 0.5
+
+
+def test_what_a_file_says_of_compact_arrays(grown, there):
+    model, _ = grown
+    save(model, there)
+    assert describe(there)["fitted"]["coef_"] == {
+        "form": "SinglePrecision",
+        "values": {"dtype": "F32", "shape": [len(model.coef_)]},
+    }
 
 
 # Pickles hold what files hold.

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator
 
+from gramless.base.compact import FORMS, MOST_FILLED, CompactArray, compacted
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray
 
@@ -100,6 +101,12 @@ class Stateful:
     def check(self) -> None:
         """Check what the constructor trusts, with a ``ValueError`` for what is unsound."""
 
+    def __getstate__(self) -> dict[str, object]:
+        return _compacted(vars(self))
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(_restored(state))
+
 
 class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
     """An estimator that model files can hold, and whose pickles hold what its file does.
@@ -160,11 +167,20 @@ class StatefulEstimator(Stateful, BaseEstimator, ABC, mark="model"):
         self.__dict__.update(attributes)
 
     def __getstate__(self) -> dict[str, object]:
-        kept = {k: v for k, v in super().__getstate__().items() if k not in self._rebuilt}
-        return kept | self._fitted()
+        own = BaseEstimator.__getstate__(self)
+        kept = {k: v for k, v in own.items() if k not in self._rebuilt}
+        return _compacted(kept | self._fitted())
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self._take(dict(state))
+        self._take(_restored(state))
+
+
+def _compacted(values: Mapping[str, object]) -> dict[str, object]:
+    return {k: compacted(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+
+def _restored(values: Mapping[str, object]) -> dict[str, object]:
+    return {k: v.restored() if isinstance(v, CompactArray) else v for k, v in values.items()}
 
 
 class Encoder:
@@ -172,6 +188,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self.tensors: dict[str, AnyArray] = {}
+        self._n_filled = 0
 
     def model(self, model: Stateful, where: str = "") -> dict[str, Json]:
         """Return an estimator as plain data; ``InputError`` names what no file can hold."""
@@ -203,11 +220,16 @@ class Encoder:
             return {"dict": self.mapping(where, value)}
         if isinstance(value, np.ndarray):
             return self._array(where, value)
+        if isinstance(value, CompactArray):
+            return self._form(where, value)
         return self._object(where, value)
 
     def _array(self, where: str, array: AnyArray) -> Json:
         kind = array.dtype.kind
         if kind in "biuf" and array.dtype.itemsize <= 8:
+            form = compacted(array, MOST_FILLED - self._n_filled)
+            if isinstance(form, CompactArray):
+                return self._form(where, form)
             self.tensors[where] = array
             return {"tensor": where}
         if kind in "UO" and array.ndim == 1 and all(isinstance(item, str) for item in array):
@@ -216,6 +238,10 @@ class Encoder:
             f"save: {where} holds {array.dtype} values, which a model file cannot represent; "
             "fit with labels that are numbers, booleans or text."
         )
+
+    def _form(self, where: str, form: CompactArray) -> Json:
+        self._n_filled += form.n_filled
+        return {"array": type(form).__name__, "fields": self.mapping(where, vars(form))}
 
     def _object(self, where: str, value: object) -> Json:
         if not isinstance(value, Stateful) or not _is_registered(value):
@@ -234,7 +260,7 @@ class Decoder:
     def __init__(self, tensors: Mapping[str, AnyArray]) -> None:
         self._tensors = tensors
         self._used: set[str] = set()
-        self._n_models = self._n_characters = 0
+        self._n_models = self._n_characters = self._n_filled = 0
 
     def fitted_model(self, content: Json) -> StatefulEstimator:
         """Build a fitted estimator from all arrays, or raise any exception for foreign content.
@@ -265,6 +291,8 @@ class Decoder:
             return self._tensor(content)
         if mark == "list":
             return self._tensor(content).tolist()
+        if mark == "array":
+            return self._restored(FORMS[content](**self._mapping(value["fields"])))
         if mark == "text":
             return self._text(content, value["object"])
         if mark == "model":
@@ -293,6 +321,11 @@ class Decoder:
         require(name not in self._used, f"tensor {name!r} has several places in the model")
         self._used.add(name)
         return self._tensors[name]
+
+    def _restored(self, form: CompactArray) -> AnyArray:
+        self._n_filled += form.n_filled
+        require(self._n_filled <= MOST_FILLED, "its arrays are too large for what they hold")
+        return form.restored()
 
     def _text(self, items: list[str], as_objects: bool) -> AnyArray:
         require(all(isinstance(item, str) for item in items), "text holds other values")

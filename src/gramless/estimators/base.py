@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from gramless.base.compact import rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from, stream
@@ -41,7 +42,8 @@ from gramless.estimators.parameters import (
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
 from gramless.features.base import FeatureMap, SizedMap
-from gramless.features.binning import BinningMap, RandomBinning
+from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
+from gramless.features.hybrid import parts_of
 from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -387,6 +389,10 @@ class KernelMachine(StatefulEstimator, ABC):
             self.limits_.append("time: the final solve was cut short")
         weights = self._without_zeros(solution.weights, self.features_)
         self.coef_, self.intercept_ = encoder.decode_weights(weights)
+        if isinstance(parts_of(self.features_)[0], GivenBinning):
+            # Half the bytes in files; features are bins and whitened, so that rounding cancels
+            # nothing.
+            self.coef_ = rounded_to_single(self.coef_)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
         n_rows, n_columns = data.rows.shape[0], len(solution.weights)

@@ -25,7 +25,12 @@ from gramless.preprocessing.rows import Rows, check_width
 _FIRST_BITS, _LEAST_BITS = 12, 4
 """Bits of an index that is to grow, and of one whose bins are all known."""
 _FIRST_ROOM = 2048
-_MAX_CELL = 2.0**60
+_MAX_CELL = 1e18
+"""Not a multiple of a large power of two: even where hashes are short, no far cell has the key of
+another for sure."""
+SHORT_HASH = 24
+"""Lowest bits of the keys of grown grids that are zero: of 5 bytes, two bins share one with
+probability 2^-39, and a bin never seen has that of a known one with some 2^-40 a bin."""
 _MOST_REMEMBERED = 4
 """Sets of columns whose parameters a group of grids keeps beside its own."""
 
@@ -314,7 +319,7 @@ class Grids:
         for start, stop, block in known.blocks(X, n_jobs):
             if block.clipped:
                 raise InputError(
-                    f"rows {start} to {stop - 1} hold numbers more than 2**60 cells away from 0: "
+                    f"rows {start} to {stop - 1} hold numbers more than 1e18 cells away from 0: "
                     f"use a larger bandwidth, scaling='quantile', or remove the outliers."
                 )
             if not known.learn_block(block, codes[:, start:stop], n_jobs):

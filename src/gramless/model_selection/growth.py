@@ -23,7 +23,7 @@ from gramless.base.random import stream
 from gramless.base.reporting import Reporter
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
-from gramless.features.grids import Grids
+from gramless.features.grids import SHORT_HASH, Grids
 from gramless.loops import backfitting
 from gramless.loops.scoring import TILE, score_grids
 from gramless.losses import Loss
@@ -163,7 +163,9 @@ class CandidateSpace:
         moved = self.centre + own_shifts * self.unit
         shifts[:, self.inputs] = np.where(np.isfinite(own_widths), moved, 0.0)
         hashes = generator.integers(-(2**63), 2**63, (shape[0], shape[1] + 1))
-        return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
+        # Cells of undivided inputs are 0: equal multipliers take no room in files.
+        odd = np.where(np.isfinite(widths), hashes[:, 1:] | 1, 1)
+        return Grids(widths, shifts, odd << SHORT_HASH, hashes[:, 0] << SHORT_HASH)
 
 
 @dataclass
