@@ -200,7 +200,7 @@ def test_rows_held_back_are_never_in_the_fit(template: Any, n_rows: int) -> None
 
     def raw(targets: Array) -> Array:
         search, goal, _ = parts(X, targets, template, **GIVEN)
-        result, *_ = validate_random(found, search.data, goal, splits, Deadline(), 1)
+        result, *_ = validate_random(found, search, goal, splits)
         turn = np.isin(result.rows, held_back)
         assert len(np.unique(result.rows)) == len(result.rows) == sum(len(b) for _, b in splits)
         assert result.score == pytest.approx(
@@ -224,7 +224,7 @@ def test_bins_of_all_rows_are_kept_where_rows_are_split_once() -> None:
     X, y = draw(600)
     found, search = chosen(X, y, MAPS[0], **GIVEN)
     splits, goal = held_back_splits(600, 0), parts(X, y)[1]
-    result, feature_map, matrix = validate_random(found, search.data, goal, splits, Deadline(), 1)
+    result, feature_map, matrix = validate_random(found, search, goal, splits)
     assert feature_map is not None
     assert matrix is not None
     rows = np.asarray(found.scaler.rows(X[np.concatenate(splits[0])]))
@@ -243,7 +243,7 @@ def test_in_turns_there_are_no_weights() -> None:
     found, search = chosen(X, y, MAPS[0], **GIVEN)
     goal = parts(X, y)[1]
     splits = held_back_splits(60, 0)
-    result, *others = validate_random(found, search.data, goal, splits, Deadline(), 1)
+    result, *others = validate_random(found, search, goal, splits)
     assert result.weights is None
     assert others == [None, None]
     assert result.alpha == pytest.approx(60 * 1e-2)

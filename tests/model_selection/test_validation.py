@@ -41,16 +41,23 @@ MATRIX = RandomBinning(n_grids=32, bandwidth=4.0, random_state=0).fit_matrix(X[O
 
 
 def parts(
-    targets: Vector = Y, loss: Loss | None = None, weight: Array | None = None
-) -> tuple[Data, Goal]:
+    targets: Vector = Y,
+    loss: Loss | None = None,
+    weight: Array | None = None,
+    deadline: Deadline | None = None,
+) -> tuple[Search, Goal]:
     loss = loss or Squared()
-    score = mean_loss(loss)
-    return Data(X, targets, weight, score, True), Goal(loss, 0.0, score)
+    goal = Goal(loss, 0.0, mean_loss(loss))
+    data = Data(X, targets, weight, goal.score, True)
+    choices = SearchSpace(("standard",), None, None, "equal")
+    search = Search(data, RandomBinning(n_grids=8), choices, 0, 1, deadline=deadline or Deadline())
+    return search, goal
 
 
 def validated(alpha: float, targets: Vector = Y, **more: Any) -> ValidationResult:
-    data, goal = parts(targets, more.pop("loss", None), more.pop("weight", None))
-    return validate(data, goal, MATRIX, SPLIT, alpha, n_jobs=1, **more)
+    kept = {name: more.pop(name, None) for name in ("loss", "weight", "deadline")}
+    search, goal = parts(targets, **kept)
+    return validate(search, goal, MATRIX, SPLIT, alpha, **more)
 
 
 def exact_score(alpha: float) -> float:
@@ -182,9 +189,7 @@ def test_several_outputs() -> None:
 
 
 def made_search(report: Reporter | None = None) -> Search:
-    data, _ = parts()
-    choices = SearchSpace(("standard",), None, None, "equal")
-    return Search(data, RandomBinning(n_grids=8), choices, 0, 1, report or Reporter())
+    return replace(parts()[0], report=report or Reporter())
 
 
 def test_trials_are_recorded_and_reported() -> None:
@@ -230,8 +235,8 @@ def test_how_close_the_final_solve_must_be() -> None:
 
 
 def test_matrices_stand_for_the_rows_of_the_split_in_order() -> None:
-    data, goal = parts()
+    search, goal = parts()
     matrix: FeatureMatrix = MATRIX
     shorter: Split = SPLIT[0], SPLIT[1][:50]
-    found = validate(data, goal, matrix, shorter, 3.0, factors=())
+    found = validate(search, goal, matrix, shorter, 3.0, factors=())
     np.testing.assert_array_equal(found.raw, validated(3.0, factors=()).raw[:50])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from gramless.base.deadline import Deadline
 from gramless.base.types import FloatArray
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, RandomBinning
@@ -91,48 +89,35 @@ def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> R
 
 
 def validate_random(
-    chosen: RandomFeatures,
-    data: Data,
-    goal: Goal,
-    splits: list[Split],
-    deadline: Deadline,
-    n_jobs: int | None,
+    chosen: RandomFeatures, search: Search, goal: Goal, splits: list[Split]
 ) -> tuple[ValidationResult, FeatureMap | None, FeatureMatrix | None]:
     """Validate random features with their penalty.
 
     Of bins, where rows are split once, also returns the map and matrix of all rows, the training
     rows first: bins of no training row keep the weight zero, as if they had never been seen.
     """
-    alpha = chosen.settings.alpha * data.rows.shape[0]
+    n_rows = search.data.rows.shape[0]
+    alpha = chosen.settings.alpha * n_rows
     if isinstance(chosen.template, BinningMap) and len(splits) == 1:
-        order = all_rows(splits[0], data.rows.shape[0])
-        feature_map, matrix = chosen.fitted(data, order, n_jobs)
-        result = validate(
-            data, goal, matrix, splits[0], alpha, factors=(), deadline=deadline, n_jobs=n_jobs
-        )
+        order = all_rows(splits[0], n_rows)
+        feature_map, matrix = chosen.fitted(search.data, order, search.n_jobs)
+        result = validate(search, goal, matrix, splits[0], alpha, factors=())
         return result, feature_map, matrix
-    results = list(_validated_apart(chosen, data, goal, splits, alpha, n_jobs))
+    results = [_validated_apart(chosen, search, goal, split, alpha) for split in splits]
     return replace(joined(results), weights=None), None, None
 
 
 def _validated_apart(
-    chosen: RandomFeatures,
-    data: Data,
-    goal: Goal,
-    splits: list[Split],
-    alpha: float,
-    n_jobs: int | None,
-) -> Iterator[ValidationResult]:
-    """Yield the result of each split, features learned from its training rows alone."""
-    for training, held_back in splits:
-        feature_map, own = chosen.fitted(data, training, n_jobs)
-        strength = alpha / data.mass_of(training)
-        problem = goal.problem(data, data.matrix(own), strength, training)
-        weights = goal.solver(problem, n_jobs).solve(problem).weights
-        others = feature_map.rows_matrix(chosen.scaler.rows(data.rows[held_back], n_jobs))
-        raw = data.matrix(others).matvec(weights)
-        score, loss = goal.scored(data, raw, held_back)
-        yield ValidationResult(alpha, score, loss, held_back, raw, weights)
+    chosen: RandomFeatures, search: Search, goal: Goal, split: Split, alpha: float
+) -> ValidationResult:
+    """Return the result of a split, features learned from its training rows alone."""
+    data, n_jobs, (training, held_back) = search.data, search.n_jobs, split
+    feature_map, own = chosen.fitted(data, training, n_jobs)
+    problem = goal.problem(data, data.matrix(own), alpha / data.mass_of(training), training)
+    weights = goal.solver(problem, n_jobs).solve(problem).weights
+    others = feature_map.rows_matrix(chosen.scaler.rows(data.rows[held_back], n_jobs))
+    raw = data.matrix(others).matvec(weights)
+    return ValidationResult(alpha, *goal.scored(data, raw, held_back), held_back, raw, weights)
 
 
 def _settings(search: Search, goal: Goal, budget: Budget) -> Hyperparameters:
@@ -158,16 +143,7 @@ def _enough_grids(
     while True:
         sized = replace(chosen, template=chosen.template.resized(size))
         _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
-        found = validate(
-            search.data,
-            goal,
-            matrix,
-            part,
-            alpha,
-            factors=(),
-            deadline=search.deadline,
-            n_jobs=search.n_jobs,
-        )
+        found = validate(search, goal, matrix, part, alpha, factors=())
         record(search, "size", chosen.settings, found, len(part[0]), size)
         enough = found.score > times(last, 1.0 - _LEAST_GAIN) or size == most
         if enough or search.deadline.beyond(TIME_SHARE):

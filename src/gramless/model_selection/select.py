@@ -125,9 +125,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     order: IntArray | slice = slice(None)
     result, feature_map, matrix = None, None, None
     if validates:
-        result, feature_map, matrix = validate_random(
-            chosen, data, goal, splits, budget.deadline, n_jobs
-        )
+        result, feature_map, matrix = validate_random(chosen, search, goal, splits)
         n_training, size = len(splits[0][0]), chosen.template.size
         record(search, "validation", chosen.settings, result, n_training, size)
     if feature_map is not None:
@@ -300,19 +298,10 @@ class _Validation:
         factors: Sequence[float] = (),
     ) -> ValidationResult:
         """Return the result of features, with their penalty or the best nearby."""
-        search = self.search
         found = validate(
-            search.data,
-            self.goal,
-            matrix,
-            self.split,
-            alpha,
-            factors=factors,
-            start=start,
-            deadline=self.budget.deadline,
-            n_jobs=search.n_jobs,
+            self.search, self.goal, matrix, self.split, alpha, factors=factors, start=start
         )
-        record(search, "validation", _GROWN, found, len(self.split[0]), self.size)
+        record(self.search, "validation", _GROWN, found, len(self.split[0]), self.size)
         return found
 
     def loss_of(self, found: ValidationResult) -> float:

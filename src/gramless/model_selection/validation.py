@@ -8,11 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gramless.base.deadline import Deadline
 from gramless.base.types import IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
-from gramless.model_selection.data import Data
 from gramless.model_selection.scoring import times
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters, Trial
@@ -66,7 +64,7 @@ class ValidationResult:
 
 
 def validate(
-    data: Data,
+    search: Search,
     goal: Goal,
     matrix: FeatureMatrix,
     split: tuple[IntArray, IntArray],
@@ -74,8 +72,6 @@ def validate(
     *,
     factors: Sequence[float] = NEARBY,
     start: Vector | None = None,
-    deadline: Deadline | None = None,
-    n_jobs: int | None = None,
 ) -> ValidationResult:
     """Fit to the training rows of a split and score the others, for the best of some penalties.
 
@@ -90,16 +86,13 @@ def validate(
         by the next one if the first does not help. None leave it as it is.
     start : array (n_columns,) or (n_columns, K), optional
         Weights to start from, that of the intercept last if there is one.
-    deadline : Deadline, optional
-        Ends the path, and each solution.
     """
-    deadline = deadline or Deadline()
-    path = _Path(data, goal, matrix, split, deadline, n_jobs)
+    path = _Path(search, goal, matrix, split)
     path.solve(alpha, start)
     for factor in factors:
         at, moved = path.best.alpha, False
         for _ in range(_MOST_STEPS):
-            if deadline.beyond(_TIME_SHARE):
+            if search.deadline.beyond(_TIME_SHARE):
                 break
             path.solve(at * factor, path.found[at].weights)
             if path.found[at * factor].score >= path.found[at].score:
@@ -155,20 +148,14 @@ class _Path:
     """Solutions over one matrix by their penalties."""
 
     def __init__(
-        self,
-        data: Data,
-        goal: Goal,
-        matrix: FeatureMatrix,
-        split: tuple[IntArray, IntArray],
-        deadline: Deadline,
-        n_jobs: int | None,
+        self, search: Search, goal: Goal, matrix: FeatureMatrix, split: tuple[IntArray, IntArray]
     ) -> None:
-        self.data, self.goal, self.n_jobs = data, goal, n_jobs
-        self.watch = deadline.watch(_TIME_SHARE)
+        self.data, self.goal, self.n_jobs = search.data, goal, search.n_jobs
+        self.watch = search.deadline.watch(_TIME_SHARE)
         self.training, self.held_back = split
         n = len(self.training)
-        self.own = data.matrix(matrix.take_rows(slice(0, n)))
-        self.others = data.matrix(matrix.take_rows(slice(n, n + len(self.held_back))))
+        self.own = self.data.matrix(matrix.take_rows(slice(0, n)))
+        self.others = self.data.matrix(matrix.take_rows(slice(n, n + len(self.held_back))))
         self.found: dict[float, ValidationResult] = {}
         self.solver: Solver | None = None
 
