@@ -134,8 +134,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         time series the last), everything else all folds below 4,000 rows, and that one from there
         on. Rows of no fold are fitted at the end.
     effort : int, default=3
-        How thoroughly grids are grown. 1: at most 96 grids, chosen on 20,000 rows, for speed. 2:
-        256 grids, on 30,000 rows, and beside them smooth kernels with 250 landmarks each where that
+        How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
+        grids, and beside them smooth kernels with 250 landmarks each where that
         predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: 960 grids out of more
         candidates, and 1,000 landmarks. 5: four such sets of grids in one fit, and 2,000 landmarks.
     time_budget : float, optional
