@@ -582,3 +582,17 @@ def test_parameters_that_cannot_be_used(wrong: dict[str, Any], named: str) -> No
 def test_not_fitted() -> None:
     with pytest.raises(NotFittedError):
         Nystrom().transform(some_rows())
+
+
+def test_predictions_with_other_weights_and_after_another_fit_are_not_the_remembered_ones() -> None:
+    rng = np.random.default_rng(0)
+    rows, new = rng.normal(size=(100, 3)), rng.normal(size=(1, 3))
+    nystrom = Nystrom(bandwidth=2.0, n_components=30, random_state=0)
+    for given in (rows, 2.0 * rows):
+        nystrom.fit(given)
+        n_columns = nystrom._n_features_out
+        for weights in (rng.normal(size=n_columns), rng.normal(size=(n_columns, 2))):
+            for own in (weights, weights, -weights):
+                found = nystrom.rows_matrix(new).matvec(own)
+                np.testing.assert_allclose(found, nystrom.transform(new) @ own, atol=1e-9)
+    assert "_solved" not in nystrom.__getstate__()

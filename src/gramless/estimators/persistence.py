@@ -144,7 +144,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    Reads the file twice, the second time from the system's cache. Takes up to four times its size
+    Reads the file twice, the second time from the system's cache. Takes up to five times its size
     in memory.
     """
     with _explained(path), open(path, "rb") as file:

@@ -211,7 +211,7 @@ class LandmarkMap(DenseMap):
     landmarks_: AnyArray
     factor_: FloatArray
     n_double_: int
-    _rebuilt = frozenset(("_made",))
+    _rebuilt = frozenset(("_made", "_solved"))
 
     def check_state(self, state: State) -> None:
         super().check_state(state)
@@ -257,7 +257,13 @@ class LandmarkMap(DenseMap):
 
     def at_landmarks(self, weights: Vector) -> Vector:
         """Return the weights with ``k(X, landmarks) @ at_landmarks(weights) = Z @ weights``."""
-        return solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
+        # Rows that come one by one are predicted with the same weights.
+        known: tuple[Vector, Vector] | None = self.__dict__.get("_solved")
+        if known is None or not np.array_equal(known[0], weights):
+            own = solve_triangular(self.factor_, weights, lower=True, trans="T", check_finite=False)
+            # Set as one: other threads may ask for other weights.
+            known = self._solved = weights.copy(), own
+        return known[1]
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         n = float(min(self.size, n_rows))
@@ -284,7 +290,8 @@ class LandmarkMap(DenseMap):
         self, X: Rows, source: RowKernel, landmarks: AnyArray, cut: float
     ) -> NDArray[np.intp]:
         """Learn from landmarks, dropping those that others represent; return those kept."""
-        self.__dict__.pop("_made", None)
+        for name in ("_made", "_solved"):
+            self.__dict__.pop(name, None)
         self.factor_, kept = pivoted_cholesky(source.gram(X, landmarks, self.n_jobs), cut)
         self.landmarks_, self.n_double_ = landmarks[kept], len(self.factor_)
         return kept

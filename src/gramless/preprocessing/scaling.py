@@ -23,6 +23,7 @@ from gramless.preprocessing.rows import Rows, check_width, dense_columns
 ScalingKind = Literal["none", "standard", "quantile", "both"]
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")
 
+_WORTH_THREADS = 1 << 12
 _SAMPLE_ROWS = 20_000
 _LEVELS = 257
 _LEAST_UNIT = 1e-307
@@ -200,7 +201,8 @@ class Scaler(Stateful):
             else:
                 out[:, j] = 0.0
 
-        map_blocks(write, [(j,) for j in range(len(self.unit))], n_jobs)
+        threads = 1 if out.size < _WORTH_THREADS else n_jobs
+        map_blocks(write, [(j,) for j in range(len(self.unit))], threads)
         return out
 
 
