@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import register_jitable
 
-from gramless.loops.compile import loop
+from gramless.loops.compile import allocating_loop
 
 _WHITE = 255.0
 
 
-@loop
+@allocating_loop
 def warp(images, sources, turns, shifts, knots, down, across, out):  # type: ignore[no-untyped-def]
     """Write some images, each turned about its centre, then shifted, then bent.
 
