@@ -225,7 +225,8 @@ def test_error(data: Dataset, predicted: NDArray[Any]) -> float:
     """Return the share of wrong classes, or the RMSE over the targets' standard deviation."""
     if data.task == "regression":
         return float(np.sqrt(np.mean((predicted - data.y_test) ** 2)) / data.y_test.std())
-    return float(np.mean(predicted != data.y_test))
+    # CatBoost returns labels as a column.
+    return float(np.mean(predicted.ravel() != data.y_test))
 
 
 def log_slope(x: Iterable[float], y: Iterable[float]) -> float:
