@@ -128,8 +128,7 @@ def fit(
     """Fit a kernel machine to a table and save it.
 
     Scaling, bandwidth and alpha are chosen on held-back rows unless given.
-    Text columns are encoded, missing numbers filled, all by what is learnt
-    here and kept in the model file.
+    Text is encoded and missing numbers filled by rules kept in the model file.
     """
     parameters = {
         "loss": loss,

@@ -62,12 +62,14 @@ def names(text: str | None, option: str) -> list[str] | None:
     return found
 
 
-def auto_or_number(text: str, option: str) -> str | float:
-    """Read a number, or the word auto."""
+def auto_or_number(text: str, option: str, *words: str) -> str | float:
+    """Read a number, or the word auto or one of others."""
+    allowed = ("auto", *words)
     try:
-        return text if text == "auto" else float(text)
+        return text if text in allowed else float(text)
     except ValueError:
-        raise BadParameter(f"{option} needs a number or auto, got {text!r}.") from None
+        told = " or ".join(("a number", *allowed))
+        raise BadParameter(f"{option} needs {told}, got {text!r}.") from None
 
 
 def check_output(option: str, path: Path, others: Mapping[str, Path]) -> None:

@@ -140,11 +140,10 @@ def stream(
     run properly: what it has learned is saved. Tables that fit into memory are
     for gramless fit, which is faster and more accurate on them.
     """
-    width = bandwidth if bandwidth == "median" else options.auto_or_number(bandwidth, "--bandwidth")
     parameters: dict[str, Any] = {
         "strategy": strategy,
         "update": update,
-        "bandwidth": width,
+        "bandwidth": options.auto_or_number(bandwidth, "--bandwidth", "median"),
         "alpha": options.auto_or_number(alpha, "--alpha"),
         "scaling": scaling,
         "n_components": components,

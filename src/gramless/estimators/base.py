@@ -28,7 +28,7 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import row_blocks, thread_count
-from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
 from gramless.estimators.inputs import RowInputs
@@ -160,15 +160,14 @@ class KernelMachine(StatefulEstimator, ABC):
             weight = self._check_weight(sample_weight, rows)
         given = GivenRows.of(self, X, targets, weight, groups)
         if weight is not None:
-            kept = weight > 0
-            rows, targets, weight = rows[kept], targets[kept], weight[kept]
+            rows, targets, weight = _taken(weight > 0, rows, targets, weight)
         weight = self._weigh(targets, weight)
         encoder, n_given = self._target_encoder(targets, weight), len(targets)
         seed = seed_from(self.random_state)
         timely = _in_time(rows, encoder.n_outputs, deadline, seed)
         if timely is not None:
-            rows, targets, given = rows[timely], targets[timely], given.taking(timely)
-            weight = None if weight is None else weight[timely]
+            rows, targets, weight = _taken(timely, rows, targets, weight)
+            given = given.taking(timely)
         data = self._data(rows, targets, weight, encoder)
         feature_map = self._feature_map(data, seed)
         report = Reporter(type(self).__name__, callback, bool(self.verbose))
@@ -189,8 +188,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.cv_ = told_cv(self.cv, given.groups)
         budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given)
         if grows:
-            squares = self._squares(encoder)
-            selected = select_grown(search, goal, budget, config, squares)
+            selected = select_grown(search, goal, budget, config, self._squares(encoder))
         else:
             selected = select_random(search, goal, budget, validates)
         self.loss_ = selected.loss
@@ -540,6 +538,13 @@ class KernelMachine(StatefulEstimator, ABC):
         encoder: TargetEncoder,
     ) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""
+
+
+def _taken(
+    chosen: IntArray | BoolArray, rows: Rows, targets: AnyArray, weight: FloatArray | None
+) -> tuple[Rows, AnyArray, FloatArray | None]:
+    """Return some of the rows with their targets and weights."""
+    return rows[chosen], targets[chosen], None if weight is None else weight[chosen]
 
 
 def _in_time(rows: Rows, n_outputs: int, deadline: Deadline, seed: int) -> IntArray | None:

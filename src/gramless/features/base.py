@@ -111,6 +111,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         return tags
 
 
+class DifferentiableMap(FeatureMap):
+    """A feature map whose features have derivatives in the inputs."""
+
+    @abstractmethod
+    def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
+        """Return the gradient of predictions ``Z w`` at dense, validated rows.
+
+        Weights (n_features_out,) or (n_features_out, K) give (n_rows, n_features) or (n_rows,
+        n_features, K), 0 for ignored and categorical inputs.
+        """
+
+
 class SizedMap(FeatureMap):
     """A feature map whose size is one of its parameters: the base of all maps with a kernel.
 

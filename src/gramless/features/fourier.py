@@ -18,7 +18,7 @@ from gramless.base.random import RandomState, stream
 from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread, row_blocks
 from gramless.base.types import AnyArray, FloatArray
-from gramless.features.base import DenseMap
+from gramless.features.base import DenseMap, DifferentiableMap
 from gramless.kernels import (
     Kernel,
     KernelLike,
@@ -298,7 +298,7 @@ _PHASES_KEPT = 1024
 """Categories whose phases are cached, since drawing them costs more than all else."""
 
 
-class RandomFourier(DenseMap):
+class RandomFourier(DenseMap, DifferentiableMap):
     """Random Fourier features (Rahimi & Recht 2007, section 3 and Algorithm 1).
 
     A kernel of the difference of two rows is the mean of ``cos(w'(x - y))`` over a law of
@@ -472,11 +472,6 @@ class RandomFourier(DenseMap):
         return float(self.size) * (_COMPONENT_BYTES + (0 if structured else 8 * n_inputs))
 
     def gradients(self, X: Rows, weights: FloatArray) -> FloatArray:
-        """Return the gradient of predictions ``Z w`` at dense, validated rows.
-
-        Weights (n_features_out,) or (n_features_out, K) give (n_rows, n_features) or (n_rows,
-        n_features, K), 0 for ignored and categorical inputs.
-        """
         # A quarter of a turn further, features are their own derivatives.
         features = np.empty((X.shape[0], self._n_features_out))
         outputs = weights.reshape(len(weights), -1)

@@ -13,7 +13,7 @@ from gramless.base.types import IntArray
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.data import Data, Score
-from gramless.model_selection.scoring import RowScorer, times
+from gramless.model_selection.scoring import RowScorer, scaled_score
 from gramless.model_selection.search import ALPHAS, TIME_SHARE, Sample, Search, worse_twice
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
@@ -123,7 +123,7 @@ def search_alpha(search: Search, settings: Hyperparameters, goal: Goal) -> Hyper
         )
     search.trials.extend(trials)
     least = min(trial.score for trial in trials)
-    tie = times(least, _TIE if goal.sparse else 1.0)
+    tie = scaled_score(least, _TIE if goal.sparse else 1.0)
     best = next(t for t in trials if t.score <= tie)
     more = search.data.rows.shape[0] / search.data.mass_of(sample.splits[0][0])
     if not goal.sparse:

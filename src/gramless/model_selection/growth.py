@@ -31,7 +31,7 @@ from gramless.model_selection.candidates import MOST_INPUTS, Candidates, Propose
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, cut_in_two
-from gramless.model_selection.scoring import RowScorer, times
+from gramless.model_selection.scoring import RowScorer, scaled_score
 from gramless.model_selection.splits import Split, half_of
 from gramless.preprocessing.scaling import Scaler
 
@@ -93,7 +93,7 @@ def grow(
     n_jobs: int | None = None,
     groups: Groups | None = None,
     stop: Callable[[], bool] = lambda: False,
-    hopeless: float = np.inf,
+    max_first_loss: float = np.inf,
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
 ) -> GrownGrids:
@@ -101,8 +101,8 @@ def grow(
 
     The scaler is of kind "both", fitted. At most ``most`` grids are grown, ``config.most_grids``
     by default. The two halves share none of the ``groups``. ``stop`` is asked after each round;
-    growth also ends with the first stage if its score is above ``hopeless``. A scorer says, if it
-    is gradual, which stage is the best; growth then ends when the loss and this score both gain
+    growth also ends with the first stage if its loss is above ``max_first_loss``. A scorer says, if
+    it is gradual, which stage is the best; growth then ends when the loss and this score both gain
     little.
 
     Scoring takes 1.5 ns a row, candidate and core for four inputs; memory is 2 bytes a row and
@@ -119,7 +119,7 @@ def grow(
     if scorer is not None and scorer.is_gradual:
         judge = partial(models.scored_by, scorer, judges)
     growth = _Growth(candidates, models, config, most, generator, n_jobs, judge)
-    return growth.run(stop, hopeless, report)
+    return growth.run(stop, max_first_loss, report)
 
 
 @dataclass(frozen=True)
@@ -370,7 +370,9 @@ class _Growth:
         self.history: list[dict[str, float]] = []
         self.worth, self.stage_worth = np.zeros((2, len(space.scaler.unit)))
 
-    def run(self, stop: Callable[[], bool], hopeless: float, report: Reporter | None) -> GrownGrids:
+    def run(
+        self, stop: Callable[[], bool], max_first_loss: float, report: Reporter | None
+    ) -> GrownGrids:
         """Grow grids, stage by stage, until there are enough or a stage gains little."""
         begun, last, before = time.perf_counter(), self.models.score(), 0
         losses: list[float] = []
@@ -387,10 +389,11 @@ class _Growth:
             self._share(last - score)
             self._note(judged, time.perf_counter() - begun, report)
             share = self.config.least_gain * (n_grids - before) / _SETTLED
-            enough = score > (1.0 - share) * last and judged > times(judged_last, 1.0 - share)
-            if not more or stop() or (n_grids > _SETTLED and enough):
+            gained_little = score > (1.0 - share) * last
+            gained_little &= judged > scaled_score(judged_last, 1.0 - share)
+            if not more or stop() or (n_grids > _SETTLED and gained_little):
                 break
-            if before == 0 and score > hopeless:
+            if before == 0 and score > max_first_loss:
                 break
             last, judged_last, before = score, judged, n_grids
         best = min(self.history, key=lambda entry: entry["score"])

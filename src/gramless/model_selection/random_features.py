@@ -15,7 +15,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.model_selection.alpha import Goal, search_alpha
 from gramless.model_selection.budget import Budget
 from gramless.model_selection.data import Data
-from gramless.model_selection.scoring import times
+from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import TIME_SHARE, Search
 from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.splits import Split, all_rows
@@ -145,7 +145,7 @@ def _enough_grids(
         _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
         found = validate(search, goal, matrix, part, alpha, factors=())
         record(search, "size", chosen.settings, found, len(part[0]), size)
-        enough = found.score > times(last, 1.0 - _LEAST_GAIN) or size == most
+        enough = found.score > scaled_score(last, 1.0 - _LEAST_GAIN) or size == most
         if enough or search.deadline.beyond(TIME_SHARE):
             return size
         size, last = min(2 * size, most), found.score

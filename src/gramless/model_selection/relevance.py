@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gramless.base.random import stream
 from gramless.base.threads import row_blocks
+from gramless.features.base import DifferentiableMap, FeatureMap
 from gramless.matrices.base import Vector
 
 _ROWS_AT_ONCE = 256
@@ -18,7 +19,7 @@ _POWER = 0.75
 
 
 def learned_relevance(
-    feature_map: Any,
+    feature_map: FeatureMap,
     weights: Vector,
     rows: NDArray[Any],
     steps: NDArray[np.float64],
@@ -26,8 +27,8 @@ def learned_relevance(
 ) -> NDArray[np.float64]:
     """Return the root mean squared change of the prediction when one input moves.
 
-    The diagonal of the average gradient outer product. Where the feature map has no
-    ``gradients``, by finite differences: bins have no derivative, and those with a window jump at
+    The diagonal of the average gradient outer product. Where the features have no
+    derivatives, by finite differences: bins have no derivative, and those with a window jump at
     their edges, so the step is of the size of their widths. A category moves to that of another
     row. ``rows`` are a sample; ``steps`` (n_features,) say how far each input moves, infinite for
     one that the features ignore.
@@ -37,7 +38,7 @@ def learned_relevance(
     ``2 * n_features * n_rows`` rows, or a gradient of each row.
     """
     told_apart = np.zeros(len(steps), bool) if categorical is None else categorical
-    if hasattr(feature_map, "gradients"):
+    if isinstance(feature_map, DifferentiableMap):
         change = _by_gradients(feature_map, weights, rows, steps)
         moved = np.flatnonzero(told_apart)
     else:
@@ -51,7 +52,7 @@ def learned_relevance(
 
 
 def _by_gradients(
-    feature_map: Any, weights: Vector, rows: NDArray[Any], steps: NDArray[np.float64]
+    feature_map: DifferentiableMap, weights: Vector, rows: NDArray[Any], steps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return twice the mean squared change along each input's derivative."""
     change, points = np.zeros(len(steps)), np.asarray(rows, np.float64)
@@ -67,7 +68,7 @@ def _by_gradients(
 
 
 def _by_moving(
-    feature_map: Any,
+    feature_map: FeatureMap,
     weights: Vector,
     rows: NDArray[Any],
     steps: NDArray[np.float64],

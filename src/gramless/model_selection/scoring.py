@@ -21,12 +21,12 @@ class RowScorer(ABC):
         """Return the score of some rows, smaller is better; ``loss`` may break ties."""
 
 
-def times(score: float, factor: float) -> float:
+def scaled_score(score: float, factor: float) -> float:
     """Return a score that is worse by a factor above 1, or better by one below.
 
     Examples
     --------
-    >>> times(2.0, 1.5), times(-2.0, 1.5)
+    >>> scaled_score(2.0, 1.5), scaled_score(-2.0, 1.5)
     (3.0, -1.0)
     """
     return score * factor if score >= 0.0 else score * (2.0 - factor)

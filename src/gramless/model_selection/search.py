@@ -29,7 +29,7 @@ from gramless.model_selection.budget import sampled_rows
 from gramless.model_selection.data import Data
 from gramless.model_selection.grouped_rows import Groups, kept_together, matched_rows
 from gramless.model_selection.relevance import learned_relevance
-from gramless.model_selection.scoring import RowScorer, times
+from gramless.model_selection.scoring import RowScorer, scaled_score
 from gramless.model_selection.search_space import Hyperparameters, SearchSpace, Trial
 from gramless.model_selection.splits import Folds, Split, held_back_splits, holdout_splits
 from gramless.preprocessing.median import median_distance
@@ -194,7 +194,7 @@ class Search:
         best = self._best_scaling(sample, found, [found.scaling, *others])
         if found.relevance is not None:
             plain = sample.trial(replace(equal, alpha=found.alpha))
-            best = best if best.score <= times(plain.score, self._relevance_gain) else plain
+            best = best if best.score <= scaled_score(plain.score, self._relevance_gain) else plain
         return best if self.space.bandwidth is not None else self._walk(sample, best, _STEPS[-1])
 
     def _best_relevance(self, sample: Sample, best: Trial) -> Trial:
@@ -209,7 +209,7 @@ class Search:
             if trial.score >= least:
                 break
             found, least = trial, trial.score
-        if found.score > times(best.score, self._relevance_gain):
+        if found.score > scaled_score(best.score, self._relevance_gain):
             return best
         return self._walk(sample, found, _STEPS[-1])
 
@@ -275,7 +275,7 @@ class Sample:
             trials.append(Trial("search", tried, score, n_iter, n_rows, size, seconds, curve))
         self.search.trials.extend(trials)
         least = min(trial.score for trial in trials)
-        best = next(trial for trial in trials if trial.score <= times(least, _TIE))
+        best = next(trial for trial in trials if trial.score <= scaled_score(least, _TIE))
         self.done[key] = best
         what = self.feature_map.size_unit
         width = "as given" if settings.bandwidth is None else f"{settings.bandwidth:.4g}"

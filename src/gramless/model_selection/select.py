@@ -41,7 +41,7 @@ from gramless.model_selection.kernel_ridge import (
     validate_ridge,
 )
 from gramless.model_selection.random_features import choose_random, validate_random
-from gramless.model_selection.scoring import times
+from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.smooth import contributions, fineness, smooth_bandwidths
@@ -160,12 +160,12 @@ def select_grown(
     data, n_jobs = search.data, search.n_jobs
     splits, scaler = search.splits(), data.scaler("both")
     split = splits[0]
-    ridge, hopeless = None, np.inf
+    ridge, max_first_loss = None, np.inf
     if squares is not None and _may_try_ridge(search, budget, config):
         ridge = _Ridge.of(search, squares, goal.loss, splits)
-        hopeless = ridge.loss / _FAR_BETTER
-    grown = _grown(search, goal, budget, config, split, scaler, hopeless)
-    if ridge is not None and grown[0].first_loss > hopeless:
+        max_first_loss = ridge.loss / _FAR_BETTER
+    grown = _grown(search, goal, budget, config, split, scaler, max_first_loss)
+    if ridge is not None and grown[0].first_loss > max_first_loss:
         return ridge.validated(split).selected(budget, grown[0].history)
     order = all_rows(split, data.rows.shape[0])
     rows = scaler.rows(data.rows[order], n_jobs)
@@ -347,7 +347,7 @@ def _with_smooth_kernels(
     start[: binned.shape[1]] = weights[: binned.shape[1]]
     start[joint.shape[1] :] = weights[binned.shape[1] :]
     tried = validation.of(joint, grown.result.alpha, start)
-    if tried.score >= times(grown.result.score, _CLEAR_GAIN):
+    if tried.score >= scaled_score(grown.result.score, _CLEAR_GAIN):
         return grown
     maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
     return _Features(maps, joint, tried)
@@ -389,7 +389,7 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
     columns = np.ones(len(weights), bool)
     columns[: binned.shape[1]] = np.repeat(kept, n_bins)
     tried = validation.of(matrix, features.result.alpha, weights[columns])
-    if tried.score >= times(features.result.score, _AS_GOOD):
+    if tried.score >= scaled_score(features.result.score, _AS_GOOD):
         return features
     features.binning.keep_bins(columns[: binned.shape[1]])
     return _Features(features.feature_map, matrix, tried)
@@ -402,7 +402,7 @@ def _grown(
     config: SearchConfig,
     split: Split,
     scaler: Scaler,
-    hopeless: float,
+    max_first_loss: float,
 ) -> list[GrownGrids]:
     """Return grids grown with each seed."""
     config = budget.within(config)
@@ -421,7 +421,7 @@ def _grown(
             n_jobs=search.n_jobs,
             groups=search.groups,
             stop=lambda: not budget.has_time(_GROWTH_SHARE, "growth"),
-            hopeless=hopeless,
+            max_first_loss=max_first_loss,
             report=search.report,
             scorer=goal.scorer,
         )

@@ -11,7 +11,7 @@ import numpy as np
 from gramless.base.types import IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
-from gramless.model_selection.scoring import times
+from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
@@ -101,7 +101,7 @@ def validate(
         if moved:
             break
     least = path.best.score
-    best = max(tried for tried, own in path.found.items() if own.score <= times(least, _TIE))
+    best = max(tried for tried, own in path.found.items() if own.score <= scaled_score(least, _TIE))
     trials = [trial for own in path.found.values() for trial in own.trials]
     return replace(path.found[best], trials=trials)
 
