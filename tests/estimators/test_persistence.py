@@ -331,7 +331,13 @@ def test_files_of_the_first_version_predict_what_they_did(name, tmp_path):
     for key, value in wanted.items():
         found = getattr(model, key.partition(".")[2])(rows)
         found = found.toarray() if sp.issparse(found) else found
-        np.testing.assert_array_equal(np.asarray(found), value)
+        # Answers are of another processor. Two models have Fourier features of single precision,
+        # which differ there by some of its roundings.
+        bound = 2e-6 if name in ("checkpoint", "regressor_posterior") else 1e-12
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(np.asarray(found), value, rtol=bound, atol=bound)
+        else:
+            np.testing.assert_array_equal(np.asarray(found), value)
 
 
 # Grown grids in few bytes.
