@@ -1,0 +1,110 @@
+"""gramless as a model of TabArena, and of any AutoGluon predictor.
+
+Needs ``autogluon.core``; ``config_generator`` needs ``tabarena`` as well. TabArena pickles the
+class by its module: run experiments from the root of this repository, or copy this file. As in
+
+    from benchmarks.tabarena import config_generator
+
+    experiments = config_generator().generate_all_bag_experiments(num_random_configs=25)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from autogluon.core.models import AbstractModel
+
+from gramless import KernelClassifier, KernelRegressor
+from gramless.model_selection.budget import worth_growing
+from gramless.model_selection.config import EFFORTS
+
+_OVERHEAD, _MOST_SMOOTH = 400e6, 400e6
+"""Bytes of the interpreter, its packages and compiled loops; and of one smooth kernel's features at
+most."""
+_BYTES_A_GRID, _BYTES_AN_INPUT, _BYTES_AN_OUTPUT = 4, 32, 100
+"""For each row: codes of bins, copies of the table, and vectors while grids are grown."""
+
+
+class GramlessModel(AbstractModel):
+    """The estimators with their defaults; hyperparameters are the parameters of these.
+
+    Categories and missing values are left to the estimators. The rows of ``X_val`` are not used:
+    which rows choose the model is settled within ``X``, and predictions of the others stay
+    predictions of rows never seen. A limit of time is the estimators' ``time_budget``.
+    """
+
+    ag_key = "GRAMLESS"
+    ag_name = "gramless"
+    seed_name = "random_state"
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        time_limit: float | None = None,
+        num_cpus: int = 1,
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        kind = KernelRegressor if self.problem_type == "regression" else KernelClassifier
+        own = {"time_budget": time_limit, "n_jobs": num_cpus, **self._get_model_params()}
+        rows = self.preprocess(X, is_train=True)
+        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        self.model = kind(**own).fit(rows, np.asarray(y), sample_weight=weights)
+
+    def _get_default_auxiliary_params(self) -> dict[str, Any]:
+        return {
+            **super()._get_default_auxiliary_params(),
+            "valid_raw_types": ["bool", "int", "float", "category"],
+        }
+
+    @classmethod
+    def supported_problem_types(cls) -> list[str]:
+        return ["binary", "multiclass", "regression"]
+
+    def _estimate_memory_usage(self, X: Any, **kwargs: Any) -> int:
+        return self.estimate_memory_usage_static(
+            X=X,
+            problem_type=self.problem_type,
+            num_classes=self.num_classes,
+            hyperparameters=self._get_model_params(),
+            **kwargs,
+        )
+
+    @classmethod
+    def _estimate_memory_usage_static(
+        cls,
+        *,
+        X: Any,
+        hyperparameters: dict[str, Any] | None = None,
+        num_classes: int | None = 1,
+        **kwargs: Any,
+    ) -> int:
+        config = EFFORTS[(hyperparameters or {}).get("effort", 3)]
+        n_rows, n_inputs = X.shape
+        n_outputs = num_classes if num_classes and num_classes > 2 else 1
+        n_grids = config.n_seeds * worth_growing(n_rows, n_outputs, config.most_grids)
+        a_row = _BYTES_A_GRID * n_grids + _BYTES_AN_INPUT * n_inputs + _BYTES_AN_OUTPUT * n_outputs
+        smooth = min(8.0 * config.n_landmarks * n_rows, _MOST_SMOOTH) * len(config.smooth_lengths)
+        return int(_OVERHEAD + n_rows * a_row + smooth)
+
+    @classmethod
+    def _class_tags(cls) -> dict[str, bool]:
+        return {"can_estimate_memory_usage_static": True}
+
+    def _more_tags(self) -> dict[str, bool]:
+        # Nothing of a fit depends on the validation rows.
+        return {"can_refit_full": True}
+
+
+def config_generator() -> Any:
+    """Return TabArena's generator of configurations: the defaults, then random ones.
+
+    The ranges have not been measured: nobody has tuned this model on TabArena.
+    """
+    from autogluon.common.space import Categorical, Int
+    from tabarena.utils.config_utils import ConfigGenerator
+
+    space = {"effort": Categorical(3, 2, 4, 5), "n_grids": Int(160, 1280, default=640)}
+    return ConfigGenerator(model_cls=GramlessModel, manual_configs=[{}], search_space=space)
