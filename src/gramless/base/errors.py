@@ -15,6 +15,10 @@ class KernelError(GramlessError, ValueError):
     """A kernel that the asked feature map cannot represent."""
 
 
+class ClusterError(GramlessError, RuntimeError):
+    """A cluster without workers, or without what a fit needs of it; the message says what to do."""
+
+
 class ModelFileError(GramlessError, ValueError):
     """A model file that is truncated, edited, hostile or from a newer version."""
 

@@ -150,6 +150,19 @@ class KernelMachine(StatefulEstimator, ABC):
             On infinity, NaN in sparse rows or targets, one class or one group, wrong shapes or
             wrong parameters, and scores that are no numbers.
         """
+        chosen = self._choose(X, y, sample_weight, groups, callback)
+        self._learn_errors(chosen, self._final_fit(chosen))
+        return self
+
+    def _choose(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        callback: ProgressCallback | None,
+    ) -> Chosen:
+        """Check rows and parameters, and choose what was left on "auto"."""
         self._solver(self._named_loss())
         config, deadline, scorer = self._search_config(), self._deadline(), NamedScorer.of(self)
         self.inputs_, rows, targets = RowInputs.fit(
@@ -193,12 +206,10 @@ class KernelMachine(StatefulEstimator, ABC):
             selected = select_random(search, goal, budget, validates)
         self.loss_ = selected.loss
         goal = replace(goal, loss=selected.loss)
-        problem = self._final_fit(data, goal, selected, encoder, report, deadline)
         judged = selected.validation if validates else None
         if judged is not None:
             judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
-        self._learn_errors(data, problem, judged, encoder)
-        return self
+        return Chosen(data, goal, selected, judged, encoder, report, deadline)
 
     def _data(
         self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
@@ -218,10 +229,9 @@ class KernelMachine(StatefulEstimator, ABC):
         weight = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
-        kept = weight > _LEAST_WEIGHT * weight.max()
-        if not kept.any():
+        if not weight.any():
             raise InputError(f"{type(self).__name__}: every sample weight is zero.")
-        return np.where(kept, weight / weight.max(), 0.0)
+        return relative_weights(weight, weight.max())
 
     def _deadline(self) -> Deadline:
         """Return the time budget, which begins now."""
@@ -355,46 +365,54 @@ class KernelMachine(StatefulEstimator, ABC):
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
         return free and left and can_be_halved and can_grow(search.data)
 
-    def _final_fit(
-        self,
-        data: Data,
-        goal: Goal,
-        selected: SelectedModel,
-        encoder: TargetEncoder,
-        report: Reporter,
-        deadline: Deadline,
-    ) -> Problem:
+    def _final_fit(self, chosen: Chosen) -> Problem:
         """Solve for all rows; return the problem that was solved."""
+        self._keep_selected(chosen.selected)
+        data, goal, selected = chosen.data, chosen.goal, chosen.selected
+        matrix = data.matrix(selected.matrix)
+        problem = goal.problem(data, matrix, selected.alpha, selected.order)
+        start, tighten = self._warm_start(chosen)
+        if selected.weights is None:
+            solution = self._solved(problem, start, tighten, chosen.deadline)
+        else:
+            solution = Solution(selected.weights, "converged", 1, [])
+            self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
+        self._keep_solution(solution, chosen, data.rows.shape[0])
+        return problem
+
+    def _keep_selected(self, selected: SelectedModel) -> None:
+        """Set the attributes that tell what was chosen."""
         self.settings_, self.search_ = selected.settings, selected.trials
         self.limits_ = list(selected.limits)
         self.growth_, self.relevance_ = selected.growth, selected.relevance
         self.alpha_, self.bandwidth_ = selected.alpha, selected.bandwidth
         self.scaler_, self.features_ = selected.scaler, selected.feature_map
-        matrix = data.matrix(selected.matrix)
-        problem = goal.problem(data, matrix, selected.alpha, selected.order)
-        found, start, tighten = selected.validation, None, 1.0
+
+    def _warm_start(self, chosen: Chosen) -> tuple[Vector | None, float]:
+        """Return the weights that the final solve starts from, and a factor of its tolerance."""
+        found, start, tighten = chosen.selected.validation, None, 1.0
         if found is not None and found.weights is not None:
             start, tighten = found.weights, _WARM_TOL
         if found is not None:
             least = _LEAST_TOL / max(float(self.tol), _LEAST_TOL)
-            tighten *= float(np.clip(_SHARE_OF_ERROR * relative_error(goal, found), least, 1.0))
-        if selected.weights is None:
-            solution = self._solved(problem, start, tighten, deadline)
-        else:
-            solution = Solution(selected.weights, "converged", 1, [])
-            self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
+            share = _SHARE_OF_ERROR * relative_error(chosen.goal, found)
+            tighten *= float(np.clip(share, least, 1.0))
+        return start, tighten
+
+    def _keep_solution(self, solution: Solution, chosen: Chosen, n_rows: int) -> None:
+        """Set the attributes that tell what was fitted to so many rows, and how it went."""
         if solution.status == "stopped":
             self.limits_.append("time: the final solve was cut short")
         weights = self._without_zeros(solution.weights, self.features_)
-        self.coef_, self.intercept_ = encoder.decode_weights(weights)
+        self.coef_, self.intercept_ = chosen.encoder.decode_weights(weights)
         if isinstance(parts_of(self.features_)[0], GivenBinning):
             # Half the bytes in files; features are bins and whitened, so that rounding cancels
             # nothing.
             self.coef_ = rounded_to_single(self.coef_)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
-        n_rows, n_columns = data.rows.shape[0], len(solution.weights)
-        report(
+        n_columns = len(solution.weights)
+        chosen.report(
             "final fit",
             f"final fit: {n_rows} rows, {n_columns} columns, {self.solver_reason_}; "
             f"{self.status_} after {self.n_iter_} iterations",
@@ -403,7 +421,6 @@ class KernelMachine(StatefulEstimator, ABC):
             status=self.status_,
             n_iter=self.n_iter_,
         )
-        return problem
 
     def _solved(
         self, problem: Problem, start: Vector | None, tighten: float, deadline: Deadline
@@ -530,14 +547,29 @@ class KernelMachine(StatefulEstimator, ABC):
         return self.errors_
 
     @abstractmethod
-    def _learn_errors(
-        self,
-        data: Data,
-        problem: Problem,
-        validation: ValidationResult | None,
-        encoder: TargetEncoder,
-    ) -> None:
+    def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What a fit chose, and the rows that it chose by.
+
+    ``judged`` tells of the rows held back that say how far predictions are off, None if none do.
+    """
+
+    data: Data
+    goal: Goal
+    selected: SelectedModel
+    judged: ValidationResult | None
+    encoder: TargetEncoder
+    report: Reporter
+    deadline: Deadline
+
+
+def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
+    """Return sample weights relative to the largest, with negligible ones as zeros."""
+    return np.where(weight > _LEAST_WEIGHT * largest, weight / largest, 0.0)
 
 
 def _taken(

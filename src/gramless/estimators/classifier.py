@@ -14,20 +14,17 @@ from sklearn.utils.metaestimators import available_if
 from gramless.base.errors import InputError
 from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
-from gramless.estimators.base import KernelMachine
+from gramless.estimators.base import Chosen, KernelMachine
 from gramless.estimators.targets import (
     PROBABILISTIC,
     ClassEncoder,
-    TargetEncoder,
     log_probabilities,
     most_likely,
 )
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.model_selection.calibration import Calibration
 from gramless.model_selection.conformal import Conformal, set_scores, sets
-from gramless.model_selection.data import Data
 from gramless.model_selection.random_features import ENOUGH_TO_SEARCH
-from gramless.model_selection.validation import ValidationResult
 from gramless.solvers.objective import Problem
 
 _MANY_CLASSES = 200
@@ -333,13 +330,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
         require(errors.scores.ndim == 1, "errors_ are not those of classes")
 
-    def _learn_errors(
-        self,
-        data: Data,
-        problem: Problem,
-        validation: ValidationResult | None,
-        encoder: TargetEncoder,
-    ) -> None:
+    def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
+        data, validation = chosen.data, chosen.judged
         self.errors_ = self.calibration_ = None
         untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH
         if validation is None and untried and self.loss_.name not in PROBABILISTIC:

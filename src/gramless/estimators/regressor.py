@@ -12,16 +12,15 @@ from gramless.base.errors import InputError
 from gramless.base.random import seed_from
 from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
-from gramless.estimators.base import KernelMachine
+from gramless.estimators.base import Chosen, KernelMachine
 from gramless.estimators.parameters import check_count
-from gramless.estimators.targets import NumberEncoder, TargetEncoder
+from gramless.estimators.targets import NumberEncoder
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.conformal import Conformal, interval_scores
 from gramless.model_selection.data import Data
 from gramless.model_selection.posterior import Posterior, unseen_squares
-from gramless.model_selection.validation import ValidationResult
 from gramless.solvers.objective import Problem
 
 _MOST_GRIDS_OF_A_PROCESS = 80
@@ -322,13 +321,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
         require(errors.scores.shape[1:] == coef.shape[1:], "errors_ do not fit coef_")
 
-    def _learn_errors(
-        self,
-        data: Data,
-        problem: Problem,
-        validation: ValidationResult | None,
-        encoder: TargetEncoder,
-    ) -> None:
+    def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
+        data, validation, encoder = chosen.data, chosen.judged, chosen.encoder
         assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
         if validation is not None:
