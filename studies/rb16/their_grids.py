@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramless.features.binning import RandomBinning
 from gramless.features.grids import Grids
 from gramless.kernels import Laplacian
-from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import PlainBins
 from gramless.preprocessing.rows import Rows
 from studies.methods import least_squares
 from studies.study import Trainer
@@ -73,7 +73,7 @@ class AuthorsGrids(RandomBinning):
     (8, 2)
     """
 
-    def fit_rows(self, X: Rows) -> BinnedMatrix:
+    def fit_rows(self, X: Rows) -> PlainBins:
         """Do as :meth:`fit_matrix` on rows that are validated already, dense ones."""
         self.bandwidth_ = self._bandwidth_of(X, self.check_parameters())
         widths, shifts = authors_grids(X.shape[1], self.size)

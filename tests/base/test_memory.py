@@ -8,7 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from gramless.base import memory
-from gramless.base.memory import memory_budget
+from gramless.base.errors import InputError
+from gramless.base.memory import (
+    limited_memory,
+    memory_budget,
+    memory_for,
+    outgrows_memory,
+    parse_bytes,
+)
 
 
 def system(pages: int, size: int) -> Callable[[str], int]:
@@ -59,3 +66,24 @@ def test_nothing_free_is_no_negative_budget(monkeypatch: pytest.MonkeyPatch, pag
 def test_never_more_than_there_is() -> None:
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 0 < memory_budget() <= whole // 2
+
+
+def test_a_given_budget_takes_the_place_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(memory.VARIABLE, "5000")
+    assert not outgrows_memory(1e300)
+    with limited_memory(1000):
+        assert (memory_budget(), memory_for(1)) == (1000, 1000)
+        assert outgrows_memory(900)
+        assert not outgrows_memory(100)
+        with limited_memory(None):
+            assert memory_budget() == 1000
+    assert memory_budget() == 5000
+
+
+def test_sizes_as_text() -> None:
+    texts = ["4GB", "4 gb", "0.5MB", "1.5e9", "2 GiB", "7", 12.7]
+    sizes = [4 * 10**9, 4 * 10**9, 500_000, 1_500_000_000, 2 * 2**30, 7, 12]
+    assert [parse_bytes(text) for text in texts] == sizes
+    for odd in ["", "GB", "1.2.3GB", "-4GB", "4 PB", 0, True, None, float("inf"), "1e999"]:
+        with pytest.raises(InputError, match="a number of bytes"):
+            parse_bytes(odd)

@@ -15,6 +15,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.matrices.stored import CodeFile, StoredBinnedMatrix
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,20 @@ def binned(dtype, n_bins, n_rows, *, unseen=False, scale=None, order="C") -> Sam
         lambda n_jobs: BinnedMatrix(codes, offsets, scale=scale, n_jobs=n_jobs),
         dense_twin(codes, n_bins, value),
     )
+
+
+def on_disk(kinds, n_bins, n_rows) -> Sample:
+    """Draw the codes of a binned matrix and write them to a file, in blocks of some types."""
+    sample, parts = binned(kinds[-1], n_bins, n_rows), np.array_split(np.arange(n_rows), len(kinds))
+
+    def make(n_jobs: int | None) -> FeatureMatrix:
+        matrix, file = sample.make(n_jobs), CodeFile(0)
+        for rows, kind in zip(parts, kinds, strict=True):
+            file.append(matrix.codes[:, rows].astype(kind))
+        blocks = file.blocks([len(rows) for rows in parts])
+        return StoredBinnedMatrix(blocks, matrix.offsets, scale=matrix.scale, n_jobs=n_jobs)
+
+    return Sample(make, sample.dense)
 
 
 def stored(dtype, n_rows, n_columns, order="C") -> Sample:
@@ -100,6 +115,9 @@ ALL_MATRICES: dict[str, Sample] = {
     "no_row": binned(np.uint8, [3, 4, 2], 0),
     "no_grid": binned(np.uint8, [], 15),
     "nothing_seen": binned(np.uint8, [0, 0, 0], 12, unseen=True),
+    "on_disk": on_disk([np.uint8, np.uint8, np.uint16], [5, 1, 7, 4, 3], 71),
+    "on_disk_tall": on_disk([np.uint8, np.uint16, np.uint32], [3, 2] * 70, 2001),
+    "on_disk_one_row": on_disk([np.uint16], [3, 4, 2], 1),
     "dense": stored(np.float64, 60, 7),
     "dense_float32": stored(np.float32, 45, 20),
     "dense_column_major": stored(np.float64, 50, 6, "F"),

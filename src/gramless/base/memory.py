@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import as_float
 
 VARIABLE = "GRAMLESS_MEMORY_LIMIT"
 """Environment variable: bytes that large arrays may take together, such as 4e9."""
 _SHARE = 0.5
 _UNKNOWN = 4 << 30
 _LITTLE = 1 << 20
+_CODES_SHARE = 0.4
+"""Of a budget that a user gave: larger arrays of codes lie on the disk."""
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_given: ContextVar[int | None] = ContextVar("memory", default=None)
+"""The budget of the fit that is running in this thread, None where none was given."""
 _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _GROUP_FILES = {
     "": ("", "memory.max", "memory.current", "inactive_file"),
@@ -24,9 +33,13 @@ _GROUP_FILES = {
 def memory_budget() -> int:
     """Return how many bytes large arrays may take together: half of :func:`free_memory`.
 
-    The environment variable ``GRAMLESS_MEMORY_LIMIT``, a number of bytes, takes its place;
-    ``InputError`` is raised if that is not a number above 0.
+    The environment variable ``GRAMLESS_MEMORY_LIMIT``, a number of bytes, takes its place, and
+    what :func:`limited_memory` gives that of both; ``InputError`` is raised if the variable is not
+    a number above 0.
     """
+    own = _given.get()
+    if own is not None:
+        return own
     given = os.environ.get(VARIABLE)
     if not given:
         return int(_SHARE * free_memory())
@@ -41,12 +54,60 @@ def memory_budget() -> int:
     return budget
 
 
+@contextmanager
+def limited_memory(n_bytes: int | None) -> Iterator[None]:
+    """Let large arrays take so many bytes meanwhile, in this thread; None changes nothing."""
+    if n_bytes is None:
+        yield
+        return
+    before = _given.set(n_bytes)
+    try:
+        yield
+    finally:
+        _given.reset(before)
+
+
+def given_memory() -> int | None:
+    """Return the bytes that :func:`limited_memory` gives, None where it gives none."""
+    return _given.get()
+
+
+def outgrows_memory(n_bytes: float) -> bool:
+    """Tell whether an array is too large for the budget that a user gave, and belongs on a disk.
+
+    Without such a budget none is.
+    """
+    own = _given.get()
+    return own is not None and n_bytes > _CODES_SHARE * own
+
+
+def parse_bytes(size: object) -> int:
+    """Return a number of bytes, given as such or as text: "4GB", "500 MB" or "1.5e9".
+
+    Raises ``InputError`` unless there is at least one byte.
+
+    Examples
+    --------
+    >>> parse_bytes("4GB"), parse_bytes("0.5 MB"), parse_bytes(1000)
+    (4000000000, 500000, 1000)
+    """
+    number = as_float(size)
+    if isinstance(size, str):
+        found = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?)(i?)b?", size.strip().lower())
+        with suppress(ValueError):
+            thousand = 1024 if found and found[3] else 1000
+            number = float(found[1]) * thousand ** _POWERS[found[2]] if found else number
+    if not 1 <= number < 2.0**63:
+        raise InputError(f'a number of bytes such as 4e9 or "4GB" is needed, got {size!r}.')
+    return int(number)
+
+
 def memory_for(needed: float) -> int:
     """Return :func:`memory_budget`, or a megabyte where that is enough, without asking the system.
 
     To ask takes a third of a millisecond, half of what the prediction of a row takes.
     """
-    is_little = needed <= _LITTLE and VARIABLE not in os.environ
+    is_little = needed <= _LITTLE and VARIABLE not in os.environ and _given.get() is None
     return _LITTLE if is_little else memory_budget()
 
 

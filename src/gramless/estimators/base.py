@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from gramless.base.compact import rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.memory import limited_memory, parse_bytes
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import ProgressCallback, Reporter
 from gramless.base.state import (
@@ -58,6 +59,7 @@ from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.select import SelectedModel, select_grown, select_random
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
+from gramless.preprocessing.lazy_rows import taken
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.base import Solver
@@ -107,6 +109,7 @@ class KernelMachine(StatefulEstimator, ABC):
     cv: Any = None
     effort: int = 3
     time_budget: float | None = None
+    memory_budget: int | float | str | None = None
     solver: str | Solver = "auto"
     tol: float = 1e-2
     max_iter: int = 100
@@ -150,8 +153,9 @@ class KernelMachine(StatefulEstimator, ABC):
             On infinity, NaN in sparse rows or targets, one class or one group, wrong shapes or
             wrong parameters, and scores that are no numbers.
         """
-        chosen = self._choose(X, y, sample_weight, groups, callback)
-        self._learn_errors(chosen, self._final_fit(chosen))
+        with limited_memory(self._memory()):
+            chosen = self._choose(X, y, sample_weight, groups, callback)
+            self._learn_errors(chosen, self._final_fit(chosen))
         return self
 
     def _choose(
@@ -164,15 +168,30 @@ class KernelMachine(StatefulEstimator, ABC):
     ) -> Chosen:
         """Check rows and parameters, and choose what was left on "auto"."""
         self._solver(self._named_loss())
-        config, deadline, scorer = self._search_config(), self._deadline(), NamedScorer.of(self)
+        self._search_config()
+        deadline = self._deadline()
         self.inputs_, rows, targets = RowInputs.fit(
             self, X, y, self.categorical_features, self._target_options
         )
+        return self._choose_for(X, rows, targets, sample_weight, groups, deadline, callback)
+
+    def _choose_for(
+        self,
+        X: TableLike,
+        rows: Rows,
+        targets: AnyArray,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        deadline: Deadline,
+        callback: ProgressCallback | None,
+    ) -> Chosen:
+        """Choose for the inputs that a table has become."""
+        config, scorer = self._search_config(), NamedScorer.of(self)
         targets, weight = self._check_targets(targets), None
         if sample_weight is not None:
             weight = self._check_weight(sample_weight, rows)
         given = GivenRows.of(self, X, targets, weight, groups)
-        if weight is not None:
+        if weight is not None and not weight.all():
             rows, targets, weight = _taken(weight > 0, rows, targets, weight)
         weight = self._weigh(targets, weight)
         encoder, n_given = self._target_encoder(targets, weight), len(targets)
@@ -238,6 +257,15 @@ class KernelMachine(StatefulEstimator, ABC):
         if self.time_budget is None:
             return Deadline()
         return Deadline(check_number(self, "time_budget", low=1e-3))
+
+    def _memory(self) -> int | None:
+        """Return the bytes of the memory budget, None where none is given."""
+        if self.memory_budget is None:
+            return None
+        try:
+            return parse_bytes(self.memory_budget)
+        except InputError as fault:
+            raise InputError(f"{type(self).__name__}: memory_budget: {fault}") from fault
 
     @property
     def encoder_(self) -> TableEncoder | None:
@@ -576,7 +604,8 @@ def _taken(
     chosen: IntArray | BoolArray, rows: Rows, targets: AnyArray, weight: FloatArray | None
 ) -> tuple[Rows, AnyArray, FloatArray | None]:
     """Return some of the rows with their targets and weights."""
-    return rows[chosen], targets[chosen], None if weight is None else weight[chosen]
+    weight = None if weight is None else weight[chosen]
+    return taken(rows, chosen), targets[chosen], weight
 
 
 def _in_time(rows: Rows, n_outputs: int, deadline: Deadline, seed: int) -> IntArray | None:

@@ -139,6 +139,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Seconds. Less is tried, iterations stop, and some rows are left out where rows and
         outputs are very many, to keep a fit within it; ``limits_`` says what was cut short.
         Results then depend on the speed of the machine.
+    memory_budget : int, float or str, optional
+        What the fit may take beside the rows that it is given, in bytes or as "4GB". Codes that
+        outgrow it lie in a temporary file, from which the same model is fitted to the bit; fewer
+        grids are fitted where the weights of many outputs outgrow it, or the fit is refused;
+        ``limits_`` says so. None: half of the free memory, and nothing on the disk.
     solver : str or gramless.solvers.base.Solver, default="auto"
         "auto" is "grid", descent over grids, where ``l1_ratio`` is above 0, "newton" for losses
         other than the squared one, else "pcg": conjugate gradients, preconditioned by a sample of

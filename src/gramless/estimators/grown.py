@@ -20,6 +20,7 @@ from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import PlainBins
 from gramless.model_selection.budget import LEAST_TO_GROW
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
@@ -107,7 +108,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Fit to the rows and return their features."""
         return self.fit_matrix(X, y).tocsr()
 
-    def fit_matrix(self, X: TableLike, y: ArrayLike | None) -> BinnedMatrix:
+    def fit_matrix(self, X: TableLike, y: ArrayLike | None) -> PlainBins:
         """Fit to the rows and return their compact feature matrix."""
         n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
         rows, given = validated(

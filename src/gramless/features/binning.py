@@ -9,13 +9,16 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gramless.base.errors import InputError
+from gramless.base.memory import outgrows_memory
 from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, check_columns, number_in, part_in
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
-from gramless.features.grids import Grids, KnownBins, bytes_of_grid
+from gramless.features.grids import Grids, KnownBins, bytes_of_codes, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
+from gramless.matrices.codes import PlainBins
+from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.preprocessing.rows import Rows, check_rows
 
 
@@ -89,14 +92,23 @@ class BinningMap(GridMap):
         """The grids whose bins are known."""
         return self._grids
 
-    def learn_bins(self, X: Rows, grids: Grids) -> BinnedMatrix:
-        """Learn which bins of some grids the rows occupy; return their feature matrix."""
-        codes, known = grids.learn(X, self.n_jobs)
-        self._know(known)
-        self.scale_ = unit_scale(len(grids))
-        matrix = BinnedMatrix(
-            codes, self.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
-        )
+    def learn_bins(self, X: Rows, grids: Grids) -> PlainBins:
+        """Learn which bins of some grids the rows occupy; return their feature matrix.
+
+        Codes that outgrow the memory that a user gave lie on the disk.
+        """
+        self.scale_ = scale = unit_scale(len(grids))
+        matrix: PlainBins
+        if outgrows_memory(bytes_of_codes(X.shape[0], len(grids))):
+            blocks, known = grids.learn_on_disk(X, self.n_jobs)
+            self._know(known)
+            matrix = StoredBinnedMatrix(blocks, self.offsets_, scale=scale, n_jobs=self.n_jobs)
+        else:
+            codes, known = grids.learn(X, self.n_jobs)
+            self._know(known)
+            matrix = BinnedMatrix(
+                codes, self.offsets_, scale=scale, has_unseen=False, n_jobs=self.n_jobs
+            )
         self._describe(fullest_shares(matrix))
         return matrix
 
@@ -246,10 +258,14 @@ class RandomBinning(BinningMap, DrawnGrids):
         super().__init__(kernel, bandwidth, categorical, random_state, n_jobs)
         self.n_grids = n_grids
 
-    def fit_rows(self, X: Rows) -> BinnedMatrix:
+    def fit_rows(self, X: Rows) -> PlainBins:
         kernel = cast(BinningKernel, self._prepare(X))
         grids = Grids.draw(kernel, self.bandwidth_, self.size, self.seed_, self._mask(X))
         return self.learn_bins(X, grids)
+
+    def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
+        on_disk = outgrows_memory(bytes_of_codes(n_rows, self.size))
+        return super().bytes_to_fit(0 if on_disk else n_rows, n_inputs)
 
     def check_parameters(self) -> BinningKernel:
         self._check_size()
@@ -268,6 +284,6 @@ class GivenBinning(BinningMap):
         self.fit_grids(X, self._grids)
         return self
 
-    def fit_grids(self, X: TableLike, grids: Grids) -> BinnedMatrix:
+    def fit_grids(self, X: TableLike, grids: Grids) -> PlainBins:
         """Learn which bins of the grids the rows occupy; return their feature matrix."""
         return self.learn_bins(check_rows(self, X, reset=True), grids)

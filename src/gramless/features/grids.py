@@ -20,6 +20,7 @@ from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_
 from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
 from gramless.loops.binning import GROUP
+from gramless.matrices.stored import CodeBlock, CodeFile, rows_of_block
 from gramless.preprocessing.rows import Rows, check_width
 
 _FIRST_BITS, _LEAST_BITS = 12, 4
@@ -239,6 +240,7 @@ _MOST_BINS, _MOST_SCALE = 2**31 - 2, 1e3
 _WORTH_8_BITS = 1 << 20
 """Number of codes from which 8 bits pay; fewer stay in 16, which spares a compilation."""
 _SIGN = np.uint64(1 << 63)
+_ALL_ROWS = 2**63 - 1
 _CODE_BYTES, _INPUT_BYTES, _TABLE_BYTES = 2, 56, 24_000
 """Measured bytes of a grid: for each row, for each input, and for its tables."""
 
@@ -310,25 +312,45 @@ class Grids:
         about ``0.14 * n_features + 1.5`` ns a row, grid and core on dense rows, less with columns
         of few values or on CSR; beside the codes 16 MB and 24 bytes a bin.
         """
-        # A few grids are shared out among all threads.
-        together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
-        groups = row_blocks(len(self), together)
-        known = KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
+        known = self._without_bins(n_jobs)
         shape = len(self), X.shape[0]
         codes: AnyArray = padded_rows(shape, np.uint16)
         for start, stop, block in known.blocks(X, n_jobs):
-            if block.clipped:
-                raise InputError(
-                    f"rows {start} to {stop - 1} hold numbers more than 1e18 cells away from 0: "
-                    f"use a larger bandwidth, scaling='quantile', or remove the outliers."
-                )
             if not known.learn_block(block, codes[:, start:stop], n_jobs):
                 # To look all rows up again takes time, but not the memory of both.
                 del codes
                 codes = padded_rows(shape, np.uint32)
-                known.find_rows(X[:stop], codes, n_jobs)
+                known.find_rows(X, codes, n_jobs, stop)
         codes = _narrowest(codes, known.n_bins)
         return codes, replace(known, code_type=codes.dtype.type)
+
+    def learn_on_disk(
+        self, X: Rows, n_jobs: int | None = None
+    ) -> tuple[list[CodeBlock], KnownBins]:
+        """Bin rows as :meth:`learn` does, and write the codes to a temporary file.
+
+        A block of rows has its codes in the type that the bins need which were known after it.
+        """
+        known, (n_rows, n_grids) = self._without_bins(n_jobs), (X.shape[0], len(self))
+        file, ends = CodeFile(_CODE_BYTES * n_rows * n_grids), [0]
+        kind: CodeType = np.uint16
+        for start, stop, block in known.blocks(X, n_jobs, rows_of_block(n_grids)):
+            codes = padded_rows((n_grids, stop - start), kind)
+            if not known.learn_block(block, codes, n_jobs):
+                kind = np.uint32
+                codes = padded_rows(codes.shape, kind)
+                known.find_block(block, codes, n_jobs)
+            own = min(_code_type(known.n_bins, n_rows * n_grids), kind, key=_bytes_of)
+            file.append(codes.astype(own, copy=False))
+            ends.append(stop)
+        blocks = file.blocks(np.diff(ends).tolist())
+        return blocks, replace(known, code_type=_code_type(known.n_bins, n_rows * n_grids))
+
+    def _without_bins(self, n_jobs: int | None) -> KnownBins:
+        # A few grids are shared out among all threads.
+        together = min(GROUP, max(1, -(-len(self) // thread_count(n_jobs))))
+        groups = row_blocks(len(self), together)
+        return KnownBins(self, [BinTables.empty(b - a) for a, b in groups])
 
 
 @dataclass(frozen=True)
@@ -401,20 +423,32 @@ class KnownBins:
         self.find_rows(X, codes, 1 if codes.size < _WORTH_THREADS else n_jobs)
         return codes
 
-    def find_rows(self, X: Rows, codes: AnyArray, n_jobs: int | None) -> None:
-        """Look up the bins of rows into the first columns of ``codes``."""
+    def find_rows(
+        self, X: Rows, codes: AnyArray, n_jobs: int | None, n_rows: int | None = None
+    ) -> None:
+        """Look up the bins of all rows, or of the first, into the first columns of ``codes``."""
         for start, stop, block in self.blocks(X, n_jobs):
+            if n_rows is not None and start >= n_rows:
+                break
             self.find_block(block, codes[:, start:stop], n_jobs)
 
-    def blocks(self, X: Rows, n_jobs: int | None) -> Iterator[tuple[int, int, PackedBlock]]:
-        """Yield ``(start, stop, packed block)`` over the rows."""
+    def blocks(
+        self, X: Rows, n_jobs: int | None, most: int = _ALL_ROWS
+    ) -> Iterator[tuple[int, int, PackedBlock]]:
+        """Yield ``(start, stop, packed block)`` over the rows, at most so many at a time."""
         check_width("Grids", X, self.grids.n_features)
         plan = plan_columns(X, np.flatnonzero(np.isfinite(self.grids.widths).any(axis=0)))
-        for start, stop in row_blocks(X.shape[0], block_rows(plan.width)):
-            yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
+        for start, stop in row_blocks(X.shape[0], min(block_rows(plan.width), most)):
+            block = pack_block(X, start, stop, plan, self._limits, n_jobs)
+            yield start, stop, block
 
     def learn_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> bool:
         """Number the bins of one packed block, see :meth:`BinTables.learn`."""
+        if block.clipped:
+            raise InputError(
+                "rows hold numbers more than 1e18 cells away from 0: use a larger bandwidth, "
+                "scaling='quantile', or remove the outliers."
+            )
 
         def learn(tables: BinTables, group: GridGroup, a: int, b: int) -> bool:
             return tables.learn(group, block, codes[a:b])
@@ -453,6 +487,11 @@ class KnownBins:
         return cell_limits(1.0 / self.grids.widths)
 
 
+def bytes_of_codes(n_rows: int, n_grids: int) -> int:
+    """Estimate the bytes of the codes of rows."""
+    return _CODE_BYTES * n_rows * n_grids
+
+
 def bytes_of_grid(n_rows: int, n_inputs: int) -> int:
     """Estimate the bytes that a grid takes while its bins are learned: codes, grid and tables."""
     return _CODE_BYTES * n_rows + _INPUT_BYTES * n_inputs + _TABLE_BYTES
@@ -471,6 +510,10 @@ def _code_type(n_bins: IntArray, n_codes: int) -> CodeType:
     if largest < 2**8 and n_codes >= _WORTH_8_BITS:
         return np.uint8
     return np.uint16 if largest < 2**16 else np.uint32
+
+
+def _bytes_of(kind: CodeType) -> int:
+    return np.dtype(kind).itemsize
 
 
 def _narrowest(codes: AnyArray, n_bins: IntArray) -> AnyArray:

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from gramless.base.arrays import contiguous_rows, flat_rows, readonly
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
-from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import Rows, Vector, check_room, operand
-from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
+from gramless.matrices.codes import CodedMatrix, PlainBins, TaskSizes, taken
 from gramless.matrices.row_lists import RowLists, list_bins
 
 _FEW_BINS = 1024
 """In grids of so few bins, rows that follow each other often share a bin."""
 
 
-class BinnedMatrix(CodedMatrix, SupportsRowLists):
+class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
     """The sparse binary matrix of random binning (RB16, section 3.1), without its values.
 
     Row i has the value ``scale`` in column ``offsets[r] + codes[r, i] - 1`` of every grid r, and
@@ -158,6 +158,17 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         ones = np.ones(self.shape[0]) if weights is None else np.asarray(weights, np.float64)
         return self.rmatvec(ones) * self.scale
 
+    def bin_counts(self) -> FloatArray:
+        # At scale 1 the sums are counts: whole numbers, without rounding.
+        return self._like(self.codes, self.offsets, 1.0).rmatvec(np.ones(self.shape[0]))
+
+    def take_grids(self, kept: BoolArray) -> tuple[BinnedMatrix, Callable[[], None]]:
+        order = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)])
+        _move_rows(self.codes, order)
+        offsets = np.append(0, np.cumsum(np.diff(self.offsets)[kept]))
+        fewer = self._like(self.codes[: np.count_nonzero(kept)], offsets)
+        return fewer, lambda: _move_rows(self.codes, np.argsort(order))
+
     def _list_rows(self) -> RowLists:
         parts = self.tasks.part_rows, self.tasks.most_parts
         return list_bins(self.codes, self.offsets, self.scale, self.n_jobs, *parts)
@@ -252,17 +263,28 @@ class BinnedMatrix(CodedMatrix, SupportsRowLists):
         return padded
 
 
-def fullest_shares(matrix: BinnedMatrix) -> FloatArray:
+def fullest_shares(matrix: PlainBins) -> FloatArray:
     """Return the share of all rows in the fullest bin of each grid (RB16, Definition 1)."""
     if matrix.shape[0] == 0:
         raise InputError("BinnedMatrix: shares of the rows need at least one row.")
-    # At scale 1 the sums are counts: whole numbers, without rounding.
-    counts = matrix._like(matrix.codes, matrix.offsets, 1.0).rmatvec(np.ones(matrix.shape[0]))
     fullest = np.zeros(matrix.n_grids)
     # A grid without bins has no fullest one, and reduceat would take its neighbour's.
     occupied = np.flatnonzero(np.diff(matrix.offsets))
-    fullest[occupied] = np.maximum.reduceat(counts, matrix.offsets[occupied])
+    fullest[occupied] = np.maximum.reduceat(matrix.bin_counts(), matrix.offsets[occupied])
     return fullest / matrix.shape[0]
+
+
+def _move_rows(array: AnyArray, order: IntArray) -> None:
+    """Put the rows of an array into another order, in place, with room for one of them."""
+    waiting = np.ones(len(order), bool)
+    for start in range(len(order)):
+        if waiting[start] and order[start] != start:
+            first, at = array[start].copy(), start
+            while order[at] != start:
+                array[at] = array[order[at]]
+                waiting[at], at = False, int(order[at])
+            array[at] = first
+            waiting[at] = False
 
 
 def unit_scale(n_grids: int) -> float:

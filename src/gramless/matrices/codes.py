@@ -39,6 +39,30 @@ class TaskSizes:
     most_parts: int = 16
 
 
+class PlainBins(FeatureMatrix):
+    """Bins of training rows or new ones whose non-zeros all have one value, wherever codes lie."""
+
+    offsets: IntArray
+    scale: float
+
+    @property
+    def n_grids(self) -> int:
+        """Number of grids: non-zeros per row."""
+        return len(self.offsets) - 1
+
+    @abstractmethod
+    def bin_counts(self) -> FloatArray:
+        """Return how many rows each bin holds: exact whole numbers."""
+
+    @abstractmethod
+    def take_grids(self, kept: BoolArray) -> tuple[PlainBins, Callable[[], None]]:
+        """Return the matrix of some grids, and a function that takes that back.
+
+        The codes of the other grids may be moved: this matrix must not be used again, unless that
+        function has been called, and the new one is not used after it.
+        """
+
+
 class CodedMatrix(FeatureMatrix):
     """A matrix with at most one non-zero per grid and row, in the column of the row's bin."""
 

@@ -7,9 +7,12 @@ from dataclasses import replace
 import scipy.sparse as sp
 
 from gramless.base.deadline import Deadline
-from gramless.base.memory import memory_budget
+from gramless.base.formatting import sized
+from gramless.base.memory import memory_budget, outgrows_memory
 from gramless.base.reporting import Reporter
-from gramless.features.grids import bytes_of_grid
+from gramless.features.grids import bytes_of_codes, bytes_of_grid
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.preprocessing.rows import Rows
@@ -68,12 +71,25 @@ class Budget:
         self._note(f"time: {what} was cut short")
         return False
 
+    def has_memory(self, n_bytes: float, what: str) -> bool:
+        """Tell whether so many bytes may be taken; remember what is left out."""
+        if n_bytes <= memory_budget():
+            return True
+        self._note(f"memory: {what} was left out")
+        return False
+
+    def note_disk(self, matrix: FeatureMatrix) -> None:
+        """Remember that the codes of a matrix lie on the disk, if they do."""
+        if isinstance(matrix, StoredBinnedMatrix):
+            self._note(f"memory: codes of {sized(matrix.nbytes)} on the disk")
+
     def affordable(self, n_grids: int, cost: float = 1.0) -> int:
         """Return as many grids as there is memory and time for; remember if they are fewer.
 
         ``cost`` is the time that one takes as a multiple of that of a grown grid.
         """
-        most = affordable_grids(*self.shape, memory_budget())
+        on_disk = outgrows_memory(bytes_of_codes(self.shape[0], n_grids))
+        most = affordable_grids(0 if on_disk else self.shape[0], self.shape[1], memory_budget())
         if n_grids > most:
             self._note(f"memory: {most} grids instead of {n_grids}")
         n_grids = min(n_grids, most)

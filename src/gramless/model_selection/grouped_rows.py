@@ -10,9 +10,6 @@ leaves them there: they tell its class, and whatever learns to find them looks g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -28,7 +25,7 @@ _ROWS = 20_000
 """About so many are looked at before all are."""
 _FEW_GROUPS = 16
 """Where fewer groups would fill a sample, rows of all groups are drawn instead."""
-_INPUTS_AT_ONCE, _ROWS_AT_ONCE = 16, 1 << 14
+_NUMBERS_AT_ONCE = 1 << 18
 
 Groups = NDArray[np.intp]
 """The number of each row's group."""
@@ -54,22 +51,40 @@ def matched_rows(data: Data, n_jobs: int | None = None) -> Groups | None:
     if sp.issparse(data.rows):
         return None
     targets = data.targets.reshape(len(data.targets), -1)
-    targets = targets - targets.mean(axis=0)
-    spread, total = _spread(targets), np.zeros(len(targets), np.uint64)
-    rows, agreements = np.asarray(data.rows), []
-    for columns in _columns(rows, n_jobs):
-        for own in map_blocks(_hashed, columns, n_jobs):
-            total += own
+    n_rows, n_inputs = data.rows.shape
+    at_once, multipliers = max(1, _NUMBERS_AT_ONCE // n_inputs), _multipliers(n_inputs)
+    blocks = row_blocks(n_rows, at_once)
+    total = np.zeros(n_rows, np.uint64)
 
-    def of_others(column: NDArray, first: np.uint64, second: np.uint64) -> float:
-        return _agreement(total - _hashed(column, first, second), targets, spread)
+    def hashes_of(a: int, b: int) -> NDArray[np.uint64]:
+        # Rows lie one after the other: a column by itself is read a cache line a number.
+        return _hashed(np.ascontiguousarray(np.asarray(data.rows[a:b]).T), multipliers)
 
-    for columns in _columns(rows, n_jobs):
-        agreements += map_blocks(of_others, columns, n_jobs)
+    def add_up(a: int, b: int) -> None:
+        total[a:b] = hashes_of(a, b).sum(axis=0, dtype=np.uint64)
+
+    map_blocks(add_up, blocks, n_jobs)
+    # Of large tables some keys are left out, with all their rows.
+    most = np.uint64((2**64 - 1) // max(1, n_rows // _ROWS))
+
+    def of_others(a: int, b: int) -> list[tuple[NDArray[np.uint64], NDArray[np.intp]]]:
+        keys = total[a:b] - hashes_of(a, b)
+        chosen = [np.flatnonzero(own <= most) for own in keys]
+        return [(own[rows], a + rows) for own, rows in zip(keys, chosen, strict=True)]
+
+    parts = map_blocks(of_others, blocks, n_jobs)
+    mean, spread = targets.mean(axis=0), _spread(targets)
+
+    def agreement(j: int) -> float:
+        keys, rows = (np.concatenate([part[j][k] for part in parts]) for k in (0, 1))
+        return _agreement(keys, targets[rows] - mean, spread)
+
+    agreements = map_blocks(agreement, [(j,) for j in range(n_inputs)], n_jobs)
     found = int(np.argmin(agreements))
     if agreements[found] >= -_LEAST:
         return None
-    keys = total - _hashed(rows[:, found], *_multipliers(rows.shape[1])[:, found])
+    column = np.asarray(data.rows[:, found])
+    keys = total - _hashed(column[None], multipliers[:, [found]])[0]
     return np.unique(keys, return_inverse=True)[1].reshape(-1)
 
 
@@ -139,59 +154,35 @@ def _multipliers(n_inputs: int) -> NDArray[np.uint64]:
     return drawn | np.uint64(1)
 
 
-def _columns(rows: NDArray[np.floating], n_jobs: int | None) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the columns, some at once, each with the multipliers of its hash."""
-    multipliers = _multipliers(rows.shape[1])
-    for a, b in row_blocks(rows.shape[1], _INPUTS_AT_ONCE):
-        # Rows lie one after the other: a column by itself is read a cache line a number.
-        yield list(zip(_turned(rows[:, a:b], n_jobs), *multipliers[:, a:b], strict=True))
-
-
-def _turned(rows: NDArray[np.floating], n_jobs: int | None) -> NDArray[np.floating]:
-    """Return a copy with each column in one piece."""
-    columns = np.empty(rows.shape[::-1], rows.dtype)
-
-    def turn(a: int, b: int) -> None:
-        columns[:, a:b] = rows[a:b].T
-
-    map_blocks(turn, row_blocks(len(rows), _ROWS_AT_ONCE), n_jobs)
-    return columns
-
-
-def _hashed(
-    column: NDArray[np.floating], first: np.uint64, second: np.uint64
-) -> NDArray[np.uint64]:
-    hashes = np.empty(len(column), np.uint64)
-    # A few rows stay in the cache from one operation to the next.
-    for a, b in row_blocks(len(column), _ROWS_AT_ONCE):
-        # -0.0 + 0.0 is 0.0: equal numbers have equal bits.
-        bits = (column[a:b].astype(np.float64) + 0.0).view(np.uint64) * first
-        bits ^= bits >> np.uint64(32)
-        bits *= second
-        hashes[a:b] = bits ^ (bits >> np.uint64(29))
-    return hashes
+def _hashed(columns: NDArray[np.floating], multipliers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of each number of some inputs, (n_inputs, n_rows)."""
+    first, second = multipliers[:, :, None]
+    # -0.0 + 0.0 is 0.0: equal numbers have equal bits.
+    bits = (columns.astype(np.float64) + 0.0).view(np.uint64) * first
+    bits ^= bits >> np.uint64(32)
+    bits *= second
+    return bits ^ (bits >> np.uint64(29))
 
 
 def _spread(targets: NDArray[np.float64]) -> float:
     """Return how far the product of two rows' targets is from 0, by chance."""
+    centred = targets - targets.mean(axis=0)
     with one_blas_thread():
-        return float(np.linalg.norm(targets.T @ targets) / len(targets))
+        return float(np.linalg.norm(centred.T @ centred) / len(targets))
 
 
 def _agreement(keys: NDArray[np.uint64], targets: NDArray[np.float64], spread: float) -> float:
     """Return how much targets of rows with one key agree, in standard deviations of chance.
 
     The sum over all rows of the product of a row's target with the mean of the others of
-    its group. Of large tables some keys are left out, with all their rows.
+    its group.
     """
-    chosen = keys <= np.uint64((2**64 - 1) // max(1, len(keys) // _ROWS))
-    own = targets[chosen]
-    _, number, size = np.unique(keys[chosen], return_inverse=True, return_counts=True)
+    _, number, size = np.unique(keys, return_inverse=True, return_counts=True)
     several = size > 1
     if not several.any():
         return 0.0
-    sums = np.stack([np.bincount(number.reshape(-1), column) for column in own.T])
-    squares = np.bincount(number.reshape(-1), np.einsum("nk,nk->n", own, own))
+    sums = np.stack([np.bincount(number.reshape(-1), column) for column in targets.T])
+    squares = np.bincount(number.reshape(-1), np.einsum("nk,nk->n", targets, targets))
     products = (np.einsum("kg,kg->g", sums, sums) - squares)[several]
     others = size[several] - 1.0
     chance = spread * np.sqrt(np.sum(2.0 * (1.0 + 1.0 / others)))

@@ -58,7 +58,12 @@ class RandomFeatures:
     ) -> tuple[FeatureMap, FeatureMatrix]:
         """Return the map fitted to some rows, and their feature matrix."""
         feature_map: Any = clone(self.template)
-        return feature_map, feature_map.fit_rows(self.scaler.rows(data.rows[order], n_jobs))
+        if isinstance(feature_map, BinningMap):
+            # Bins are learned in one pass over rows, of which there need be no copy.
+            rows = self.scaler.ordered(data.rows, order, n_jobs)
+        else:
+            rows = self.scaler.rows(data.rows[order], n_jobs)
+        return feature_map, feature_map.fit_rows(rows)
 
 
 def is_open(search: Search) -> bool:

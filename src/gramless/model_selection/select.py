@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from gramless.base.errors import InputError
-from gramless.base.memory import memory_budget
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import GivenBinning
@@ -26,7 +25,7 @@ from gramless.features.hybrid import JoinedMaps
 from gramless.features.nystrom import Nystrom
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import PlainBins
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
@@ -64,6 +63,8 @@ _MORE_ROWS = 1.25
 """By how much fits to more rows than those of samples may lower the loss."""
 _RIDGE_SHARE, _BYTES_A_PAIR = 0.1, 32
 """Of a time budget, after which it is not tried; bytes that it takes for each pair of rows."""
+_BYTES_A_NUMBER = 8
+"""Of smooth features."""
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _AS_GOOD = 1.002
 """The weakest grids go if the score rises to no more than this share."""
@@ -133,6 +134,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     else:
         feature_map, matrix = chosen.fitted(data, order, n_jobs)
     assert matrix is not None
+    budget.note_disk(matrix)
     return SelectedModel(
         chosen.scaler,
         feature_map,
@@ -168,10 +170,11 @@ def select_grown(
     if ridge is not None and grown[0].first_loss > max_first_loss:
         return ridge.validated(split).selected(budget, grown[0].history)
     order = all_rows(split, data.rows.shape[0])
-    rows = scaler.rows(data.rows[order], n_jobs)
+    rows = scaler.ordered(data.rows, order, n_jobs)
     grids = Grids.joined([own.grids for own in grown])
     binning = GivenBinning(n_jobs=n_jobs)
     binned = binning.learn_bins(rows, grids)
+    budget.note_disk(binned)
     given, n_training = search.space.alpha, len(split[0])
     first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
     validation = _Validation(search, goal, budget, split, len(grids))
@@ -267,10 +270,10 @@ class _Features:
         return found
 
     @property
-    def binned(self) -> BinnedMatrix:
+    def binned(self) -> PlainBins:
         """The part of the matrix that is of grids."""
         found = self.matrix.parts[0] if isinstance(self.matrix, HStack) else self.matrix
-        assert isinstance(found, BinnedMatrix)
+        assert isinstance(found, PlainBins)
         return found
 
     @property
@@ -318,8 +321,10 @@ def _with_smooth_kernels(
     n_landmarks = min(config.n_landmarks, _MOST_SMOOTH_NUMBERS // binned.shape[0])
     if n_landmarks < _LEAST_LANDMARKS:
         return grown
-    numbers = len(config.smooth_lengths) * n_landmarks * binned.shape[0] * search.data.n_outputs
-    seconds = _SECONDS_A_SMOOTH_NUMBER * numbers
+    numbers = len(config.smooth_lengths) * n_landmarks * binned.shape[0]
+    if not validation.budget.has_memory(_BYTES_A_NUMBER * numbers, "the trial of smooth kernels"):
+        return grown
+    seconds = _SECONDS_A_SMOOTH_NUMBER * numbers * search.data.n_outputs
     if not validation.budget.has_time(_SMOOTH_SHARE, "the trial of smooth kernels", seconds):
         return grown
     grids, weights = grown.binning.grids, grown.weights
@@ -340,7 +345,8 @@ def _with_smooth_kernels(
     ]
     for part in smooth:
         part.fit_rows(rows[: len(validation.split[0])])
-    dense = [DenseMatrix(np.asarray(part.transform(rows)), search.n_jobs) for part in smooth]
+    whole = np.asarray(rows)
+    dense = [DenseMatrix(np.asarray(part.transform(whole)), search.n_jobs) for part in smooth]
     scales = [1.0] * (1 + len(dense))
     joint = HStack([binned, *dense], scales)
     start = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
@@ -357,8 +363,9 @@ def _may_try_ridge(search: Search, budget: Budget, config: SearchConfig) -> bool
     """Tell whether rows are few enough for kernel ridge regression, and there is time for it."""
     n_rows, given = search.data.rows.shape[0], search.space
     is_left_open = given.alpha is None and given.n_grids is None
-    fits = _BYTES_A_PAIR * n_rows**2 <= memory_budget()
-    if not (n_rows <= config.ridge_rows and is_left_open and fits):
+    if not (n_rows <= config.ridge_rows and is_left_open):
+        return False
+    if not budget.has_memory(_BYTES_A_PAIR * n_rows**2, "the trial of kernel ridge regression"):
         return False
     return budget.has_time(_RIDGE_SHARE, "the trial of kernel ridge regression")
 
@@ -377,19 +384,15 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
     kept = np.ones(binned.n_grids, bool)
     kept[np.argsort(strength, kind="stable")[:n_dropped]] = False
     n_bins = np.diff(binned.offsets)
-    matrix: FeatureMatrix = BinnedMatrix(
-        binned.codes[kept],
-        np.append(0, np.cumsum(n_bins[kept])),
-        scale=binned.scale,
-        has_unseen=binned.has_unseen,
-        n_jobs=binned.n_jobs,
-    )
+    matrix: FeatureMatrix
+    matrix, undo = binned.take_grids(kept)
     if isinstance(features.matrix, HStack):
         matrix = HStack([matrix, *features.matrix.parts[1:]], features.matrix.scales)
     columns = np.ones(len(weights), bool)
     columns[: binned.shape[1]] = np.repeat(kept, n_bins)
     tried = validation.of(matrix, features.result.alpha, weights[columns])
     if tried.score >= scaled_score(features.result.score, _AS_GOOD):
+        undo()
         return features
     features.binning.keep_bins(columns[: binned.shape[1]])
     return _Features(features.feature_map, matrix, tried)

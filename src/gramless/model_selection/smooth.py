@@ -9,7 +9,7 @@ import numpy as np
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.matrices.base import Vector
-from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import PlainBins
 from gramless.model_selection.kernel_ridge import compare_metrics
 from gramless.model_selection.search import Search
 from gramless.model_selection.splits import Split
@@ -21,7 +21,7 @@ _EQUAL_LENGTH = 0.6
 """Then the bandwidth of length 1, relative to that of the sample: there are more rows now."""
 
 
-def fineness(grids: Grids, matrix: BinnedMatrix, weights: Vector, scaler: Scaler) -> FloatArray:
+def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -> FloatArray:
     """Return how finely the grids of a fitted model divide each column of the scaled rows.
 
     The root of the mean squared inverse width, in units of the scaler, each grid counted by the

@@ -17,13 +17,16 @@ import scipy.sparse as sp
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import map_blocks
-from gramless.base.types import BoolArray, FloatArray
+from gramless.base.types import BoolArray, FloatArray, IntArray
+from gramless.preprocessing.lazy_rows import OrderedRows
 from gramless.preprocessing.rows import Rows, check_width, dense_columns
 
 ScalingKind = Literal["none", "standard", "quantile", "both"]
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "quantile", "both")
 
 _WORTH_THREADS = 1 << 12
+_MOST_COPIED = 1 << 24
+"""Numbers of rows that are copied whole to be scaled."""
 _SAMPLE_ROWS = 20_000
 _LEVELS = 257
 _LEAST_UNIT = 1e-307
@@ -204,6 +207,16 @@ class Scaler(Stateful):
         threads = 1 if out.size < _WORTH_THREADS else n_jobs
         map_blocks(write, [(j,) for j in range(len(self.unit))], threads)
         return out
+
+    def ordered(self, X: Rows, order: IntArray | slice, n_jobs: int | None = None) -> Rows:
+        """Return :meth:`rows` of some rows in an order; of many they are computed when read."""
+        width = len(self.unit)
+        n_rows = X.shape[0] if isinstance(order, slice) else len(order)
+        if sp.issparse(X) or n_rows * width <= _MOST_COPIED:
+            return self.rows(X[order], n_jobs)
+        ranked = self.kind in ("quantile", "both") and X.dtype != np.float32
+        dtype = np.dtype(np.float64) if ranked else X.dtype
+        return OrderedRows(X, order, lambda rows: self.rows(rows, n_jobs), width, dtype)
 
 
 def _as_finite(numbers: FloatArray, beside: FloatArray) -> FloatArray:

@@ -1,0 +1,285 @@
+"""Plain bins whose codes lie in a temporary file: they may take more than memory holds."""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import IO
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramless.base.arrays import padded_rows
+from gramless.base.errors import DataFileError, InputError
+from gramless.base.formatting import sized
+from gramless.base.memory import outgrows_memory
+from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.matrices.abilities import SupportsRowLists
+from gramless.matrices.base import Rows, Vector, check_room, operand, row_weights_of
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import PlainBins
+from gramless.matrices.row_lists import RowLists
+
+BLOCK_BYTES = 1 << 25
+"""Bytes of the codes that are looked at together."""
+_FEWEST_ROWS, _MOST_ROWS = 1 << 12, 1 << 17
+_LEFT_FREE = 0.95
+"""Of the free part of a disk, what codes may take."""
+
+
+def rows_of_block(n_grids: int) -> int:
+    """Return how many rows lie together in a file of codes: a multiple of 4,096.
+
+    Examples
+    --------
+    >>> rows_of_block(16), rows_of_block(640)
+    (131072, 24576)
+    """
+    rows = BLOCK_BYTES // (2 * max(1, n_grids)) // _FEWEST_ROWS * _FEWEST_ROWS
+    return min(max(rows, _FEWEST_ROWS), _MOST_ROWS)
+
+
+class CodeFile:
+    """A temporary file of codes, written a block of rows after the other.
+
+    It has no name, so that the system removes it however the process ends.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        place = tempfile.gettempdir()
+        self._advice = (
+            f"in {place!r}: name another folder by the environment variable TMPDIR, raise "
+            f"memory_budget, or lower n_grids"
+        )
+        free = shutil.disk_usage(place).free
+        if n_bytes > _LEFT_FREE * free:
+            raise DataFileError(
+                f"codes would take {sized(n_bytes)} of the disk, and {sized(free)} are free "
+                f"{self._advice}."
+            )
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="gramless-codes-")  # noqa: SIM115
+        self._places: list[tuple[int, tuple[int, int], np.dtype[np.unsignedinteger]]] = []
+        self._end = 0
+
+    def append(self, codes: AnyArray) -> None:
+        """Write the codes (n_grids, n_rows) of the next rows."""
+        # Of an odd number of cache lines in a row, as padded_rows has them.
+        padded = padded_rows(codes.shape, codes.dtype)
+        whole = padded.base if padded.base is not None else padded
+        whole[:, codes.shape[1] :] = 0
+        padded[...] = codes
+        self._places.append((self._end, whole.shape, codes.dtype))
+        self._end += -(-whole.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        try:
+            self._file.write(whole.data)
+            self._file.seek(self._end)
+        except OSError as fault:
+            raise DataFileError(
+                f"codes cannot be written ({fault.strerror}) {self._advice}."
+            ) from fault
+
+    def blocks(self, n_rows: list[int]) -> list[CodeBlock]:
+        """Return what was written, blocks of so many rows, mapped into memory."""
+        self._file.truncate(self._end)
+        content = mmap.mmap(self._file.fileno(), max(self._end, 1), access=mmap.ACCESS_READ)
+        self._file.close()
+        return [
+            CodeBlock(content, place, shape, dtype, 0, rows)
+            for (place, shape, dtype), rows in zip(self._places, n_rows, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """The codes of some rows in a mapped file: columns ``first:last`` of a stored array."""
+
+    content: mmap.mmap
+    place: int
+    stored: tuple[int, int]
+    dtype: np.dtype[np.unsignedinteger]
+    first: int
+    last: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.last - self.first
+
+    @property
+    def codes(self) -> AnyArray:
+        """The codes (n_grids, n_rows), read-only, as they lie in the file."""
+        size = self.stored[0] * self.stored[1]
+        whole = np.frombuffer(self.content, self.dtype, size, self.place)
+        return whole.reshape(self.stored)[:, self.first : self.last]
+
+    def part(self, first: int, last: int) -> CodeBlock:
+        """Return some of the rows."""
+        return CodeBlock(
+            self.content,
+            self.place,
+            self.stored,
+            self.dtype,
+            self.first + first,
+            self.first + last,
+        )
+
+    def forget(self) -> None:
+        """Let the process hold no page of the block; the system may keep it for the next time."""
+        if sys.platform != "win32":
+            n_bytes = self.stored[0] * self.stored[1] * self.dtype.itemsize
+            self.content.madvise(mmap.MADV_DONTNEED, self.place, n_bytes)
+
+
+class StoredBinnedMatrix(PlainBins, SupportsRowLists):
+    """A :class:`BinnedMatrix` of training rows whose codes lie in a file.
+
+    Products run over the file a block of rows at a time, and are those of a matrix in memory to
+    the last bit: responses do not depend on other rows, and sums are taken in the same order.
+
+    Parameters
+    ----------
+    blocks : list of CodeBlock
+        Codes of consecutive rows, none of them 0.
+    offsets : array (n_grids + 1,) of int
+        Where each grid's columns start.
+    scale : float
+        The value of every non-zero.
+
+    Notes
+    -----
+    Some 32 MB of the file are mapped at a time. A product reads all codes once: as fast as memory
+    while the system keeps them in its cache, else as fast as the disk.
+    """
+
+    def __init__(
+        self,
+        blocks: list[CodeBlock],
+        offsets: IntArray,
+        *,
+        scale: float,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.code_blocks = blocks
+        self.offsets = np.asarray(offsets, np.int64)
+        self.scale, self.n_jobs = float(scale), n_jobs
+        self._ends = np.cumsum([0, *(block.n_rows for block in blocks)]).tolist()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._ends[-1], int(self.offsets[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the codes, on the disk."""
+        sizes = (block.n_rows * block.dtype.itemsize for block in self.code_blocks)
+        return self.n_grids * sum(sizes)
+
+    def _matvec(self, w: Vector, out: Vector) -> None:
+        for rows, part in self._parts():
+            part.matvec(w, out[rows])
+
+    def _rmatvec(self, v: Vector, out: Vector) -> None:
+        out[...] = 0.0
+        self.add_rmatvec(v, out)
+
+    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+        v = operand(self, v, self.shape[0], "v")
+        check_room(self, out, (self.shape[1], *v.shape[1:]))
+        for rows, part in self._parts():
+            part.add_rmatvec(v[rows], out)
+
+    def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
+        return self.rmatvec(row_weights_of(self, weights)) * self.scale
+
+    def row_gram(self) -> FloatArray:
+        return self._in_memory(np.arange(self.shape[0])).row_gram()
+
+    def bin_counts(self) -> FloatArray:
+        counts = np.zeros(self.shape[1])
+        for _, part in self._parts():
+            counts += part.bin_counts()
+        return counts
+
+    def take_rows(self, rows: Rows) -> PlainBins:
+        """Return the matrix of some rows; of a slice it lies in the same file, else in memory."""
+        n_rows = self.shape[0]
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            first, last, _ = rows.indices(n_rows)
+            blocks = [
+                block.part(max(first - a, 0), min(last, b) - a)
+                for block, (a, b) in zip(self.code_blocks, pairwise(self._ends), strict=True)
+                if first < b and a < last
+            ]
+            return self._like(blocks, self.offsets)
+        numbers = np.arange(n_rows)[rows]
+        if not outgrows_memory(len(numbers) * self._row_bytes):
+            return self._in_memory(numbers)
+        file = CodeFile(len(numbers) * self._row_bytes)
+        parts = row_blocks(len(numbers), rows_of_block(self.n_grids))
+        for a, b in parts:
+            file.append(self._taken(numbers[a:b]))
+        return self._like(file.blocks([b - a for a, b in parts]), self.offsets)
+
+    def _in_memory(self, numbers: IntArray) -> BinnedMatrix:
+        """Return the matrix of some rows, their codes copied."""
+        return self._block(self._taken(numbers))
+
+    def _taken(self, numbers: IntArray) -> AnyArray:
+        """Return the codes (n_grids, n) of some rows."""
+        codes = padded_rows((self.n_grids, len(numbers)), self._widest)
+        for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
+            chosen = np.flatnonzero((numbers >= a) & (numbers < b))
+            if len(chosen) > 0:
+                own = block.codes
+                for r in range(self.n_grids):
+                    codes[r, chosen] = own[r, numbers[chosen] - a]
+                block.forget()
+        return codes
+
+    def take_grids(self, kept: BoolArray) -> tuple[StoredBinnedMatrix, Callable[[], None]]:
+        """Write the codes of some grids to another file; there is nothing to undo."""
+        file = CodeFile(int(np.count_nonzero(kept)) * self.nbytes // max(1, self.n_grids))
+        for block in self.code_blocks:
+            file.append(block.codes[kept])
+            block.forget()
+        blocks = file.blocks([block.n_rows for block in self.code_blocks])
+        offsets = np.append(0, np.cumsum(np.diff(self.offsets)[kept]))
+        return self._like(blocks, offsets), lambda: None
+
+    def _list_rows(self) -> RowLists:
+        raise InputError(
+            "absolute values of weights, and descent over grids, need the rows of every bin in "
+            "memory, and the codes outgrow memory_budget: raise it, or take l1_ratio=0 and "
+            "solver='auto'."
+        )
+
+    def _like(self, blocks: list[CodeBlock], offsets: IntArray) -> StoredBinnedMatrix:
+        return StoredBinnedMatrix(blocks, offsets, scale=self.scale, n_jobs=self.n_jobs)
+
+    @property
+    def _widest(self) -> np.dtype[np.unsignedinteger]:
+        return max((block.dtype for block in self.code_blocks), key=lambda kind: kind.itemsize)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.n_grids * self._widest.itemsize
+
+    def tocsr(self) -> sp.csr_array:
+        return sp.vstack([part.tocsr() for _, part in self._parts()], format="csr")
+
+    def _parts(self) -> Iterator[tuple[slice, BinnedMatrix]]:
+        """Yield slices of the rows with their matrices, which are valid until the next."""
+        for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
+            yield slice(a, b), self._block(block.codes)
+            block.forget()
+
+    def _block(self, codes: AnyArray) -> BinnedMatrix:
+        return BinnedMatrix(
+            codes, self.offsets, scale=self.scale, has_unseen=False, n_jobs=self.n_jobs
+        )

@@ -1,0 +1,123 @@
+"""Dense rows that are read or computed when they are asked for, a block at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gramless.base.threads import row_blocks
+from gramless.base.types import AnyArray, BoolArray, IntArray
+
+_NUMBERS_AT_ONCE = 1 << 21
+
+
+class LazyRows(ABC):
+    """Rows (n_rows, n_columns) known by a function that returns some of them.
+
+    Indexing returns arrays, as with arrays: ``rows[a:b]``, ``rows[numbers]``, ``rows[mask]``, and
+    ``rows[:, j]``, which reads all rows a block at a time. A subclass gives ``shape``, ``dtype``
+    and :meth:`read`.
+    """
+
+    ndim = 2
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+
+    @abstractmethod
+    def read(self, rows: slice | IntArray) -> AnyArray:
+        """Return a slice of the rows with a step of 1, or rows by their numbers, from 0 on."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> AnyArray:
+        rows, columns = key if isinstance(key, tuple) else (key, None)
+        if columns is None:
+            return self.read(self._numbers(rows))
+        if not isinstance(rows, slice) or rows != slice(None):
+            return self.read(self._numbers(rows))[:, columns]
+        return np.concatenate(
+            [self.read(slice(a, b))[:, columns] for a, b in self.row_blocks()] or [self[:0]]
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return all rows."""
+        return np.asarray(self.read(slice(0, len(self))), dtype)
+
+    def row_blocks(self) -> list[tuple[int, int]]:
+        """Return ``(start, stop)`` of blocks that are worth reading at once."""
+        return row_blocks(len(self), max(1, _NUMBERS_AT_ONCE // max(1, self.shape[1])))
+
+    def _numbers(self, rows: slice | IntArray | BoolArray) -> slice | IntArray:
+        if isinstance(rows, slice):
+            first, last, step = rows.indices(len(self))
+            return slice(first, max(first, last)) if step == 1 else np.arange(first, last, step)
+        return numbers_of(rows)
+
+
+class OrderedRows(LazyRows):
+    """Rows of an array, or of other lazy rows, in some order, each block transformed when read.
+
+    ``transform`` turns blocks into blocks of the given width and type.
+    """
+
+    def __init__(
+        self,
+        rows: AnyArray | LazyRows,
+        order: IntArray | slice = slice(None),
+        transform: Callable[[AnyArray], AnyArray] | None = None,
+        width: int | None = None,
+        dtype: np.dtype[Any] | None = None,
+    ) -> None:
+        self._rows, self._transform = rows, transform
+        self._order: IntArray | None = None
+        if not isinstance(order, slice):
+            self._order = order
+        elif order != slice(None):
+            self._order = np.arange(len(rows))[order]
+        self._shape = (
+            len(rows) if self._order is None else len(self._order),
+            rows.shape[1] if width is None else width,
+        )
+        self._dtype = rows.dtype if dtype is None else dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_columns)."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the transformed numbers."""
+        return self._dtype
+
+    def read(self, rows: slice | IntArray) -> AnyArray:
+        """Return some of the rows in this order, transformed."""
+        own = self._rows[rows if self._order is None else self._order[rows]]
+        return own if self._transform is None else self._transform(own)
+
+
+def taken(rows: Any, chosen: IntArray | BoolArray) -> Any:
+    """Return some of the rows; of lazy ones they stay lazy."""
+    return OrderedRows(rows, numbers_of(chosen)) if isinstance(rows, LazyRows) else rows[chosen]
+
+
+def numbers_of(chosen: IntArray | BoolArray) -> IntArray:
+    """Return the numbers of rows that may be given as a mask."""
+    return np.flatnonzero(chosen) if chosen.dtype == bool else np.asarray(chosen, np.int64)

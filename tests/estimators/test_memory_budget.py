@@ -1,0 +1,67 @@
+"""Fits in a memory budget: the same model to the bit, told what it cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless import KernelClassifier, KernelRegressor
+from gramless.base import memory
+from gramless.base.errors import InputError
+from gramless.matrices import stored
+from gramless.preprocessing import scaling
+
+rng = np.random.default_rng(0)
+ROWS = rng.normal(size=(2500, 5))
+NUMBERS = np.sin(2 * ROWS[:, 0]) + ROWS[:, 1] * ROWS[:, 2] + 0.1 * rng.normal(size=2500)
+CLASSES = np.digitize(NUMBERS, [-0.5, 0.7])
+
+FITS = [
+    (KernelRegressor(effort=1, random_state=0), NUMBERS),
+    (KernelRegressor(grids="random", loss="huber", random_state=0), NUMBERS),
+    (KernelRegressor(bandwidth=2.0, alpha=1e-4, n_grids=32, random_state=0), NUMBERS),
+    (KernelClassifier(effort=1, random_state=0), CLASSES),
+]
+
+
+@pytest.fixture
+def _little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything outgrow a budget, and blocks be small."""
+    monkeypatch.setattr(memory, "_CODES_SHARE", 1e-5)
+    monkeypatch.setattr(stored, "_FEWEST_ROWS", 512)
+    monkeypatch.setattr(stored, "_MOST_ROWS", 512)
+    monkeypatch.setattr(scaling, "_MOST_COPIED", 1000)
+
+
+@pytest.mark.parametrize(("model", "targets"), FITS, ids=["grown", "newton", "given", "classes"])
+@pytest.mark.usefixtures("_little")
+def test_the_same_model_from_the_disk(model, targets) -> None:
+    expected = model.fit(ROWS, targets)
+    assert expected.limits_ == []
+    coef, predicted = expected.coef_, expected.predict(ROWS[:100])
+    found = model.set_params(memory_budget="500 MB").fit(ROWS, targets)
+    assert [line.partition(" codes")[0] for line in found.limits_] == ["memory:"]
+    assert found.limits_[0].endswith("on the disk")
+    np.testing.assert_array_equal(found.coef_, coef)
+    np.testing.assert_array_equal(found.predict(ROWS[:100]), predicted)
+    model.set_params(memory_budget=None)
+
+
+@pytest.mark.usefixtures("_little")
+def test_descent_over_grids_needs_memory() -> None:
+    model = KernelRegressor(bandwidth=1.0, n_grids=16, l1_ratio=0.5, memory_budget="500 MB")
+    with pytest.raises(InputError, match="l1_ratio=0"):
+        model.fit(ROWS, NUMBERS)
+
+
+@pytest.mark.parametrize("given", ["4 apples", -1, 0, "GB", np.nan, True, "1e400"])
+def test_what_is_no_budget(given: object) -> None:
+    with pytest.raises(InputError, match="KernelRegressor: memory_budget: a number of bytes"):
+        KernelRegressor(memory_budget=given).fit(ROWS, NUMBERS)  # type: ignore[arg-type]
+
+
+def test_a_budget_ends_with_its_fit() -> None:
+    before = memory.given_memory()
+    with pytest.raises(InputError, match="infinity"):
+        KernelRegressor(memory_budget="1GB").fit(np.full((9, 1), np.inf), np.zeros(9))
+    assert before is memory.given_memory() is None

@@ -1,0 +1,112 @@
+"""Bins whose codes lie in a file: the same bits as in memory, and nothing left behind."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gramless.base.errors import DataFileError, InputError
+from gramless.base.memory import limited_memory
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.stored import CodeFile, StoredBinnedMatrix, rows_of_block
+from harness.memory import PeakMemory
+
+N_GRIDS, N_ROWS = 150, 5003
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[BinnedMatrix, StoredBinnedMatrix]:
+    """Return a matrix in memory, and the same one in a file of four blocks."""
+    codes = np.random.default_rng(0).integers(1, 40, (N_GRIDS, N_ROWS)).astype(np.uint16)
+    inside = BinnedMatrix(codes, 39 * np.arange(N_GRIDS + 1), has_unseen=False)
+    file, parts = CodeFile(codes.nbytes), np.array_split(codes, 4, axis=1)
+    for part in parts:
+        file.append(part)
+    blocks = file.blocks([part.shape[1] for part in parts])
+    return inside, StoredBinnedMatrix(blocks, inside.offsets, scale=inside.scale)
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(1000, 4801), np.arange(4000, 10, -3)], ids=str)
+@pytest.mark.parametrize("tail", [(), (5,)])
+def test_products_have_the_same_bits(both, rows, tail) -> None:
+    rng = np.random.default_rng(1)
+    inside, outside = (matrix.take_rows(rows) for matrix in both)
+    w, v = (rng.normal(size=(n, *tail)) for n in inside.shape[::-1])
+    np.testing.assert_array_equal(outside.matvec(w), inside.matvec(w))
+    np.testing.assert_array_equal(outside.rmatvec(v), inside.rmatvec(v))
+    np.testing.assert_array_equal(outside.gram_diagonal(), inside.gram_diagonal())
+    np.testing.assert_array_equal(outside.bin_counts(), inside.bin_counts())
+    few = np.arange(0, inside.shape[0], 50)
+    grams = [matrix.take_rows(few).row_gram() for matrix in (outside, inside)]
+    np.testing.assert_array_equal(*grams)
+
+
+def test_many_rows_that_are_taken_stay_on_the_disk(both) -> None:
+    rows = np.arange(1, N_ROWS, 2)
+    with limited_memory(10_000):
+        taken = both[1].take_rows(rows)
+    assert isinstance(taken, StoredBinnedMatrix)
+    w = np.random.default_rng(2).normal(size=taken.shape[1])
+    np.testing.assert_array_equal(taken.matvec(w), both[0].matvec(w)[rows])
+    np.testing.assert_array_equal(taken.row_gram(), both[0].take_rows(rows).row_gram())
+
+
+def test_some_of_the_grids_and_all_of_them_again(both) -> None:
+    kept = np.random.default_rng(3).random(N_GRIDS) < 0.5
+    before = both[0].codes.copy()
+    columns = np.repeat(kept, 39)
+    w = np.random.default_rng(4).normal(size=np.count_nonzero(columns))
+    padded = np.zeros(len(columns))
+    padded[columns] = w
+    expected = both[0].matvec(padded)
+    found = []
+    for matrix in both:
+        fewer, undo = matrix.take_grids(kept)
+        found.append(fewer.matvec(w))
+        undo()
+        np.testing.assert_array_equal(matrix.matvec(padded), expected)
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], expected, atol=1e-12)
+    np.testing.assert_array_equal(both[0].codes, before)
+
+
+def test_lists_of_rows_are_refused(both) -> None:
+    with pytest.raises(InputError, match="raise it, or take l1_ratio=0"):
+        _ = both[1].row_lists
+
+
+def test_products_hold_a_block_at_a_time() -> None:
+    n_rows = rows_of_block(64)
+    file = CodeFile(0)
+    codes = np.ones((64, n_rows), np.uint16)
+    for _ in range(6):
+        file.append(codes)
+    matrix = StoredBinnedMatrix(file.blocks([n_rows] * 6), np.arange(65), scale=1.0, n_jobs=1)
+    del codes
+    w = np.ones(64)
+    matrix.matvec(w)
+    peak = PeakMemory()
+    responses = matrix.matvec(w)
+    # One block's codes, and the responses.
+    assert peak.bytes() < 1.5 * (2 * 64 * n_rows + responses.nbytes)
+
+
+def test_no_file_has_a_name(both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    file = CodeFile(100)
+    file.append(np.ones((3, 10), np.uint8))
+    blocks = file.blocks([10])
+    assert list(tmp_path.iterdir()) == []
+    np.testing.assert_array_equal(blocks[0].codes, np.ones((3, 10)))
+
+
+def test_a_disk_that_is_too_small_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", ["free"])(10**6)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
+    with pytest.raises(DataFileError, match="2.0 MB of the disk, and 1.0 MB are free.*TMPDIR"):
+        CodeFile(2 * 10**6)
