@@ -40,8 +40,16 @@ def test_fits_that_run_at_once_keep_their_reports_apart(capsys):
     with ThreadPoolExecutor(2) as pool:
         quiet, verbose = pool.submit(fit), pool.submit(fit, verbose=1)
     lines = [f"[KernelRegressor] {one.message}" for one in verbose.result()]
-    assert capsys.readouterr().out.splitlines() == lines
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.splitlines()) == ("", lines)
     assert [one.message for one in quiet.result()] == [one.message for one in verbose.result()]
+
+
+def test_verbose_lines_are_shown_once_where_logging_takes_them(caplog, capsys):
+    with caplog.at_level(logging.INFO, "gramless"):
+        found = fit(verbose=1)
+    assert [record.getMessage() for record in caplog.records] == [one.message for one in found]
+    assert capsys.readouterr() == ("", "")
 
 
 def test_faults_of_a_callback_reach_the_caller():

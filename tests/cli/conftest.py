@@ -19,16 +19,17 @@ N_ROWS = 120
 class Shell:
     """Runs ``gramless`` with arguments; what it prints as JSON comes back as data."""
 
-    def __call__(self, *arguments: object, code: int = 0):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    def __call__(self, *arguments: object, code: int = 0, stdin: bytes | None = None):
+        words = [str(argument) for argument in arguments]
+        result = CliRunner().invoke(app, words, input=stdin)
         assert result.exit_code == code, (result.output, result.exception)
         return result
 
     def json(self, *arguments: object):
         return json.loads(self(*arguments, "--json").stdout)
 
-    def error(self, *arguments: object, code: int = 1) -> str:
-        result = self(*arguments, code=code)
+    def error(self, *arguments: object, code: int = 1, stdin: bytes | None = None) -> str:
+        result = self(*arguments, code=code, stdin=stdin)
         assert "Traceback" not in result.output
         assert not result.stdout
         if code == 1:

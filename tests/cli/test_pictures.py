@@ -8,8 +8,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from gramless import KernelRegressor, RandomBinning, load, save
+from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.cli.metrics import probability_metrics, regression_metrics
+from gramless.datasets import Table, read_table
 from gramless.losses import SmoothPinball
 
 from .conftest import N_ROWS, QUICK
@@ -220,10 +221,16 @@ def test_the_picture_of_numbers(n_rows, said):
 # What cannot be drawn is said before the work.
 
 
-def test_classes_need_probabilities(fitted, shell, tmp_path):
-    data, model = fitted(**KINDS)
+def test_classes_need_probabilities(write, shell, tmp_path):
+    data, model = write("a.csv", KINDS["chosen"]), tmp_path / "m"
+    X, y, names = read_table(data).split_target()
+    rows = Table(matrix=X, names=names)
+    save(
+        KernelClassifier(n_grids=8, grids="random", calibrate=False, loss="squared").fit(rows, y),
+        model,
+    )
     text = shell.error("evaluate", model, data, "--picture", tmp_path / "a.png")
-    assert "fit it with --loss logistic" in text
+    assert "fit it with calibrate=True or the logistic loss" in text
     assert not (tmp_path / "a.png").exists()
 
 

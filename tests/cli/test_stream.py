@@ -17,7 +17,7 @@ from rich.console import Console
 
 from gramless import DoublyStochasticClassifier, DoublyStochasticRegressor, load, save
 from gramless.base.errors import InputError
-from gramless.cli.report import Report
+from gramless.cli.report import Report, logged
 from gramless.cli.run_display import Interruption, Pace, RunDisplay
 from gramless.cli.stream import with_labels
 from gramless.cli.summaries import run_in_words, run_of
@@ -503,7 +503,7 @@ def test_lines_elsewhere(monkeypatch, terminal, kind):
     clock = iter(np.arange(0.0, 100.0, 10.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     progress._last_line = 0.0
-    with progress.shown():
+    with logged(report), progress.shown():
         for k in range(1, 6):
             progress.after(step(k), None, 4000)
     lines = report.err.file.getvalue().split("step ")[1:]

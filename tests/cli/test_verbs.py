@@ -12,9 +12,9 @@ import pytest
 from sklearn.metrics import log_loss
 
 import gramless
-from gramless import KernelClassifier, RandomBinning, load, save
+from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.cli.metrics import probability_metrics
-from gramless.datasets import read_table
+from gramless.datasets import Table, read_table
 
 from .conftest import N_ROWS, QUICK
 
@@ -65,7 +65,7 @@ def test_predictions_are_those_of_the_library(fitted, shell, tmp_path):
     assert "120" in shell("predict", model, data, "-o", out).stdout
     np.testing.assert_array_equal(table_of(out.read_text())["prediction"].astype(float), expected)
     assert shell.json("predict", model, data)["prediction"] == expected.tolist()
-    assert shell.json("predict", model, data, "-o", out)["output"] == str(out)
+    assert shell.json("predict", model, data, "-o", out, "--force")["output"] == str(out)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
@@ -286,11 +286,67 @@ def test_probabilities_and_how_good_they_are(fitted, shell, columns):
     assert "log loss" in shell("evaluate", model, data).stdout
 
 
-def test_probabilities_need_the_logistic_loss(fitted, shell, tmp_path):
+def test_probabilities_need_no_search_and_no_loss_of_their_own(fitted, shell, tmp_path, columns):
     data, model = fitted("a.csv", "--target", "kind", chosen=("size", "weight", "kind"))
-    assert "--loss logistic" in shell.error("predict", model, data, "--probabilities")
+    found = shell.json("predict", model, data, "--probabilities")
+    assert np.mean(np.array(found["probability_dear"])[columns["kind"] == "dear"]) > 0.6
     other = ["fit", data, "-m", tmp_path / "m", "--target", "kind", "--loss", "huber", *QUICK]
     assert "loss must be one of" in shell.error(*other)
+
+
+def test_why_a_model_has_no_probabilities(write, shell, tmp_path, columns):
+    data, rows = write("a.csv", ("size",)), Table({"size": columns["size"]})
+    save(KernelRegressor(n_grids=8).fit(rows, columns["price"]), tmp_path / "numbers")
+    said = shell.error("predict", tmp_path / "numbers", data, "--probabilities")
+    assert "--probabilities is for classifiers; this model is a regressor" in said
+    bare = KernelClassifier(n_grids=8, loss="squared", calibrate=False)
+    save(bare.fit(rows, columns["kind"]), tmp_path / "kinds")
+    said = shell.error("predict", tmp_path / "kinds", data, "--probabilities")
+    assert "needs calibrate=True or loss='logistic'" in said
+
+
+def test_intervals_and_sets(write, shell, tmp_path, columns):
+    data = write("a.csv", ("size", "price"))
+    for name, kind, y in (
+        ("numbers", KernelRegressor, columns["price"]),
+        ("kinds", KernelClassifier, columns["kind"]),
+    ):
+        model = kind(n_grids=8, calibrate=True, random_state=0)
+        save(model.fit(Table({"size": columns["size"]}), y), tmp_path / name)
+    found = shell.json("predict", tmp_path / "numbers", data, "--interval", 0.8)
+    inside = (found["lower"] <= columns["price"]) & (columns["price"] <= found["upper"])
+    assert 0.6 < inside.mean() < 1.0
+    found = shell.json("predict", tmp_path / "kinds", data, "--set", 0.9)
+    chosen = np.column_stack([found["in_set_cheap"], found["in_set_dear"]])
+    assert chosen[np.arange(N_ROWS), (columns["kind"] == "dear").astype(int)].mean() > 0.8
+    said = shell.error("predict", tmp_path / "kinds", data, "--interval", 0.8)
+    assert "--interval is for a KernelRegressor" in said
+    said = shell.error("predict", tmp_path / "numbers", data, "--set", 0.8)
+    assert "--set is for a KernelClassifier" in said
+
+
+def test_columns_that_name_rows_are_passed_through(fitted, shell, write, tmp_path):
+    _, model = fitted("a.csv")
+    names = np.array([f"{k:05d}" for k in range(N_ROWS)])
+    data = write("b.csv", ("size", "weight"), code=names, place=np.arange(N_ROWS))
+    lines = shell("predict", model, data, "--id", "code,place").stdout.splitlines()
+    assert lines[0] == "code,place,prediction"
+    assert [line.split(",")[:2] for line in lines[1:3]] == [["00000", "0"], ["00001", "1"]]
+    assert shell.json("predict", model, write("c.parquet"), "--id", "price")["price"][0]
+    assert "no column 'absent'" in shell.error("predict", model, data, "--id", "absent")
+
+
+def test_numbers_as_text_are_numbers(write, shell, columns):
+    def spell(values):
+        return np.array([f"{value:.4f}".replace(".", ",") for value in values])
+
+    data = write("a.tsv", ("size",), size=spell(columns["size"]), price=spell(columns["size"] ** 2))
+    model = data.with_name("m")
+    assert shell.json("fit", data, "-m", model, "--n-grids", 64)["task"] == "regression"
+    assert shell.json("evaluate", model, data)["r2"] > 0.9
+    other = write("b.tsv", ("size",), size=np.array(["1,234"]))
+    expected = write("c.tsv", ("size",), size=np.array(["1.234"]))
+    assert shell("predict", model, other).stdout == shell("predict", model, expected).stdout
 
 
 def test_a_class_that_the_model_does_not_know_has_probability_zero():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -130,7 +131,15 @@ BAD_TARGETS: dict[str, tuple[Any, str]] = {
     "none": (None, "requires y"),
     "too few": (y[1:], r"inconsistent numbers of samples: \[60, 59\]"),
     "three dimensions": (np.zeros((60, 2, 2)), "dim 3"),
-    "text": (np.full(60, "a"), "could not convert"),
+    "text": (np.full(60, "a"), "KernelRegressor: could not convert targets such as 'a'"),
+    "text of two readings": (
+        ["1,234", "5,678"] * 30,
+        "targets such as '1,234' to numbers with cert",
+    ),
+    "a missing target": (
+        np.array([1.0, None, 2.0] * 20, dtype=object),
+        "KernelRegressor: the target of row 1 is missing.*20 of 60 rows; remove",
+    ),
     "complex": (y + 1j, "Complex data not supported"),
 }
 
@@ -149,7 +158,15 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
     "one class of text": (np.full(60, "a"), r"KernelClassifier.*one class.*'a'"),
     "none": (None, "requires y"),
     "too few": (y[1:] > 0, r"inconsistent numbers of samples: \[60, 59\]"),
-    "numbers among text": (np.array([1, "a"] * 30, dtype=object), "type|str"),
+    "numbers among text": (
+        np.array([1, "a"] * 30, dtype=object),
+        r"KernelClassifier: labels are of type int and str; .*astype\(str\)",
+    ),
+    "a missing label": (
+        np.array(["a", None, "b"] * 20, dtype=object),
+        "KernelClassifier: the label of row 1 is missing.*20 of 60 rows; remove",
+    ),
+    "dates": (np.array([date(2020, 1, 1), date(2020, 1, 2)] * 30), r"of type date.*astype\(str\)"),
 }
 
 
@@ -157,6 +174,26 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
 def test_bad_labels(targets: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         classifier().fit(X, targets)
+
+
+def test_intervals_are_no_labels() -> None:
+    labels = pytest.importorskip("pandas").cut(y, 3)
+    with pytest.raises(InputError, match=r"labels are of type Interval; .*y\.astype\(str\)"):
+        classifier().fit(X, labels)
+
+
+@pytest.mark.parametrize("spell", [str, lambda cell: f"{cell} EUR"])
+def test_hundreds_of_classes_that_look_like_numbers_are_refused(spell: Any) -> None:
+    labels = [spell(k / 7) for k in range(120)] * 10
+    rows = np.arange(1200.0).reshape(-1, 1)
+    with pytest.raises(InputError, match="120 classes that look like numbers.*KernelRegressor"):
+        classifier().fit(rows, labels)
+
+
+@pytest.mark.parametrize("spell", [str, lambda cell: str(cell).replace(".", ",")])
+def test_targets_that_come_as_text(spell: Any) -> None:
+    model = regressor().fit(X, [spell(value) for value in y])
+    np.testing.assert_array_equal(model.predict(X), usual().predict(X))
 
 
 def test_one_class_is_left_by_the_weights() -> None:

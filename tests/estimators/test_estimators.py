@@ -463,12 +463,12 @@ def test_pickling(X: NDArray, y: NDArray) -> None:
 
 def test_verbose(X: NDArray, y: NDArray, capsys: pytest.CaptureFixture[str]) -> None:
     regressor(alpha="auto", verbose=1).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 2
     assert all(line.startswith("[KernelRegressor] ") for line in lines)
     assert "final fit: 150 rows" in lines[-1]
     regressor(alpha="auto").fit(X, y).predict(X)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
 
 
 # Among the tools of scikit-learn.
@@ -526,14 +526,29 @@ def test_columns_are_taken_by_name(library: Any, X: NDArray, y: NDArray) -> None
     )
 
 
-def test_missing_and_unknown_columns_are_named(library: Any, X: NDArray, y: NDArray) -> None:
+def test_missing_columns_are_named_and_further_ones_ignored(
+    library: Any, X: NDArray, y: NDArray
+) -> None:
     model = regressor().fit(frame_of(library, X, "ab"), y)
     with pytest.raises(InputError, match="missing now: 'b'"):
         model.predict(frame_of(library, X, "a"))
-    with pytest.raises(InputError, match="not seen in fit: 'c'"):
-        model.predict(frame_of(library, X, "abc"))
-    with pytest.raises(InputError, match=r"KernelRegressor.*data frame.*columns a, b"):
-        model.predict(X[:, :2])
+    expected = model.predict(frame_of(library, X, "ab"))
+    np.testing.assert_array_equal(model.predict(frame_of(library, X)), expected)
+
+
+def test_an_array_after_a_frame_is_taken_by_position(library: Any, X: NDArray, y: NDArray) -> None:
+    frame = frame_of(library, X, "ab")
+    model = regressor().fit(frame, y)
+    said = "X does not have valid feature names, but KernelRegressor was fitted with"
+    with pytest.warns(UserWarning, match=said):
+        np.testing.assert_array_equal(model.predict(X[:, :2]), model.predict(frame))
+    with pytest.raises(InputError, match="X has 3 features, but KernelRegressor is expecting 2"):
+        model.predict(X)
+    pets = library.DataFrame({"pet": ["cat", "dog"] * 30, "age": [1.0, 2.0, 3.0] * 20})
+    model = regressor().fit(pets, np.arange(60.0))
+    with pytest.warns(UserWarning, match=said):
+        found = model.predict(np.array([["cat", 1.0], ["dog", 2.0]], dtype=object))
+    np.testing.assert_array_equal(found, model.predict(pets[:2]))
 
 
 def test_text_columns_and_text_labels(library: Any) -> None:
@@ -543,6 +558,48 @@ def test_text_columns_and_text_labels(library: Any) -> None:
     model.fit(frame, library.Series(pets.tolist()))
     assert model.n_features_in_ == 2
     assert (model.predict(frame) == pets).all()
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_no_rows_of_a_frame(library: Any, n_outputs: int, X: NDArray, y: NDArray) -> None:
+    frame, empty = frame_of(library, X), frame_of(library, X[:0])
+    targets = np.column_stack([y] * n_outputs).squeeze()
+    model = regressor(calibrate=True, n_posterior=5).fit(frame, targets)
+    answers = [*model.predict(empty, return_std=True), *model.predict_interval(empty)]
+    expected = (0, *targets.shape[1:]), np.dtype(np.float64)
+    assert {(found.shape, found.dtype) for found in answers} == {expected}
+    labels = np.array(["a", "b", "c"])[: n_outputs + 1][np.arange(len(y)) % (n_outputs + 1)]
+    model = classifier(calibrate=True).fit(frame, labels)
+    assert model.predict(empty).shape == (0,)
+    assert model.predict(empty).dtype == labels.dtype
+    assert model.predict_proba(empty).shape == (0, n_outputs + 1)
+    assert model.predict_set(empty).shape == (0, n_outputs + 1)
+    assert model.predict_set(empty).dtype == bool
+
+
+def test_tables_of_pyarrow(X: NDArray, y: NDArray) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = {name: X[:, j] for j, name in enumerate("abc")}
+    expected = regressor().fit(X, y).predict(X)
+    for make in (pyarrow.table, pyarrow.record_batch):
+        model = regressor().fit(make(columns), pyarrow.array(y))
+        assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+        np.testing.assert_array_equal(model.predict(make(columns)), expected)
+    pets = pyarrow.table({"pet": ["cat", "dog", None] * 30, "age": [1, 2, 3] * 30})
+    model = regressor().fit(pets, np.arange(90.0))
+    assert model.encoder_.categorical == ("pet",)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_tables_that_are_not_there_yet(make: Any, X: NDArray, y: NDArray) -> None:
+    polars = pytest.importorskip("polars")
+    lazy = polars.DataFrame(X).lazy()
+    with pytest.raises(InputError, match=r"Kernel\w+: X is a LazyFrame.*X\.collect\(\)") as caught:
+        make().fit(lazy, y > 0)
+    assert len(str(caught.value)) < 200
+    with pytest.raises(InputError, match=r"X is a dict of columns; .*DataFrame\(X\)") as caught:
+        make().fit({"a": X[:, 0]}, y > 0)
+    assert len(str(caught.value)) < 200
 
 
 def test_cross_validation_on_frames(library: Any, X: NDArray, y: NDArray) -> None:

@@ -46,6 +46,24 @@ def test_probabilities_are_those_of_new_rows(loss):
         assert abs(p[some].mean() - y[1500:][some].mean()) < 0.1
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_probabilities_need_no_search(loss):
+    X, y = labelled(3)
+    model = small(KernelClassifier, loss=loss, calibrate="auto").fit(X[:600], y[:600])
+    assert model.predict_proba(X[600:])[np.arange(300), y[600:]].mean() > 0.5
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_why_there_are_no_probabilities_is_the_message_itself():
+    X, y = labelled(2)
+    model = small(KernelClassifier, calibrate=False).fit(X, y)
+    said = r"KernelClassifier: predict_proba needs calibrate=True or loss='logistic'; this model"
+    for name in ("predict_proba", "predict_log_proba"):
+        with pytest.raises(AttributeError, match=said):
+            getattr(model, name)
+    assert "probability of each class" in KernelClassifier.predict_proba.__doc__
+
+
 @pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor])
 def test_weights_count_relative_to_their_mean(kind):
     X, y = labelled(2)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime
 import numbers
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from decimal import Decimal
 from functools import partial
-from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from gramless.base.arrays import as_floats
 from gramless.base.errors import InputError
-from gramless.base.types import AnyArray, DataFrame, NamedColumns
+from gramless.base.notation import MISSING_WORDS, NOTATIONS, PLAIN
+from gramless.base.types import AnyArray, ArrowTable, DataFrame, NamedColumns
 
 MISSING = ""
 """The label of a missing category."""
@@ -44,14 +45,36 @@ class Series(Protocol):
         """Return the values as an array."""
 
 
-Table: TypeAlias = DataFrame | NamedColumns
-Reader: TypeAlias = Callable[[], tuple[AnyArray, bool]]
+@runtime_checkable
+class _ArrowArray(Protocol):
+    """Columns of pyarrow's tables, whose types are attributes that differ from those of series."""
+
+    type: object
+
+    def to_pylist(self) -> list[object]: ...
+    def to_numpy(self, zero_copy_only: bool = True) -> AnyArray: ...
+
+
+class PlainColumn(NamedTuple):
+    """The values of a column, and whether they are categories: declared ones, or only text."""
+
+    values: AnyArray
+    is_category: bool
+    is_text: bool = False
+
+
+Table: TypeAlias = DataFrame | NamedColumns | ArrowTable
+Reader: TypeAlias = Callable[[], PlainColumn]
+
+_CATEGORIES = "category", "Categorical", "Enum", "dictionary"
+"""How the names of types of categories begin in pandas, polars and pyarrow."""
 
 
 def is_frame(X: object) -> TypeGuard[Table]:
-    """Tell whether ``X`` is a table of named columns, such as a data frame of pandas or polars."""
+    """Tell whether ``X`` is a table of named columns: of pandas, polars, pyarrow or our own."""
     # The type is asked: a pandas frame shows a column called "join" as an attribute.
-    return isinstance(X, NamedColumns) or issubclass(type(X), _FrameMethods)
+    kinds = _FrameMethods, ArrowTable
+    return isinstance(X, NamedColumns) or any(issubclass(type(X), kind) for kind in kinds)
 
 
 def named_columns(X: object) -> dict[str, Reader]:
@@ -62,8 +85,11 @@ def named_columns(X: object) -> dict[str, Reader]:
     if not is_frame(X):
         raise InputError(f"a data frame or a Table is needed, got {type(X).__name__}.")
     get: Callable[[str], object]
+    declared: Collection[str] = ()
     if isinstance(X, NamedColumns):
-        keys, get = X.names, X.column
+        keys, get, declared = X.names, X.column, X.declared
+    elif isinstance(X, ArrowTable):
+        keys, get = list(X.schema.names), X.column
     else:
         keys, get = list(X.columns), X.__getitem__
     if keys is None:
@@ -71,34 +97,34 @@ def named_columns(X: object) -> dict[str, Reader]:
     repeated = [name for name, count in Counter(map(str, keys)).items() if count > 1]
     if repeated:
         raise InputError(f"two columns are called {repeated[0]!r}; rename one of them.")
-    return {str(key): partial(lambda key: plain_column(str(key), get(key)), key) for key in keys}
+
+    def read(key: str) -> PlainColumn:
+        found = plain_column(str(key), get(key))
+        return found._replace(is_text=False) if key in declared else found
+
+    return {str(key): partial(read, key) for key in keys}
 
 
-def plain_column(name: str, column: object) -> tuple[AnyArray, bool]:
-    """Read a column of any kind: its values, and whether they are categories.
+def plain_column(name: str, column: object) -> PlainColumn:
+    """Read a column of any kind.
 
-    Numbers become float32 or float64 with NaN where missing, dates and durations seconds.
-    Categories stay booleans or objects. Raises ``InputError`` for anything else.
+    Numbers become float32 or float64 with NaN where missing, dates and durations seconds, periods
+    their first second. Categories stay booleans or objects. Raises ``InputError`` for anything
+    else.
     """
-    if isinstance(column, Series):
-        dtype = str(column.dtype)
-        if dtype == "category":
-            return np.asarray(column, dtype=object), True
-        # With a time zone, pandas gives objects unless asked for UTC.
-        dated = dtype.startswith(("datetime64", "timestamp"))
-        values = column.to_numpy(dtype="datetime64[us]") if dated else column.to_numpy()
-    else:
-        values = np.asarray(column)
+    if is_declared(column):
+        return PlainColumn(_objects(column), True)
+    values = _values(name, column)
     if values.ndim != 1:
         raise InputError(f"column {name!r} holds more than one value a row.")
     kind = values.dtype.kind
     if kind in "Mm":
         start = np.datetime64(0, "s") if kind == "M" else np.timedelta64(0, "s")
-        return (values - start) / np.timedelta64(1, "s"), False
+        return PlainColumn((values - start) / np.timedelta64(1, "s"), False)
     if kind == "b":
-        return values, True
+        return PlainColumn(values, True)
     if kind in "iuf":
-        return as_floats(values), False
+        return PlainColumn(as_floats(values), False)
     if kind not in "OUST":
         raise InputError(
             f"column {name!r} holds {values.dtype}, neither numbers, dates nor "
@@ -107,7 +133,41 @@ def plain_column(name: str, column: object) -> tuple[AnyArray, bool]:
     return _plain_objects(name, values.astype(object))
 
 
-def _plain_objects(name: str, values: AnyArray) -> tuple[AnyArray, bool]:
+def is_declared(column: object) -> bool:
+    """Tell whether the type of a column says that it holds categories."""
+    if isinstance(column, Series):
+        return str(column.dtype).startswith(_CATEGORIES)
+    return isinstance(column, _ArrowArray) and str(column.type).startswith(_CATEGORIES)
+
+
+def _objects(column: object) -> AnyArray:
+    # Missing values of dictionary columns do not survive pyarrow's to_numpy.
+    values = column.to_pylist() if isinstance(column, _ArrowArray) else np.asarray(column, object)
+    return np.fromiter(values, object, len(values))
+
+
+def _values(name: str, column: object) -> AnyArray:
+    """Return the values of a column as an array of whatever type suits them."""
+    if isinstance(column, _ArrowArray):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if not isinstance(column, Series):
+        return np.asarray(column)
+    dtype = str(column.dtype)
+    if dtype.startswith("period"):
+        periods: Any = column
+        try:
+            return np.asarray(periods.astype("datetime64[ns]"))
+        except ValueError as fault:
+            raise InputError(
+                f"column {name!r} holds periods before 1678 or after 2261; convert it to numbers, "
+                "such as years."
+            ) from fault
+    # With a time zone, pandas gives objects unless asked for UTC.
+    dated = dtype.startswith(("datetime64", "timestamp"))
+    return column.to_numpy(dtype="datetime64[us]") if dated else column.to_numpy()
+
+
+def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
     kinds = {type(value) for value in values} - {type(None)}
     unhashable = [kind.__name__ for kind in kinds if not issubclass(kind, Hashable)]
     if unhashable:
@@ -116,16 +176,16 @@ def _plain_objects(name: str, values: AnyArray) -> tuple[AnyArray, bool]:
             "categories; drop or convert it."
         )
     if any(issubclass(kind, str) for kind in kinds):
-        return values, True
-    present = [value for value in values if not _is_missing(value)]
+        return PlainColumn(values, True, is_text=True)
+    present = [value for value in values if not is_missing(value)]
     booleans = all(isinstance(value, (bool, np.bool_)) for value in present)
     if (booleans and present) or not all(isinstance(value, _MEASURED) for value in present):
-        return values, True
-    floats = (np.nan if _is_missing(value) else _number(value) for value in values)
-    return np.fromiter(floats, np.float64, len(values)), False
+        return PlainColumn(values, True)
+    floats = (np.nan if is_missing(value) else _number(value) for value in values)
+    return PlainColumn(np.fromiter(floats, np.float64, len(values)), False)
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
     """Recognise None, NaN, NaT and pandas' NA, whose comparison is no truth value."""
     if value is None:
         return True
@@ -153,7 +213,7 @@ def labels(values: Iterable[object]) -> Iterator[str]:
     for value in values:
         if isinstance(value, str):
             yield value
-        elif _is_missing(value):
+        elif is_missing(value):
             yield MISSING
         elif isinstance(value, (float, np.floating)) and value.is_integer():
             yield str(int(value))
@@ -161,13 +221,14 @@ def labels(values: Iterable[object]) -> Iterator[str]:
             yield str(value)
 
 
-def finite_numbers(name: str, values: AnyArray) -> AnyArray:
+def finite_numbers(name: str, values: AnyArray, notation: str = PLAIN) -> AnyArray:
     """Return what :func:`plain_column` read as floats, NaN where missing.
 
-    Text and booleans are read as numbers. Raises ``InputError`` for infinity or other text.
+    Text, in a notation, and booleans are read as numbers. Raises ``InputError`` for infinity or
+    other text.
     """
     if values.dtype == object:
-        values = np.array([_parsed(name, cell) for cell in labels(values)])
+        values = np.array([_parsed(name, value, notation) for value in values], np.float64)
     elif values.dtype == bool:
         values = values.astype(np.float32)
     if np.isinf(values).any():
@@ -175,12 +236,16 @@ def finite_numbers(name: str, values: AnyArray) -> AnyArray:
     return values
 
 
-def _parsed(name: str, cell: str) -> float:
-    text = cell.strip().lower()
-    if text == MISSING:
+def _parsed(name: str, value: object, notation: str) -> float:
+    (cell,) = labels([value])
+    text = cell.strip()
+    if text in MISSING_WORDS:
         return np.nan
+    if text.lower() in _BOOLEANS:
+        return _BOOLEANS[text.lower()]
     try:
-        return _BOOLEANS[text] if text in _BOOLEANS else float(text)
+        own = isinstance(value, str) and notation != PLAIN
+        return NOTATIONS[notation].read(text) if own else float(text)
     except ValueError:
         raise InputError(
             f"column {name!r} held numbers in fit and holds {cell[:40]!r} now; "

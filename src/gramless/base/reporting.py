@@ -1,4 +1,4 @@
-"""Progress of long work: one record to a logger, a callback and, where asked for, a stream."""
+"""Progress of long work: one record to a logger and a callback, or to standard error."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Reporter:
 
     Each fit has a reporter of its own and hands it down, so that fits which run at once
     never mix their callbacks. Every record also goes to the logger ``gramless`` at level
-    INFO, as ``record.progress``; ``record.owner`` names the sender. ``verbose`` writes each
-    line to standard output too, whatever logging is set to.
+    INFO, as ``record.progress``; ``record.owner`` names the sender. With ``verbose``, records
+    that no handler of the logger takes are written to standard error.
 
     Examples
     --------
-    >>> report = Reporter("KernelRegressor", verbose=True)
+    >>> report = Reporter("KernelRegressor", lambda progress: print(progress.message))
     >>> report("search", "alpha 1.0e-03 -> 0.05", alpha=1e-3, score=0.05)
-    [KernelRegressor] alpha 1.0e-03 -> 0.05
+    alpha 1.0e-03 -> 0.05
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Reporter:
         self._stream: logging.Handler | None = None
         if verbose:
             # Not a handler of the shared logger, which would show other fits' lines too.
-            self._stream = logging.StreamHandler(sys.stdout)
+            self._stream = logging.StreamHandler(sys.stderr)
             self._stream.setFormatter(logging.Formatter("[%(owner)s] %(message)s"))
 
     def __call__(self, stage: str, message: str, /, **details: object) -> None:
@@ -56,9 +56,10 @@ class Reporter:
         record = LOGGER.makeRecord(
             LOGGER.name, logging.INFO, __file__, 0, message, (), None, extra=extra
         )
-        if self._stream is not None:
-            self._stream.handle(record)
-        if LOGGER.isEnabledFor(logging.INFO):
+        is_enabled = LOGGER.isEnabledFor(logging.INFO)
+        if is_enabled:
             LOGGER.handle(record)
+        if self._stream is not None and not (is_enabled and LOGGER.hasHandlers()):
+            self._stream.handle(record)
         if self.callback is not None:
             self.callback(progress)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +39,8 @@ class NamedColumns(ABC):
     """A table that hands out its columns one by one, such as one read from a file."""
 
     names: Sequence[str] | None
+    declared: Collection[str] = ()
+    """Names of columns of text that are categories, whatever their text looks like."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -49,5 +51,21 @@ class NamedColumns(ABC):
         """Return one column."""
 
 
-TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame | NamedColumns
+@runtime_checkable
+class ArrowTable(Protocol):
+    """What tables and batches of rows of pyarrow have in common."""
+
+    if TYPE_CHECKING:
+        schema: Any
+
+    def __len__(self) -> int: ...
+
+    def column(self, name: str, /) -> Any:
+        """Return one column."""
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """Return all values in lists."""
+
+
+TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame | NamedColumns | ArrowTable
 """Rows as users pass them: an array, a list of rows, a sparse matrix or a data frame."""

@@ -12,7 +12,7 @@ from typer import BadParameter, Option
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.reading import decide_task, labels_of, read_data, training_rows
+from gramless.cli.reading import decide_task, is_piped, labels_of, read_data, training_rows
 from gramless.cli.report import facts, listing, number, reporting
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _split(path: Path, target: str | None, task: str, limits: str) -> tuple[Spli
     from gramless.inspection.comparison import Split
     from gramless.inspection.explanation import take_rows
 
-    is_npz = detect_format(plain_path(path), None) == "npz"
+    is_npz = not is_piped(path) and detect_format(plain_path(path), None) == "npz"
     parts = datasets.read_npz(path, limits=parse_limits(limits)) if is_npz else {}
     whole = parts["train"] if "test" in parts else read_data(path, limits=limits)
     rows = training_rows(whole, target, None, None)

@@ -78,7 +78,7 @@ def _check_picture(picture: Path, predictor: object) -> None:
     if is_classifier(predictor) and not has_probabilities(predictor):
         raise InputError(
             f"--picture {picture} draws how reliable probabilities are, and this classifier has "
-            "none: fit it with --loss logistic, or leave bandwidth or alpha open."
+            "none: fit it with calibrate=True or the logistic loss."
         )
 
 

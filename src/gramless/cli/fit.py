@@ -147,15 +147,14 @@ def fit(
     }
     chosen = options.names(features, "--features")
     text = options.names(categorical, "--categorical") or []
-    with reporting(as_json, debug) as report:
+    with reporting(as_json, debug, verbose) as report:
         options.check_output("--model", model, {"the data": data})
         with report.stage("read", f"reading {data}"):
             table = read_data(data, categorical=text, limits=limits)
             rows = training_rows(table, target, chosen, weight, groups)
         kind, reason = decide_task(rows.y, task)
         estimator = _estimator(kind, approximation, kernel, size, parameters)
-        with report.stage("fit", "fitting") as show_line:
-            show = report.note if verbose else show_line
+        with report.stage("fit", "fitting") as show:
             told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
             estimator.fit(*told, callback=lambda progress: show(progress.message))
         _save(report, estimator, model)

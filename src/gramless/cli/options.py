@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+import typer
 from typer import Argument, BadParameter, Option
 
 from gramless.base.errors import InputError
@@ -19,7 +21,8 @@ PICTURE = "OUT.png|svg|pdf"
 DataFile = Annotated[
     Path,
     Argument(
-        metavar="DATA", help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, plain or .gz, .bz2, .xz."
+        metavar="DATA",
+        help="CSV, TSV, Parquet, ARFF, LIBSVM, NPZ or NPY, plain or .gz, .bz2, .xz; - is stdin.",
     ),
 ]
 ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A file that fit or stream wrote.")]
@@ -82,3 +85,13 @@ def check_output(option: str, path: Path, others: Mapping[str, Path]) -> None:
         *first, last = ("a folder", *others)
         names = f"{', '.join(first)} or {last}"
         raise InputError(f"{option} {path} is {names}; name another file.")
+
+
+def check_replaced(option: str, path: Path, force: bool) -> None:
+    """Ask before a file is replaced; where nobody can be asked, refuse unless ``force`` says so."""
+    if force or not path.is_file():
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"{path} exists. Replace it?", abort=True, err=True)
+        return
+    raise InputError(f"{option} {path} exists; name another file, or replace it by --force.")

@@ -26,10 +26,34 @@ def predict(
         Path | None,
         Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
     ] = None,
+    force: Annotated[bool, Option("--force", help="Replace OUT.csv without asking.")] = False,
+    ids: Annotated[
+        str | None,
+        Option("--id", metavar="A,B,...", help="Columns of DATA to write beside, as they are."),
+    ] = None,
     scores: Annotated[bool, Option("--scores", help="Add the responses of each class.")] = False,
     probabilities: Annotated[
         bool, Option("--probabilities", help="Add the probability of each class.")
     ] = False,
+    interval: Annotated[
+        float | None,
+        Option(
+            metavar="COVERAGE",
+            min=0.0,
+            max=1.0,
+            help="Add the bounds that so many targets lie between, as in 0.9.",
+        ),
+    ] = None,
+    chosen_set: Annotated[
+        float | None,
+        Option(
+            "--set",
+            metavar="COVERAGE",
+            min=0.0,
+            max=1.0,
+            help="Add 1 for each class of a set that holds the true one so often.",
+        ),
+    ] = None,
     part: options.PartOption = "auto",
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
@@ -40,16 +64,24 @@ def predict(
 
     Columns are matched to those of fit by name; further ones are ignored.
     """
+    output = None if str(output) == "-" else output
+    kept = options.names(ids, "--id") or []
     with reporting(as_json, debug) as report:
-        if output is not None and output.exists() and output.samefile(data):
-            raise InputError(f"-o {output} is the data itself; name another file.")
+        if output is not None:
+            options.check_output("-o", output, {"the model": model, "the data itself": data})
+            options.check_replaced("-o", output, force)
         with report.stage("read", f"reading {data}"):
             predictor = load_predictor(model, n_jobs)
-            X = rows_for(predictor, read_for(predictor, data, part, limits))
+            table = read_for(predictor, data, part, limits, kept)
+            X = rows_for(predictor, table)
         with report.stage("predict", "predicting"):
-            columns = _columns(predictor, X, scores)
+            columns = {name: table.column(name) for name in kept} | _columns(predictor, X, scores)
             if probabilities:
                 columns |= _probabilities(predictor, X)
+            if interval is not None:
+                columns |= _interval(predictor, X, interval)
+            if chosen_set is not None:
+                columns |= _set(predictor, X, chosen_set)
         n_rows = len(columns["prediction"])
         document: dict[str, object] = {"rows": n_rows, "seconds": report.seconds}
         if output is not None:
@@ -80,12 +112,33 @@ def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray
 
 
 def _probabilities(model: Predictor, X: TableLike) -> dict[str, AnyArray]:
-    from gramless.cli.metrics import Classifier, has_probabilities
+    from gramless.cli.metrics import Classifier
 
-    if not isinstance(model, Classifier) or not has_probabilities(model):
-        raise InputError("--probabilities needs a classifier fitted with --loss logistic.")
-    found = model.predict_proba(X)
+    if not isinstance(model, Classifier):
+        raise InputError("--probabilities is for classifiers; this model is a regressor.")
+    try:
+        found = model.predict_proba(X)
+    except AttributeError as fault:
+        raise InputError(f"--probabilities: {fault}") from fault
     return {f"probability_{c}": found[:, k] for k, c in enumerate(model.classes_)}
+
+
+def _interval(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]:
+    from gramless import KernelRegressor
+
+    if not isinstance(model, KernelRegressor):
+        raise InputError(f"--interval is for a KernelRegressor; this is a {type(model).__name__}.")
+    lower, upper = model.predict_interval(X, coverage)
+    return {"lower": lower, "upper": upper}
+
+
+def _set(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]:
+    from gramless import KernelClassifier
+
+    if not isinstance(model, KernelClassifier):
+        raise InputError(f"--set is for a KernelClassifier; this is a {type(model).__name__}.")
+    found = model.predict_set(X, coverage).astype(int)
+    return {f"in_set_{c}": found[:, k] for k, c in enumerate(model.classes_)}
 
 
 def _write(file: IO[str], columns: dict[str, AnyArray]) -> None:

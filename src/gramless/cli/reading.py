@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,11 +45,43 @@ def read_data(
     n_features: int | None = None,
     limits: str = "",
 ) -> Table:
-    """Read a table of any format.
+    """Read a table of any format, from a file, a pipe or, as ``-``, from standard input.
 
     Columns in ``categorical`` are read as text. ``part`` selects a part of an NPZ file that has
     two; ``"auto"`` is the test part. ``n_features`` is for LIBSVM, whose last columns may be empty.
     """
+    if not is_piped(path):
+        return _read_file(path, categorical, part, n_features, limits)
+    with tempfile.TemporaryDirectory(prefix="gramless-") as folder:
+        file = _spooled(path, Path(folder, "standard-input"))
+        return _read_file(file, categorical, part, n_features, limits)
+
+
+def is_piped(path: Path) -> bool:
+    """Tell whether a path is ``-`` for standard input, or something that is read only once."""
+    if str(path) == "-" or path.parts[:2] == ("/", "dev"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _spooled(path: Path, place: Path) -> Path:
+    """Copy what a pipe holds to a file, which can be read as often as formats need."""
+    from gramless.datasets.files import name_by_content
+
+    with open(place, "wb") as file:
+        if str(path) == "-":
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        else:
+            with open(path, "rb") as pipe:
+                shutil.copyfileobj(pipe, file)
+    if place.stat().st_size == 0:
+        raise InputError(f"{path}: nothing came through the pipe; send a table.")
+    return name_by_content(place)
+
+
+def _read_file(
+    path: Path, categorical: Sequence[str], part: str, n_features: int | None, limits: str
+) -> Table:
     from gramless.datasets import read_npz, read_table
     from gramless.datasets.files import detect_format, plain_path
     from gramless.datasets.limits import parse_limits
@@ -76,7 +111,8 @@ def _with_text(table: Table, categorical: Sequence[str]) -> Table:
     columns = {name: table.column(name) for name in table.names or ()}
     for name in categorical:
         columns[name] = np.array([*labels(columns[name]), None], dtype=object)[:-1]
-    return Table(columns, target=table.target, source=table.source)
+    declared = {*table.declared, *categorical}
+    return Table(columns, target=table.target, source=table.source, declared=declared)
 
 
 def training_rows(
@@ -99,6 +135,8 @@ def training_rows(
         return Training(X, checked_labels(table, y), None, target if table.target is None else None)
     name = target_name(table, target)
     y = checked_labels(table, _label_column(table, name))
+    if name not in table.declared:
+        y = numbers_of(y)
     if features and name in features:
         raise InputError(f"The target {name!r} is also among the features.")
     inputs = features or [n for n in table.names or () if n not in (name, weight, groups)]
@@ -145,7 +183,16 @@ def _inputs(table: Table, names: Sequence[str], named: bool) -> Matrix | Table:
         X = table.select(names)
         if not isinstance(X, Table) and not np.isnan(X).any():
             return X
-    return Table({name: table.column(name) for name in names}, source=table.source)
+    columns = {name: table.column(name) for name in names}
+    return Table(columns, source=table.source, declared=table.declared)
+
+
+def numbers_of(y: AnyArray) -> AnyArray:
+    """Return labels that certainly are numbers or dates written as text as numbers."""
+    from gramless.base.notation import notation_of, read_cells
+
+    notation = notation_of(y) if y.dtype.kind == "O" else None
+    return y if notation is None else read_cells(y, notation)
 
 
 def decide_task(y: AnyArray, asked: str) -> tuple[str, str]:
@@ -278,6 +325,8 @@ def labels_for(model: Predictor, table: Table, target: str | None) -> tuple[AnyA
         )
     y, regression = checked_labels(table, y), not is_classifier(model)
     if y.dtype.kind == "O" and regression:
+        y = numbers_of(y)
+    if y.dtype.kind == "O" and regression:
         raise InputError(f"{table.source}: the target holds text; the model predicts numbers.")
     return labels_of(y, "regression" if regression else "classification"), name
 
@@ -301,12 +350,19 @@ def load_predictor(path: Path, n_jobs: int | None) -> Predictor:
     return model
 
 
-def read_for(model: Predictor, path: Path, part: str, limits: str = "") -> Table:
-    """Read a table with the categories that the model knows kept as text."""
+def read_for(
+    model: Predictor, path: Path, part: str, limits: str = "", text: Sequence[str] = ()
+) -> Table:
+    """Read a table with the categories that the model knows, and columns of ``text``, as text."""
     encoder = encoder_of(model)
-    if encoder is None:
-        return read_data(path, part=part, n_features=model.n_features_in_, limits=limits)
-    return read_data(path, part=part, categorical=encoder.categorical, limits=limits)
+    known = () if encoder is None else encoder.categorical
+    return read_data(
+        path,
+        part=part,
+        categorical=list(dict.fromkeys([*known, *text])),
+        n_features=model.n_features_in_ if encoder is None else None,
+        limits=limits,
+    )
 
 
 def labelled_rows(

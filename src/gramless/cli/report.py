@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import os
 import sys
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gramless.base.errors import GramlessError
+from gramless.base.reporting import LOGGER
 
 INTERRUPTED = 130
 FAILED = 1
@@ -70,16 +72,42 @@ class Report:
             self.out.print(table)
 
     def note(self, line: str) -> None:
-        """Print a line on stderr."""
-        self.err.print(line, soft_wrap=True)
+        """Log a line, which is shown on stderr."""
+        LOGGER.info("%s", line)
+
+
+class _Lines(logging.Handler):
+    """Shows records of the logger on stderr, those of the progress of fits only if asked for."""
+
+    def __init__(self, report: Report, verbose: bool) -> None:
+        super().__init__(logging.INFO)
+        self._report, self._verbose = report, verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the line of a record."""
+        if self._verbose or "progress" not in vars(record):
+            self._report.err.print(record.getMessage(), soft_wrap=True)
 
 
 @contextlib.contextmanager
-def reporting(as_json: bool, debug: bool) -> Iterator[Report]:
+def logged(report: Report, verbose: bool = False) -> Iterator[None]:
+    """Show what is logged in the meantime."""
+    lines, level = _Lines(report, verbose), LOGGER.level
+    LOGGER.addHandler(lines)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.removeHandler(lines)
+        LOGGER.setLevel(level)
+
+
+@contextlib.contextmanager
+def reporting(as_json: bool, debug: bool, verbose: bool = False) -> Iterator[Report]:
     """Run a verb: warnings become lines, and errors become one line and an exit code."""
     report = Report(as_json)
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, category, *_, **__: _warn(report, message, category)
+    with warnings.catch_warnings(), logged(report, verbose):
+        warnings.showwarning = lambda message, category, *_, **__: _warn(message, category)
         try:
             yield report
             sys.stdout.flush()
@@ -110,9 +138,9 @@ def _one_line(fault: Exception) -> str:
     return f"{type(fault).__name__}: {text} (--debug shows where)"
 
 
-def _warn(report: Report, message: Warning | str, category: type[Warning]) -> None:
+def _warn(message: Warning | str, category: type[Warning]) -> None:
     if not issubclass(category, _QUIET):
-        report.note(f"warning: {' '.join(str(message).split())}")
+        LOGGER.warning("warning: %s", " ".join(str(message).split()))
 
 
 def plain(value: object) -> object:

@@ -14,7 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.fit import named_kernel
-from gramless.cli.reading import decide_task, labels_of
+from gramless.cli.reading import decide_task, is_piped, labels_of
 from gramless.cli.report import INTERRUPTED, Report, facts, reporting
 from gramless.cli.run_display import Interruption, RunDisplay
 from gramless.cli.summaries import error_of, run_in_words, run_of
@@ -174,7 +174,12 @@ def stream(
 
 
 def _check_places(data: Path, model: Path, checkpoint: Path | None, picture: Path | None) -> None:
-    """Refuse what could not be written before the rows are read."""
+    """Refuse what could not be read twice or be written, before any work."""
+    if is_piped(data):
+        raise InputError(
+            f"{data} can be read only once, and stream reads its rows twice; save them to a file "
+            "first, or give them to gramless fit."
+        )
     options.check_output("--model", model, {"the data": data})
     if checkpoint is not None:
         options.check_output("--checkpoint", checkpoint, {"the data": data, "the model": model})

@@ -68,7 +68,8 @@ def _read(path: Path, encoding: str, limits: ReadLimits) -> Table:
     for name, kind in kinds.items():
         if kind.startswith("{"):
             _check_declared(rows, name, columns[name], kind)
-    return Table(columns, source=str(path))
+    nominal = tuple(name for name, kind in kinds.items() if kind.startswith("{"))
+    return Table(columns, source=str(path), declared=nominal)
 
 
 def _check_declared(rows: DelimitedRows, name: str, values: AnyArray, kind: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.notation import MISSING_WORDS
 from gramless.base.types import AnyArray, FloatArray
 from gramless.datasets.files import (
     HEAD_BYTES,
@@ -34,8 +35,6 @@ from gramless.datasets.table import Table
 
 if TYPE_CHECKING:
     from _csv import Reader
-
-MISSING = frozenset({"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL"})
 
 STRAY_SHARE = 0.01
 """Share of cells that are no numbers above which a column is text; fewer are typing errors."""
@@ -72,7 +71,7 @@ def read_csv(
         Whether the first row holds the names. By default it does if no cell of it is a number and
         the rows below look different. Without a header the names are x1, x2, ...
     categorical : sequence of str, default=()
-        Names of columns to keep as text though they look like numbers.
+        Names of columns to keep as text though they look like numbers, and to take as categories.
     limits : ReadLimits, default=None
         What reading may take; by default ``ReadLimits()``.
 
@@ -110,7 +109,7 @@ def read_csv(
         columns = read_columns(rows, {names.index(name) for name in categorical})
         if len(names) > 1 and unnamed_end and _is_empty(columns[names[-1]]):
             del columns[names[-1]]
-        return Table(columns, source=str(where))
+        return Table(columns, source=str(where), declared=tuple(categorical))
 
     return decoded(where, read)
 
@@ -244,7 +243,7 @@ class DelimitedRows:
                 separator=self.delimiter,
                 quote_char=None,
                 schema={str(j): kind for j, kind in enumerate(kinds)},
-                null_values=list(MISSING),
+                null_values=list(MISSING_WORDS),
                 glob=False,
             )
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
@@ -327,7 +326,7 @@ def to_numbers(cells: Sequence[str]) -> FloatArray | None:
     with suppress(ValueError):
         return np.fromiter(map(float, cells), np.float64, len(cells))
     with suppress(ValueError):
-        filled = ("nan" if cell.strip() in MISSING else cell for cell in cells)
+        filled = ("nan" if cell.strip() in MISSING_WORDS else cell for cell in cells)
         return np.fromiter(map(float, filled), np.float64, len(cells))
     return None
 
@@ -337,14 +336,14 @@ def is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return cell.strip() in MISSING
+        return cell.strip() in MISSING_WORDS
     return "_" not in cell
 
 
 def to_text(cells: Column) -> AnyArray:
     """Return cells as an object array of stripped str, missing ones as ``""``."""
     stripped = map(str.strip, cells)
-    return np.array(["" if cell in MISSING else cell for cell in stripped], dtype=object)
+    return np.array(["" if cell in MISSING_WORDS else cell for cell in stripped], dtype=object)
 
 
 def _is_numeric(column: Column) -> bool:
@@ -545,7 +544,7 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     if not below:
         return True
     columns = list(zip(*below, strict=True))
-    if any(to_numbers(column) is not None and set(column) - MISSING for column in columns):
+    if any(to_numbers(column) is not None and set(column) - MISSING_WORDS for column in columns):
         return True
     unlike = all(name not in column for name, column in zip(first, columns, strict=True))
     return unlike and len(set(first)) == len(first)

@@ -57,6 +57,16 @@ _FAULTS: dict[type[Exception], str] = {
     EOFError: "is cut off: its compressed data ends early. Copy or download it again.",
 }
 
+_ENDINGS = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\x00": ".xz",
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"PK\x03\x04": ".npz",
+    b"\x93NUMPY": ".npy",
+}
+
 _UNPRINTABLE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 _SPARSE_LINE = re.compile(rb"\s*[-+.,\deE]+(\s+qid:\d+)?(\s+\d+:[^\s:]+)*\s*(#.*)?")
@@ -68,6 +78,11 @@ def plain_path(path: str | os.PathLike[str]) -> Path:
     if where.is_dir():
         raise DataFileError(f"{where} is a folder, not a file; name one file in it.")
     with faults(where):
+        if where.exists() and not where.is_file():
+            raise DataFileError(
+                f"{where} is a pipe or a device, which can be read only once; save what it holds "
+                "to a file, and name that."
+            )
         if where.stat().st_size == 0:
             raise DataFileError(f"{where} is empty; copy or download it again.")
     return where
@@ -210,6 +225,25 @@ def detect_format(path: Path, wanted: str | None = None) -> str:
         f"{path}: the ending {ending or '(none)'} names no known format. Rename it, or say "
         f"format= one of {', '.join(FORMATS)}."
     )
+
+
+def name_by_content(path: Path) -> Path:
+    """Rename a file of a known format, plain or compressed, so that its ending says what it is."""
+    packing = _ending(read_head(path))
+    if packing in _OPENERS:
+        path = path.rename(path.with_name(path.name + packing))
+    else:
+        packing = ""
+    head = read_head(path)
+    lines = [line for line in head.split(b"\n") if line.strip()]
+    is_arff = bool(lines) and lines[0].lstrip().lower().startswith((b"%", b"@relation"))
+    text = ".libsvm" if _looks_like_libsvm(head) else ".arff" if is_arff else ".csv"
+    stem = without_compression(path.name)
+    return path.rename(path.with_name(stem + (_ending(head) or text) + packing))
+
+
+def _ending(head: bytes) -> str:
+    return next((own for magic, own in _ENDINGS.items() if head.startswith(magic)), "")
 
 
 def _looks_like_libsvm(head: bytes) -> bool:

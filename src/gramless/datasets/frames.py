@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gramless.base.columns import labels, plain_column
+from gramless.base.columns import is_declared, labels, plain_column
 from gramless.base.errors import DataFileError, InputError, MissingDependencyError
 from gramless.base.types import AnyArray
 from gramless.datasets.files import faults, plain_path, read_unpacked, refuse_compressed
@@ -19,7 +19,7 @@ from gramless.datasets.limits import ReadLimits
 from gramless.datasets.pieces import Pieces
 from gramless.datasets.table import Table
 
-_Columns = dict[str, AnyArray]
+_Columns = dict[str, object]
 _MOST_BATCH_ROWS = 2**31 - 1
 _NAMES = {"parquet": "a Parquet", "ipc": "an Arrow IPC"}
 
@@ -39,7 +39,7 @@ def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table
     Table
         Numbers as float32 or float64 with NaN for missing values; dates, times and durations as
         float64 seconds (since 1970 or midnight); booleans, text and categories as object arrays of
-        str with ``""``. Nested and binary columns are refused.
+        str with ``""``. Nested and binary columns are refused. Categories are ``declared``.
 
     Raises
     ------
@@ -152,16 +152,17 @@ class _Frames:
         while True:
             with self._faults():
                 raw = next(read, None)
-            if raw is None:
-                return
-            columns = {name: _plain(self._path, name, values) for name, values in raw.items()}
+                if raw is None:
+                    return
+                columns = {name: _plain(self._path, name, values) for name, values in raw.items()}
             if columns and len(next(iter(columns.values()))):
-                yield Table(columns, source=str(self._path))
+                declared = tuple(name for name, values in raw.items() if is_declared(values))
+                yield Table(columns, source=str(self._path), declared=declared)
 
     def _by_polars(self, most_rows: int | None) -> Iterator[_Columns]:
         for start in range(0, self.n_rows, most_rows or max(1, self.n_rows)):
             frame = self._frame.slice(start, most_rows).collect()
-            yield {column.name: column.to_numpy() for column in frame.iter_columns()}
+            yield {column.name: column for column in frame.iter_columns()}
 
     def _by_pyarrow(self, most_rows: int | None) -> Iterator[_Columns]:
         for table in self._arrow_tables(most_rows):
@@ -169,13 +170,7 @@ class _Frames:
             table.validate(full=True)
             for start in range(0, table.num_rows, most_rows or max(1, table.num_rows)):
                 rows = table.slice(start, most_rows)
-                yield {
-                    # Missing values of dictionary columns do not survive to_numpy.
-                    name: np.array(column.to_pylist(), dtype=object)
-                    if str(column.type).startswith("dictionary")
-                    else np.asarray(column.to_numpy(zero_copy_only=False))
-                    for name, column in zip(rows.schema.names, rows.columns, strict=True)
-                }
+                yield dict(zip(rows.schema.names, rows.columns, strict=True))
 
     def _arrow_tables(self, most_rows: int | None) -> Iterator[Any]:
         """Return one table of all rows, or batches as they are validated."""
@@ -200,6 +195,8 @@ class _Frames:
             kinds = (self._library.ArrowException, RuntimeError)
         try:
             yield
+        except DataFileError:
+            raise
         except (*kinds, OSError, ValueError) as fault:
             what = str(fault).splitlines()[0][:200] if str(fault) else type(fault).__name__
             raise DataFileError(
@@ -208,10 +205,10 @@ class _Frames:
             ) from fault
 
 
-def _plain(path: Path, name: str, values: AnyArray) -> AnyArray:
+def _plain(path: Path, name: str, column: object) -> AnyArray:
     """Return a column as floats or an object array of str."""
     try:
-        found, words = plain_column(name, values)
+        found, words, _ = plain_column(name, column)
     except InputError as fault:
         raise DataFileError(f"{path}: {fault}") from fault
     if words and any(isinstance(value, bytes) for value in found):

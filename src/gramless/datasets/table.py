@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -39,6 +39,9 @@ class Table(NamedColumns):
         Labels that the file keeps apart from its columns (LIBSVM, NPZ).
     source : str, default="the table"
         Where the table came from, for messages.
+    declared : collection of str, default=()
+        Names of columns that are categories though their text may look like numbers or dates.
+        Estimators read other columns of text as numbers where that is certain.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Table(NamedColumns):
     names: Sequence[str] | None = None
     target: AnyArray | None = None
     source: str = "the table"
+    declared: Collection[str] = ()
 
     def __post_init__(self) -> None:
         """Check shapes; convert numbers to floats, sparse ones to CSR, and names to a tuple."""
@@ -178,7 +182,7 @@ class Table(NamedColumns):
         names = list(self.columns)
         chosen = {names[j]: self.columns[names[j]] for j in order}
         if any(values.dtype.kind == "O" for values in chosen.values()):
-            return Table(chosen, source=self.source)
+            return Table(chosen, source=self.source, declared=self.declared)
         return np.column_stack(list(chosen.values()))
 
     def split_target(
@@ -258,7 +262,7 @@ class Table(NamedColumns):
         target = None if self.target is None else self.target[rows]
         if self.columns is not None:
             columns = {name: values[rows] for name, values in self.columns.items()}
-            return Table(columns, target=target, source=self.source)
+            return Table(columns, target=target, source=self.source, declared=self.declared)
         matrix = self._numbers[rows]
         return Table(matrix=matrix, names=self.names, target=target, source=self.source)
 

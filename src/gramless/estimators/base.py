@@ -171,7 +171,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self._search_config()
         deadline = self._deadline()
         self.inputs_, rows, targets = RowInputs.fit(
-            self, X, y, self.categorical_features, self._target_options
+            self, X, self._plain_targets(y), self.categorical_features, self._target_options
         )
         return self._choose_for(X, rows, targets, sample_weight, groups, deadline, callback)
 
@@ -475,7 +475,7 @@ class KernelMachine(StatefulEstimator, ABC):
         """Return ``Z w + intercept`` for new rows, a block at a time."""
         check_is_fitted(self, "coef_")
         parts = [Z.matvec(self.coef_) for Z in self._feature_blocks(X)]
-        return np.concatenate(parts) + self.intercept_
+        return np.concatenate([np.zeros((0, *self.coef_.shape[1:])), *parts]) + self.intercept_
 
     def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
         """Yield the features of new rows, a block at a time."""
@@ -556,6 +556,10 @@ class KernelMachine(StatefulEstimator, ABC):
         tags.input_tags.sparse = self.grids != "grown"
         tags.input_tags.allow_nan = True
         return tags
+
+    @abstractmethod
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        """Return targets with text read as numbers where it certainly is; refuse missing ones."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:

@@ -7,28 +7,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.metaestimators import available_if
 
 from gramless.base.errors import InputError
+from gramless.base.notation import notation_of, seems_to_hold
 from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
+from gramless.estimators.available import available_if
 from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.parameters import is_auto
 from gramless.estimators.targets import (
     PROBABILISTIC,
     ClassEncoder,
     log_probabilities,
     most_likely,
+    plain_labels,
 )
 from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.model_selection.calibration import Calibration
 from gramless.model_selection.conformal import Conformal, set_scores, sets
 from gramless.model_selection.random_features import ENOUGH_TO_SEARCH
+from gramless.model_selection.search import Search
 from gramless.solvers.objective import Problem
 
-_MANY_CLASSES = 200
-"""As few may have one row each."""
+_MANY_CLASSES, _MANY_NUMBERS = 200, 100
+"""As few may have one row each; as few classes may look like measurements."""
 _MOST_MULTINOMIAL = 30
 """Classes; of more the multinomial loss takes too long to be the default."""
 _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
@@ -36,10 +41,19 @@ _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
 
 
 def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
-    """Refuse hundreds of classes of hardly more rows, which are rather numbers or names.
+    """Refuse hundreds of classes that are rather numbers, or names that hardly repeat.
 
     Of 2,000 rows of 1,551 classes a fit would take a minute and 9 GB, and learn nothing.
     """
+    if len(classes) > _MANY_NUMBERS and classes.dtype.kind in "OU":
+        cells = [str(label) for label in classes]
+        looks = notation_of(cells) is not None or seems_to_hold(cells)
+        if looks and not all(cell.isdigit() for cell in cells):
+            raise InputError(
+                f"{owner}: {len(classes):,} classes that look like numbers or dates, such as "
+                f"{cells[0]!r}; convert the targets to numbers (a decimal comma to a point) and "
+                f"use KernelRegressor, or give the classes names."
+            )
     if len(classes) <= _MANY_CLASSES or 2 * len(classes) <= n_rows:
         return
     raise InputError(
@@ -49,17 +63,17 @@ def _check_repeated(classes: AnyArray, n_rows: int, owner: str) -> None:
     )
 
 
-def _has_probabilities(model: Any) -> bool:
-    """Tell whether there are, or will be, probabilities; say why not otherwise."""
+def _check_probabilities(model: Any) -> None:
+    """Raise ``AttributeError``, which says why, unless there are or will be probabilities."""
     if hasattr(model, "coef_"):
         has = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
     else:
         loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
         has = model.calibrate is not False or loss in PROBABILISTIC
     if has:
-        return True
+        return
     raise AttributeError(
-        f"predict_proba needs calibrate=True or loss='logistic'; this model has "
+        f"KernelClassifier: predict_proba needs calibrate=True or loss='logistic'; this model has "
         f"calibrate={model.calibrate!r} and loss={model.loss!r}."
     )
 
@@ -113,8 +127,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         forgotten: the model is smaller and predicts faster.
     calibrate : bool or "auto", default="auto"
         Whether to learn from a fit that does not know some rows how far predictions
-        are off, for probabilities and :meth:`predict_set`. "auto" does where something else was
-        left open, or grids are grown. Without, the logistic loss has probabilities of its own.
+        are off, for probabilities and :meth:`predict_set`. "auto" does unless everything else is
+        given and the loss is logistic, which has probabilities of its own.
     scoring : str, callable or None, default=None
         What chooses on rows held back: a name of scikit-learn such as "neg_log_loss", "roc_auc" or
         "average_precision", or a function ``scorer(estimator, X, y)``, greater is better; None
@@ -159,7 +173,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
     verbose : int, default=0
-        1 prints what was tried and chosen.
+        1 logs to standard error what was tried and chosen, unless the logger ``gramless`` has a
+        handler that takes it.
 
     Attributes
     ----------
@@ -254,7 +269,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         responses = self.decision_function(X)
         return ClassEncoder(self.classes_).decode(responses)
 
-    @available_if(_has_probabilities)
+    @available_if(_check_probabilities)
     def predict_proba(self, X: TableLike) -> FloatArray:
         """Return the probability of each class.
 
@@ -270,7 +285,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         return np.exp(self.predict_log_proba(X))
 
-    @available_if(_has_probabilities)
+    @available_if(_check_probabilities)
     def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
 
@@ -335,6 +350,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
         require(errors.scores.ndim == 1, "errors_ are not those of classes")
 
+    def _validates(self, search: Search, grows: bool) -> bool:
+        enough = search.data.rows.shape[0] >= ENOUGH_TO_SEARCH
+        needed = is_auto(self.calibrate) and enough and self.loss_.name not in PROBABILISTIC
+        return super()._validates(search, grows) or needed
+
     def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
         data, validation = chosen.data, chosen.judged
         self.errors_ = self.calibration_ = None
@@ -373,6 +393,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         _, number = np.unique(y, return_inverse=True)
         counts = np.bincount(number, weights=weight)
         return (counts.sum() / (len(counts) * counts))[number]
+
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        return plain_labels(y, type(self).__name__)
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return ClassEncoder.check(y)

@@ -8,21 +8,30 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
 
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
+from gramless.estimators.available import available_if
 from gramless.estimators.streamed import StreamedMachine
-from gramless.estimators.targets import ClassEncoder, NumberEncoder, log_probabilities, most_likely
+from gramless.estimators.targets import (
+    ClassEncoder,
+    NumberEncoder,
+    log_probabilities,
+    most_likely,
+    plain_labels,
+    plain_numbers,
+)
 from gramless.losses import Hinge, Huber, Logistic, Loss, Multinomial, Squared, SquaredHinge
 from gramless.streaming.summary_statistics import Summary
 
 
-def _is_logistic(model: DoublyStochasticClassifier) -> bool:
-    """Tell whether there are probabilities, and raise otherwise, as scikit-learn wants."""
-    if model.loss == "logistic":
-        return True
-    raise AttributeError(f"predict_proba needs loss='logistic'; this model has {model.loss!r}.")
+def _check_logistic(model: DoublyStochasticClassifier) -> None:
+    """Raise ``AttributeError`` unless there are probabilities."""
+    if model.loss != "logistic":
+        raise AttributeError(
+            f"DoublyStochasticClassifier: predict_proba needs loss='logistic'; this model has "
+            f"{model.loss!r}."
+        )
 
 
 class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
@@ -164,6 +173,9 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     def _encoder(self) -> NumberEncoder:
         return NumberEncoder(self.target_mean_, self.target_scale_)
 
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        return plain_numbers(y, type(self).__name__)
+
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return np.asarray(y, dtype=np.float64)
 
@@ -268,7 +280,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     def _encoder(self) -> ClassEncoder:
         return ClassEncoder(self.classes_)
 
-    @available_if(_is_logistic)
+    @available_if(_check_logistic)
     def predict_proba(self, X: TableLike) -> FloatArray:
         """Return the probability of each class, of the logistic loss.
 
@@ -282,7 +294,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         """
         return np.exp(self.predict_log_proba(X))
 
-    @available_if(_is_logistic)
+    @available_if(_check_logistic)
     def predict_log_proba(self, X: TableLike) -> FloatArray:
         """Return the logarithms of :meth:`predict_proba`, exact where those round to 0.
 
@@ -302,6 +314,9 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         losses = {type(loss) for loss in self._losses.values()}
         losses |= {Multinomial} if n_outputs > 2 else set()
         require(type(state.get("loss_")) in losses, "loss_ is none of the estimator")
+
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        return plain_labels(y, type(self).__name__)
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
         return ClassEncoder.check(y, warn=True)

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from gramless.base.columns import is_frame
-from gramless.base.errors import InputError
 from gramless.base.state import Stateful, array_in, require
-from gramless.base.types import AnyArray, TableLike
+from gramless.base.types import AnyArray, NamedColumns, TableLike
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
@@ -104,14 +103,16 @@ class RowInputs(Stateful):
         return cls(None, gaps, _some(mask)), gaps.transform(rows), targets
 
     def transform(self, estimator: BaseEstimator, X: TableLike) -> Rows:
-        """Check new rows, a data frame where :meth:`fit` had one, and return their inputs."""
+        """Check new rows and return their inputs; those of a data frame are found by name.
+
+        Where :meth:`fit` had a data frame, columns of an array are taken in its order, with the
+        warning that scikit-learn gives.
+        """
         if self.encoder is not None:
             if is_frame(X):
                 return self.encoder.transform(X)
-            raise InputError(
-                f"{type(estimator).__name__} was fitted on a table with named columns; pass a data "
-                f"frame with the columns {', '.join(map(str, self.encoder.names[:5]))}, ..."
-            )
+            rows = validated(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
+            return self.encoder.transform(_Unnamed(self.encoder.names, rows))
         options = ROW_OPTIONS if self.gaps is None else _options(X)
         rows = normalise_rows(validated(estimator, X, reset=False, **options))
         rows = rows if self.kept is None else rows[:, self.kept]
@@ -132,6 +133,22 @@ class RowInputs(Stateful):
         if self.kept is not None:
             return self.kept
         return np.arange(n_features) if self.gaps is None else self.gaps.sources()
+
+
+@dataclass(frozen=True)
+class _Unnamed(NamedColumns):
+    """An array whose columns are those of a table, in the same order."""
+
+    names: tuple[str, ...]
+    rows: AnyArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> AnyArray:
+        """Return one column."""
+        column: AnyArray = self.rows[:, self.names.index(name)]
+        return column
 
 
 def _not_empty(rows: Any) -> NDArray[np.int64] | None:

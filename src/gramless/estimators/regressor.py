@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from gramless.base.errors import InputError
@@ -14,7 +15,7 @@ from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.base import Chosen, KernelMachine
 from gramless.estimators.parameters import check_count
-from gramless.estimators.targets import NumberEncoder
+from gramless.estimators.targets import NumberEncoder, plain_numbers
 from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
@@ -129,7 +130,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
     verbose : int, default=0
-        1 prints what was tried and chosen.
+        1 logs to standard error what was tried and chosen, unless the logger ``gramless`` has a
+        handler that takes it.
 
     Attributes
     ----------
@@ -353,7 +355,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             )
         find = self.posterior_.deviations
         parts = [find(WithIntercept(Z), unseen_squares(Z)) for Z in self._feature_blocks(X)]
-        return np.concatenate(parts)
+        return np.concatenate([np.zeros((0, *np.shape(self.posterior_.noise))), *parts])
+
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        return plain_numbers(y, type(self).__name__)
 
     def _check_targets(self, y: AnyArray) -> FloatArray:
         return NumberEncoder.check(y, type(self).__name__)

@@ -452,7 +452,7 @@ class StreamedMachine(StreamParameters, ABC):
 
     def _checked(self, X: TableLike, y: ArrayLike, *, reset: bool) -> tuple[Rows, AnyArray]:
         options = ROW_OPTIONS | self._target_options
-        rows, targets = validated(self, X, y, reset=reset, **options)
+        rows, targets = validated(self, X, self._plain_targets(y), reset=reset, **options)
         return normalise_rows(rows), self._check_targets(targets)
 
     def __sklearn_tags__(self) -> Tags:
@@ -464,6 +464,10 @@ class StreamedMachine(StreamParameters, ABC):
     @abstractmethod
     def _check_targets_state(self, state: State, n_outputs: int) -> None:
         """Check what a file tells of the targets and the loss."""
+
+    @abstractmethod
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        """Return targets with text read as numbers where it certainly is; refuse missing ones."""
 
     @abstractmethod
     def _check_targets(self, y: AnyArray) -> AnyArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -12,8 +13,10 @@ from scipy.special import log_expit, log_softmax
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from gramless.base.columns import is_frame, is_missing, labels
 from gramless.base.errors import InputError
 from gramless.base.memory import check_memory
+from gramless.base.notation import PLAIN, notation_of, read_cells
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.losses import Loss, Squared
 from gramless.model_selection.alpha import mean_loss
@@ -284,3 +287,78 @@ def log_probabilities(raw: FloatArray) -> FloatArray:
         return np.column_stack([log_expit(-raw), log_expit(raw)])
     found: FloatArray = log_softmax(raw, axis=1)
     return found
+
+
+def plain_numbers(y: ArrayLike, owner: str) -> ArrayLike:
+    """Return targets of a regression, those that come as text as numbers.
+
+    Raises ``InputError`` where a target is missing, or text is not certainly numbers.
+
+    Examples
+    --------
+    >>> plain_numbers(["0,5", "1,25"], "KernelRegressor")
+    array([0.5 , 1.25])
+    """
+    values = _column_of_objects(y)
+    if values is None:
+        return y
+    _refuse_missing(values, owner, "target")
+    words = [value for value in values if isinstance(value, str)]
+    if not words:
+        return y
+    cells = [*labels(values)]
+    notation = notation_of(cells) or (PLAIN if _are_plain(cells) else None)
+    if notation is None:
+        raise InputError(
+            f"{owner}: could not convert targets such as {words[0][:40]!r} to numbers with "
+            f"certainty; convert them, or use a classifier for labels."
+        )
+    return read_cells(cells, notation)
+
+
+def _are_plain(cells: list[str]) -> bool:
+    try:
+        read_cells(cells, PLAIN)
+    except ValueError:
+        return False
+    return True
+
+
+def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
+    """Return labels; refuse missing ones, and such of types that scikit-learn does not know."""
+    values = _column_of_objects(y)
+    if values is None:
+        return y
+    _refuse_missing(values, owner, "label")
+    kinds = sorted({type(value).__name__ for value in values})
+    words = [isinstance(value, str) for value in values]
+    numeric = all(isinstance(value, (numbers.Real, np.bool_)) for value in values)
+    if not all(words) and not numeric:
+        raise InputError(
+            f"{owner}: labels are of type {' and '.join(kinds)}; give all as text or all as whole "
+            f"numbers, such as by y.astype(str)."
+        )
+    return y
+
+
+def _column_of_objects(y: ArrayLike) -> AnyArray | None:
+    """Return one column of targets that are objects or text; None for any other targets."""
+    if y is None or is_frame(y):
+        return None
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        # Ragged lists, of which scikit-learn says what is wrong.
+        return None
+    if values.dtype.kind not in "OUT" or values.ndim != 1:
+        return None
+    return values.astype(object)
+
+
+def _refuse_missing(values: AnyArray, owner: str, what: str) -> None:
+    missing = [row for row, value in enumerate(values) if is_missing(value)]
+    if missing:
+        raise InputError(
+            f"{owner}: the {what} of row {missing[0]} is missing ({values[missing[0]]}), as "
+            f"of {len(missing):,} of {len(values):,} rows; remove these rows."
+        )

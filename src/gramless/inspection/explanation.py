@@ -78,7 +78,7 @@ def column_values(X: Rows, column: int) -> tuple[AnyArray, bool]:
     Numbers are float64 with NaN where missing, categories str with ``""`` where missing.
     """
     if is_frame(X):
-        values, categorical = list(named_columns(X).values())[column]()
+        values, categorical, _ = list(named_columns(X).values())[column]()
         if categorical:
             return np.array([*labels(values)], dtype=object), True
         return values.astype(np.float64), False

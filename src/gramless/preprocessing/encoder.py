@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gramless.base.columns import MISSING, Table, finite_numbers, labels, named_columns
+from gramless.base.columns import (
+    MISSING,
+    PlainColumn,
+    Table,
+    finite_numbers,
+    labels,
+    named_columns,
+)
 from gramless.base.errors import InputError
+from gramless.base.notation import NOTATIONS, PLAIN, notation_of, seems_to_hold
 from gramless.base.state import State, Stateful, require
 from gramless.base.types import AnyArray, BoolArray
 from gramless.preprocessing.categories import category_mask
@@ -30,12 +39,14 @@ class ColumnCode:
     ``fill`` replaces missing numbers and is None for a column of categories. With ``indicator`` a
     0/1 column follows that marks missing numbers. ``categories`` are in the order of their codes 0,
     1, ...; ``""`` is the missing value, and the code after the last is for all other values.
+    ``notation`` is how numbers are written where they come as text.
     """
 
     name: str
     fill: float | None = None
     indicator: bool = False
     categories: tuple[str, ...] = ()
+    notation: str = PLAIN
 
     def outputs(self) -> list[tuple[str, bool]]:
         """Return the name of each column written, and whether it holds categories."""
@@ -49,7 +60,7 @@ class ColumnCode:
             codes = (place.get(label, len(self.categories)) for label in labels(values))
             out[:, 0] = np.fromiter(codes, np.float64, len(out))
             return
-        found = finite_numbers(self.name, values)
+        found = finite_numbers(self.name, values, self.notation)
         missing = np.isnan(found)
         out[:, 0] = np.where(missing, self.fill, found)
         if self.indicator:
@@ -69,7 +80,9 @@ class TableEncoder(Stateful, mark="encoder"):
     if any was missing in ``fit``, a 0/1 column says where. Text, truth values, categories and other
     objects become whole numbers, one a category, with the missing value as a category of its own.
     Of more than ``max_categories`` the most frequent are kept. All others, those never seen
-    included, share one number, which is that of no training row unless some were left out.
+    included, share one number, which is that of no training row unless some were left out. Text
+    that certainly is numbers or dates is read as such, with decimal commas or thousands parted;
+    where text only looks so, a warning names the column.
 
     ``columns`` are in the order of ``fit``; ``dtype`` is float32 if that holds every column of
     numbers exactly, else float64.
@@ -113,7 +126,7 @@ class TableEncoder(Stateful, mark="encoder"):
         return tuple(column.name for column in self.columns if column.fill is None)
 
     def fit(self, X: Table, categorical: ArrayLike | None = None) -> TableEncoder:
-        """Learn the medians and the categories of a pandas or polars data frame or a Table.
+        """Learn the medians and the categories of a table: of pandas, polars, pyarrow or our own.
 
         ``categorical`` names columns to take as categories although they hold numbers or dates:
         a list of names or positions, or a mask.
@@ -123,16 +136,17 @@ class TableEncoder(Stateful, mark="encoder"):
             raise InputError("the table has no columns; give at least 1.")
         chosen = category_mask(categorical, len(columns), list(columns), "categorical_features")
         codes: list[ColumnCode] = []
-        dtypes = [np.dtype(np.float32)]
+        dtypes: list[np.dtype[Any]] = [np.dtype(np.float32)]
         for (name, read), named in zip(columns.items(), chosen, strict=True):
-            values, found = read()
-            if not len(values):
+            column = read()
+            if not len(column.values):
                 raise InputError(f"column {name!r} has no rows; give at least 1.")
-            if found or named:
-                codes.append(_learn_categories(name, values, self.max_categories))
+            notation = None if named else _notation(name, column)
+            if notation is None:
+                codes.append(_learn_categories(name, column.values, self.max_categories))
             else:
-                codes.append(_learn_number(name, values))
-                dtypes.append(values.dtype)
+                codes.append(_learn_number(name, column.values, notation))
+                dtypes.append(np.dtype(np.float64) if column.is_text else column.values.dtype)
         self.columns = tuple(codes)
         self.dtype = np.result_type(*dtypes)
         return self
@@ -140,15 +154,15 @@ class TableEncoder(Stateful, mark="encoder"):
     def transform(self, X: Table) -> AnyArray:
         """Encode rows, the columns of ``fit`` matched by name, as (n_samples, n_outputs).
 
-        The result is in Fortran order: each input is contiguous.
+        Further columns are ignored. The result is in Fortran order: each input is contiguous.
         """
         found = named_columns(X)
-        self._check_names(list(found))
+        self._check_names(found)
         out = np.empty((len(X), len(self.output_names)), self.dtype, order="F")
         start = 0
         for column in self.columns:
             stop = start + len(column.outputs())
-            column.write(found[column.name]()[0], out[:, start:stop])
+            column.write(found[column.name]().values, out[:, start:stop])
             start = stop
         return out
 
@@ -177,18 +191,32 @@ class TableEncoder(Stateful, mark="encoder"):
             ) from fault
         return encoder
 
-    def _check_names(self, found: Sequence[str]) -> None:
-        # Dictionaries are sets that keep their order.
-        known, given = dict.fromkeys(self.names), dict.fromkeys(found)
-        missing = [name for name in known if name not in given]
-        unknown = [name for name in given if name not in known]
-        kinds = {"missing now": missing, "not seen in fit": unknown}
-        told = [f"{kind}: {_listing(names)}" for kind, names in kinds.items() if names]
-        if told:
+    def _check_names(self, found: Collection[str]) -> None:
+        missing = [name for name in self.names if name not in found]
+        if missing:
             raise InputError(
-                f"the columns must be those of fit, in any order; {'; '.join(told)}. "
-                "Select the same columns."
+                f"the columns must be those of fit, in any order, and others are ignored; missing "
+                f"now: {_listing(missing)}. Select or name the same columns."
             )
+
+
+def _notation(name: str, column: PlainColumn) -> str | None:
+    """Return how the numbers of a column are written; None if it holds categories."""
+    if not column.is_category:
+        return PLAIN
+    if not column.is_text:
+        return None
+    cells = [*labels(column.values)]
+    notation = notation_of(cells)
+    doubt = None if notation is not None else seems_to_hold(cells)
+    if doubt is not None:
+        warnings.warn(
+            f"column {name!r} holds text that looks like {doubt}, and is taken as categories. If "
+            f"they are numbers or dates, convert the column; if not, name it in "
+            f"categorical_features, or declare it a category.",
+            stacklevel=2,
+        )
+    return notation
 
 
 def _learn_categories(name: str, values: AnyArray, most: int) -> ColumnCode:
@@ -197,12 +225,12 @@ def _learn_categories(name: str, values: AnyArray, most: int) -> ColumnCode:
     return ColumnCode(name, categories=tuple(ranked[:most]))
 
 
-def _learn_number(name: str, values: AnyArray) -> ColumnCode:
-    found = finite_numbers(name, values)
+def _learn_number(name: str, values: AnyArray, notation: str) -> ColumnCode:
+    found = finite_numbers(name, values, notation)
     missing = np.isnan(found)
     present = found[~missing]
     fill = float(np.median(present)) if len(present) else 0.0
-    return ColumnCode(name, fill=fill, indicator=bool(missing.any()))
+    return ColumnCode(name, fill=fill, indicator=bool(missing.any()), notation=notation)
 
 
 def _checked(column: ColumnCode) -> ColumnCode:
@@ -216,6 +244,7 @@ def _checked(column: ColumnCode) -> ColumnCode:
         and len(set(column.categories)) == len(column.categories)
         and (not number or (isinstance(column.fill, float) and np.isfinite(column.fill)))
         and number != bool(column.categories)
+        and column.notation in NOTATIONS
     )
     require(fits, f"bad column {str(column.name)[:40]!r}")
     return ColumnCode(**{**asdict(column), "categories": tuple(column.categories)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,12 +48,33 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
     """Call scikit-learn's ``validate_data``, raising ``InputError`` with its messages."""
     if isinstance(X, (sp.spmatrix, sp.sparray)) and X.format in ("csr", "csc"):
         _check_structure(X)
+    _refuse_unread(type(estimator).__name__, X)
     try:
         return validate_data(estimator, X, *y, **options)
     except GramlessError:
         raise
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+@runtime_checkable
+class _Lazy(Protocol):
+    """A query whose rows are not there yet, such as a LazyFrame of polars."""
+
+    def collect(self) -> object: ...
+
+
+def _refuse_unread(owner: str, X: object) -> None:
+    """Refuse what scikit-learn would take for a single number and print."""
+    if isinstance(X, dict) and not sp.issparse(X):
+        raise InputError(
+            f"{owner}: X is a dict of columns; make it a table, such as "
+            f"pandas.DataFrame(X) or polars.DataFrame(X)."
+        )
+    if issubclass(type(X), _Lazy):
+        raise InputError(
+            f"{owner}: X is a {type(X).__name__}, whose rows are not read yet; pass X.collect()."
+        )
 
 
 def check_width(owner: str, X: Rows, n_inputs: int) -> None:

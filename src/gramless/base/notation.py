@@ -1,0 +1,163 @@
+"""Numbers and dates written as text: how they are written, where only one reading is possible."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from gramless.base.types import FloatArray
+
+MISSING_WORDS = frozenset({"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL"})
+"""What stands for a missing value in text."""
+
+PLAIN = "1234.5"
+"""The notation of programming languages."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_FEW_VALUES = 20
+"""So many different whole numbers are as likely names as numbers."""
+_LEAST_GROUPED = 10
+"""Cells such as 1,234 that, with others below 1,000, show that the comma groups thousands."""
+_EXAMINED = 1000
+"""Different cells that say what a column seems to hold."""
+_MOST_UNITS = 3
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_FOREIGN_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}(\D.*)?", re.ASCII)
+_WITH_UNIT = re.compile(
+    r"([^\w\s]{0,2}|[A-Za-z]{3} ) ?[+-]?\d[\d.,' \u00a0\u202f]*(\D{0,8})", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class Notation:
+    """One way to write numbers or dates: which cells it allows, and what they mean."""
+
+    allowed: re.Pattern[str]
+    value: Callable[[str], float]
+
+    @classmethod
+    def of_numbers(cls, group: str, decimal: str) -> Notation:
+        """Return the notation whose groups of thousands may be parted by one of ``group``."""
+        part = f"[{re.escape(group)}]"
+        whole = rf"(?:\d+|[1-9]\d{{0,2}}(?:{part}\d{{3}})+)" if group else r"\d+"
+        mark = re.escape(decimal)
+        number = rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?"
+        unwritten = {ord(mark): None for mark in group} | {ord(decimal): "."}
+        return cls(re.compile(number, re.ASCII), lambda cell: float(cell.translate(unwritten)))
+
+    def read(self, cell: str) -> float:
+        """Return the number that a cell stands for, of a date its seconds since 1970."""
+        if self.allowed.fullmatch(cell) is None:
+            raise ValueError(cell)
+        return self.value(cell)
+
+
+def _seconds(cell: str) -> float:
+    moment = datetime.datetime.fromisoformat(cell if len(cell) > len("2020-01") else f"{cell}-01")
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - _EPOCH).total_seconds()
+
+
+NOTATIONS = {
+    PLAIN: Notation.of_numbers("", "."),
+    "1,234.5": Notation.of_numbers(",", "."),
+    "1.234,5": Notation.of_numbers(".", ","),
+    "1 234.5": Notation.of_numbers(" \u00a0\u202f", "."),
+    "1 234,5": Notation.of_numbers(" \u00a0\u202f", ","),
+    "1'234.5": Notation.of_numbers("'\u2019", "."),
+    "2020-01-31": Notation(
+        re.compile(
+            r"\d{4}-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?)?",
+            re.ASCII,
+        ),
+        _seconds,
+    ),
+}
+"""Notations by their names, which files keep; dates are those of ISO 8601."""
+
+
+def notation_of(cells: Iterable[str]) -> str | None:
+    """Return how the cells of a column are written, if all of them certainly are numbers or dates.
+
+    None where any is neither, and where two notations read the same cells differently, as 1,234.
+    Whole numbers without any mark may be names: more than plain digits is needed in some cell.
+
+    Examples
+    --------
+    >>> notation_of(["0,5", "12", ""]), notation_of(["1,234", "5,678"]), notation_of(["1", "2"])
+    ('1.234,5', None, None)
+    """
+    present = dict.fromkeys(cell.strip() for cell in cells)
+    found = [cell for cell in present if cell not in MISSING_WORDS]
+    possible = dict(NOTATIONS)
+    read: dict[str, list[float]] = {name: [] for name in possible}
+    for cell in found:
+        for name, notation in list(possible.items()):
+            try:
+                read[name].append(notation.read(cell))
+            except ValueError:
+                del possible[name]
+        if not possible:
+            return None
+    if not found or all(map(_WHOLE.fullmatch, found)):
+        return None
+    if PLAIN in possible:
+        whole = all(value.is_integer() for value in read[PLAIN])
+        return None if whole and len(found) <= _FEW_VALUES else PLAIN
+    if _groups_thousands(found) and "1,234.5" in possible:
+        return "1,234.5"
+    first, *others = possible
+    return first if all(read[name] == read[first] for name in others) else None
+
+
+def _groups_thousands(cells: Collection[str]) -> bool:
+    """Tell whether commas group thousands: they stand so alone, and smaller numbers have none."""
+    grouped = [cell for cell in cells if "," in cell]
+    small = any(_WHOLE.fullmatch(cell) and 0 < abs(int(cell)) < 1000 for cell in cells)
+    return small and len(grouped) >= _LEAST_GROUPED
+
+
+def read_cells(cells: Iterable[str], notation: str) -> FloatArray:
+    """Return the numbers that cells stand for, NaN where one is missing.
+
+    Raises ``ValueError`` with the first cell that is not written so.
+    """
+    read = NOTATIONS[notation].read
+    stripped = (cell.strip() for cell in cells)
+    return np.array([np.nan if cell in MISSING_WORDS else read(cell) for cell in stripped])
+
+
+def seems_to_hold(cells: Iterable[str]) -> str | None:
+    """Return what text seems to hold beside names, with an example; None if nothing.
+
+    Examples
+    --------
+    >>> seems_to_hold(f"{k} EUR" for k in range(50))
+    "numbers beside other text, such as '0 EUR'"
+    """
+    present = (cell.strip() for cell in cells)
+    first = dict.fromkeys(islice((cell for cell in present if cell not in MISSING_WORDS), 10**5))
+    found = list(islice(first, _EXAMINED))
+    if len(found) <= _FEW_VALUES:
+        return None
+    for told, pattern in (
+        ("whole numbers", _WHOLE),
+        ("numbers with a comma or point that may part decimals or thousands", _GROUPED),
+        ("dates", _FOREIGN_DATE),
+    ):
+        matches = [cell for cell in found if pattern.fullmatch(cell)]
+        if 2 * len(matches) > len(found):
+            return f"{told}, such as {matches[0]!r}"
+    units = [match.groups() for cell in found if (match := _WITH_UNIT.fullmatch(cell))]
+    if 2 * len(units) > len(found) and len(set(units)) <= _MOST_UNITS:
+        plain = NOTATIONS[PLAIN].allowed
+        odd = next((cell for cell in found if not plain.fullmatch(cell)), found[0])
+        return f"numbers beside other text, such as {odd[:40]!r}"
+    return None

@@ -1,0 +1,36 @@
+"""Methods that only some models have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, update_wrapper
+from types import MethodType
+from typing import Any, Protocol, TypeVar, cast
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class _Decorator(Protocol):
+    def __call__(self, method: Method, /) -> Method: ...
+
+
+def available_if(check: Callable[[Any], object]) -> _Decorator:
+    """Decorate a method of those models for which ``check`` raises no ``AttributeError``.
+
+    Unlike with scikit-learn's function of this name, the error itself says why it is missing.
+    """
+    return cast(_Decorator, partial(_Conditional, check))
+
+
+class _Conditional:
+    """Looks a method up where a model has it."""
+
+    def __init__(self, check: Callable[[Any], object], method: Any) -> None:
+        self._check, self._method = check, method
+        update_wrapper(cast(Any, self), method)
+
+    def __get__(self, model: object | None, owner: type | None = None) -> Any:
+        if model is None:
+            return self._method
+        self._check(model)
+        return MethodType(self._method, model)

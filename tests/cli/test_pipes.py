@@ -1,0 +1,114 @@
+"""Tables from standard input and pipes, and files that would be replaced."""
+
+import gzip
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gramless.base.errors import DataFileError
+from gramless.base.files import replacing
+from gramless.cli import options
+from gramless.datasets import read_table
+
+from .conftest import QUICK
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
+
+
+@pytest.fixture
+def model(write, shell, tmp_path):
+    shell("fit", write("model.csv"), "-m", tmp_path / "model", *QUICK)
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.parquet"])
+def test_standard_input_is_read_whatever_it_holds(name, model, write, shell):
+    data = write(name.removesuffix(".gz"))
+    content = data.read_bytes()
+    content = gzip.compress(content) if name.endswith(".gz") else content
+    expected = shell("predict", model, data).stdout
+    assert shell("predict", model, "-", stdin=content).stdout == expected
+    assert shell("evaluate", model, "-", stdin=content).stdout
+
+
+@pytest.mark.parametrize("name", ["a.libsvm", "a.npz", "a.npy", "a.arff"])
+def test_formats_without_names(name, write, shell, tmp_path):
+    if name == "a.arff":
+        content = b"% made up\n@relation r\n@attribute x real\n@attribute y real\n@data\n"
+        content += b"".join(b"%d,%d\n" % (k, k % 7) for k in range(50))
+    elif name == "a.npy":
+        np.save(tmp_path / name, np.random.default_rng(0).normal(size=(50, 3)))
+        content = (tmp_path / name).read_bytes()
+    else:
+        content = write(name).read_bytes()
+    found = shell("fit", "-", "-m", tmp_path / "m", *QUICK, stdin=content).stdout
+    assert "random grids" in found
+
+
+@POSIX
+def test_a_named_pipe(model, write, shell, tmp_path):
+    data, pipe = write("a.csv"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    sender = threading.Thread(target=pipe.write_bytes, args=(data.read_bytes(),))
+    sender.start()
+    assert shell("predict", model, pipe).stdout == shell("predict", model, data).stdout
+    sender.join()
+    assert "stream reads its rows twice" in shell.error("stream", pipe, tmp_path / "other")
+    with pytest.raises(DataFileError, match=r"pipe is a pipe or a device.*only once; save"):
+        read_table(pipe)
+
+
+def test_what_cannot_be_read_from_standard_input(model, shell, tmp_path):
+    assert "nothing came through the pipe" in shell.error("predict", model, "-", stdin=b"")
+    assert "stream reads its rows twice" in shell.error("stream", "-", tmp_path / "m")
+
+
+def test_an_output_that_exists_is_kept_unless_forced(model, write, shell, tmp_path):
+    data, out = write("a.csv"), tmp_path / "out.csv"
+    out.write_text("precious")
+    said = shell.error("predict", model, data, "-o", out)
+    assert "out.csv exists; name another file, or replace it by --force" in said
+    assert out.read_text() == "precious"
+    shell("predict", model, data, "-o", out, "--force")
+    assert out.read_text().startswith("prediction\n")
+    assert shell("predict", model, data, "-o", "-").stdout == out.read_text()
+
+
+def test_somebody_at_a_terminal_is_asked(monkeypatch, tmp_path):
+    class Terminal:
+        def isatty(self):
+            return True
+
+    asked = []
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setattr("typer.confirm", lambda text, **options: asked.append((text, options)))
+    options.check_replaced("-o", tmp_path / "new.csv", False)
+    (tmp_path / "old.csv").touch()
+    options.check_replaced("-o", tmp_path / "old.csv", True)
+    assert not asked
+    options.check_replaced("-o", tmp_path / "old.csv", False)
+    assert asked == [(f"{tmp_path / 'old.csv'} exists. Replace it?", {"abort": True, "err": True})]
+
+
+@POSIX
+def test_devices_are_written_to_and_never_replaced(model, write, shell):
+    shell("predict", model, write("a.csv"), "-o", "/dev/null")
+    assert Path("/dev/null").is_char_device()
+
+
+@POSIX
+def test_pipes_are_written_to_and_never_replaced(tmp_path):
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    receiver = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    receiver.start()
+    with replacing(pipe) as file:
+        file.write(b"content")
+    receiver.join()
+    assert found == [b"content"]
+    assert pipe.is_fifo()
