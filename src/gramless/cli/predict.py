@@ -19,41 +19,50 @@ if TYPE_CHECKING:
     from gramless.cli.reading import Predictor
 
 
+Output = Annotated[
+    Path | None,
+    Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
+]
+Force = Annotated[bool, Option("--force", help="Replace OUT.csv without asking.")]
+Ids = Annotated[
+    str | None,
+    Option("--id", metavar="A,B,...", help="Columns of DATA to write beside, as they are."),
+]
+Scores = Annotated[bool, Option("--scores", help="Add the responses of each class.")]
+Probabilities = Annotated[
+    bool, Option("--probabilities", help="Add the probability of each class.")
+]
+Interval = Annotated[
+    float | None,
+    Option(
+        metavar="COVERAGE",
+        min=0.0,
+        max=1.0,
+        help="Add the bounds that so many targets lie between, as in 0.9.",
+    ),
+]
+Set = Annotated[
+    float | None,
+    Option(
+        "--set",
+        metavar="COVERAGE",
+        min=0.0,
+        max=1.0,
+        help="Add 1 for each class of a set that holds the true one so often.",
+    ),
+]
+
+
 def predict(
     model: options.ModelFile,
     data: options.DataFile,
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="OUT.csv", help="By default they go to stdout."),
-    ] = None,
-    force: Annotated[bool, Option("--force", help="Replace OUT.csv without asking.")] = False,
-    ids: Annotated[
-        str | None,
-        Option("--id", metavar="A,B,...", help="Columns of DATA to write beside, as they are."),
-    ] = None,
-    scores: Annotated[bool, Option("--scores", help="Add the responses of each class.")] = False,
-    probabilities: Annotated[
-        bool, Option("--probabilities", help="Add the probability of each class.")
-    ] = False,
-    interval: Annotated[
-        float | None,
-        Option(
-            metavar="COVERAGE",
-            min=0.0,
-            max=1.0,
-            help="Add the bounds that so many targets lie between, as in 0.9.",
-        ),
-    ] = None,
-    chosen_set: Annotated[
-        float | None,
-        Option(
-            "--set",
-            metavar="COVERAGE",
-            min=0.0,
-            max=1.0,
-            help="Add 1 for each class of a set that holds the true one so often.",
-        ),
-    ] = None,
+    output: Output = None,
+    force: Force = False,
+    ids: Ids = None,
+    scores: Scores = False,
+    probabilities: Probabilities = False,
+    interval: Interval = None,
+    chosen_set: Set = None,
     part: options.PartOption = "auto",
     limits: options.Limits = "",
     n_jobs: options.Jobs = None,
