@@ -1,6 +1,7 @@
 """How long a prediction takes: of one row, and of a large batch.
 
-One row: the median and the 99th percentile of single calls of a warm model. Batch: rows a second.
+One row: the median and the 99th percentile of single calls of a warm model, of random grids and of
+a default fit to ijcnn1, with smooth kernels beside its grids. Batch: rows a second.
 """
 
 from __future__ import annotations
@@ -11,15 +12,29 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.common import Report, Row, made_up, options, parse, say, scalar_bandwidth
-from gramless import KernelRegressor, RandomBinning
+from benchmarks.common import (
+    Report,
+    Row,
+    load_sets,
+    made_up,
+    options,
+    parse,
+    say,
+    scalar_bandwidth,
+)
+from gramless import KernelClassifier, KernelRegressor, RandomBinning
+from gramless.datasets import Dataset
+from gramless.features.hybrid import parts_of
 from harness.timing import interleaved
 
 COLUMNS = 20
-TRAINING_ROWS = 200_000
+TRAINING_ROWS, DEFAULT_ROWS = 200_000, 20_000
+
+Machine = KernelRegressor | KernelClassifier
 WARM_CALLS, CALLS = 20, 1000
 
 
@@ -38,10 +53,16 @@ def fitted(n_rows: int, n_grids: int, n_jobs: int | None) -> KernelRegressor:
     return model.fit(X, y)
 
 
-def one_row(model: KernelRegressor, n_calls: int) -> Row:
+def fitted_by_default(data: Dataset, n_jobs: int | None) -> KernelClassifier:
+    say(f"a default fit to {data.name}")
+    rows = slice(0, DEFAULT_ROWS)
+    model = KernelClassifier(random_state=0, n_jobs=n_jobs)
+    return model.fit(data.X_train[rows], data.y_train[rows])
+
+
+def one_row(what: str, model: Machine, X: NDArray) -> Row:
     """Time single calls, each on a row of its own that the model has not seen."""
-    X = made_up(TRAINING_ROWS + n_calls, COLUMNS)[0][TRAINING_ROWS:]
-    rows = [X[i : i + 1].copy() for i in range(n_calls)]
+    rows, n_calls = [X[i : i + 1].copy() for i in range(len(X))], len(X)
     for row in rows[:WARM_CALLS]:
         model.predict(row)
     seconds = np.empty(n_calls)
@@ -49,10 +70,13 @@ def one_row(model: KernelRegressor, n_calls: int) -> Row:
         started = perf_counter()
         model.predict(row)
         seconds[i] = perf_counter() - started
+    bins, *smooth = parts_of(model.features_)
     return {
-        "grids": model.features_.n_grids,
-        "inputs": COLUMNS,
-        "bins a grid": model.features_.kappa_bar_,
+        "model": what,
+        "grids": len(bins.n_bins_),
+        "smooth features": sum(part.numbers_per_row for part in smooth),
+        "inputs": X.shape[1],
+        "bins a grid": bins.kappa_bar_,
         "calls": n_calls,
         "median ms": 1e3 * float(np.median(seconds)),
         "p99 ms": 1e3 * float(np.percentile(seconds, 99)),
@@ -79,7 +103,13 @@ def main() -> None:
     n_training, n_rows = (2000, 5000) if chosen.quick else (TRAINING_ROWS, 1_000_000)
     grids = (32, 8) if chosen.quick else (512, 64)
     model = fitted(n_training, grids[0], chosen.jobs)
-    report.add("One row at a time", [one_row(model, 50 if chosen.quick else CALLS)])
+    n_calls = 50 if chosen.quick else CALLS
+    new = made_up(TRAINING_ROWS + n_calls, COLUMNS)[0][TRAINING_ROWS:]
+    rows = [one_row("random grids", model, new)]
+    for data in load_sets(["ijcnn1"], chosen):
+        new = np.asarray(data.X_test[:n_calls])
+        rows.append(one_row("default, ijcnn1", fitted_by_default(data, chosen.jobs), new))
+    report.add("One row at a time", rows)
     model = fitted(n_training, grids[1], chosen.jobs)
     report.add("A batch", [batch(model, n_rows, chosen)])
     report.close()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramless.base.errors import InputError
-from gramless.features.grids import BinTables, GridGroup, Grids, cell_limits
+from gramless.features.grids import BinTables, GridGroup, Grids, cell_limits, room_for_keys
 from gramless.features.packing import ColumnPlan, pack_block, plan_columns
 
 NONE = np.empty(0, np.int64)
@@ -76,7 +76,8 @@ def learn(X, group, layout="chosen", dtype=np.uint16):
 
 def find(tables, X, group, dtype=np.uint16, layout="chosen"):
     codes = np.full((len(group.offsets), X.shape[0]), 99, dtype)
-    tables.find(group, pack(X, group, layout), codes)
+    block = pack(X, group, layout)
+    tables.find(group, block, codes, room_for_keys(block))
     return codes
 
 
@@ -318,7 +319,8 @@ def test_codes_may_be_a_part_of_a_larger_array():
     assert tables.learn(group, pack(X, group), around[1:4, 50:1550])
     np.testing.assert_array_equal(around[1:4, 50:1550], expected)
     around[1:4, 50:1550] = 0
-    tables.find(group, pack(X, group), around[1:4, 50:1550])
+    block = pack(X, group)
+    tables.find(group, block, around[1:4, 50:1550], room_for_keys(block))
     np.testing.assert_array_equal(around[1:4, 50:1550], expected)
     around[1:4, 50:1550] = 77
     assert (around == 77).all()

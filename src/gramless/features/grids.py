@@ -165,7 +165,7 @@ class BinTables:
         Returns False when a bin number did not fit the type of ``codes``: the new bins are known
         then, and :meth:`find` into a wider type gives them.
         """
-        arguments, room = group.prepare(block), _room_for_keys(block)
+        arguments, room = group.prepare(block), room_for_keys(block)
         tile, most = 0, np.full(len(self.counts), _MOST_BINS)
         while tile < len(block.tiles):
             if tile > 0 or int(self.counts.max()) + block.tiles.shape[1] >= self.table.shape[1]:
@@ -179,9 +179,15 @@ class BinTables:
                 )
         return bool(self.counts.max() <= np.iinfo(codes.dtype).max)
 
-    def find(self, group: GridGroup, block: PackedBlock, codes: AnyArray) -> None:
+    def find(
+        self,
+        group: GridGroup,
+        block: PackedBlock,
+        codes: AnyArray,
+        room: tuple[IntArray, IntArray],
+    ) -> None:
         """Look up the bins of ``block`` into ``codes`` (n_grids, n_rows); 0 if never seen."""
-        tables, room = (self.slots, self.bits, self.table, self.counts), _room_for_keys(block)
+        tables = self.slots, self.bits, self.table, self.counts
         loops.number_block(0, *group.prepare(block), *tables, self.counts, codes, *room)
 
     def _enlarge(self) -> None:
@@ -202,7 +208,7 @@ def _fewest_bits(n_bins: int) -> int:
     return max(_LEAST_BITS, n_bins.bit_length() + 1)
 
 
-def _room_for_keys(block: PackedBlock) -> tuple[IntArray, IntArray]:
+def room_for_keys(block: PackedBlock) -> tuple[IntArray, IntArray]:
     """Return room for the keys of a tile of the block's rows in a group of grids."""
     width = block.tiles.shape[1]
     return np.empty((width, GROUP), np.int64), np.empty((GROUP, width), np.int64)
@@ -437,10 +443,9 @@ class KnownBins:
     ) -> Iterator[tuple[int, int, PackedBlock]]:
         """Yield ``(start, stop, packed block)`` over the rows, at most so many at a time."""
         check_width("Grids", X, self.grids.n_features)
-        plan = plan_columns(X, np.flatnonzero(np.isfinite(self.grids.widths).any(axis=0)))
+        plan = plan_columns(X, self._divided)
         for start, stop in row_blocks(X.shape[0], min(block_rows(plan.width), most)):
-            block = pack_block(X, start, stop, plan, self._limits, n_jobs)
-            yield start, stop, block
+            yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
 
     def learn_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> bool:
         """Number the bins of one packed block, see :meth:`BinTables.learn`."""
@@ -458,10 +463,15 @@ class KnownBins:
     def find_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> None:
         """Look up one packed block."""
 
-        def find(tables: BinTables, group: GridGroup, a: int, b: int) -> None:
-            tables.find(group, block, codes[a:b])
+        def find(first: int, last: int) -> None:
+            room = room_for_keys(block)
+            for tables, group, a, b in self._groups[first:last]:
+                tables.find(group, block, codes[a:b], room)
 
-        map_blocks(find, self._groups, n_jobs)
+        n_groups = len(self._groups)
+        # One thread makes room once: for a few rows that takes as long as to look them up.
+        together = n_groups if thread_count(n_jobs) == 1 else 1
+        map_blocks(find, row_blocks(n_groups, together), n_jobs)
 
     @cached_property
     def _groups(self) -> list[tuple[BinTables, GridGroup, int, int]]:
@@ -480,6 +490,11 @@ class KnownBins:
             )
             for tables, (a, b) in zip(self.tables, pairwise(ends), strict=True)
         ]
+
+    @cached_property
+    def _divided(self) -> IntArray:
+        """The columns that some grid divides."""
+        return np.flatnonzero(np.isfinite(self.grids.widths).any(axis=0))
 
     @cached_property
     def _limits(self) -> FloatArray:
