@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gramless.model_selection.splits import group_folds, held_back_splits, holdout_splits
+from gramless.model_selection.splits import (
+    drawn_rows,
+    group_folds,
+    held_back_splits,
+    holdout_splits,
+)
 
 ENOUGH_FOR_ONE_SPLIT = 4000
 
@@ -83,3 +88,23 @@ def test_group_folds_part_no_group(seed: int, n_groups: int, n_folds: int) -> No
     for training, held_back in folds:
         assert len(np.intersect1d(drawn[training], drawn[held_back])) == 0
         assert len(training) > 0
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(8, 299), n_rare=st.integers(2, 30))
+def test_drawn_rows_have_each_class_in_its_share(seed: int, size: int, n_rare: int) -> None:
+    classes = np.zeros(300, np.int64)
+    classes[np.random.default_rng(seed).permutation(300)[:n_rare]] = 1
+    drawn = drawn_rows(300, size, seed, classes)
+    assert len(drawn) == size
+    assert (np.diff(drawn) > 0).all()
+    counts = np.bincount(classes[drawn], minlength=2)
+    expected = size / 300 * np.bincount(classes)
+    assert (np.abs(counts - expected) <= 1.0).all()
+    assert counts.min() >= 1
+
+
+def test_drawn_rows_of_numbers_are_those_of_any_draw() -> None:
+    drawn = drawn_rows(10_000, 100, seed=3)
+    assert 4000 < drawn.mean() < 6000
+    assert len(np.unique(drawn)) == 100
+    np.testing.assert_array_equal(drawn, drawn_rows(10_000, 100, seed=3))

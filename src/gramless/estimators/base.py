@@ -57,6 +57,7 @@ from gramless.model_selection.random_features import is_open
 from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.select import SelectedModel, select_grown, select_random
+from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.lazy_rows import taken
@@ -196,14 +197,16 @@ class KernelMachine(StatefulEstimator, ABC):
         weight = self._weigh(targets, weight)
         encoder, n_given = self._target_encoder(targets, weight), len(targets)
         seed = seed_from(self.random_state)
-        timely = _in_time(rows, encoder.n_outputs, deadline, seed)
-        if timely is not None:
+        classes = encoder.class_numbers(targets)
+        most = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
+        if most < len(targets):
+            timely = drawn_rows(len(targets), most, seed, classes)
             rows, targets, weight = _taken(timely, rows, targets, weight)
             given = given.taking(timely)
+            classes = None if classes is None else classes[timely]
         data = self._data(rows, targets, weight, encoder)
         feature_map = self._feature_map(data, seed)
         report = Reporter(type(self).__name__, callback, bool(self.verbose))
-        classes = encoder.class_numbers(data.targets)
         folds = given.folds(self, classes, seed)
         if folds is not None and weight is not None:
             data = replace(data, count_unit=_count(sample_weight, given.used) / weight.sum())
@@ -610,14 +613,6 @@ def _taken(
     """Return some of the rows with their targets and weights."""
     weight = None if weight is None else weight[chosen]
     return taken(rows, chosen), targets[chosen], weight
-
-
-def _in_time(rows: Rows, n_outputs: int, deadline: Deadline, seed: int) -> IntArray | None:
-    """Return the rows that there is time for, drawn at random; None for all."""
-    n_rows, most = rows.shape[0], rows_in_time(rows, n_outputs, deadline.seconds)
-    if most == n_rows:
-        return None
-    return np.sort(stream(seed, "rows in time").permutation(n_rows)[:most])
 
 
 def _chosen_by(

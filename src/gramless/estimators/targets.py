@@ -62,8 +62,8 @@ class TargetEncoder(ABC):
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return coefficients and intercept of raw predictions in units of the targets."""
 
-    def class_numbers(self, codes: FloatArray) -> IntArray | None:
-        """Return the number of each row's class; None where targets are no classes."""
+    def class_numbers(self, y: AnyArray) -> IntArray | None:
+        """Return the number of each target's class; None where targets are no classes."""
         return None
 
     @staticmethod
@@ -240,9 +240,9 @@ class ClassEncoder(TargetEncoder):
         """Return the class with the largest raw prediction."""
         return self.classes[most_likely(raw)]
 
-    def class_numbers(self, codes: FloatArray) -> IntArray:
-        """Return the number of each row's class."""
-        return most_likely(codes)
+    def class_numbers(self, y: AnyArray) -> IntArray:
+        """Return the number of each label's class."""
+        return self.numbers(y)
 
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return the weights, which have no unit, and an intercept of zero."""

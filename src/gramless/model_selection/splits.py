@@ -73,6 +73,22 @@ def held_back_splits(n_rows: int, seed: int, classes: IntArray | None = None) ->
     return [_parted(n_rows, part) for part in parts if len(part) > 0]
 
 
+def drawn_rows(n_rows: int, size: int, seed: int, classes: IntArray | None = None) -> IntArray:
+    """Draw some of the rows, with the share that each class has of all, in order.
+
+    Classes of at least two rows keep one, unless there are more of them than rows are drawn.
+
+    Examples
+    --------
+    >>> classes = np.repeat([0, 1], [998, 2])
+    >>> np.bincount(classes[drawn_rows(1000, 100, 0, classes)]).tolist()
+    [99, 1]
+    """
+    order = stream(seed, "rows in time").permutation(n_rows)
+    order = order if classes is None else _spread(order, classes)
+    return np.sort(order[:size])
+
+
 def class_folds(n_rows: int, n_folds: int, seed: int, classes: IntArray | None) -> list[Split]:
     """Cut rows into folds of one size, each held back once; classes are spread over all.
 
