@@ -12,7 +12,7 @@ NUMERICAL := $(addprefix tests/,loops kernels matrices features solvers streamin
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-all test-avx2 test-generic test-lowest campaign lint format bench claims versus papers clean
+.PHONY: help demo test test-data test-cluster test-all test-avx2 test-generic test-lowest campaign lint format bench claims versus papers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test: $(VENV)/.dev ## Run the tests
 # Exit code 5 says that no test was collected: no fault where none is marked.
 test-data: $(VENV)/.dev ## Run the slow tests and those on real data
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m "slow or data" || [ $$? -eq 5 ]
+
+test-cluster: $(VENV)/.dev ## Run the tests that kill workers of a cluster
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m cluster
 
 test-all: $(VENV)/.dev ## Run every test
 	$(BIN)/python -m pytest -q -m ""

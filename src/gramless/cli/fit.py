@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
+from gramless.base.columns import named_columns
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
@@ -16,6 +19,8 @@ from gramless.cli.report import Report, facts, reporting
 from gramless.cli.summaries import choices_of, grids_of
 
 if TYPE_CHECKING:
+    from gramless.base.reporting import Progress
+    from gramless.datasets import Table
     from gramless.estimators.base import KernelMachine
     from gramless.kernels import Kernel
 
@@ -93,6 +98,18 @@ Groups = Annotated[
 Scaling = Annotated[
     Literal["auto", "standard", "quantile", "none"], Option(help="Units of the inputs.")
 ]
+Cluster = Annotated[
+    str | None,
+    Option(
+        metavar="tcp://HOST:PORT",
+        help="Fit on the Dask cluster of this scheduler, whose workers read the file: CSV or "
+        "Parquet.",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    Option(help="With --cluster: where the solve is kept, to go on after a fault."),
+]
 
 
 def fit(
@@ -120,6 +137,8 @@ def fit(
     scaling: Scaling = "auto",
     seed: Annotated[int, Option(min=0, help="Seed of the random grids.")] = 0,
     limits: options.Limits = "",
+    cluster: Cluster = None,
+    checkpoint: Checkpoint = None,
     n_jobs: options.Jobs = None,
     verbose: Annotated[bool, Option("--verbose", "-v", help="List what is tried.")] = False,
     as_json: options.AsJson = False,
@@ -149,16 +168,87 @@ def fit(
     text = options.names(categorical, "--categorical") or []
     with reporting(as_json, debug, verbose) as report:
         options.check_output("--model", model, {"the data": data})
-        with report.stage("read", f"reading {data}"):
-            table = read_data(data, categorical=text, limits=limits)
-            rows = training_rows(table, target, chosen, weight, groups)
-        kind, reason = decide_task(rows.y, task)
-        estimator = _estimator(kind, approximation, kernel, size, parameters)
-        with report.stage("fit", "fitting") as show:
-            told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
-            estimator.fit(*told, callback=lambda progress: show(progress.message))
-        _save(report, estimator, model)
-        _show(report, estimator, model, rows, kind, reason)
+
+        def rows_of(table: Table) -> Training:
+            return training_rows(table, target, chosen, weight, groups)
+
+        def machine(kind: str) -> KernelMachine:
+            return _estimator(kind, approximation, kernel, size, parameters)
+
+        @contextmanager
+        def fitting() -> Iterator[Callable[[Progress], None]]:
+            with report.stage("fit", "fitting") as show:
+                yield lambda progress: show(progress.message)
+
+        if cluster is not None:
+            if text:
+                raise BadParameter("--categorical does not go with --cluster; write text.")
+            there = _There(data, cluster, checkpoint, weight, groups)
+            found = there.fit(report, rows_of, task, machine, fitting)
+        else:
+            with report.stage("read", f"reading {data}"):
+                rows = rows_of(read_data(data, categorical=text, limits=limits))
+            kind, reason = decide_task(rows.y, task)
+            estimator = machine(kind)
+            with fitting() as callback:
+                told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
+                estimator.fit(*told, callback=callback)
+            found = _Fitted(estimator, rows.target, len(rows.y), kind, reason)
+        _save(report, found.model, model)
+        _show(report, found, model)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fitted:
+    """A fitted model, what it predicts, and how many rows it was fitted to."""
+
+    model: KernelMachine
+    target: str | None
+    n_rows: int
+    task: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _There:
+    """A file that the workers of a cluster read, and the columns that are no inputs."""
+
+    data: Path
+    address: str
+    checkpoint: Path | None
+    weight: str | None
+    groups: str | None
+
+    def fit(
+        self,
+        report: Report,
+        rows_of: Callable[[Table], Training],
+        task: str,
+        machine: Callable[[str], KernelMachine],
+        fitting: Callable[[], AbstractContextManager[Callable[[Progress], None]]],
+    ) -> _Fitted:
+        """Fit on the cluster; the first rows say which columns there are, and what they hold."""
+        from gramless.datasets import Table
+        from gramless.distributed.files import connected, head_of, read_frame, there
+
+        with connected(self.address) as client:
+            with report.stage("read", f"looking at {self.data}"):
+                frame = read_frame(self.data)
+                rows = rows_of(Table(head_of(frame), source=str(self.data)))
+                kind, reason = decide_task(rows.y, task)
+            others = (None if name is None else frame[name] for name in (self.weight, self.groups))
+            inputs = frame[list(named_columns(rows.X))]
+            estimator = there(machine(kind), client)
+            with fitting() as callback:
+                estimator.fit(
+                    inputs,
+                    frame[rows.target],
+                    *others,
+                    callback=callback,
+                    checkpoint=self.checkpoint,
+                )
+            n_rows = len(frame)
+            return _Fitted(estimator.to_local(), rows.target, n_rows, kind, reason)
 
 
 def _save(report: Report, model: KernelMachine, path: Path) -> None:
@@ -221,21 +311,20 @@ def named_kernel(text: str) -> Kernel:
         raise InputError(f"--kernel {text}: {fault}") from fault
 
 
-def _show(
-    report: Report, model: KernelMachine, path: Path, rows: Training, task: str, reason: str
-) -> None:
+def _show(report: Report, fitted: _Fitted, path: Path) -> None:
     """Print what was fitted and chosen."""
     from gramless import KernelClassifier
 
-    n_rows, n_bytes, features = len(rows.y), path.stat().st_size, model.features_
+    model = fitted.model
+    n_bytes, features = path.stat().st_size, model.features_
     classes = model.classes_.tolist() if isinstance(model, KernelClassifier) else None
     choices = choices_of(model)
     document = {
         "model": path,
         "bytes": n_bytes,
-        "target": rows.target,
-        "task": task,
-        "rows": n_rows,
+        "target": fitted.target,
+        "task": fitted.task,
+        "rows": fitted.n_rows,
         "inputs": model.n_features_in_,
         "classes": classes,
         **choices,
@@ -255,9 +344,9 @@ def _show(
         "seconds": report.seconds,
     }
     shown = {
-        "target": rows.target or "the labels that the file keeps apart",
-        "task": f"{task} ({reason})",
-        "rows": f"{n_rows:,} with {model.n_features_in_:,} inputs",
+        "target": fitted.target or "the labels that the file keeps apart",
+        "task": f"{fitted.task} ({fitted.reason})",
+        "rows": f"{fitted.n_rows:,} with {model.n_features_in_:,} inputs",
         "classes": classes,
         **choices,
         "chosen by": f"{model.scorer_}; rows held back {model.cv_}",

@@ -156,7 +156,8 @@ class KernelMachine(StatefulEstimator, ABC):
         """
         with limited_memory(self._memory()):
             chosen = self._choose(X, y, sample_weight, groups, callback)
-            self._learn_errors(chosen, self._final_fit(chosen))
+            self._final_fit(chosen)
+            self._learn_errors(chosen)
         return self
 
     def _choose(
@@ -396,20 +397,16 @@ class KernelMachine(StatefulEstimator, ABC):
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
         return free and left and can_be_halved and can_grow(search.data)
 
-    def _final_fit(self, chosen: Chosen) -> Problem:
-        """Solve for all rows; return the problem that was solved."""
+    def _final_fit(self, chosen: Chosen) -> None:
+        """Solve for all rows."""
         self._keep_selected(chosen.selected)
-        data, goal, selected = chosen.data, chosen.goal, chosen.selected
-        matrix = data.matrix(selected.matrix)
-        problem = goal.problem(data, matrix, selected.alpha, selected.order)
         start, tighten = self._warm_start(chosen)
-        if selected.weights is None:
-            solution = self._solved(problem, start, tighten, chosen.deadline)
+        if chosen.selected.weights is None:
+            solution = self._solved(chosen.problem(), start, tighten, chosen.deadline)
         else:
-            solution = Solution(selected.weights, "converged", 1, [])
+            solution = Solution(chosen.selected.weights, "converged", 1, [])
             self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
-        self._keep_solution(solution, chosen, data.rows.shape[0])
-        return problem
+        self._keep_solution(solution, chosen, chosen.data.rows.shape[0])
 
     def _keep_selected(self, selected: SelectedModel) -> None:
         """Set the attributes that tell what was chosen."""
@@ -582,7 +579,7 @@ class KernelMachine(StatefulEstimator, ABC):
         return self.errors_
 
     @abstractmethod
-    def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
+    def _learn_errors(self, chosen: Chosen) -> None:
         """Learn how far predictions are off, from held-back rows or the problem of all."""
 
 
@@ -600,6 +597,12 @@ class Chosen:
     encoder: TargetEncoder
     report: Reporter
     deadline: Deadline
+
+    def problem(self) -> Problem:
+        """Return the problem over these rows."""
+        selected = self.selected
+        matrix = self.data.matrix(selected.matrix)
+        return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
 
 
 def relative_weights(weight: FloatArray, largest: float) -> FloatArray:

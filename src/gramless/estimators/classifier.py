@@ -30,7 +30,6 @@ from gramless.model_selection.calibration import Calibration
 from gramless.model_selection.conformal import Conformal, set_scores, sets
 from gramless.model_selection.random_features import ENOUGH_TO_SEARCH
 from gramless.model_selection.search import Search
-from gramless.solvers.objective import Problem
 
 _MANY_CLASSES, _MANY_NUMBERS = 200, 100
 """As few may have one row each; as few classes may look like measurements."""
@@ -355,7 +354,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         needed = is_auto(self.calibrate) and enough and self.loss_.name not in PROBABILISTIC
         return super()._validates(search, grows) or needed
 
-    def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
+    def _learn_errors(self, chosen: Chosen) -> None:
         data, validation = chosen.data, chosen.judged
         self.errors_ = self.calibration_ = None
         untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH

@@ -20,9 +20,7 @@ from gramless.losses import Huber, Loss, SmoothPinball, Squared
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.conformal import Conformal, interval_scores
-from gramless.model_selection.data import Data
 from gramless.model_selection.posterior import Posterior, unseen_squares
-from gramless.solvers.objective import Problem
 
 _MOST_GRIDS_OF_A_PROCESS = 80
 _MOST_DRAWS = 100_000
@@ -328,7 +326,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
         require(errors.scores.shape[1:] == coef.shape[1:], "errors_ do not fit coef_")
 
-    def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
+    def _learn_errors(self, chosen: Chosen) -> None:
         data, validation, encoder = chosen.data, chosen.judged, chosen.encoder
         assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
@@ -337,11 +335,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             scores = interval_scores(predicted, data.targets[validation.rows]) * encoder.spread
             scores = scores / self._units_of_errors(predicted * encoder.spread)
             self.errors_ = Conformal.fit(scores, data.row_counts(validation.rows))
-        self.posterior_ = self._posterior(data, problem, encoder) if self.n_posterior else None
+        self.posterior_ = self._posterior(chosen, encoder) if self.n_posterior else None
 
-    def _posterior(self, data: Data, problem: Problem, encoder: NumberEncoder) -> Posterior:
+    def _posterior(self, chosen: Chosen, encoder: NumberEncoder) -> Posterior:
         """Draw the weights, with the noise in units of the targets as given."""
-        problem = replace(problem, loss=Squared(), penalty=data.penalty(self.alpha_))
+        penalty = chosen.data.penalty(self.alpha_)
+        problem = replace(chosen.problem(), loss=Squared(), penalty=penalty)
         seed = seed_from(self.random_state)
         found = Posterior.sample(problem, int(self.n_posterior), seed=seed, n_jobs=self.n_jobs)
         return replace(found, noise=found.noise * encoder.spread)

@@ -14,7 +14,7 @@ from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, check_columns, number_in, part_in
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
-from gramless.features.grids import Grids, KnownBins, bytes_of_codes, bytes_of_grid
+from gramless.features.grids import CodeType, Grids, KnownBins, bytes_of_codes, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
 from gramless.matrices.codes import PlainBins
@@ -88,6 +88,11 @@ class BinningMap(GridMap):
         number_in(state, "kappa_bar_", float)
 
     @property
+    def keys(self) -> IntArray:
+        """The keys of the known bins, grid after grid."""
+        return self._known.keys()
+
+    @property
     def grids(self) -> Grids:
         """The grids whose bins are known."""
         return self._grids
@@ -109,8 +114,12 @@ class BinningMap(GridMap):
             matrix = BinnedMatrix(
                 codes, self.offsets_, scale=scale, has_unseen=False, n_jobs=self.n_jobs
             )
-        self._describe(fullest_shares(matrix))
+        self.describe(fullest_shares(matrix))
         return matrix
+
+    def take_bins(self, keys: IntArray, offsets: IntArray, code_type: CodeType) -> None:
+        """Know the bins of the same grids that other rows occupy, by their keys grid after grid."""
+        self._know(KnownBins.from_keys(self.grids, keys, offsets, code_type))
 
     def rows_matrix(self, X: Rows) -> BinnedMatrix:
         codes = self._known.find(X, self.n_jobs)
@@ -155,7 +164,7 @@ class BinningMap(GridMap):
         left, code_type = self._grids.take(grids), self._known.code_type
         self._know(KnownBins.from_keys(left, keys, offsets, code_type))
 
-    def _describe(self, shares: FloatArray) -> None:
+    def describe(self, shares: FloatArray) -> None:
         """Record the share of the training rows in the fullest bin of each grid."""
         self.nu_ = shares
         self.kappa_ = float(np.mean(1.0 / shares))

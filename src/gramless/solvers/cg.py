@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Protocol, TypeGuard
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.arrays import inner
-from gramless.base.types import FloatArray
+from gramless.base.types import AnyArray, FloatArray
 from gramless.loops import conjugate as loops
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
@@ -98,7 +98,9 @@ WORTH_KEEPING = 0.75
 class Curvature(Protocol):
     """The ``C`` of ``Z' C Z``: a number for each row and output, or a K x K block for each row."""
 
-    coupled: ClassVar[bool]
+    @property
+    def coupled(self) -> bool:
+        """Whether outputs depend on each other."""
 
     def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
         """Multiply the responses (m, len(active)) of some rows and outputs by ``C``, in place."""
@@ -230,8 +232,27 @@ def relative_norm(energy: Vector, scale: Vector) -> Vector:
     return np.divide(norm, scale, out=norm, where=scale > 0)
 
 
-def _kept(array: Vector, keep: NDArray[np.bool_]) -> Vector:
+def _kept(array: Vector, keep: NDArray[np.bool_] | NDArray[np.intp]) -> Vector:
     return np.ascontiguousarray(array[:, keep])
+
+
+class Equations(Protocol):
+    """Equations ``(A + diag(ridge)) w = right`` for K right-hand sides."""
+
+    @property
+    def curvature(self) -> Curvature:
+        """Whether outputs are coupled it knows."""
+
+    @property
+    def ridge(self) -> FloatArray:
+        """The penalty of each column."""
+
+    @property
+    def right(self) -> Vector:
+        """The right-hand sides (n_columns, K)."""
+
+    def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
+        """Return ``A w`` for the active outputs."""
 
 
 @dataclass(eq=False)
@@ -264,9 +285,21 @@ class System:
 class ConjugateRuns(Runs):
     """Conjugate gradients whose vectors are over the columns."""
 
+    _changing = (
+        "found",
+        "residual",
+        "direction",
+        "coefficients",
+        "energy",
+        "scale",
+        "relative",
+        "active",
+        "decrease",
+    )
+
     def __init__(
         self,
-        system: System,
+        system: Equations,
         inverse: Inverse,
         tol: float,
         n_jobs: int | None,
@@ -296,6 +329,20 @@ class ConjugateRuns(Runs):
     def weights(self) -> Vector:
         self._store()
         return self.found
+
+    def numbers(self) -> dict[str, AnyArray]:
+        """Return copies of all that changes from step to step, for :meth:`take_up`."""
+        self._store()
+        return {name: np.array(vars(self)[name]) for name in self._changing}
+
+    def take_up(self, numbers: Mapping[str, AnyArray]) -> None:
+        """Be where other runs of the same system were."""
+        for name in self._changing:
+            setattr(self, name, numbers[name])
+        self.decrease = float(self.decrease)
+        everything = len(self.active) == len(self.scale)
+        self.point = self.found if everything else _kept(self.found, self.active)
+        self.product = np.empty_like(self.residual)
 
     def _curvatures(self) -> FloatArray:
         self.product = self.system.times(self.direction, self.active, self.product)

@@ -11,9 +11,9 @@ from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.matrices.base import FeatureMatrix, Vector
 
-_WORTH_COPYING = 0.75
+WORTH_COPYING = 0.75
 """Above this fraction, use all rows."""
-_MEASURED_ROWS = 256
+MEASURED_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class RowChoice:
         drawn = stream(0, "curved rows", self.draws).random(n_rows) < chances
         self.draws += 1
         chosen = np.flatnonzero(drawn)
-        if not 0 < len(chosen) <= _WORTH_COPYING * n_rows:
+        if not 0 < len(chosen) <= WORTH_COPYING * n_rows:
             return whole
         return CurvedRows(self.matrix.take_rows(chosen), chosen, 1.0 / chances[chosen], whole=False)
 
@@ -65,6 +65,6 @@ class RowChoice:
     def squared_norm(self) -> float:
         """The mean squared norm of rows, from 256 of them at most."""
         n_rows = self.matrix.shape[0]
-        step = max(1, n_rows // _MEASURED_ROWS)
-        few = self.matrix.take_rows(np.arange(0, n_rows, step)[:_MEASURED_ROWS])
+        step = max(1, n_rows // MEASURED_ROWS)
+        few = self.matrix.take_rows(np.arange(0, n_rows, step)[:MEASURED_ROWS])
         return float(few.gram_diagonal().sum()) / max(1, few.shape[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -77,26 +78,22 @@ def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[
     return slopes, curvatures
 
 
-@dataclass(frozen=True)
-class Line:
+class AnyLine(ABC):
     """Each run's objective along a step; ``penalty`` is its constant, linear and quadratic part."""
 
-    losses: Losses
-    responses: Vector
-    change: Vector
     penalty: tuple[Numbers, Numbers, Numbers]
-    n_jobs: int | None = None
+
+    @abstractmethod
+    def mean_loss(self, lengths: Numbers) -> Numbers:
+        """Return each run's mean loss."""
+
+    @abstractmethod
+    def loss_derivatives(self, lengths: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the first and the second derivative of each run's mean loss."""
 
     def value(self, lengths: Numbers) -> Numbers:
         """Return the objective."""
-
-        def of_rows(first: int, last: int) -> Numbers:
-            rows = slice(first, last)
-            there = self.responses[rows] + lengths * self.change[rows]
-            return self.losses.of_rows(rows).mean(there)
-
-        mean = np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0)
-        return np.asarray(mean + self.penalty_at(lengths))
+        return np.asarray(self.mean_loss(lengths) + self.penalty_at(lengths))
 
     def penalty_at(self, lengths: Numbers) -> Numbers:
         """Return the penalty alone."""
@@ -105,7 +102,33 @@ class Line:
 
     def newton_lengths(self, lengths: Numbers) -> Numbers:
         """Return the minima, at least 0, of the parabolas that touch the objective at lengths."""
+        slopes, curvatures = self.loss_derivatives(lengths)
+        _, linear, quadratic = self.penalty
+        slope = slopes + linear + 2.0 * lengths * quadratic
+        curvature = curvatures + 2.0 * quadratic
+        move = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
+        return np.maximum(lengths - move, 0.0)
 
+
+@dataclass(frozen=True)
+class Line(AnyLine):
+    """The objective along a step, where the responses of all rows are here, and their change."""
+
+    losses: Losses
+    responses: Vector
+    change: Vector
+    penalty: tuple[Numbers, Numbers, Numbers]
+    n_jobs: int | None = None
+
+    def mean_loss(self, lengths: Numbers) -> Numbers:
+        def of_rows(first: int, last: int) -> Numbers:
+            rows = slice(first, last)
+            there = self.responses[rows] + lengths * self.change[rows]
+            return self.losses.of_rows(rows).mean(there)
+
+        return np.asarray(np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0))
+
+    def loss_derivatives(self, lengths: Numbers) -> tuple[Numbers, Numbers]:
         def of_rows(first: int, last: int) -> Vector:
             rows = slice(first, last)
             part, change = self.losses.of_rows(rows), self.change[rows]
@@ -115,15 +138,11 @@ class Line:
             return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
 
         slopes, curvatures = np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0)
-        _, linear, quadratic = self.penalty
-        slope = self.losses.by_run(slopes) + linear + 2.0 * lengths * quadratic
-        curvature = self.losses.by_run(curvatures) + 2.0 * quadratic
-        move = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
-        return np.maximum(lengths - move, 0.0)
+        return self.losses.by_run(slopes), self.losses.by_run(curvatures)
 
 
 def search(
-    line: Line, before: Numbers, slope: Numbers, rounding: Numbers, flat: BoolArray
+    line: AnyLine, before: Numbers, slope: Numbers, rounding: Numbers, flat: BoolArray
 ) -> tuple[Numbers, Numbers]:
     """Return lengths that lower each run's objective, 0 where none does, and the objective there.
 
@@ -153,7 +172,7 @@ def halved(
 
 
 def _doubled(
-    line: Line, lengths: Numbers, objective: Numbers, rounding: Numbers, flat: BoolArray
+    line: AnyLine, lengths: Numbers, objective: Numbers, rounding: Numbers, flat: BoolArray
 ) -> tuple[Numbers, Numbers]:
     """Double the steps of flat runs while the objective falls by more than its rounding."""
     growing = flat & (lengths > 0)
@@ -168,7 +187,7 @@ def _doubled(
     return lengths, objective
 
 
-def _refined(line: Line, lengths: Numbers, objective: Numbers) -> tuple[Numbers, Numbers]:
+def _refined(line: AnyLine, lengths: Numbers, objective: Numbers) -> tuple[Numbers, Numbers]:
     """Follow Newton's steps along the line while they help."""
     for _ in range(_REFINEMENTS):
         better = np.where(lengths > 0, line.newton_lengths(lengths), 0.0)

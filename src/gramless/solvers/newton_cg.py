@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -9,8 +10,9 @@ import numpy as np
 
 from gramless.base.cached import cached_property
 from gramless.base.types import BoolArray, FloatArray
+from gramless.losses import Loss
 from gramless.matrices.base import Vector
-from gramless.penalties import L2
+from gramless.penalties import L2, Penalty
 from gramless.solvers.base import Capabilities, IterativeSolver
 from gramless.solvers.cg import (
     ConjugateRuns,
@@ -24,7 +26,7 @@ from gramless.solvers.cg import (
 )
 from gramless.solvers.hessian_subsampling import RowChoice
 from gramless.solvers.intercept import initial_weights
-from gramless.solvers.line_search import ROUNDING, Line, Losses, derivatives, search
+from gramless.solvers.line_search import ROUNDING, AnyLine, Line, Losses, derivatives, search
 from gramless.solvers.objective import Problem, columns
 from gramless.solvers.preconditioners import Inverse, Preconditioner, SampledRows, energy
 from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
@@ -97,40 +99,95 @@ class NewtonCG(IterativeSolver):
     all_rows_below: int = 4096
     capabilities: ClassVar[Capabilities] = Capabilities()
 
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> _State:
-        return _State(problem, start, self, watched)
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> NewtonState:
+        return _RowsHere(problem, start, self, watched)
 
 
-class _State:
-    """Weights, responses and derivatives. A run is an output, or all of them if coupled."""
+class NewtonState(ABC):
+    """Weights and derivatives. A run is an output, or all of them if coupled.
+
+    Where the rows are, subclasses know. Their :meth:`_differentiate` sets the ``inverse`` that
+    approximates that of the Hessian of curvatures whose ``total`` over rows is known, the
+    ``gradient`` and its ``norm``, whether the curvatures are of the ``whole`` of the rows, and the
+    ``sensitivity``, which times the relative rounding of the responses is that of each mean loss.
+    """
+
+    loss: Loss
+    penalty: Penalty
+    typical_curvature: float
+    inverse: Inverse
+    total: float
+    norm: FloatArray
+    sensitivity: FloatArray
+    flat: BoolArray
+    whole: bool
 
     def __init__(
-        self, problem: Problem, start: Vector | None, options: NewtonCG, watched: bool
+        self, weights: Vector, start: Vector | None, options: NewtonCG, watched: bool
     ) -> None:
-        self.problem, self.options, self.watched = problem, options, watched
+        self.options, self.watched = options, watched
         self.gradient = self.at_zero = np.empty((0, 0))
         self.room: Vector | None = None
-        self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
-        row_weights = self.losses.row_weights
-        self.typical_curvature = problem.loss.typical_curvature(problem.targets, row_weights)
-        self.weights = initial_weights(problem)
-        self.ridge = problem.penalty.diagonal(self.weights[:, 0])
-        self.responses = np.zeros_like(self.losses.targets, dtype=float)
-        if self.weights.any():
-            self.responses = matvec(problem.matrix, self.weights)
+        self.weights = weights
+        self.ridge = self.penalty.diagonal(self.weights[:, 0])
         self.products, self.slow = 0, False
-        self.choice = RowChoice(problem.matrix, problem.penalty.l2, options.all_rows_below)
         self.penalties = _AT_ZERO
+        self._respond()
         self._differentiate()
         self.at_zero, self.scale = self.gradient, self.norm
         self.penalties = _LATER
         if start is not None:
             self.weights = columns(start).astype(float)
-            self.responses = matvec(problem.matrix, self.weights)
+            self._respond()
             self._differentiate()
         self.penalty_value = self._penalty(self.weights)
-        self.objective = self.losses.mean(self.responses) + self.penalty_value
+        self.objective = self._mean() + self.penalty_value
         self._compare()
+
+    @abstractmethod
+    def _respond(self) -> None:
+        """Respond to the weights, which are new."""
+
+    @abstractmethod
+    def _mean(self) -> FloatArray:
+        """Return each run's mean loss."""
+
+    @abstractmethod
+    def _differentiate(self) -> None:
+        """Set the gradient, its norm, the curvatures and the preconditioner."""
+
+    @abstractmethod
+    def _newton_direction(self, factors: FloatArray) -> Vector:
+        """Return a rough solution of the Newton equations for factors times the gradient."""
+
+    @abstractmethod
+    def _line(
+        self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]
+    ) -> AnyLine:
+        """Return the objective along a direction."""
+
+    @abstractmethod
+    def _go(self, line: AnyLine, lengths: FloatArray) -> None:
+        """Respond to the weights, which went so far along a line."""
+
+    def by_run(self, sums: FloatArray) -> FloatArray:
+        """Turn sums over outputs into sums over runs."""
+        return sums.sum(keepdims=True) if self.loss.coupled else sums
+
+    def holding(self, flat: BoolArray) -> Holding:
+        """Return what gives flat outputs a little curvature."""
+        return Holding(flat, self.penalty.l2, self.typical_curvature)
+
+    def _flat_outputs(self, curvatures: FloatArray) -> BoolArray:
+        """Tell which outputs have no curvature, given sums (K,); set which runs are flat."""
+        flat = curvatures <= _NO_CURVATURE * self.typical_curvature
+        self.flat = self.by_run(flat.astype(float)) > 0
+        return flat
+
+    def _norm(self, gradient: Vector) -> FloatArray:
+        """Return the norm of each run in the metric of the present curvatures."""
+        squared = energy(self.inverse, gradient, None, self.options.n_jobs)
+        return np.sqrt(self.by_run(squared) / self.total)
 
     def converged(self) -> bool:
         return bool((self.relative <= self.options.tol).all())
@@ -147,15 +204,14 @@ class _State:
         factors = np.where(self.relative > self.options.tol, -1.0, 0.0)
         factors = np.broadcast_to(factors, self.gradient.shape[1])
         direction = self._newton_direction(factors)
-        change = matvec(self.problem.matrix, direction)
         downhill = factors * weighted_inner(None, self.gradient, direction, self.options.n_jobs)
-        slope = -self.losses.by_run(downhill)
+        slope = -self.by_run(downhill)
         mixed = self._inner(self.weights, direction)
         penalty = (self.penalty_value, mixed, self._penalty(direction))
         rounding = ROUNDING * (np.abs(self.objective) + self.sensitivity)
-        if self.slow and self.rows.whole and (slope >= -2.0 * rounding).all():
+        if self.slow and self.whole and (slope >= -2.0 * rounding).all():
             return False
-        line = Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
+        line = self._line(direction, penalty)
         lengths, self.objective = search(line, self.objective, slope, rounding, self.flat)
         if not lengths.any():
             return False
@@ -164,7 +220,7 @@ class _State:
             self.weights = self.weights.copy()
         add_times(self.weights, lengths, direction, self.options.n_jobs)
         self.room, self.penalty_value = direction, line.penalty_at(lengths)
-        add_times(self.responses, lengths, change, self.options.n_jobs)
+        self._go(line, lengths)
         before = self.relative.max()
         self._differentiate()
         self._compare()
@@ -173,45 +229,11 @@ class _State:
             self.penalties /= _FINER
         return True
 
-    def _newton_direction(self, factors: FloatArray) -> Vector:
-        options = self.options
+    def inner_tol(self) -> float:
+        """Return the tolerance of the conjugate gradients of a step."""
         # From a start that is worse than zero weights, rough directions can lead nowhere.
         rough = bool((self.relative <= 1.0).all())
-        inner_tol = options.inner_tol if rough else min(options.inner_tol, _CAREFUL)
-        matrix, inverse, penalty = self.rows.matrix, self.inverse, self.problem.penalty
-        runs: Runs
-        if fit_for_rows(inverse, matrix):
-            shorter = RowSystem.towards(matrix, self.curvature, penalty, self.gradient, factors)
-            runs = RowRuns(shorter, inverse, inner_tol, options.n_jobs, self.room)
-        else:
-            system = System(matrix, self.curvature, self.ridge, self.gradient * factors)
-            runs = ConjugateRuns(system, inverse, inner_tol, options.n_jobs)
-        self.products += runs.run(options.max_inner)
-        return runs.weights
-
-    def _differentiate(self) -> None:
-        """Set the gradient, its norm, the curvatures and the preconditioner.
-
-        ``sensitivity`` times the relative rounding of the responses is that of each mean loss.
-        """
-        slopes, curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
-        self.sensitivity = self.losses.by_run(np.abs(slopes * self.responses).sum(axis=0))
-        # The gradient at zero is kept; later ones overwrite each other.
-        room = None if self.gradient is self.at_zero else self.gradient
-        self.gradient = rmatvec(self.problem.matrix, slopes, room)
-        add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
-        curvatures, flat = self._held(curvatures)
-        self.flat = self.losses.by_run(flat.astype(float)) > 0
-        self.rows = self.choice.choose(curvatures, self.penalties)
-        own = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
-        self.curvature: Curvature = RowCurvature(own)
-        if self.losses.loss.coupled and not flat.any():
-            chosen = self.losses.of_rows(self.rows.chosen, self.rows.upscale)
-            self.curvature = chosen.curvature(self.responses[self.rows.chosen])
-        weights = own.mean(axis=1)
-        self.total = float(weights.sum())
-        self.inverse = self._inverse(weights)
-        self.norm = self._norm(self.gradient)
+        return self.options.inner_tol if rough else min(self.options.inner_tol, _CAREFUL)
 
     def _compare(self) -> None:
         """Set the norm of each run's gradient relative to that at zero weights.
@@ -222,28 +244,81 @@ class _State:
         scale = np.minimum(self.scale, self._norm(self.at_zero))
         self.relative = np.divide(self.norm, scale, out=self.norm.copy(), where=scale > 0)
 
-    def _held(self, curvatures: Vector) -> tuple[Vector, BoolArray]:
-        """Give a little curvature to outputs without any, for free weights, and tell which.
+    def _penalty(self, weights: Vector) -> FloatArray:
+        return 0.5 * self._inner(weights, weights)
 
-        Without a penalty every row gets some.
-        """
-        alpha, most = self.problem.penalty.l2, self.typical_curvature
-        row_weights = self.losses.row_weights[:, None]
-        flat = curvatures.sum(axis=0) <= _NO_CURVATURE * most
-        little = min(_FLAT * alpha, most) if alpha > 0 else most
-        held = np.where(flat, row_weights * little, curvatures) if flat.any() else curvatures
-        if alpha == 0:
-            held = np.maximum(held, _LITTLE * most * row_weights)
-        return held, flat
+    def _inner(self, a: Vector, b: Vector) -> FloatArray:
+        return self.by_run(weighted_inner(self.ridge, a, b, self.options.n_jobs))
 
-    def _norm(self, gradient: Vector) -> FloatArray:
-        """Return the norm of each run in the metric of the present curvatures."""
-        squared = energy(self.inverse, gradient, None, self.options.n_jobs)
-        return np.sqrt(self.losses.by_run(squared) / self.total)
+
+class _RowsHere(NewtonState):
+    """Newton steps whose rows are in a matrix: their responses are kept."""
+
+    def __init__(
+        self, problem: Problem, start: Vector | None, options: NewtonCG, watched: bool
+    ) -> None:
+        self.problem, self.loss, self.penalty = problem, problem.loss, problem.penalty
+        self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
+        row_weights = self.losses.row_weights
+        self.typical_curvature = problem.loss.typical_curvature(problem.targets, row_weights)
+        self.choice = RowChoice(problem.matrix, problem.penalty.l2, options.all_rows_below)
+        super().__init__(initial_weights(problem), start, options, watched)
+
+    def _respond(self) -> None:
+        self.responses = np.zeros_like(self.losses.targets, dtype=float)
+        if self.weights.any():
+            self.responses = matvec(self.problem.matrix, self.weights)
+
+    def _mean(self) -> FloatArray:
+        return self.losses.mean(self.responses)
+
+    def _line(self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]) -> Line:
+        change = matvec(self.problem.matrix, direction)
+        return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
+
+    def _go(self, line: AnyLine, lengths: FloatArray) -> None:
+        assert isinstance(line, Line)
+        add_times(self.responses, lengths, line.change, self.options.n_jobs)
+
+    def _newton_direction(self, factors: FloatArray) -> Vector:
+        options, inner_tol = self.options, self.inner_tol()
+        matrix, inverse = self.rows.matrix, self.inverse
+        runs: Runs
+        if fit_for_rows(inverse, matrix):
+            shorter = RowSystem.towards(
+                matrix, self.curvature, self.penalty, self.gradient, factors
+            )
+            runs = RowRuns(shorter, inverse, inner_tol, options.n_jobs, self.room)
+        else:
+            system = System(matrix, self.curvature, self.ridge, self.gradient * factors)
+            runs = ConjugateRuns(system, inverse, inner_tol, options.n_jobs)
+        self.products += runs.run(options.max_inner)
+        return runs.weights
+
+    def _differentiate(self) -> None:
+        slopes, curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
+        self.sensitivity = self.by_run(np.abs(slopes * self.responses).sum(axis=0))
+        # The gradient at zero is kept; later ones overwrite each other.
+        room = None if self.gradient is self.at_zero else self.gradient
+        self.gradient = rmatvec(self.problem.matrix, slopes, room)
+        add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
+        flat = self._flat_outputs(curvatures.sum(axis=0))
+        curvatures = self.holding(flat).held(curvatures, self.losses.row_weights)
+        self.rows = self.choice.choose(curvatures, self.penalties)
+        self.whole = self.rows.whole
+        own = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
+        self.curvature: Curvature = RowCurvature(own)
+        if self.losses.loss.coupled and not flat.any():
+            chosen = self.losses.of_rows(self.rows.chosen, self.rows.upscale)
+            self.curvature = chosen.curvature(self.responses[self.rows.chosen])
+        weights = own.mean(axis=1)
+        self.total = float(weights.sum())
+        self.inverse = self._inverse(weights)
+        self.norm = self._norm(self.gradient)
 
     def _inverse(self, weights: FloatArray) -> Inverse:
         """Precondition the ridge problem of the sampled rows, weighted by curvatures."""
-        penalty = L2(self.problem.penalty.l2 / self.total, self.problem.penalty.n_free)
+        penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
         targets = self.problem.targets[self.rows.chosen]
         made = self._drawn if self.rows.whole else self.options.preconditioner
         return made.inverse(Problem(self.rows.matrix, targets, penalty, sample_weight=weights))
@@ -253,8 +328,21 @@ class _State:
         """The preconditioner of all steps that use all rows."""
         return self.options.preconditioner.drawn(self.problem.matrix)
 
-    def _penalty(self, weights: Vector) -> FloatArray:
-        return 0.5 * self._inner(weights, weights)
 
-    def _inner(self, a: Vector, b: Vector) -> FloatArray:
-        return self.losses.by_run(weighted_inner(self.ridge, a, b, self.options.n_jobs))
+@dataclass(frozen=True)
+class Holding:
+    """What gives a little curvature to outputs without any, for free weights.
+
+    ``flat`` says which these are. Without a penalty every row gets some.
+    """
+
+    flat: BoolArray
+    alpha: float
+    typical: float
+
+    def held(self, curvatures: Vector, row_weights: FloatArray) -> Vector:
+        """Return the curvatures (n_rows, K) with what they lack."""
+        most, weights = self.typical, row_weights[:, None]
+        little = min(_FLAT * self.alpha, most) if self.alpha > 0 else most
+        held = np.where(self.flat, weights * little, curvatures) if self.flat.any() else curvatures
+        return np.maximum(held, _LITTLE * most * weights) if self.alpha == 0 else held

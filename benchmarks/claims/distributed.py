@@ -1,0 +1,225 @@
+"""A fit on a Dask cluster of this machine beside the same fit in one process.
+
+Rows are made by the workers, a partition at a time; kernel, penalty and number of grids are given,
+so that all fits solve the same problem. Every fit is in processes of its own, after a small one
+that loads the loops. Memory is the sum over processes of their peaks, beyond what they held before.
+Bytes are what the fit says that it sends and, beside them, what passed the loopback device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import dask
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+from benchmarks.common import Report, Row, options, parse, say
+from gramless import KernelRegressor
+from gramless.base.reporting import Progress
+from gramless.distributed import DaskKernelRegressor
+
+N_INPUTS, PART_ROWS = 20, 50_000
+ROWS, GRIDS = 2_000_000, 128
+MANY_ROWS, FEWER_GRIDS = 20_000_000, 64
+BANDWIDTH, ALPHA = 12.0, 1e-6
+WORKERS = (1, 2, 4)
+MACHINES, GBITS = (1, 2, 4, 10, 30, 100), (1.0, 10.0)
+HUGE = 10**9
+
+
+def made(number: int, n_rows: int) -> np.ndarray:
+    """Return a partition: inputs, and targets in the last column."""
+    generator = np.random.default_rng(number)
+    X = generator.normal(size=(n_rows, N_INPUTS)).astype(np.float32)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * generator.normal(size=n_rows)
+    return np.column_stack([X, y.astype(np.float32)])
+
+
+def collection(n_rows: int) -> tuple[da.Array, da.Array]:
+    numbers = range(-(-n_rows // PART_ROWS))
+    sizes = [min(PART_ROWS, n_rows - k * PART_ROWS) for k in numbers]
+    parts = [
+        da.from_delayed(dask.delayed(made)(k, size), (size, N_INPUTS + 1), np.float32)
+        for k, size in zip(numbers, sizes, strict=True)
+    ]
+    whole = da.concatenate(parts)
+    return whole[:, :-1], whole[:, -1]
+
+
+def peak() -> int:
+    """Return the peak of the memory of a process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def loopback() -> int:
+    """Return the bytes that passed the loopback device since the machine was started."""
+    lines = Path("/proc/net/dev").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.strip().startswith("lo:"))
+
+
+def machine(n_grids: int) -> dict[str, Any]:
+    return {
+        "bandwidth": BANDWIDTH,
+        "alpha": ALPHA,
+        "n_grids": n_grids,
+        "scaling": "none",
+        "random_state": 0,
+    }
+
+
+def fit_here(n_rows: int, n_grids: int) -> Row:
+    X, y = (own.compute() for own in collection(20_000))
+    KernelRegressor(**machine(n_grids)).fit(X, y)
+    numbers = range(-(-n_rows // PART_ROWS))
+    whole = np.empty((n_rows, N_INPUTS + 1), np.float32)
+    for k in numbers:
+        stop = min((k + 1) * PART_ROWS, n_rows)
+        whole[k * PART_ROWS : stop] = made(k, stop - k * PART_ROWS)
+    X, y, before = whole[:, :-1], whole[:, -1], peak() - whole.nbytes
+    begun = perf_counter()
+    model = KernelRegressor(**machine(n_grids)).fit(X, y)
+    return {**told(model, perf_counter() - begun), "memory": peak() - before}
+
+
+def fit_there(n_rows: int, n_grids: int, n_workers: int) -> Row:
+    with (
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        DaskKernelRegressor(**machine(n_grids)).fit(*collection(20_000 * n_workers))
+        client.run(os.getpid)
+        before = [peak(), *client.run(peak).values()]
+        X, y = collection(n_rows)
+        if n_rows <= ROWS:
+            # One process has the rows before it begins.
+            X, y = client.persist([X, y])
+            client.gather(client.compute([X.sum(), y.sum()]))
+        seen: dict[str, Any] = {}
+
+        def watch(progress: Progress) -> None:
+            seen[progress.stage] = perf_counter() - begun, loopback(), progress.details
+
+        begun = perf_counter()
+        model = DaskKernelRegressor(**machine(n_grids)).fit(X, y, callback=watch)
+        row = told(model, perf_counter() - begun)
+        after = [peak(), *client.run(peak).values()]
+        solve = seen["solve"][2]
+        rounds = solve["n_rounds"]
+        least = 2 * 4 * n_workers * row["columns"]
+        return {
+            **row,
+            "memory": sum(after) - sum(before),
+            "sample s": seen["sample"][0],
+            "bins s": seen["bins"][0] - seen["sample"][0],
+            "tasks a round": solve["n_tasks"] / rounds,
+            "bytes": solve["n_bytes"] / rounds / least,
+            "lo bytes": (seen["solve"][1] - seen["bins"][1]) / rounds / least,
+        }
+
+
+def told(model: Any, seconds: float) -> Row:
+    return {
+        "s": seconds,
+        "iterations": model.n_iter_,
+        "columns": len(model.coef_),
+        "bits": hash((model.coef_.tobytes(), model.intercept_)),
+        "predictions": model.predict(made(10**6, 1000)[:, :-1]).tolist(),
+    }
+
+
+def case(name: str, n_rows: int, n_grids: int) -> Row:
+    """Run a fit in a process of its own, whose hashes are those of the others."""
+    say(f"{name}: {n_rows:,} rows, {n_grids} grids")
+    command = [sys.executable, __file__, "--case", name, str(n_rows), str(n_grids)]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if found.returncode:
+        raise RuntimeError(found.stderr)
+    return {"fit": name, **json.loads(found.stdout.splitlines()[-1])}
+
+
+def compared(rows: list[Row]) -> list[Row]:
+    """Return rows with what they are relative to the first, and whether their bits agree."""
+    first, shown = rows[0], []
+    for row in rows:
+        off = np.abs(np.subtract(row["predictions"], first["predictions"])).max()
+        own = {"fit": row["fit"], "s": row["s"], "x local": row["s"] / first["s"]}
+        own |= {"MB": row["memory"] / 1e6, "x memory": row["memory"] / first["memory"]}
+        own |= {"iterations": row["iterations"], "columns": row["columns"]}
+        own |= {"off": float(off), "same bits": row["bits"] == rows[-1]["bits"]}
+        keys = "sample s", "bins s", "tasks a round", "bytes", "lo bytes"
+        shown.append(own | {key: row.get(key) for key in keys})
+    return shown
+
+
+def modelled(row: Row, n_rows: int) -> list[Row]:
+    """Return seconds of an iteration of a billion rows, on machines like this one of two cores.
+
+    Products are shared out; a vector of 6 bytes a column goes to each worker by a chain of two
+    copies at a time, and sums of 8 bytes come back along a tree of eight; a round takes 20 ms.
+    """
+    product = (row["s"] - row["sample s"] - row["bins s"]) / row["iterations"] / n_rows * HUGE
+    shown = []
+    for n_machines in MACHINES:
+        own: Row = {"machines": n_machines, "products s": product / n_machines}
+        for gbit in GBITS:
+            second = gbit * 1e9 / 8 / row["columns"]
+            out = 6 * (n_machines - 1) / second
+            back = 8 * min(n_machines, 8) * max(1, np.ceil(np.log(n_machines) / np.log(8))) / second
+            own[f"{gbit:g} Gbit/s"] = own["products s"] + out + back + 0.02
+        shown.append(own)
+    return shown
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--many", action="store_true", help="also 20 million rows")
+    chosen = parse(parser)
+    if chosen.case:
+        name, n_rows, n_grids = chosen.case[0], int(chosen.case[1]), int(chosen.case[2])
+        if name == "local":
+            row = fit_here(n_rows, n_grids)
+        else:
+            row = fit_there(n_rows, n_grids, int(name.split()[0]))
+        print(json.dumps(row))
+        return
+    report = Report(chosen)
+    n_rows = 60_000 if chosen.quick else ROWS
+    rows = [case("local", n_rows, GRIDS)]
+    rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, GRIDS) for k in WORKERS]
+    report.add(f"{n_rows:,} x {N_INPUTS}, {GRIDS} grids", compared(rows))
+    report.add("modelled: an iteration of a billion rows", modelled(rows[2], n_rows))
+    if chosen.many:
+        few = case("2 workers", n_rows, FEWER_GRIDS)
+        many = case("2 workers", 10 * n_rows, FEWER_GRIDS)
+        shown = [
+            {
+                "rows": size,
+                "s": row["s"],
+                "us a row": row["s"] / size * 1e6,
+                "iterations": row["iterations"],
+                "MB": row["memory"] / 1e6,
+            }
+            for size, row in ((n_rows, few), (10 * n_rows, many))
+        ]
+        report.add(f"{FEWER_GRIDS} grids, 2 workers", shown)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Sums over blocks of rows that are the same whoever has which: fixed point, or a fixed tree.
+
+Along a tree over the blocks, a worker sends one vector for each subtree that lies in its run of
+blocks; in fixed point it sends one. Seconds are for a worker that adds up its own blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Report, Row, options, parse
+from gramless.distributed.sums import exponent_of, fixed_sum
+
+COLUMNS = (10_000, 100_000, 1_000_000)
+BLOCKS, WORKERS = 64, (2, 3, 4, 7, 10, 30)
+
+
+def subtrees(first: int, last: int, n_leaves: int) -> int:
+    """Return the fewest subtrees of a binary tree that make up a run of its leaves."""
+    if first >= last:
+        return 0
+    if first == 0 and last == n_leaves:
+        return 1
+    middle = n_leaves // 2
+    left = subtrees(min(first, middle), min(last, middle), middle)
+    right = subtrees(max(first - middle, 0), max(last - middle, 0), n_leaves - middle)
+    return left + right
+
+
+def times(n_columns: int, chosen: argparse.Namespace) -> Row:
+    n_blocks = 4 if chosen.quick else BLOCKS // 2
+    generator = np.random.default_rng(0)
+    parts = [generator.normal(size=n_columns) for _ in range(4)]
+    exponent = exponent_of(100.0 * n_blocks)
+    found: dict[str, list[float]] = {"a tree": [], "fixed point": []}
+    for _ in range(chosen.repeats):
+        begun = perf_counter()
+        total = parts[0].copy()
+        for k in range(1, n_blocks):
+            total += parts[k % 4]
+        found["a tree"].append(perf_counter() - begun)
+        begun = perf_counter()
+        fixed_sum((parts[k % 4] for k in range(n_blocks)), exponent)
+        found["fixed point"].append(perf_counter() - begun)
+    nanoseconds = {k: min(v) / n_columns / n_blocks * 1e9 for k, v in found.items()}
+    return {
+        "columns": n_columns,
+        "blocks": n_blocks,
+        **{f"ns: {k}": v for k, v in nanoseconds.items()},
+    }
+
+
+def sent(n_workers: int) -> Row:
+    bounds = np.linspace(0, BLOCKS, n_workers + 1).round().astype(int)
+    counts = [subtrees(a, b, BLOCKS) for a, b in pairwise(bounds)]
+    return {
+        "workers": n_workers,
+        "vectors a worker, a tree": float(np.mean(counts)),
+        "of one, at most": max(counts),
+        "fixed point": 1,
+    }
+
+
+def main() -> None:
+    chosen = parse(options(__doc__, repeats=5))
+    report = Report(chosen)
+    sizes = COLUMNS[:1] if chosen.quick else COLUMNS
+    report.add("nanoseconds a column and block", [times(n, chosen) for n in sizes])
+    report.add(f"vectors sent, {BLOCKS} blocks", [sent(k) for k in WORKERS])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

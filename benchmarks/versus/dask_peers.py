@@ -1,0 +1,139 @@
+"""Boosted trees on Dask beside ours: one cluster of this machine, one table, a worker killed.
+
+XGBoost and LightGBM with their Dask estimators and parameters as they come, but 300 rounds; ours by
+default, with ``effort=1`` and with everything given. Each fit is made anew with a worker killed in
+the middle of it: what happens is told, and a fit that has not ended after ten times its time counts
+as hanging. Peers are looked for among installed packages and may be missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+from benchmarks.common import Report, Row, made_up, options, parse, say
+from gramless.distributed import DaskKernelRegressor
+
+N_ROWS, N_TEST, N_INPUTS, PART_ROWS = 300_000, 20_000, 10, 15_000
+ROUNDS, LEAST_SECONDS = 300, 30.0
+NAMES = ("ours", "ours, effort 1", "xgboost", "lightgbm")
+
+
+def peak() -> int:
+    """Return the peak of the memory of a process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def machine(name: str, client: Client) -> Any:
+    if name == "xgboost":
+        from xgboost.dask import DaskXGBRegressor
+
+        model = DaskXGBRegressor(n_estimators=ROUNDS, tree_method="hist")
+        model.client = client
+        return model
+    if name == "lightgbm":
+        from lightgbm import DaskLGBMRegressor
+
+        return DaskLGBMRegressor(n_estimators=ROUNDS, client=client, verbose=-1)
+    effort = 1 if "effort" in name else 3
+    return DaskKernelRegressor(effort=effort, random_state=0, client=client)
+
+
+def killing(client: Client, seconds: float) -> Callable[[], None]:
+    """Kill a worker after some seconds; return what to call when the fit is over."""
+
+    def kill() -> None:
+        pids = client.run(os.getpid, on_error="ignore")
+        os.kill(min(pids.values()), signal.SIGKILL)
+
+    timer = threading.Timer(seconds, kill)
+    timer.start()
+    return timer.cancel
+
+
+def fit(name: str, n_rows: int, kill_after: float) -> Row:
+    """Fit once in this process; with ``kill_after`` above 0 a worker dies so many seconds later."""
+    X, y = made_up(n_rows + N_TEST, N_INPUTS)
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        rows = da.from_array(X[:n_rows], chunks=(PART_ROWS, N_INPUTS))
+        targets = da.from_array(y[:n_rows], chunks=PART_ROWS)
+        few = slice(4 * PART_ROWS)
+        machine(name, client).fit(rows[few], targets[few])
+        before = [peak(), *client.run(peak).values()]
+        stop = killing(client, kill_after) if kill_after else lambda: None
+        begun = perf_counter()
+        try:
+            model = machine(name, client).fit(rows, targets)
+        finally:
+            stop()
+        seconds = perf_counter() - begun
+        after = [peak(), *client.run(peak).values()]
+        test = da.from_array(X[n_rows:], chunks=(PART_ROWS, N_INPUTS))
+        predicted = np.asarray(model.predict(test).compute())
+        error = float(np.sqrt(np.mean((predicted - y[n_rows:]) ** 2)) / y[n_rows:].std())
+        memory = 0 if kill_after else sum(after) - sum(before)
+        return {"error": error, "s": seconds, "MB": memory / 1e6}
+
+
+def case(name: str, n_rows: int, kill_after: float, limit: float) -> Row:
+    """Run a fit in a process of its own; tell what became of it."""
+    say(
+        f"{name}, {n_rows:,} rows"
+        + (f", a worker killed after {kill_after:.1f} s" * (kill_after > 0))
+    )
+    command = [sys.executable, __file__, "--case", name, str(n_rows), str(kill_after)]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return {"fate": f"hangs: no end after {limit:.0f} s"}
+    if found.returncode:
+        last = found.stderr.strip().splitlines()[-1][:90]
+        return {"fate": f"fails: {last}"}
+    return {"fate": "ends", **json.loads(found.stdout.splitlines()[-1])}
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=1)
+    parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--only", nargs="+", default=NAMES, choices=NAMES)
+    chosen = parse(parser)
+    if chosen.case:
+        print(json.dumps(fit(chosen.case[0], int(chosen.case[1]), float(chosen.case[2]))))
+        return
+    report, shown = Report(chosen), []
+    n_rows = 60_000 if chosen.quick else N_ROWS
+    for name in chosen.only:
+        row = case(name, n_rows, 0.0, 900.0)
+        if row["fate"] == "ends":
+            limit = max(10 * row["s"], LEAST_SECONDS) + 60
+            killed = case(name, n_rows, 0.5 * row["s"], limit)
+            row |= {"a worker killed": killed["fate"], "s then": killed.get("s")}
+            row["same error"] = killed.get("error") == row["error"]
+        shown.append({"fit": name, **row})
+    report.add(f"{n_rows:,} x {N_INPUTS}, 2 workers of one thread", shown)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

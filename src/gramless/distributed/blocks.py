@@ -1,0 +1,254 @@
+"""What workers do with rows: a partition's table becomes a block of codes, and stays one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight, _check_y
+
+from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.distributed.bins import BinKeys, SortedKeys
+from gramless.estimators.base import KernelMachine, relative_weights
+from gramless.estimators.targets import TargetEncoder
+from gramless.features.base import FeatureMap
+from gramless.features.grids import Grids
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.codes import taken as taken_codes
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.scaling import Scaler
+
+Table = Any
+"""A partition of a collection: an array, a sparse matrix or a data frame of pandas."""
+GivenPart = tuple[Table, Any, Any, Any]
+"""Rows, targets, weights and groups of a partition; None where not given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How the features of rows lie side by side.
+
+    ``offsets`` are where the columns of each grid start, None without grids; ``scale`` is the value
+    of their non-zeros, and ``scales`` what each part of the features is multiplied by.
+    """
+
+    offsets: IntArray | None = field(repr=False)
+    scale: float
+    scales: FloatArray | None
+    intercept: bool
+
+    def matrix(
+        self, codes: AnyArray | None, others: Sequence[AnyArray], n_jobs: int | None
+    ) -> FeatureMatrix:
+        """Return the feature matrix of rows, given their bins and their other features."""
+        parts: list[FeatureMatrix] = [DenseMatrix(own, n_jobs) for own in others]
+        if codes is not None and self.offsets is not None:
+            bins = BinnedMatrix(
+                codes, self.offsets, scale=self.scale, has_unseen=False, n_jobs=n_jobs
+            )
+            parts = [bins, *parts]
+        features = parts[0] if self.scales is None else HStack(parts, self.scales)
+        return WithIntercept(features) if self.intercept else features
+
+
+@dataclass(frozen=True, eq=False)
+class RowPlan:
+    """What a partition's rows become: a pure function of these rows.
+
+    ``model`` checks and encodes rows and targets as in the fit to the sample. Bins of ``grids``
+    are learned from all rows, features of the ``maps`` beside them were learned from the sample.
+    """
+
+    model: KernelMachine
+    scaler: Scaler
+    grids: Grids | None
+    maps: list[FeatureMap]
+    encoder: TargetEncoder
+    largest_weight: float
+    class_factors: FloatArray | None
+
+    def block(self, number: int, parts: Sequence[GivenPart]) -> NewBlock:
+        """Return the rows of some partitions, of which none follows the last before its time."""
+        pieces = [self._piece(part) for part in parts if n_rows_of(part[0]) > 0]
+        pieces = pieces or [self._nothing()]
+        rows, targets, weights = (stacked(list(own)) for own in zip(*pieces, strict=True))
+        scaled = self.scaler.rows(rows, 1)
+        codes, keys = None, None
+        if self.grids is not None:
+            codes, known = self.grids.learn(scaled, 1)
+            keys = BinKeys.of_counts(known.keys(), known.n_bins)
+        others = [np.asarray(own.transform(scaled)) for own in self.maps]
+        return NewBlock(number, codes, keys, others, targets, weights)
+
+    def _piece(self, part: GivenPart) -> tuple[Rows, FloatArray, FloatArray]:
+        """Return inputs, encoded targets and weights of rows that have a weight."""
+        table, y, weight, _ = part
+        options = self.model._target_options
+        rows = self.model.inputs_.transform(self.model, table)
+        y = _check_y(
+            self.model._plain_targets(as_array(y)),
+            multi_output=options["multi_output"],
+            y_numeric=options.get("y_numeric", False),
+        )
+        checked = self.model._check_targets(y)
+        targets, weights = self.encoder.encode(checked), np.ones(len(checked))
+        if self.class_factors is not None:
+            weights = self.class_factors[self.encoder.class_numbers(checked)]
+        if weight is not None:
+            given = _check_sample_weight(
+                as_array(weight), rows, dtype=np.float64, ensure_non_negative=True
+            )
+            weights = relative_weights(given, self.largest_weight) * weights
+            kept = weights > 0
+            rows, targets, weights = rows[kept], targets[kept], weights[kept]
+        return rows, targets, weights
+
+    def _nothing(self) -> tuple[Rows, FloatArray, FloatArray]:
+        """Return no rows."""
+        n_outputs = self.encoder.n_outputs
+        shape = (0,) if n_outputs == 1 else (0, n_outputs)
+        return np.empty((0, len(self.scaler.knots))), np.empty(shape), np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class NewBlock:
+    """Rows whose bins are numbered by their own ``keys``."""
+
+    number: int
+    codes: AnyArray | None
+    keys: BinKeys | None
+    others: list[AnyArray]
+    targets: FloatArray
+    weights: FloatArray
+
+    def numbered(self, known: SortedKeys | None, layout: Layout) -> RowBlock:
+        """Return the block with the numbers that all blocks share."""
+        codes = self.codes
+        if known is not None and codes is not None and self.keys is not None:
+            codes = known.renumbered(codes, self.keys)
+        return RowBlock(self.number, codes, self.others, self.targets, self.weights, layout)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes, by which workers and the scheduler plan."""
+        keys = 0 if self.keys is None else self.keys.keys.nbytes
+        return keys + _bytes_of(self.codes, self.others, self.targets, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Rows as a worker keeps them: features, encoded targets, weights relative to the largest.
+
+    ``memory`` holds what was computed of them last, which can be computed again.
+    """
+
+    number: int
+    codes: AnyArray | None
+    others: list[AnyArray]
+    targets: FloatArray
+    weights: FloatArray
+    layout: Layout
+    memory: dict[str, tuple[Hashable, Any]] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, all of which have a weight."""
+        return len(self.weights)
+
+    def matrix(self, n_jobs: int | None) -> FeatureMatrix:
+        """Return the feature matrix, for products with so many threads."""
+        return self.layout.matrix(self.codes, self.others, n_jobs)
+
+    def remembered(self, name: str, tag: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what was made last under a name, or make it if its tag is another one."""
+        known = self.memory.get(name)
+        if known is None or known[0] != tag:
+            self.memory.pop(name, None)
+            known = self.memory[name] = tag, make()
+        return known[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "memory": {}}
+
+    def taken(self, rows: NDArray[np.intp]) -> RowBlock:
+        """Return some of the rows."""
+        codes = None if self.codes is None else taken_codes(self.codes, rows, 1)
+        others = [own[rows] for own in self.others]
+        targets, weights = self.targets[rows], self.weights[rows]
+        return RowBlock(self.number, codes, others, targets, weights, self.layout)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes, by which workers and the scheduler plan."""
+        return _bytes_of(self.codes, self.others, self.targets, self.weights)
+
+
+def joined(parts: Sequence[RowBlock]) -> RowBlock:
+    """Return the rows of blocks, such as :meth:`RowBlock.taken` returns, as one."""
+    first, codes = parts[0], None
+    if first.codes is not None:
+        codes = np.concatenate([part.codes for part in parts], axis=1)
+    others = [np.concatenate(same) for same in zip(*(p.others for p in parts), strict=True)]
+    targets = np.concatenate([part.targets for part in parts])
+    weights = np.concatenate([part.weights for part in parts])
+    return RowBlock(first.number, codes, others, targets, weights, first.layout)
+
+
+def new_block(number: int, parts: Sequence[GivenPart], plan: RowPlan) -> NewBlock:
+    """Return a block; what :meth:`RowPlan.block` does, as a task."""
+    try:
+        return plan.block(number, parts)
+    except InputError as fault:
+        raise InputError(f"rows of block {number}: {fault}") from fault
+
+
+def keys_of(block: NewBlock) -> BinKeys | None:
+    """Return the keys of a block's bins."""
+    return block.keys
+
+
+def numbered(block: NewBlock, known: SortedKeys | None, layout: Layout) -> RowBlock:
+    """Return a block with the numbers that all share; a task."""
+    return block.numbered(known, layout)
+
+
+def as_array(values: Any) -> AnyArray:
+    """Return targets or weights of a partition, a column of a data frame included, as an array."""
+    found = np.asarray(values)
+    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+
+
+def n_rows_of(table: Table) -> int:
+    """Return the number of rows of a partition."""
+    return int(table.shape[0])
+
+
+def stacked(parts: list[Any]) -> Any:
+    """Return arrays, sparse matrices or data frames below each other; columns by their names."""
+    if len(parts) == 1:
+        return parts[0]
+    if sp.issparse(parts[0]):
+        return sp.vstack(parts, format="csr")
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    import pandas
+
+    return pandas.concat(parts, ignore_index=True)
+
+
+def taken(table: Any, rows: IntArray) -> Any:
+    """Return some rows of a partition."""
+    return table[rows] if isinstance(table, np.ndarray) or sp.issparse(table) else table.iloc[rows]
+
+
+def _bytes_of(
+    codes: AnyArray | None, others: list[AnyArray], targets: FloatArray, weights: FloatArray
+) -> int:
+    own = 0 if codes is None else codes.nbytes
+    return own + sum(part.nbytes for part in others) + targets.nbytes + weights.nbytes

@@ -1,0 +1,263 @@
+"""Work on a Dask cluster whose workers may come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+
+import dask
+import distributed
+from distributed import Client, Future
+from distributed.comm.core import CommClosedError, connect
+from distributed.scheduler import KilledWorker
+
+from gramless.base.errors import ClusterError, InputError
+
+_POLL = 0.5
+"""Seconds after which a wait looks whether its workers are still there."""
+_PATIENCE = 60
+"""Seconds without a worker after which a fit gives up; ``gramless.patience`` in Dask's
+configuration is another number."""
+_MOST_ATTEMPTS, _MOST_KILLED = 50, 5
+_LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
+"""What a task fails with whose worker or data went away."""
+_FAN_IN = 8
+"""Results that are added up by one task, or by the client."""
+_CONNECTING = 3.0
+
+Task = Callable[..., Any]
+
+
+class Cluster:
+    """A client, and how a fit uses it: plain futures, each on the worker that has its data."""
+
+    def __init__(self, client: Client | None, owner: str) -> None:
+        self.owner = owner
+        self.client = _current(owner) if client is None else client
+        self.patience = float(dask.config.get("gramless.patience", _PATIENCE))
+        self.n_tasks = self.n_rounds = self.n_bytes = 0
+        self.direct = self._reaches_workers()
+
+    def traffic(self) -> tuple[int, int, int]:
+        """Return the round trips, the tasks and the bytes of vectors so far."""
+        return self.n_rounds, self.n_tasks, self.n_bytes
+
+    def workers(self) -> dict[str, int]:
+        """Return the threads of each worker that is there now."""
+        self._check_connected()
+        found: dict[str, int] = self.client.nthreads()
+        return found
+
+    def compute(self, tasks: Sequence[Any]) -> list[Any]:
+        """Return the results of delayed tasks, wherever they run."""
+        futures = self.started(tasks)
+        self.wait(futures)
+        return self.gather(futures)
+
+    def started(self, tasks: Sequence[Any]) -> list[Future]:
+        """Return the futures of delayed tasks, whose results stay with the workers."""
+        self._check_connected()
+        futures: list[Future] = self.client.compute(list(tasks), sync=False)
+        return futures
+
+    def wait(self, futures: Sequence[Future]) -> None:
+        """Wait until tasks are done, for as long as there are workers."""
+        lonely, n_killed = None, 0
+        while True:
+            with suppress(TimeoutError, CancelledError):
+                distributed.wait(futures, timeout=_POLL)
+            self._check_connected()
+            statuses = {future.status for future in futures}
+            if "error" in statuses:
+                n_killed += 1
+                self._retry([own for own in futures if own.status == "error"], n_killed)
+            elif "cancelled" in statuses:
+                raise ClusterError(
+                    f"{self.owner}: a worker had rows that cannot be computed again, and is gone. "
+                    f"Rows that were scattered are such; make collections of files or functions, "
+                    f"which any worker can read again."
+                )
+            elif statuses <= {"finished"}:
+                return
+            lonely = self._lonely_since(self.workers(), lonely)
+
+    def gather(self, futures: Sequence[Future]) -> list[Any]:
+        """Return results of tasks that are done; what was lost meanwhile is computed again."""
+        lonely: list[float | None] = [None]
+
+        def has_company(workers: dict[str, int]) -> bool:
+            lonely[0] = self._lonely_since(workers, lonely[0])
+            return True
+
+        for _ in range(_MOST_ATTEMPTS):
+            with suppress(*_LOST):
+                found = self._fetched(futures, has_company)
+                if found is not None:
+                    return found
+            self.wait(futures)
+        raise self._gives_up()
+
+    def places(self, futures: Sequence[Future]) -> dict[str, list[int]]:
+        """Return which worker has which of the results, each of them once.
+
+        What died with a worker is computed again before that.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            self.wait(futures)
+            known = self.client.who_has(list(futures))
+            holders = [known.get(future.key, ()) for future in futures]
+            if all(holders):
+                break
+            time.sleep(0.1)
+        else:
+            raise self._gives_up()
+        found: dict[str, list[int]] = {}
+        for number, having in enumerate(holders):
+            least = min(having, key=lambda worker: (len(found.get(worker, ())), worker))
+            found.setdefault(least, []).append(number)
+        return found
+
+    def scatter(self, data: Any, worker: str) -> Future:
+        """Send data to a worker, from which the others have them."""
+        return self.client.scatter(
+            data, workers=[worker], direct=self.direct, hash=False, timeout=_CONNECTING
+        )
+
+    def submit(self, worker: str | None, task: Task, *arguments: Any) -> Future:
+        """Run a task on one worker alone, or on any."""
+        self._check_connected()
+        self.n_tasks += 1
+        where = {} if worker is None else {"workers": [worker], "allow_other_workers": False}
+        future: Future = self.client.submit(task, *arguments, pure=False, **where)
+        return future
+
+    def finished(self, tasks: dict[str, Future]) -> list[Any] | None:
+        """Return the results of tasks on workers; None once one of the workers is gone."""
+        futures = list(tasks.values())
+        while True:
+            try:
+                distributed.wait(futures, timeout=_POLL)
+            except TimeoutError:
+                if tasks.keys() - self.workers().keys():
+                    return None
+                continue
+            except _LOST:
+                return None
+            failed = [own for own in futures if own.status == "error"]
+            for own in failed:
+                fault = own.exception()
+                if not isinstance(fault, _LOST):
+                    raise fault
+            if failed or any(own.status != "finished" for own in futures):
+                return None
+            with suppress(*_LOST):
+                return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
+            return None
+
+    def _fetched(
+        self, futures: Sequence[Future], goes_on: Callable[[dict[str, int]], bool]
+    ) -> list[Any] | None:
+        """Return results, None once the workers that are there say that they will not come.
+
+        A client that waits for a lost result waits for a task that may have no worker any more.
+        """
+        client, scheduler = self.client, self.client.scheduler
+        if scheduler is None:
+            return None
+
+        async def fetch() -> list[Any] | None:
+            task = asyncio.ensure_future(
+                client.gather(list(futures), direct=self.direct, asynchronous=True)
+            )
+            try:
+                while not (await asyncio.wait({task}, timeout=_POLL))[0]:
+                    if not goes_on(await scheduler.ncores()):
+                        return None
+                found: list[Any] = task.result()
+                return found
+            finally:
+                task.cancel()
+
+        answer: list[Any] | None = client.sync(fetch)
+        return answer
+
+    def _retry(self, failed: list[Future], n_killed: int) -> None:
+        """Start tasks again whose workers died; raise what failed by itself."""
+        for own in failed:
+            fault = own.exception()
+            if fault is None or isinstance(fault, _LOST):
+                continue
+            raise fault
+        if n_killed > _MOST_KILLED:
+            raise ClusterError(
+                f"{self.owner}: the same rows were on {4 * n_killed} workers that died: they may "
+                f"need more memory than a worker has. Cut the collection into smaller partitions, "
+                f"or give workers more memory."
+            )
+        self.client.retry(failed)
+
+    def _lonely_since(self, workers: dict[str, int], lonely: float | None) -> float | None:
+        """Return since when there has been no worker; raise once that is too long."""
+        if workers:
+            return None
+        now = time.monotonic()
+        lonely = now if lonely is None else lonely
+        if now - lonely > self.patience:
+            raise ClusterError(
+                f"{self.owner}: there has been no worker for {self.patience:g} seconds. Start "
+                f"workers and fit again; with checkpoint= a fit goes on where it was. "
+                f"dask.config.set({{'gramless.patience': seconds}}) says how long to wait."
+            )
+        return lonely
+
+    def _check_connected(self) -> None:
+        if self.client.status != "running":
+            raise ClusterError(
+                f"{self.owner}: the client is {self.client.status}: the scheduler is gone, or "
+                f"somebody closed it. Connect a new client and fit again; with checkpoint= a fit "
+                f"goes on where it was."
+            )
+
+    def _gives_up(self) -> ClusterError:
+        return ClusterError(
+            f"{self.owner}: {_MOST_ATTEMPTS} times in a row a worker went away with a result "
+            f"before that was read; use workers that stay longer."
+        )
+
+    def _reaches_workers(self) -> bool:
+        """Tell whether the client can talk to workers itself, not only to the scheduler."""
+        addresses = list(self.workers())
+        if not addresses:
+            return False
+
+        async def connects() -> bool:
+            try:
+                comm = await connect(
+                    addresses[0], timeout=_CONNECTING, **self.client.connection_args
+                )
+            except (OSError, TimeoutError):
+                return False
+            await comm.close()
+            return True
+
+        return bool(self.client.sync(connects))
+
+
+def _current(owner: str) -> Client:
+    """Return the client that the program made last."""
+    try:
+        return distributed.get_client()
+    except ValueError as fault:
+        raise InputError(
+            f"{owner}: there is no Dask client; make one with distributed.Client(), or "
+            f"Client('tcp://...') for a cluster that runs, or pass client=."
+        ) from fault
+
+
+def worker_threads() -> int:
+    """Return how many threads the worker has that runs this task."""
+    return int(distributed.get_worker().state.nthreads)

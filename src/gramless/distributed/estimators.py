@@ -1,0 +1,517 @@
+"""The kernel machines of one machine, fitted to Dask collections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import dask
+import numpy as np
+from dask.base import is_dask_collection
+from dask.delayed import delayed
+from distributed import Client, Future
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from gramless.base.errors import InputError
+from gramless.base.memory import limited_memory
+from gramless.base.random import seed_from
+from gramless.base.reporting import ProgressCallback
+from gramless.base.state import State
+from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.distributed.bins import BinKeys, SortedKeys
+from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
+from gramless.distributed.checkpoints import Resumable, solved
+from gramless.distributed.cluster import Cluster
+from gramless.distributed.newton import RowsThere
+from gramless.distributed.partitions import Partitions, Sizes
+from gramless.distributed.prediction import Question, bounds_of, method, predicted
+from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
+from gramless.distributed.samples import Sample
+from gramless.distributed.solving import ClusterProblem, squares
+from gramless.estimators.available import available_if
+from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.classifier import KernelClassifier, _check_probabilities
+from gramless.estimators.regressor import KernelRegressor
+from gramless.estimators.targets import NumberEncoder
+from gramless.features.binning import BinningMap
+from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
+from gramless.features.smooth import SmoothBinning
+from gramless.matrices.base import Vector
+from gramless.model_selection.select import SelectedModel
+from gramless.solvers.newton_cg import NewtonCG
+from gramless.solvers.objective import Solution
+
+_MERGED = 8
+"""Tables of bins that a task merges."""
+_SOLVERS = "auto", "pcg", "newton"
+
+
+if TYPE_CHECKING:
+    _Machine = KernelMachine
+else:
+    # Between a machine and its Dask twin, fields of their common base would come back.
+    _Machine = object
+
+
+class DaskMachine(_Machine):
+    """What the Dask estimators share: a fit to collections, and lazy predictions."""
+
+    sizes: ClassVar[Sizes] = Sizes()
+    client: Client | None
+    _sample: Sample
+    """Only while a fit chooses."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        callback: ProgressCallback | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
+        """Choose what was left on "auto" by a sample of the rows, then fit to all rows.
+
+        Parameters
+        ----------
+        X : Dask array or data frame (n_samples, n_features)
+            A block has whole rows. What columns may hold is told at :class:`KernelRegressor`.
+        y, sample_weight, groups : Dask array, or column of the same data frame
+            Also arrays in memory, where X knows the number of rows of its blocks.
+        callback : callable, optional
+            Called with a :class:`~gramless.base.reporting.Progress` after each step.
+        checkpoint : path, optional
+            Where the state of the final solve is kept, every half minute and when the fit fails. A
+            fit to the same rows with the same parameters goes on there, to the same bits, and
+            removes the file at its end.
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            As the fit on one machine, and where collections do not fit each other.
+        ClusterError
+            If there is no worker for a minute, or the scheduler is gone.
+        """
+        name = type(self).__name__
+        self._check_distributable()
+        cluster = Cluster(self.client, name)
+        parts = Partitions.of(name, X, y, sample_weight, groups)
+        labels = isinstance(self, KernelClassifier)
+        seed = seed_from(self.random_state)
+        sample = Sample.of(cluster, parts, seed, labels, self.sizes.sample_rows)
+        if not sample.complete and isinstance(self.cv, Iterable):
+            raise InputError(
+                f"{name}: cv names rows of the whole table, and a sample of {sample.n_rows:,} rows "
+                f"chooses; give a splitter, a number of folds or groups."
+            )
+        self._sample = sample
+        try:
+            with limited_memory(self._memory()):
+                chosen = self._choose(*sample.rows, callback)
+        finally:
+            del self._sample
+        chosen.report(
+            "sample",
+            f"chosen by {len(chosen.data.targets)} of {sample.n_rows} rows in "
+            f"{len(parts.parts)} partitions",
+        )
+        if chosen.selected.weights is not None:
+            self._final_fit(chosen)
+        else:
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+                self._fit_everywhere(cluster, parts, sample, chosen, checkpoint)
+        self._learn_errors(chosen)
+        return self
+
+    def to_local(self) -> KernelMachine:
+        """Return the ordinary estimator with the same parameters and, if fitted, the same fit.
+
+        It needs neither Dask nor a cluster, and can be saved.
+        """
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
+        local = self._local_class()(**params)
+        local.__setstate__({**KernelMachine.__getstate__(local), **self._fitted()})
+        return local
+
+    def predict(self, X: Any, *arguments: Any, **options: Any) -> Any:
+        """Return predictions, of collections lazily as Dask arrays; else as the local estimator."""
+        if not _is_collection(X):
+            return super().predict(X, *arguments, **options)
+        if arguments or options:
+            raise InputError(
+                f"{type(self).__name__}: predict of collections takes rows alone; use "
+                f"to_local() for standard deviations."
+            )
+        return self._lazily(method("predict"), X, self._like("predict"))
+
+    def state(self) -> State:
+        """Refuse: files hold the local estimator."""
+        raise InputError(
+            f"{type(self).__name__} is not saved itself; save what its to_local() returns, which "
+            f"predicts the same."
+        )
+
+    def _lazily(self, question: Question, X: Any, like: AnyArray) -> Any:
+        """Return the answers for a collection; ``like`` is that for no rows."""
+        return predicted(type(self).__name__, self.to_local(), question, X, like)
+
+    def _like(self, name: str) -> AnyArray:
+        """Return what a method answers for no rows."""
+        check_is_fitted(self, "coef_")
+        return np.empty((0, *self.coef_.shape[1:]))
+
+    def _local_class(self) -> type[KernelMachine]:
+        raise NotImplementedError
+
+    def _check_distributable(self) -> None:
+        """Refuse what only one machine can do."""
+        name = type(self).__name__
+        if self.solver not in _SOLVERS or self.l1_ratio != 0:
+            raise InputError(
+                f"{name}: on a cluster fits are by conjugate gradients: solver must be 'auto', "
+                f"'pcg' or 'newton' and l1_ratio 0, got solver={self.solver!r} and "
+                f"l1_ratio={self.l1_ratio!r}."
+            )
+        by_name = isinstance(self.features, str) and self.features == "smooth"
+        if by_name or isinstance(self.features, (SmoothBinning, Hybrid)):
+            raise InputError(
+                f"{name}: workers merge plain bins only; use features='binning', or ones without "
+                f"bins such as 'fourier' and 'nystrom', got features={self.features!r}."
+            )
+
+    def _fit_everywhere(
+        self,
+        cluster: Cluster,
+        parts: Partitions,
+        sample: Sample,
+        chosen: Chosen,
+        checkpoint: str | Path | None,
+    ) -> None:
+        """Bin all rows on the cluster, and solve for them."""
+        layout, rows, known = self._binned(cluster, parts, sample, chosen)
+        selected = self._for_all_rows(chosen, sample, rows, known)
+        chosen = replace(chosen, selected=selected)
+        self._keep_selected(selected)
+        if not sample.complete:
+            self.limits_.append(
+                f"sample: chosen by {len(chosen.data.targets)} of {sample.n_rows} rows"
+            )
+        both = rows.summed(means_and_right, max(1.0, rows.largest_target), rows.n_rows, rows.total)
+        first = parts_of(selected.feature_map)[0]
+        if isinstance(first, BinningMap) and layout.offsets is not None:
+            shares = both[: layout.offsets[-1], 0] / layout.scale
+            first.describe(np.maximum.reduceat(shares, layout.offsets[:-1]))
+        order = selected.order if isinstance(selected.order, np.ndarray) else None
+        all_here = sample.complete and len(chosen.data.targets) == rows.n_rows
+        problem = ClusterProblem(
+            rows,
+            layout,
+            chosen.data.penalty(selected.alpha),
+            both[:, 0],
+            np.ascontiguousarray(both[:, 1:]),
+            sum(rows.per_block(mean_squares, rows.total)),
+            order if all_here else None,
+            self.n_jobs,
+        )
+        solution = self._solved_there(problem, chosen, checkpoint)
+        self._keep_solution(solution, chosen, rows.n_rows)
+
+    def _solved_there(
+        self, problem: ClusterProblem, chosen: Chosen, checkpoint: str | Path | None
+    ) -> Solution:
+        """Solve by the workers."""
+        start, tighten = self._warm_start(chosen)
+        tol = tighten * float(self.tol)
+        watch, max_iter = chosen.deadline.watch(0.95), int(self.max_iter)
+        state: Resumable
+        if self.loss_.name == "squared":
+            state, name = squares(problem, tol, start), "pcg"
+        else:
+            options = NewtonCG(tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
+            state, name = RowsThere(problem, self.loss_, start, options, watched=True), "newton"
+        self.solver_reason_ = (
+            f"{name}: {self.loss_.name} loss, {len(problem.rows.blocks)} blocks of rows on a "
+            f"cluster, preconditioned with a sample of the rows"
+        )
+        n_columns, n_outputs = problem.right.shape
+        shape = (n_columns,) if chosen.encoder.n_outputs == 1 else (n_columns, n_outputs)
+        cluster = problem.rows.cluster
+        before = cluster.traffic()
+        mark = problem.mark(name, tol, start)
+        solution = solved(state, shape, max_iter, watch, checkpoint, mark)
+        n_rounds, n_tasks, n_bytes = (
+            after - own for own, after in zip(before, cluster.traffic(), strict=True)
+        )
+        chosen.report(
+            "solve",
+            f"{solution.n_iter} iterations in {n_rounds} round trips: {n_tasks} tasks, "
+            f"{n_bytes / 1e6:.3g} MB of vectors",
+            n_rounds=n_rounds,
+            n_tasks=n_tasks,
+            n_bytes=n_bytes,
+        )
+        return solution
+
+    def _binned(
+        self, cluster: Cluster, parts: Partitions, sample: Sample, chosen: Chosen
+    ) -> tuple[Layout, ClusterRows, SortedKeys | None]:
+        """Bin all rows; return where they are, and the keys of the bins that they fell into."""
+        features = chosen.selected.feature_map
+        maps = parts_of(features)
+        first = maps[0]
+        grids = first.grids if isinstance(first, BinningMap) else None
+        others = maps[1:] if grids is not None else maps
+        plan = RowPlan(
+            self._unfitted(),
+            chosen.selected.scaler,
+            grids,
+            others,
+            chosen.encoder,
+            sample.largest_weight,
+            self._class_factors(sample),
+        )
+        new = _new_blocks(cluster, parts, self.sizes.blocks(sample.lengths), plan)
+        known, offsets, scale = None, None, 1.0
+        if isinstance(first, BinningMap):
+            keys = _merged_keys(cluster, new)
+            known, offsets, scale = keys.sorted(), keys.offsets, first.scale_
+        scales = features.scales_ if isinstance(features, JoinedMaps) else None
+        layout = Layout(offsets, scale, scales, chosen.data.intercept)
+        shared = cluster.submit(None, _as_it_is, known), cluster.submit(None, _as_it_is, layout)
+        blocks = [cluster.submit(None, numbered, own, *shared) for own in new]
+        n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
+        n_columns += 0 if offsets is None else int(offsets[-1])
+        del new
+        rows = ClusterRows(cluster, blocks, n_columns)
+        chosen.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
+        return layout, rows, known
+
+    def _unfitted(self) -> KernelMachine:
+        """Return a local estimator that knows what columns mean, and nothing else."""
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
+        local = self._local_class()(**params)
+        for name in ("inputs_", "n_features_in_", "feature_names_in_"):
+            if name in vars(self):
+                setattr(local, name, vars(self)[name])
+        return local
+
+    def _class_factors(self, sample: Sample) -> FloatArray | None:
+        """Return what weights of the rows of each class are multiplied by."""
+        return None
+
+    def _for_all_rows(
+        self, chosen: Chosen, sample: Sample, rows: ClusterRows, known: SortedKeys | None
+    ) -> SelectedModel:
+        """Return what was chosen by the sample, with the bins and the penalty of all rows."""
+        selected, validation = chosen.selected, chosen.selected.validation
+        first = parts_of(selected.feature_map)[0]
+        if known is not None and isinstance(first, BinningMap):
+            if validation is not None and validation.weights is not None:
+                old = BinKeys(first.keys, first.offsets_)
+                weights = _moved(validation.weights, known, old)
+                validation = replace(validation, weights=weights)
+            first.take_bins(known.bins.keys, known.bins.offsets, known.bins.code_type)
+        settings = selected.settings
+        if self._given_alpha() is None:
+            share = len(chosen.data.targets) / rows.n_rows
+            settings = replace(settings, alpha=settings.alpha * share)
+        return replace(selected, settings=settings, validation=validation)
+
+    def __sklearn_clone__(self) -> Self:
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
+        copies = {k: clone(v, safe=False) for k, v in params.items()}
+        return type(self)(**copies, client=self.client)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**super().__getstate__(), "client": None}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DaskKernelRegressor(DaskMachine, KernelRegressor):
+    """:class:`KernelRegressor` for Dask arrays and data frames.
+
+    Scaling, grids, penalty and errors are chosen by a sample of at most 100,000 rows, gathered by
+    the client; then workers bin all rows, and conjugate gradients make one round trip an iteration.
+    The fit is the same to the last bit for any number of workers, and goes on where workers die.
+    Up to 100,000 rows predictions are those of the local estimator but for rounding.
+
+    Parameters
+    ----------
+    client : distributed.Client or None, default=None
+        None: the one that the program made last.
+    features, loss, bandwidth, ... : as in :class:`KernelRegressor`
+        But ``n_posterior`` and ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+
+    Attributes
+    ----------
+    coef_, intercept_, features_, ... : as in :class:`KernelRegressor`
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from gramless.distributed import DaskKernelRegressor
+    >>> client = Client()  # doctest: +SKIP
+    >>> X = da.random.uniform(-3, 3, size=(1_000_000, 2), chunks=(100_000, 2))
+    >>> y = da.sin(X[:, 0]) + 0.3 * X[:, 1]
+    >>> model = DaskKernelRegressor(random_state=0).fit(X, y)  # doctest: +SKIP
+    >>> model.predict(X).mean().compute()  # doctest: +SKIP
+    """
+
+    client: Client | None = None
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Return bounds as the local estimator does, of collections two lazy arrays."""
+        if not _is_collection(X):
+            return super().predict_interval(X, coverage)
+        self._held_back_errors("predict_interval")
+        like = np.empty((*self._like("predict").shape, 2))
+        both = self._lazily(partial(bounds_of, coverage=coverage), X, like)
+        return both[..., 0], both[..., 1]
+
+    def _local_class(self) -> type[KernelRegressor]:
+        return KernelRegressor
+
+    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
+        own, sample = super()._target_encoder(y, weight), self._sample
+        if sample.complete or sample.moments is None:
+            return own
+        return sample.moments.encoder(self._named_loss())
+
+    def _check_distributable(self) -> None:
+        super()._check_distributable()
+        if self.n_posterior:
+            raise InputError(
+                "DaskKernelRegressor: n_posterior must be 0: draws are made on one machine; fit "
+                "KernelRegressor to a sample of the rows."
+            )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DaskKernelClassifier(DaskMachine, KernelClassifier):
+    """:class:`KernelClassifier` for Dask arrays and data frames; see :class:`DaskKernelRegressor`.
+
+    Classes are those of all partitions, and may be in one alone.
+
+    Parameters
+    ----------
+    client : distributed.Client or None, default=None
+        None: the one that the program made last.
+    features, loss, class_weight, bandwidth, ... : as in :class:`KernelClassifier`
+        But ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+
+    Attributes
+    ----------
+    classes_, coef_, features_, ... : as in :class:`KernelClassifier`
+    """
+
+    client: Client | None = None
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the raw responses, of collections lazily."""
+        if not _is_collection(X):
+            return super().decision_function(X)
+        return self._asked("decision_function", X)
+
+    @available_if(_check_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class, of collections lazily."""
+        if not _is_collection(X):
+            return super().predict_proba(X)
+        return self._asked("predict_proba", X)
+
+    @available_if(_check_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of :meth:`predict_proba`, of collections lazily."""
+        if not _is_collection(X):
+            return super().predict_log_proba(X)
+        return self._asked("predict_log_proba", X)
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+        """Return sets of classes as the local estimator does, of collections lazily."""
+        if not _is_collection(X):
+            return super().predict_set(X, coverage)
+        self._held_back_errors("predict_set")
+        return self._asked("predict_set", X, coverage=coverage)
+
+    def _asked(self, name: str, X: Any, **options: Any) -> Any:
+        """Return what a method answers for a collection."""
+        return self._lazily(method(name, **options), X, self._like(name))
+
+    def _like(self, name: str) -> AnyArray:
+        raw = super()._like(name)
+        if name == "decision_function":
+            return raw
+        if name == "predict":
+            return self.classes_[:0]
+        kind = bool if name == "predict_set" else float
+        return np.empty((0, len(self.classes_)), kind)
+
+    def _local_class(self) -> type[KernelClassifier]:
+        return KernelClassifier
+
+    def _class_factors(self, sample: Sample) -> FloatArray | None:
+        if self.class_weight is None:
+            return None
+        known = [sample.classes[label] for label in self.classes_.tolist()]
+        sums = np.array([weight for _, weight in known])
+        if self.class_weight == "balanced":
+            factors = sums.sum() / (len(sums) * sums)
+        else:
+            given: Any = self.class_weight
+            factors = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
+        return factors / factors.max()
+
+
+def _is_collection(X: object) -> bool:
+    return bool(is_dask_collection(X))
+
+
+def _new_blocks(
+    cluster: Cluster, parts: Partitions, blocks: list[list[int]], plan: RowPlan
+) -> list[Future]:
+    """Start a task for each block of rows, and wait until all are binned."""
+    make, known = delayed(new_block, pure=False), delayed(plan, pure=False, traverse=False)
+    tasks = [
+        make(number, [parts.parts[i] for i in own], known) for number, own in enumerate(blocks)
+    ]
+    futures = cluster.started(tasks)
+    cluster.wait(futures)
+    return futures
+
+
+def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
+    """Return the keys of all bins, merged by tasks, a few blocks at a time."""
+    tables = [cluster.submit(None, keys_of, own) for own in blocks]
+    while len(tables) > _MERGED:
+        groups = [tables[i : i + _MERGED] for i in range(0, len(tables), _MERGED)]
+        tables = [cluster.submit(None, BinKeys.merged, own) for own in groups]
+    cluster.wait(tables)
+    return BinKeys.merged(cluster.gather(tables))
+
+
+def _moved(weights: Vector, known: SortedKeys, old: BinKeys) -> Vector:
+    """Return weights of some bins, and of what lies beside them, as weights of all bins."""
+    n_old, n_new = int(old.offsets[-1]), int(known.bins.offsets[-1])
+    moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
+    places = known.places(old)
+    to: IntArray = np.concatenate(
+        [own + start for own, start in zip(places, known.bins.offsets[:-1], strict=True)]
+    )
+    moved[to] = weights[:n_old]
+    moved[n_new:] = weights[n_old:]
+    return moved
+
+
+def _as_it_is(value: Any) -> Any:
+    """Return a value: a task whose result can be computed again."""
+    return value

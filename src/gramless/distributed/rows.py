@@ -1,0 +1,263 @@
+"""All rows of a fit, in blocks on the workers of a cluster, and what can be asked of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from distributed import Future
+from numpy.typing import NDArray
+
+from gramless.base.cached import cached_property
+from gramless.base.errors import ClusterError
+from gramless.base.types import FloatArray, IntArray
+from gramless.distributed.blocks import RowBlock, joined
+from gramless.distributed.cluster import Cluster, worker_threads
+from gramless.distributed.sums import (
+    added,
+    as_floats,
+    exponent_of,
+    fixed_sum,
+    packed,
+    unpacked,
+)
+from gramless.solvers.objective import columns
+from gramless.solvers.vectors import matvec, rmatvec
+
+_MOST_ROUNDS = 100
+_ADDED_BY_CLIENT = 8
+"""Sums that a client adds up itself; of more, tasks add up so many each."""
+
+BlockFunction = Callable[..., Any]
+
+
+class Shared:
+    """A vector that workers get once, and keep for as long as it is needed here.
+
+    In 48 bits a number unless it is ``exact``.
+    """
+
+    def __init__(self, vector: FloatArray, *, exact: bool = False) -> None:
+        self.shape, self.tag = vector.shape, uuid.uuid4().hex
+        self.data = np.ascontiguousarray(vector) if exact else packed(vector)
+        self.future: Future | None = None
+
+    def sent(self, cluster: Cluster, workers: list[str]) -> Future:
+        """Return the vector where workers are, sent again if it was lost."""
+        if self.future is None or self.future.status != "finished":
+            self.future = cluster.scatter(self.data, workers[0])
+            cluster.n_bytes += self.data.nbytes * len(workers)
+        return self.future
+
+
+class Arrived:
+    """A vector that was sent to a worker; its tag is another one for another vector."""
+
+    def __init__(self, tag: str, shape: tuple[int, ...], data: Any) -> None:
+        self.tag, self.shape, self.data = tag, shape, data
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """The numbers."""
+        if self.data.dtype == np.uint8:
+            return unpacked(self.data, self.shape)
+        exact: FloatArray = self.data.reshape(self.shape)
+        return exact
+
+
+class ClusterRows:
+    """Blocks of rows on workers.
+
+    ``sizes`` and ``masses`` are the number of rows of each block and the sum of their weights.
+    """
+
+    def __init__(self, cluster: Cluster, blocks: list[Future], n_columns: int) -> None:
+        self.cluster, self.blocks, self.n_columns = cluster, blocks, n_columns
+        self._places: dict[str, list[int]] | None = None
+        facts = self.per_block(_facts)
+        self.sizes = np.array([own[0] for own in facts])
+        self.masses = np.array([own[1] for own in facts])
+        self.total = float(np.sum(self.masses))
+        self.largest_target = max(own[2] for own in facts)
+        self.largest_norm = max(own[3] for own in facts)
+        self.starts = np.append(0, np.cumsum(self.sizes))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that have a weight."""
+        return int(self.starts[-1])
+
+    def per_block(self, function: BlockFunction, *arguments: Any, **vectors: Shared) -> list[Any]:
+        """Return ``function(block, n_threads, *arguments, **vectors)`` of each block, in order.
+
+        Vectors arrive as :class:`Arrived`.
+        """
+        found: dict[int, Any] = {}
+        for answers in self._asked(per_block, function, arguments, vectors):
+            found |= answers
+        return [found[number] for number in range(len(self.blocks))]
+
+    def summed(
+        self, function: BlockFunction, bound: float, *arguments: Any, **vectors: Shared
+    ) -> FloatArray:
+        """Return the sum over blocks of arrays, whose entries all add up to a bound at most.
+
+        The sum is the same to the last bit whoever has which blocks.
+        """
+        exponent = exponent_of(bound)
+        sums = self._asked(sum_of_blocks, function, (exponent, arguments), vectors, add=True)
+        total = added(sums)
+        assert total is not None
+        return as_floats(total, exponent)
+
+    def taken(self, rows: NDArray[np.intp]) -> RowBlock:
+        """Return some rows, given their numbers among all rows."""
+        block = np.searchsorted(self.starts, rows, side="right") - 1
+        order = np.argsort(block, kind="stable")
+        wanted = {}
+        for number in np.unique(block).tolist():
+            own = order[block[order] == number]
+            wanted[number] = rows[own] - self.starts[number]
+        parts = [own for own in self.per_block(_taken, wanted) if own is not None]
+        back = np.empty(len(rows), np.intp)
+        back[order] = np.arange(len(rows))
+        return joined(parts).taken(back)
+
+    def _asked(
+        self,
+        task: Callable[..., Any],
+        function: BlockFunction,
+        arguments: tuple[Any, ...],
+        vectors: dict[str, Shared],
+        add: bool = False,
+    ) -> Sequence[Any]:
+        """Return what a task of each worker answers for all its blocks."""
+        cluster = self.cluster
+        for _ in range(_MOST_ROUNDS):
+            if self._places is None:
+                self._places = cluster.places(self.blocks)
+            cluster.n_rounds += 1
+            answers = self._round(task, function, arguments, vectors, add)
+            if answers is not None:
+                return answers
+            self._places = None
+        raise ClusterError(
+            f"{cluster.owner}: {_MOST_ROUNDS} times in a row a worker went away; use workers that "
+            f"stay longer."
+        )
+
+    def _round(
+        self,
+        task: Callable[..., Any],
+        function: BlockFunction,
+        arguments: tuple[Any, ...],
+        vectors: dict[str, Shared],
+        add: bool,
+    ) -> Sequence[Any] | None:
+        """Ask all workers once; None if one of them is gone."""
+        cluster, places = self.cluster, self._places
+        assert places is not None
+        try:
+            shared = [own.sent(cluster, list(places)) for own in vectors.values()]
+        except (TimeoutError, OSError, ValueError):
+            return None
+        told = [(name, own.tag, own.shape) for name, own in vectors.items()]
+        tasks = {
+            worker: cluster.submit(
+                worker, task, [self.blocks[i] for i in own], function, arguments, told, shared
+            )
+            for worker, own in places.items()
+        }
+        if add and len(tasks) > _ADDED_BY_CLIENT:
+            tasks = self._added(tasks)
+        found = cluster.finished(tasks)
+        if found is not None and add:
+            cluster.n_bytes += sum(own.nbytes for own in found if own is not None)
+        return found
+
+    def _added(self, tasks: dict[str, Future]) -> dict[str, Future]:
+        """Return tasks that add up the results of others."""
+        while len(tasks) > _ADDED_BY_CLIENT:
+            items = list(tasks.items())
+            groups = [
+                items[i : i + _ADDED_BY_CLIENT] for i in range(0, len(items), _ADDED_BY_CLIENT)
+            ]
+            tasks = {
+                group[0][0]: self.cluster.submit(group[0][0], added, [own for _, own in group])
+                for group in groups
+            }
+        return tasks
+
+
+Told = list[tuple[str, str, tuple[int, ...]]]
+"""Name, tag and shape of each vector that is sent."""
+
+
+def per_block(
+    blocks: list[RowBlock],
+    function: BlockFunction,
+    arguments: tuple[Any, ...],
+    told: Told,
+    shared: list[Any],
+) -> dict[int, Any]:
+    """Return what a function says of each block; a task."""
+    vectors, threads = _arrived(told, shared), worker_threads()
+    return {own.number: function(own, threads, *arguments, **vectors) for own in blocks}
+
+
+def sum_of_blocks(
+    blocks: list[RowBlock],
+    function: BlockFunction,
+    arguments: tuple[int, tuple[Any, ...]],
+    told: Told,
+    shared: list[Any],
+) -> IntArray | None:
+    """Return the sum of what a function says of each block, which may be nothing; a task."""
+    vectors, threads = _arrived(told, shared), worker_threads()
+    exponent, others = arguments
+    parts = (function(own, threads, *others, **vectors) for own in blocks if own.n_rows > 0)
+    return fixed_sum((part for part in parts if part is not None), exponent)
+
+
+def _arrived(told: Told, shared: list[Any]) -> dict[str, Arrived]:
+    named = zip(told, shared, strict=True)
+    return {name: Arrived(tag, shape, own) for (name, tag, shape), own in named}
+
+
+def _facts(block: RowBlock, threads: int) -> tuple[int, float, float, float]:
+    """Return the number of rows, the sum of their weights, and the largest of them.
+
+    That is the largest target, and the largest norm of the features beside the grids.
+    """
+    squares = sum(np.einsum("ij,ij->i", own, own, dtype=float) for own in block.others)
+    largest = float(np.abs(block.targets).max(initial=0.0))
+    norm = float(np.sqrt(np.max(squares, initial=0.0)))
+    return block.n_rows, float(block.weights.sum()), largest, norm
+
+
+def _taken(block: RowBlock, threads: int, wanted: dict[int, NDArray[np.intp]]) -> RowBlock | None:
+    own = wanted.get(block.number)
+    return None if own is None else block.taken(own)
+
+
+def means_and_right(block: RowBlock, threads: int, n_rows: int, total: float) -> FloatArray:
+    """Return the block's part of the mean of each column and, beside it, of ``Z' S y``."""
+    weighted = (block.weights / total)[:, None] * columns(block.targets)
+    both = np.column_stack([np.full(block.n_rows, 1.0 / n_rows), weighted])
+    return rmatvec(block.matrix(threads), both)
+
+
+def mean_squares(block: RowBlock, threads: int, total: float) -> float:
+    """Return the block's part of the weighted mean square of the targets, summed over outputs."""
+    squares = np.square(columns(block.targets)).sum(axis=1)
+    return float(squares @ (block.weights / total))
+
+
+def gram_product(block: RowBlock, threads: int, total: float, *, w: Arrived) -> FloatArray:
+    """Return the block's part of ``Z' S Z w``."""
+    matrix = block.matrix(threads)
+    responses = matvec(matrix, w.values)
+    responses *= (block.weights / total)[:, None]
+    return rmatvec(matrix, responses)

@@ -1,0 +1,241 @@
+"""The rows that choose: a sample of all partitions by a rule, gathered by the client."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.delayed import delayed
+
+from gramless.base.errors import InputError
+from gramless.base.random import stream
+from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.distributed.blocks import GivenPart, as_array, n_rows_of, stacked, taken
+from gramless.distributed.cluster import Cluster
+from gramless.distributed.partitions import Partitions
+from gramless.estimators.targets import NumberEncoder
+from gramless.losses import Loss
+
+_MOST_WITNESSES = 500
+"""Values of a column, in a partition, of which a row is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Glance:
+    """What the client learns of a partition: some of its rows, and what it holds.
+
+    ``witnesses`` are the places in the partition of rows that show a value first; these rows follow
+    the sampled ones. ``classes`` have the sum of the weights of each label.
+    """
+
+    n_rows: int
+    rows: GivenPart
+    n_sampled: int
+    witnesses: dict[Hashable, int]
+    places: IntArray
+    largest_weight: float
+    classes: dict[Any, tuple[int, float]]
+    moments: Moments | None
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The mass of weighted targets, their largest size, their mean and their sum of squares.
+
+    Squares are of deviations from the mean.
+    """
+
+    mass: float
+    largest: FloatArray | float
+    mean: FloatArray | float
+    squares: FloatArray | float
+
+    @classmethod
+    def of(cls, y: AnyArray, weight: FloatArray | None) -> Moments:
+        """Return the moments of some targets, of which at least one has a weight."""
+        y = np.asarray(y, np.float64)
+        mass = float(len(y)) if weight is None else float(weight.sum())
+        mean = np.average(y, axis=0, weights=weight)
+        squares = np.average((y - mean) ** 2, axis=0, weights=weight) * mass
+        return cls(mass, np.abs(y).max(axis=0), mean, squares)
+
+    def with_others(self, other: Moments) -> Moments:
+        """Return the moments of both (Chan, Golub & LeVeque 1983, equation 2.1)."""
+        mass, step = self.mass + other.mass, other.mean - self.mean
+        mean = self.mean + step * (other.mass / mass)
+        squares = self.squares + other.squares + step**2 * (self.mass * other.mass / mass)
+        return Moments(mass, np.maximum(self.largest, other.largest), mean, squares)
+
+    def encoder(self, loss: Loss) -> NumberEncoder:
+        """Return the encoder of the targets, but for rounding that of :class:`NumberEncoder`."""
+        unit = np.exp2(np.floor(np.log2(np.where(self.largest > 0, self.largest, 1.0))))
+        mean = self.mean / unit
+        if loss.targets == ("counts",):
+            return NumberEncoder(np.zeros_like(mean), mean, unit, loss.link(np.asarray(self.mean)))
+        deviation = np.sqrt(self.squares / self.mass) / unit
+        return NumberEncoder(mean, np.where(deviation > 0, deviation, 1.0), unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows of all partitions in their order, and what the others hold.
+
+    ``complete`` where these are all rows. ``classes`` are the labels with the number of their rows
+    and the sum of their weights, ``moments`` those of targets that are numbers.
+    """
+
+    rows: GivenPart
+    lengths: list[int]
+    complete: bool
+    largest_weight: float
+    classes: dict[Any, tuple[int, float]]
+    moments: Moments | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all partitions."""
+        return sum(self.lengths)
+
+    @classmethod
+    def of(cls, cluster: Cluster, parts: Partitions, seed: int, labels: bool, most: int) -> Sample:
+        """Draw at most so many rows, and some that show what is rare; ``labels`` are classes.
+
+        The rule knows the number of rows of each partition and the seed, and no workers.
+        """
+        lengths = parts.lengths
+        if lengths is None:
+            count = delayed(count_rows, pure=False)
+            lengths = cluster.compute([count(i, *part) for i, part in enumerate(parts.parts)])
+        total = sum(lengths)
+        if total == 0:
+            raise InputError(f"{cluster.owner}: the collections have no rows; give at least 1.")
+        complete = total <= most
+        chosen = np.arange(total)
+        if not complete:
+            generator = stream(seed, "rows that choose")
+            chosen = np.sort(generator.choice(total, most, replace=False, shuffle=False))
+        starts = np.append(0, np.cumsum(lengths))
+        look = delayed(glance, pure=False)
+        tasks = []
+        for i, part in enumerate(parts.parts):
+            a, b = np.searchsorted(chosen, starts[i : i + 2])
+            tasks.append(look(i, part, chosen[a:b] - starts[i], lengths[i], not complete, labels))
+        return cls._joined(cluster.compute(tasks), lengths, complete)
+
+    @classmethod
+    def _joined(cls, glances: list[Glance], lengths: list[int], complete: bool) -> Sample:
+        known: set[Hashable] = set()
+        parts: list[tuple[Any, ...]] = []
+        classes: dict[Any, tuple[int, float]] = {}
+        for own in glances:
+            new = [value for value in own.witnesses if value not in known]
+            known.update(new)
+            kept = np.arange(own.n_sampled)
+            if new:
+                extra = np.unique([own.witnesses[value] for value in new])
+                at = np.searchsorted(own.places[own.n_sampled :], extra) + own.n_sampled
+                kept = np.append(kept, at)
+                kept = kept[np.unique(own.places[kept], return_index=True)[1]]
+            if len(kept) > 0:
+                parts.append(tuple(None if x is None else taken(x, kept) for x in own.rows))
+            for label, (n, weight) in own.classes.items():
+                before = classes.get(label, (0, 0.0))
+                classes[label] = before[0] + n, before[1] + weight
+        rows: Any = tuple(
+            None if same[0] is None else stacked(list(same)) for same in zip(*parts, strict=True)
+        )
+        largest, moments = max(own.largest_weight for own in glances), None
+        for own in glances:
+            if own.moments is not None:
+                moments = own.moments if moments is None else moments.with_others(own.moments)
+        return cls(rows, lengths, complete, largest, classes, moments)
+
+
+def count_rows(number: int, X: Any, y: Any, weight: Any, groups: Any) -> int:
+    """Return how many rows a partition has, which targets and weights must have too."""
+    n_rows = n_rows_of(X)
+    for name, own in (("y", y), ("sample_weight", weight), ("groups", groups)):
+        if own is not None and len(own) != n_rows:
+            raise InputError(
+                f"partition {number}: X has {n_rows} rows and {name} {len(own)}; take both from "
+                f"one collection, so that the same rows belong together."
+            )
+    return n_rows
+
+
+def glance(
+    number: int, part: GivenPart, chosen: IntArray, n_rows: int, witnesses: bool, labels: bool
+) -> Glance:
+    """Return some rows of a partition, and what it holds."""
+    X, y, weight, groups = part
+    found = count_rows(number, *part)
+    if found != n_rows:
+        raise InputError(
+            f"partition {number} has {found} rows now and had {n_rows} before; make collections "
+            f"whose partitions are the same whenever they are computed."
+        )
+    shown: dict[Hashable, int] = {}
+    if witnesses:
+        shown = _witnesses(X) | (_first_labels(as_array(y), _optional(weight)) if labels else {})
+    extra = np.unique(np.array(list(shown.values()), np.int64))
+    places = np.concatenate([chosen, extra])
+    whole = X, as_array(y), _optional(weight), _optional(groups)
+    rows: Any = tuple(None if own is None else taken(own, places) for own in whole)
+    largest, classes, moments, mass = 1.0, {}, None, whole[2]
+    if weight is not None:
+        largest = float(np.max(as_array(weight), initial=0.0))
+    if labels:
+        classes = _class_weights(whole[1], mass)
+    elif n_rows > 0 and whole[1].dtype.kind in "biuf" and (mass is None or mass.sum() > 0):
+        moments = Moments.of(whole[1], None if mass is None else mass.astype(np.float64))
+    return Glance(n_rows, rows, len(chosen), shown, places, largest, classes, moments)
+
+
+def _optional(values: Any) -> AnyArray | None:
+    return None if values is None else as_array(values)
+
+
+def _class_weights(y: AnyArray, weight: AnyArray | None) -> dict[Any, tuple[int, float]]:
+    """Return how many rows with a weight each label has, and their weights."""
+    if y.ndim != 1 or len(y) == 0:
+        return {}
+    own: FloatArray = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
+    names, numbers = np.unique(y[own > 0], return_inverse=True)
+    counts, sums = np.bincount(numbers, minlength=len(names)), np.bincount(numbers, own[own > 0])
+    return dict(zip(names.tolist(), zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
+
+
+def _first_labels(y: AnyArray, weight: AnyArray | None) -> dict[Hashable, int]:
+    """Return the first row of each label that has a weight."""
+    rows = np.arange(len(y)) if weight is None else np.flatnonzero(weight > 0)
+    return {label: int(rows[place]) for label, place in _first_of("y", y[rows]).items()}
+
+
+def _witnesses(X: Any) -> dict[Hashable, int]:
+    """Return a row of each value of the columns of categories, and of missing numbers."""
+    if isinstance(X, np.ndarray):
+        if X.dtype.kind != "f" or len(X) == 0:
+            return {}
+        missing = np.isnan(X)
+        return {(j, None): int(missing[:, j].argmax()) for j in np.flatnonzero(missing.any(axis=0))}
+    if not hasattr(X, "columns"):
+        return {}
+    found: dict[Hashable, int] = {}
+    for name in X.columns:
+        column = X[name]
+        if column.dtype.kind in "OUSb" or str(column.dtype) in ("category", "string", "str"):
+            found |= _first_of(name, column)
+        elif column.isna().any():
+            found[name, None] = int(column.isna().to_numpy().argmax())
+    return found
+
+
+def _first_of(name: Hashable, values: Any) -> dict[Hashable, int]:
+    """Return the first row of each value of a column."""
+    import pandas
+
+    column = pandas.Series(np.asarray(values, dtype=object) if values.ndim == 1 else [])
+    first = np.flatnonzero(~column.duplicated().to_numpy())[:_MOST_WITNESSES]
+    return {(name, str(column.iloc[place])): int(place) for place in first}

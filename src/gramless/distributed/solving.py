@@ -1,0 +1,133 @@
+"""Ridge regression over rows on a cluster: the vectors are here, the rows there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.random import stream
+from gramless.base.types import FloatArray, IntArray
+from gramless.distributed.blocks import Layout, RowBlock
+from gramless.distributed.rows import ClusterRows, Shared, gram_product
+from gramless.matrices.base import Vector
+from gramless.penalties import Penalty
+from gramless.solvers.cg import ConjugateRuns, Curvature
+from gramless.solvers.objective import Problem, columns
+from gramless.solvers.preconditioners import (
+    Inverse,
+    RowSample,
+    SampledRows,
+    default_rows,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterProblem:
+    """A ridge problem, or one of another loss, over rows on a cluster.
+
+    ``shares`` (n_columns,) are the mean features of all rows, ``right`` the features times weighted
+    targets, (n_columns, K). ``order`` are the rows in the order in which a fit on one machine has
+    them, by which it draws a sample; None is their own.
+    """
+
+    rows: ClusterRows
+    layout: Layout
+    penalty: Penalty
+    shares: FloatArray = field(repr=False)
+    right: FloatArray = field(repr=False)
+    at_zero: float
+    order: IntArray | None = field(repr=False)
+    n_jobs: int | None
+
+    def mark(self, name: str, tol: float, start: Vector | None) -> Iterator[bytes]:
+        """Yield bytes that no other problem has, nor the same one with another solver."""
+        told = name, tol, self.penalty, self.at_zero, self.rows.total, self.rows.sizes.tolist()
+        yield repr(told).encode()
+        yield self.right.tobytes()
+        yield self.shares.tobytes()
+        if start is not None:
+            yield start.tobytes()
+
+    def bound(self, w: Vector) -> float:
+        """Return what no response to weights exceeds, times the largest feature of a row."""
+        return response_bound(self.layout, self.rows.largest_norm, w)
+
+    def drawn(self, n_wanted: int) -> tuple[RowBlock, bool]:
+        """Return a sample of the rows, the same as on one machine, and whether these are all."""
+        n_rows = self.rows.n_rows
+        chosen = np.arange(n_rows)
+        if n_wanted < n_rows:
+            generator = stream(0, "sampled rows")
+            chosen = np.sort(generator.choice(n_rows, n_wanted, replace=False, shuffle=False))
+        numbers = chosen if self.order is None else self.order[chosen]
+        return self.rows.taken(numbers), n_wanted >= n_rows
+
+    def inverse(self) -> Inverse:
+        """Return the approximate inverse of the Hessian, by a sample of the rows."""
+        block, complete = self.drawn(default_rows(self.rows.n_rows))
+        matrix = block.matrix(self.n_jobs)
+        places = np.arange(block.n_rows)
+        sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
+        nothing = np.zeros(block.n_rows)
+        return sample.inverse(Problem(matrix, nothing, self.penalty, sample_weight=block.weights))
+
+
+@dataclass(frozen=True)
+class ThereCurvature:
+    """Curvature that workers apply, who know the rows."""
+
+    coupled: bool
+
+    def apply(self, rows: slice, responses: Vector, active: NDArray[np.intp]) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSystem:
+    """The equations of a ridge problem, whose products are made by workers."""
+
+    problem: ClusterProblem
+    right: Vector
+    ridge: FloatArray
+    curvature: Curvature
+
+    def times(self, w: Vector, active: NDArray[np.intp], out: Vector | None = None) -> Vector:
+        """Return ``Z' S Z w``: a round trip."""
+        rows = self.problem.rows
+        return rows.summed(gram_product, self.problem.bound(w), rows.total, w=Shared(w))
+
+
+def squares(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
+    """Return conjugate gradients for the squared loss, ready to run."""
+    ridge = problem.penalty.diagonal(problem.right[:, 0])
+    system = ClusterSystem(problem, problem.right, ridge, ThereCurvature(False))
+    first = None if start is None else columns(start)
+    runs = ConjugateRuns(system, problem.inverse(), tol, problem.n_jobs, first)
+    runs.at_zero = 0.5 * problem.at_zero
+    return runs
+
+
+def response_bound(layout: Layout, largest_norm: float, w: Vector) -> float:
+    """Return what no response to weights (n_columns, K) exceeds, times the largest feature.
+
+    ``largest_norm`` is that of the features of a row beside the grids.
+    """
+    sizes, largest, n_binned = np.abs(columns(w)), 1.0, 0
+    bound = np.zeros(sizes.shape[1])
+    scales = np.ones(1) if layout.scales is None else layout.scales
+    if layout.offsets is not None:
+        n_binned = int(layout.offsets[-1])
+        scale = layout.scale * float(scales[0])
+        bound += scale * np.maximum.reduceat(sizes[:n_binned], layout.offsets[:-1]).sum(axis=0)
+        largest = max(largest, scale)
+    stop = len(sizes) - int(layout.intercept)
+    if stop > n_binned:
+        norm = largest_norm * float(scales.max())
+        bound += norm * np.sqrt(np.square(sizes[n_binned:stop]).sum(axis=0))
+        largest = max(largest, norm)
+    if layout.intercept:
+        bound += sizes[-1]
+    return float(bound.max()) * largest

@@ -1,0 +1,14 @@
+"""Numbers as multiples of a power of two, whose sums are exact in any order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.loops.compile import loop
+
+
+@loop
+def add_multiples(values, scale, total):  # type: ignore[no-untyped-def]
+    """``total[i] += round(values[i] * scale)``, in integers; halves go to the even one."""
+    for i in range(len(values)):
+        total[i] += np.int64(np.rint(values[i] * scale))

@@ -1,0 +1,219 @@
+"""Fits on a cluster beside those on one machine."""
+
+from __future__ import annotations
+
+import pickle
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from gramless import KernelClassifier, KernelRegressor, load, save
+from gramless.distributed import DaskKernelClassifier, DaskKernelRegressor
+from gramless.distributed.partitions import Sizes
+from tests.distributed.conftest import cluster_of
+
+GIVEN = {"bandwidth": 3.0, "alpha": 1e-4, "n_grids": 16, "scaling": "none", "random_state": 0}
+GENERATOR = np.random.default_rng(0)
+N_ROWS = 6000
+X = GENERATOR.normal(size=(N_ROWS, 4))
+Z = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * GENERATOR.normal(size=N_ROWS)
+WEIGHT = GENERATOR.integers(0, 3, N_ROWS).astype(float)
+LABELS = np.array(["low", "middle", "high"])[np.digitize(Z, [-1.0, 1.0])]
+
+
+def cut(array, rows=900):
+    return da.from_array(array, chunks=(rows, *array.shape[1:]))
+
+
+class Regressor(DaskKernelRegressor):
+    """With blocks of a few rows, so that small tables have many."""
+
+    sizes = Sizes(least_block=500)
+
+
+class Classifier(DaskKernelClassifier):
+    sizes = Sizes(least_block=500)
+
+
+class SampledRegressor(DaskKernelRegressor):
+    """One that a few rows choose for."""
+
+    sizes = Sizes(sample_rows=600, least_block=500)
+
+
+class SampledClassifier(DaskKernelClassifier):
+    sizes = Sizes(sample_rows=600, least_block=500)
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "weight", "options"),
+    [
+        (KernelRegressor, Z, None, GIVEN),
+        (KernelRegressor, np.column_stack([Z, -2 * Z + X[:, 3]]), WEIGHT, GIVEN),
+        (KernelRegressor, np.round(np.exp(Z / 2)), None, GIVEN | {"loss": "poisson"}),
+        (KernelRegressor, Z, None, {"effort": 2, "n_grids": 24, "random_state": 0}),
+        (
+            KernelRegressor,
+            Z,
+            None,
+            {"features": "nystrom", "solver": "pcg", **GIVEN, "n_grids": "auto"},
+        ),
+        (KernelClassifier, LABELS, WEIGHT, {"effort": 1, "n_grids": 24, "random_state": 0}),
+        (
+            KernelClassifier,
+            Z > 0,
+            None,
+            GIVEN | {"loss": "squared_hinge", "class_weight": "balanced"},
+        ),
+    ],
+    ids=["squares", "outputs", "poisson", "grown", "nystrom", "multinomial", "hinge"],
+)
+def test_predictions_are_those_of_one_machine(client, kind, y, weight, options):
+    local = kind(**options).fit(X, y, weight)
+    twin = {KernelRegressor: Regressor, KernelClassifier: Classifier}[kind]
+    there = None if weight is None else cut(weight)
+    model = twin(**options, client=client).fit(cut(X), cut(y), there)
+    assert (model.n_iter_, model.status_) == (local.n_iter_, local.status_)
+    raw = local._responses(X)
+    np.testing.assert_allclose(model._responses(X), raw, rtol=0, atol=1e-8 * np.abs(raw).max())
+
+
+def test_coefficients_are_the_same_to_the_bit_for_any_number_of_workers():
+    found = set()
+    for n_workers in (1, 2, 4):
+        with cluster_of(n_workers, processes=False) as client:
+            squares = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z))
+            losses = Classifier(**GIVEN, loss="logistic", client=client)
+            losses.fit(cut(X), cut(LABELS))
+        found.add((squares.coef_.tobytes(), squares.intercept_, losses.coef_.tobytes()))
+    assert len(found) == 1
+
+
+@pytest.fixture(scope="module")
+def classifier(client):
+    options = {"effort": 1, "n_grids": 16, "random_state": 0}
+    return Classifier(**options, client=client).fit(cut(X), cut(LABELS))
+
+
+def test_predictions_of_collections_are_lazy_and_those_of_the_rows(client, classifier):
+    local = classifier.to_local()
+    # The last partition is empty.
+    rows = da.concatenate([cut(X[:700], 300), da.empty((0, 4), chunks=(0, 4))])
+    for method in ("predict", "predict_proba", "decision_function", "predict_set"):
+        lazy = getattr(classifier, method)(rows)
+        expected = getattr(local, method)(X[:700])
+        assert isinstance(lazy, da.Array)
+        assert lazy.dtype == expected.dtype
+        np.testing.assert_array_equal(lazy.compute(), expected)
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), expected)
+
+
+def test_intervals_of_collections_are_lazy(client):
+    model = Regressor(**GIVEN | {"alpha": "auto"}, client=client).fit(cut(X), cut(Z))
+    lower, upper = model.predict_interval(cut(X[:500], 200), coverage=0.8)
+    expected = model.to_local().predict_interval(X[:500], coverage=0.8)
+    np.testing.assert_array_equal(np.stack(dask.compute(lower, upper)), np.stack(expected))
+
+
+def test_the_local_twin_is_an_ordinary_estimator(classifier, tmp_path):
+    local = classifier.to_local()
+    assert type(local) is KernelClassifier
+    save(local, tmp_path / "model.gramless")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.gramless").predict(X[:9]), classifier.predict(X[:9])
+    )
+    with pytest.raises(ValueError, match="to_local"):
+        save(classifier, tmp_path / "other.gramless")
+    again = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(again.predict(X[:9]), classifier.predict(X[:9]))
+    assert again.client is None
+    assert clone(classifier).client is classifier.client
+
+
+def table(n_rows=3000):
+    kinds = GENERATOR.choice(["red", "green", "blue"], n_rows)
+    size = np.where(GENERATOR.random(n_rows) < 0.05, np.nan, GENERATOR.normal(size=n_rows))
+    # One category is in the last rows alone.
+    kinds[-5:] = "rare"
+    y = (kinds == "red") + np.nan_to_num(size) + 5.0 * (kinds == "rare")
+    return pd.DataFrame({"kind": kinds, "size": size, "y": y})
+
+
+def test_frames_with_categories_and_gaps_are_fitted_as_on_one_machine(client):
+    frame = table()
+    rows = frame[["kind", "size"]]
+    local = KernelRegressor(**GIVEN).fit(rows, frame["y"])
+    there = dd.from_pandas(frame, npartitions=5).clear_divisions()
+    model = Regressor(**GIVEN, client=client)
+    model.fit(there[["kind", "size"]], there["y"])
+    np.testing.assert_allclose(model.predict(rows), local.predict(rows), rtol=0, atol=1e-7)
+    # Columns are found by their names.
+    lazy = model.predict(there[["size", "kind"]]).compute()
+    np.testing.assert_array_equal(lazy, model.predict(rows))
+
+
+def test_a_sample_chooses_for_more_rows_and_knows_what_is_rare(client):
+    frame = table()
+    there = dd.from_pandas(frame, npartitions=5)
+    labels = frame["kind"].where(frame["kind"] == "rare", "common")
+    model = SampledClassifier(**GIVEN | {"alpha": "auto"}, loss="logistic", client=client)
+    model.fit(there[["kind", "size"]], dd.from_pandas(labels, npartitions=5))
+    assert model.classes_.tolist() == ["common", "rare"]
+    assert (model.predict(frame[["kind", "size"]]) == labels).all()
+    assert any(own.startswith("sample:") for own in model.limits_)
+    assert "rare" in model.encoder_.columns[0].categories
+
+
+def test_sampled_fits_with_everything_given_are_those_of_one_machine(client):
+    for kind, twin, y, options in (
+        (KernelRegressor, SampledRegressor, Z, {}),
+        (KernelClassifier, SampledClassifier, Z > 0, {"loss": "logistic"}),
+    ):
+        local = kind(**GIVEN, **options).fit(X, y)
+        model = twin(**GIVEN, **options, client=client).fit(cut(X), cut(y))
+        raw = local._responses(X)
+        np.testing.assert_allclose(model._responses(X), raw, rtol=0, atol=1e-8 * np.abs(raw).max())
+
+
+def test_partitions_may_be_empty_tiny_or_unbalanced(client):
+    expected = KernelRegressor(**GIVEN).fit(X, Z).predict(X)
+    for chunks in ((0, 1, 5999, 0), (1,) * 20 + (5980,), (60, 5940)):
+        rows, y = da.from_array(X, chunks=(chunks, (4,))), da.from_array(Z, chunks=(chunks,))
+        model = Regressor(**GIVEN, client=client).fit(rows, y)
+        np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-8)
+
+
+def test_targets_cut_otherwise_are_cut_like_the_rows(client):
+    first = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z))
+    second = Regressor(**GIVEN, client=client).fit(cut(X), cut(Z, 700), np.ones(N_ROWS))
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+
+
+def test_what_does_not_fit_is_refused(client):
+    model = Regressor(**GIVEN, client=client)
+    with pytest.raises(ValueError, match="rechunk"):
+        model.fit(da.from_array(X, chunks=(900, 2)), cut(Z))
+    with pytest.raises(ValueError, match="6,000 rows and y 5,000"):
+        model.fit(cut(X), cut(Z[:5000]))
+    with pytest.raises(ValueError, match="Dask array or data frame"):
+        model.fit(X, Z)
+    frame = dd.from_pandas(table(), npartitions=3)
+    with pytest.raises(ValueError, match="3 partitions and y 2"):
+        model.fit(frame[["size"]], frame["y"].repartition(npartitions=2))
+    with pytest.raises(ValueError, match="partition 0: X has"):
+        model.fit(frame[["size"]], frame["y"].map_partitions(lambda own: own[1:]))
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(cut(np.where(X > 3, np.inf, X)), cut(Z))
+    with pytest.raises(ValueError, match="conjugate gradients"):
+        clone(model).set_params(l1_ratio=0.5).fit(cut(X), cut(Z))
+    with pytest.raises(ValueError, match="plain bins"):
+        clone(model).set_params(features="smooth").fit(cut(X), cut(Z))
+    with pytest.raises(ValueError, match="splitter"):
+        SampledRegressor(**GIVEN, cv=[([0, 1], [2])], client=client).fit(cut(X), cut(Z))
+    with pytest.raises(ValueError, match="n_posterior"):
+        clone(model).set_params(n_posterior=9).fit(cut(X), cut(Z))

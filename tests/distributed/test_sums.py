@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from gramless.distributed.sums import (
+    added,
+    as_floats,
+    exponent_of,
+    fixed_sum,
+    packed,
+    unpacked,
+)
+
+FINITE = st.floats(-1e6, 1e6)
+
+
+@given(st.lists(arrays(float, (3, 2), elements=FINITE), min_size=1, max_size=9), st.randoms())
+def test_sums_are_the_same_in_any_order_and_however_they_are_shared_out(parts, random):
+    exponent = exponent_of(sum(float(np.abs(part).max()) for part in parts))
+    whole = fixed_sum(parts, exponent)
+    shuffled = list(parts)
+    random.shuffle(shuffled)
+    cut = random.randrange(len(parts) + 1)
+    halves = fixed_sum(shuffled[:cut], exponent), fixed_sum(shuffled[cut:], exponent)
+    np.testing.assert_array_equal(added(halves), whole)
+
+
+@given(st.lists(arrays(float, 4, elements=FINITE), min_size=1, max_size=9))
+def test_sums_are_as_precise_as_a_sixtieth_bit_of_the_bound(parts):
+    bound = sum(float(np.abs(part).max()) for part in parts)
+    exponent = exponent_of(bound)
+    found = as_floats(fixed_sum(parts, exponent), exponent)
+    # Each part is rounded once to a unit of 2**-61 of at most twice the bound.
+    allowed = len(parts) * bound * 2.0**-60 + 2**-50 * np.abs(parts).sum(axis=0)
+    assert (np.abs(found - np.sum(parts, axis=0)) <= allowed).all()
+
+
+@given(arrays(float, (5, 2), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)))
+def test_packed_vectors_keep_37_bits(vector):
+    found = unpacked(packed(vector), vector.shape)
+    assert (np.abs(found - vector) <= 2.0**-36 * np.abs(vector)).all()
+
+
+def test_no_blocks_add_up_to_nothing():
+    assert fixed_sum([], 3) is None
+    assert added([None, None]) is None
