@@ -23,7 +23,7 @@ _PATIENCE = 60
 """Seconds without a worker after which a fit gives up; ``gramless.patience`` in Dask's
 configuration is another number."""
 _MOST_ATTEMPTS, _MOST_KILLED = 50, 5
-_LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
+LOST = CancelledError, CommClosedError, KilledWorker, TimeoutError, OSError
 """What a task fails with whose worker or data went away."""
 _FAN_IN = 8
 """Results that are added up by one task, or by the client."""
@@ -94,7 +94,7 @@ class Cluster:
             return True
 
         for _ in range(_MOST_ATTEMPTS):
-            with suppress(*_LOST):
+            with suppress(*LOST):
                 found = self._fetched(futures, has_company)
                 if found is not None:
                     return found
@@ -145,16 +145,16 @@ class Cluster:
                 if tasks.keys() - self.workers().keys():
                     return None
                 continue
-            except _LOST:
+            except LOST:
                 return None
             failed = [own for own in futures if own.status == "error"]
             for own in failed:
                 fault = own.exception()
-                if not isinstance(fault, _LOST):
+                if not isinstance(fault, LOST):
                     raise fault
             if failed or any(own.status != "finished" for own in futures):
                 return None
-            with suppress(*_LOST):
+            with suppress(*LOST):
                 return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
             return None
 
@@ -189,7 +189,7 @@ class Cluster:
         """Start tasks again whose workers died; raise what failed by itself."""
         for own in failed:
             fault = own.exception()
-            if fault is None or isinstance(fault, _LOST):
+            if fault is None or isinstance(fault, LOST):
                 continue
             raise fault
         if n_killed > _MOST_KILLED:

@@ -14,7 +14,7 @@ from gramless.base.cached import cached_property
 from gramless.base.errors import ClusterError
 from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
-from gramless.distributed.cluster import Cluster, worker_threads
+from gramless.distributed.cluster import LOST, Cluster, worker_threads
 from gramless.distributed.sums import (
     added,
     as_floats,
@@ -161,7 +161,8 @@ class ClusterRows:
         assert places is not None
         try:
             shared = [own.sent(cluster, list(places)) for own in vectors.values()]
-        except (TimeoutError, OSError, ValueError):
+        except (*LOST, KeyError, ValueError):
+            # The scheduler may answer with a fault of its own that it does not know the worker.
             return None
         told = [(name, own.tag, own.shape) for name, own in vectors.items()]
         tasks = {

@@ -5,7 +5,7 @@ this: a worker owns some of the grids, with the bins of all rows in these. In a 
 over its grids and solves for the weights of each; the changes of the responses of all workers are
 summed, with the best common length, and sent to everyone. What travels are responses, a number a
 row. With conjugate gradients a worker owns rows instead, and what travels are weights, a number a
-column. ``python -m studies.rb16.distributed`` measures rounds and seconds to the same gap.
+column. ``python -m studies.rb16.across_machines`` measures rounds and seconds to the same gap.
 """
 
 from __future__ import annotations
