@@ -169,8 +169,8 @@ def compared(rows: list[Row]) -> list[Row]:
 def modelled(row: Row, n_rows: int) -> list[Row]:
     """Return seconds of an iteration of a billion rows, on machines like this one of two cores.
 
-    Products are shared out; a vector of 6 bytes a column goes to each worker by a chain of two
-    copies at a time, and sums of 8 bytes come back along a tree of eight; a round takes 20 ms.
+    Products are shared out; a vector of 8 bytes a column goes to one worker and from there to the
+    others, and sums of 8 bytes come back along a tree of eight; a round takes 20 ms beside that.
     """
     product = (row["s"] - row["sample s"] - row["bins s"]) / row["iterations"] / n_rows * HUGE
     shown = []
@@ -178,7 +178,7 @@ def modelled(row: Row, n_rows: int) -> list[Row]:
         own: Row = {"machines": n_machines, "products s": product / n_machines}
         for gbit in GBITS:
             second = gbit * 1e9 / 8 / row["columns"]
-            out = 6 * (n_machines - 1) / second
+            out = 8 * n_machines / second
             back = 8 * min(n_machines, 8) * max(1, np.ceil(np.log(n_machines) / np.log(8))) / second
             own[f"{gbit:g} Gbit/s"] = own["products s"] + out + back + 0.02
         shown.append(own)

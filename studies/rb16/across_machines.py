@@ -30,7 +30,7 @@ from gramless.solvers.objective import Problem
 
 GAP, MOST_ROUNDS = 1e-3, 400
 N_INPUTS, N_GRIDS, ALPHA = 10, 64, 1e-5
-BANDWIDTHS = (40.0, 8.0)
+BANDWIDTHS = (2.0, 0.5)
 """Few columns, and more columns than rows."""
 NUMBER = 4
 """Bytes of a number on its way."""

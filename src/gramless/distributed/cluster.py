@@ -137,26 +137,10 @@ class Cluster:
 
     def finished(self, tasks: dict[str, Future]) -> list[Any] | None:
         """Return the results of tasks on workers; None once one of the workers is gone."""
-        futures = list(tasks.values())
-        while True:
-            try:
-                distributed.wait(futures, timeout=_POLL)
-            except TimeoutError:
-                if tasks.keys() - self.workers().keys():
-                    return None
-                continue
-            except LOST:
-                return None
-            failed = [own for own in futures if own.status == "error"]
-            for own in failed:
-                fault = own.exception()
-                if not isinstance(fault, LOST):
-                    raise fault
-            if failed or any(own.status != "finished" for own in futures):
-                return None
-            with suppress(*LOST):
-                return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
-            return None
+        with suppress(*LOST):
+            futures = list(tasks.values())
+            return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
+        return None
 
     def _fetched(
         self, futures: Sequence[Future], goes_on: Callable[[dict[str, int]], bool]

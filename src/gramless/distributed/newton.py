@@ -252,7 +252,7 @@ class RowsThere(NewtonState):
         if problem.order is not None:
             places = np.empty(len(problem.order))
             places[problem.order] = np.arange(len(places))
-            self.positions["positions"] = Shared(places, exact=True)
+            self.positions["positions"] = Shared(places)
         super().__init__(weights, start, options, watched)
 
     def numbers(self) -> dict[str, AnyArray]:
@@ -273,7 +273,7 @@ class RowsThere(NewtonState):
         self.penalties = float(numbers["penalties"])
 
     def _respond(self) -> None:
-        self.w = Shared(self.weights, exact=True)
+        self.w = Shared(self.weights)
 
     def _mean(self) -> FloatArray:
         return self._means
@@ -382,7 +382,7 @@ class RowsThere(NewtonState):
     def _line(
         self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]
     ) -> LineThere:
-        return LineThere(self, Shared(direction, exact=True), penalty)
+        return LineThere(self, Shared(direction), penalty)
 
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
         self._respond()

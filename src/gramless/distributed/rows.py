@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from distributed import Future
 from numpy.typing import NDArray
 
-from gramless.base.cached import cached_property
 from gramless.base.errors import ClusterError
 from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
 from gramless.distributed.cluster import LOST, Cluster, worker_threads
-from gramless.distributed.sums import (
-    added,
-    as_floats,
-    exponent_of,
-    fixed_sum,
-    packed,
-    unpacked,
-)
+from gramless.distributed.sums import added, as_floats, exponent_of, fixed_sum
 from gramless.solvers.objective import columns
 from gramless.solvers.vectors import matvec, rmatvec
 
@@ -34,14 +27,11 @@ BlockFunction = Callable[..., Any]
 
 
 class Shared:
-    """A vector that workers get once, and keep for as long as it is needed here.
+    """A vector that workers get once, and keep for as long as it is needed here."""
 
-    In 48 bits a number unless it is ``exact``.
-    """
-
-    def __init__(self, vector: FloatArray, *, exact: bool = False) -> None:
-        self.shape, self.tag = vector.shape, uuid.uuid4().hex
-        self.data = np.ascontiguousarray(vector) if exact else packed(vector)
+    def __init__(self, vector: FloatArray) -> None:
+        self.tag = uuid.uuid4().hex
+        self.data = np.ascontiguousarray(vector)
         self.future: Future | None = None
 
     def sent(self, cluster: Cluster, workers: list[str]) -> Future:
@@ -52,19 +42,17 @@ class Shared:
         return self.future
 
 
+@dataclass(frozen=True, eq=False)
 class Arrived:
     """A vector that was sent to a worker; its tag is another one for another vector."""
 
-    def __init__(self, tag: str, shape: tuple[int, ...], data: Any) -> None:
-        self.tag, self.shape, self.data = tag, shape, data
+    tag: str
+    values: FloatArray
 
-    @cached_property
-    def values(self) -> FloatArray:
-        """The numbers."""
-        if self.data.dtype == np.uint8:
-            return unpacked(self.data, self.shape)
-        exact: FloatArray = self.data.reshape(self.shape)
-        return exact
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the vector."""
+        return self.values.shape
 
 
 class ClusterRows:
@@ -164,7 +152,7 @@ class ClusterRows:
         except (*LOST, KeyError, ValueError):
             # The scheduler may answer with a fault of its own that it does not know the worker.
             return None
-        told = [(name, own.tag, own.shape) for name, own in vectors.items()]
+        told = [(name, own.tag) for name, own in vectors.items()]
         tasks = {
             worker: cluster.submit(
                 worker, task, [self.blocks[i] for i in own], function, arguments, told, shared
@@ -192,8 +180,8 @@ class ClusterRows:
         return tasks
 
 
-Told = list[tuple[str, str, tuple[int, ...]]]
-"""Name, tag and shape of each vector that is sent."""
+Told = list[tuple[str, str]]
+"""Name and tag of each vector that is sent."""
 
 
 def per_block(
@@ -224,7 +212,7 @@ def sum_of_blocks(
 
 def _arrived(told: Told, shared: list[Any]) -> dict[str, Arrived]:
     named = zip(told, shared, strict=True)
-    return {name: Arrived(tag, shape, own) for (name, tag, shape), own in named}
+    return {name: Arrived(tag, own) for (name, tag), own in named}
 
 
 def _facts(block: RowBlock, threads: int) -> tuple[int, float, float, float]:

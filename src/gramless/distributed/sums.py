@@ -1,4 +1,4 @@
-"""Numbers on their way: sums that do not depend on their order, and vectors in 48 bits.
+"""Sums that do not depend on their order.
 
 Sums over blocks of rows travel as integers, multiples of one power of two. Integers add up to the
 same whatever the order, so that neither the number of workers nor who has which rows changes a bit.
@@ -9,19 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramless.base.types import FloatArray, IntArray
 from gramless.loops.fixed_point import add_multiples
-
-Packed = NDArray[np.uint8]
 
 _BITS = 61
 """Of the largest sum: the sign, and one more for rounding."""
 _MOST = 1000
 """Beyond, the power itself would be infinite."""
-_HALF = np.uint64(1 << 15)
-_LOW, _MIDDLE = np.uint64(32), np.uint64(16)
 
 
 def exponent_of(bound: float) -> int:
@@ -66,30 +61,3 @@ def added(sums: Iterable[IntArray | None]) -> IntArray | None:
 def as_floats(total: IntArray, exponent: int) -> FloatArray:
     """Return what :func:`fixed_sum` stands for."""
     return np.asarray(np.ldexp(total.astype(np.float64), -exponent))
-
-
-def packed(vector: FloatArray) -> Packed:
-    """Return an array in 48 bits a number, rounded to 37 significant ones.
-
-    Examples
-    --------
-    >>> vector = np.array([1.0, -0.1, 1e-300])
-    >>> bool((abs(unpacked(packed(vector), (3,)) / vector - 1) < 2e-11).all())
-    True
-    """
-    bits = np.ascontiguousarray(vector, np.float64).reshape(-1).view(np.uint64) + _HALF
-    n = len(bits)
-    room = np.empty(6 * n, np.uint8)
-    room[: 4 * n].view(np.uint32)[:] = bits >> _LOW
-    room[4 * n :].view(np.uint16)[:] = (bits >> _MIDDLE).astype(np.uint16)
-    return room
-
-
-def unpacked(room: Packed, shape: tuple[int, ...]) -> FloatArray:
-    """Return the array of a shape that :func:`packed` was given, but for rounding."""
-    n = len(room) // 6
-    bits = room[: 4 * n].view(np.uint32).astype(np.uint64)
-    bits <<= _MIDDLE
-    bits |= room[4 * n :].view(np.uint16)
-    bits <<= _MIDDLE
-    return bits.view(np.float64).reshape(shape)
