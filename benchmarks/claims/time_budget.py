@@ -1,8 +1,8 @@
 """Fits within a budget of seconds, whatever the rows, inputs and classes.
 
-Made-up tables, once each, after one warm fit of each kind. Wall time and processor time, both over
-the budget: on a machine that others use too, processor time over the processors is what a quiet one
-would take at least.
+Made-up tables, and known ones if asked for, once each, after one warm fit of each kind. Wall time
+and processor time, both over the budget: on a machine that others use too, processor time over the
+processors is what a quiet one would take at least.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import itertools
 import sys
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.common import Report, Row, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless import KernelClassifier, KernelRegressor, warmup
 from gramless.base.threads import available_cpus
 from gramless.estimators.base import KernelMachine
+from gramless.preprocessing.rows import Rows
 
 CLASSES = (0, 2, 10, 65, 100, 200)
 """0 stands for regression."""
@@ -46,16 +48,18 @@ def table(n_rows: int, n_inputs: int, n_classes: int) -> tuple[NDArray, NDArray]
     return X, y
 
 
-def fit(n_rows: int, n_inputs: int, n_classes: int, budget: float, n_jobs: int | None) -> Row:
-    X, y = table(n_rows, n_inputs, n_classes)
-    kind: type[KernelMachine] = KernelClassifier if n_classes else KernelRegressor
+def fit(X: Rows, y: NDArray, budget: float, n_jobs: int | None, **what: Any) -> Row:
+    """Fit numbers if targets are floats, else classes; return what the fit took."""
+    is_class = y.dtype.kind != "f"
+    kind: type[KernelMachine] = KernelClassifier if is_class else KernelRegressor
     begun, used = perf_counter(), process_time()
     model = kind(time_budget=budget, random_state=0, n_jobs=n_jobs).fit(X, y)
     wall, used = perf_counter() - begun, process_time() - used
     return {
-        "classes": n_classes or "numbers",
-        "rows": n_rows,
-        "inputs": n_inputs,
+        **what,
+        "classes": len(np.unique(y)) if is_class else "numbers",
+        "rows": X.shape[0],
+        "inputs": X.shape[1],
         "s": wall,
         "processor s": used,
         "wall / budget": wall / budget,
@@ -64,20 +68,33 @@ def fit(n_rows: int, n_inputs: int, n_classes: int, budget: float, n_jobs: int |
     }
 
 
+def told(row: Row) -> Row:
+    """Say what a fit took, as it may be long until the table is complete."""
+    say(", ".join(f"{name} {value}" for name, value in row.items()))
+    return row
+
+
 def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds, default {BUDGET}")
+    parser.add_argument("--classes", nargs="*", type=int, default=CLASSES, help="0 for numbers")
+    parser.add_argument("--sets", nargs="+", default=(), help="known tables besides")
     chosen = parse(parser)
     report = Report(chosen)
     budget = QUICK_BUDGET if chosen.quick else chosen.budget
     sizes = ((1000,), (4,)) if chosen.quick else (ROWS, INPUTS)
+    classes = chosen.classes[:3] if chosen.quick else chosen.classes
     warmup(n_jobs=chosen.jobs)
-    rows = []
-    for case in itertools.product(CLASSES[:3] if chosen.quick else CLASSES, *sizes):
-        n_classes, n_rows, n_inputs = case
-        rows.append(fit(n_rows, n_inputs, n_classes, budget, chosen.jobs))
-        say(", ".join(f"{name} {value}" for name, value in rows[-1].items()))
+    rows = [
+        told(fit(*table(n_rows, n_inputs, n_classes), budget, chosen.jobs))
+        for n_classes, n_rows, n_inputs in itertools.product(classes, *sizes)
+    ]
     report.add(f"Fits with time_budget={budget}", rows)
+    for data in load_sets(chosen.sets, chosen):
+        y = data.y_train.astype(float if data.task == "regression" else data.y_train.dtype)
+        rows.append(told(fit(data.X_train, y, budget, chosen.jobs, table=data.name)))
+    if chosen.sets:
+        report.add("The same of known tables", [row for row in rows if "table" in row])
     ratios = ("wall / budget", "processor / budget")
     report.add("The worst", [{name: max(row[name] for row in rows) for name in ratios}])
     report.close()
