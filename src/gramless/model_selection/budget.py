@@ -35,8 +35,9 @@ _MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
 """Grids are drawn dozens of times in a search, with a width for each input: of thousands of inputs
 fewer are drawn."""
 
-_NUMBERS_A_SECOND, _CELLS_A_SECOND = 600_000, 5_000_000
-"""Rows times outputs, and rows times inputs, of which a fit takes a second at least."""
+_NUMBERS_A_SECOND, _CELLS_A_SECOND, _WIDE_CELLS_A_SECOND = 600_000, 5_000_000, 2_500_000
+"""Rows times outputs, and rows times inputs, of which a fit takes a second at least; these where
+inputs are too many to grow grids: their rows are scaled and compared for each stage of a search."""
 _PRODUCTS_A_SECOND, _LEAST_IN_TIME = 20_000_000, 16
 """Rows times outputs times grids that are solved for in a third of a second; and the least."""
 _GROWN_A_SECOND, _SEARCHED_A_SECOND, _JUDGED_A_SECOND = 300_000, 25_000, 50_000
@@ -138,9 +139,10 @@ def rows_in_time(rows: Rows, n_outputs: int, seconds: float | None) -> int:
     if seconds is None:
         return n_rows
     n_cells = max(rows.nnz if sp.issparse(rows) else rows.size, 1)
+    cells_a_second = _CELLS_A_SECOND if rows.shape[1] <= MOST_COLUMNS else _WIDE_CELLS_A_SECOND
     shares = (
         _NUMBERS_A_SECOND * seconds / (n_rows * n_outputs),
-        _CELLS_A_SECOND * seconds / n_cells,
+        cells_a_second * seconds / n_cells,
     )
     return min(n_rows, max(int(min(shares) * n_rows), _LEAST_SAMPLE))
 
