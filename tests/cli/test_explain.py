@@ -190,7 +190,7 @@ def test_trials_are_shown(shell, tmp_path, columns):
     text, root = (tmp_path / "p.html").read_text(), ET.parse(tmp_path / "p.html").getroot()
     check_page(text, root)
     trials = load(tmp_path / "m").search_
-    (picture,) = (p for title, p in pictures(root).items() if title.endswith("least squares"))
+    (picture,) = (p for title, p in pictures(root).items() if title.endswith("squared error"))
     assert sum(dots(picture)) == len(trials)
     assert any("standard scaling" in name for name in legend(root))
     table = next(table for table in root.iter("table") if "score" in words(table))
@@ -204,7 +204,7 @@ def test_the_last_stage_asks_for_alpha(shell, tmp_path, columns):
     shell(*fitted_model(tmp_path, columns, made))
     root = ET.parse(tmp_path / "p.html").getroot()
     stages = [title for title in pictures(root) if "grids," in title]
-    assert [title.rpartition(", ")[2] for title in stages] == ["least squares", "logistic loss"]
+    assert [title.rpartition(", ")[2] for title in stages] == ["wrong classes", "logistic loss"]
     assert "its score is the logistic loss" in words(root)
     assert texts(pictures(root)[stages[1]]).count("alpha") == 1
     count = sum(sum(dots(pictures(root)[stage])) for stage in stages)

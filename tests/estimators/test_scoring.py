@@ -160,6 +160,14 @@ def test_trials_are_scored_by_the_scorer() -> None:
     assert 0.0 < min(held_back) < 1.0
     squares = KernelRegressor(**FAST).fit(X, Y)
     assert squares.search_[0]["score"] != scores[0]
+    assert {trial["measure"] for trial in model.search_} == {"'r2'"}
+    assert {trial["measure"] for trial in squares.search_} == {"squared error"}
+    small = (
+        KernelClassifier(scoring="roc_auc", **FAST).set_params(effort=3).fit(X[:400], LABELS[:400])
+    )
+    told = {(trial["n_rows"] <= 400, trial["stage"], trial["measure"]) for trial in small.search_}
+    assert (True, "search", "squared error") in told
+    assert any(measure == "'roc_auc'" for *_, measure in told)
 
 
 def test_scores_of_classes_leave_growth_to_the_loss() -> None:

@@ -199,7 +199,7 @@ def test_trials_are_recorded_and_reported() -> None:
         Hyperparameters("both", None, 7.0),
     )
     found = validated(30.0)
-    record(search, "validation", settings, found, 200, 32)
+    record(search, parts()[1], "validation", settings, found, 200, 32)
     assert [trial.settings.alpha for trial in search.trials] == [
         trial["alpha"] for trial in found.trials
     ]

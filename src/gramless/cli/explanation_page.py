@@ -147,9 +147,10 @@ def _stages(model: Model) -> list[Stage]:
     is_ridge = model.loss_.name == "squared" and model.l1_ratio == 0
     stages: dict[str, list[Trial]] = {}
     for trial in model.search_:
-        # Files of older versions do not name the stage.
+        # Files of older versions name no measure, or not even the stage.
         searched = trial.get("stage", "search") == "search"
         what = "least squares" if searched or is_ridge else f"{model.loss_.name} loss"
+        what = trial.get("measure", what)
         name = f"{trial['n_rows']:,} rows, {trial['size']} {unit}, {what}"
         stages.setdefault(name, []).append(trial)
     return list(stages.items())
@@ -231,7 +232,8 @@ def page(found: Findings) -> str:
 def _choices(found: Findings) -> list[tuple[str, str, str]]:
     """Return hyperparameters, their values and the reasons for them."""
     model, settings, counts = found.model, found.model.settings_, found.use.counts
-    best = "best on held-back rows" if model.search_ else "by rule: too few rows to compare"
+    by = "" if model.scorer_ == "loss" else f", by {model.scorer_}"
+    best = f"best on held-back rows{by}" if model.search_ else "by rule: too few rows to compare"
     each = f"{counts.mean():.1f} inputs on average" if found.use.selective else "all inputs"
     equal = "weights were not tried, or did not help enough"
     by_rule = "by rule: logistic for classes where grids are grown, else squared"

@@ -245,6 +245,7 @@ class KernelMachine(StatefulEstimator, ABC):
             encoder.score,
             encoder.fits_intercept,
             self.inputs_.categorical,
+            measure=encoder.measure,
         )
 
     def _check_weight(self, sample_weight: ArrayLike, rows: Rows) -> FloatArray:

@@ -188,8 +188,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     bandwidth_, alpha_, settings_ : what was chosen
         ``bandwidth_`` is None where grids are grown: each has its own widths.
     search_ : list of dict
-        Every trial: settings, score on held-back rows, validation curve along
-        the iterations, rows, grids, seconds.
+        Every trial: settings, score on held-back rows and its ``measure``, validation curve
+        along the iterations, rows, grids, seconds. Scores of one measure compare.
     sparsity_ : float
         Share of the bins that have no weight, 0 unless ``l1_ratio`` is above 0.
     relevance_ : array (n_inputs,)

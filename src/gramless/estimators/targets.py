@@ -40,6 +40,8 @@ class TargetEncoder(ABC):
 
     fits_intercept: ClassVar[bool]
     """Whether predictions have a free constant."""
+    measure: ClassVar[str] = "squared error"
+    """What :meth:`score` returns, in words."""
 
     @property
     @abstractmethod
@@ -189,6 +191,7 @@ class ClassEncoder(TargetEncoder):
     # A row of no known bin should be undecided, not of the larger class: ijcnn1's test error
     # falls from 1.4 to 1.1 %. Every grid's bins sum to a constant, so one can still be fitted.
     fits_intercept = False
+    measure = "wrong classes"
 
     @staticmethod
     def check(y: AnyArray, warn: bool = False) -> AnyArray:

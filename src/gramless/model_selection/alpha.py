@@ -60,6 +60,12 @@ class Goal:
         loss = self.score(raw, data.targets[rows], data.weights_of(rows))
         return (loss if self.scorer is None else self.scorer(raw, rows, loss)), loss
 
+    def measure(self, data: Data) -> str:
+        """Return what chooses, in words."""
+        if self.scorer is not None:
+            return self.scorer.name
+        return data.measure if self.loss.name == "squared" else f"{self.loss.name} loss"
+
     def problem(
         self, data: Data, matrix: FeatureMatrix, alpha: float, rows: NDArray[np.intp] | slice
     ) -> Problem:
@@ -113,7 +119,8 @@ def search_alpha(search: Search, settings: Hyperparameters, goal: Goal) -> Hyper
         alphas, scores, counts, seconds = zip(*(path[at] for path in paths), strict=True)
         alpha, mean = float(np.mean(alphas)), float(np.mean(scores))
         chosen = replace(settings, alpha=alpha)
-        trial = Trial("alpha", chosen, mean, counts[0], n_rows, own.size, sum(seconds), [mean])
+        told = mean, goal.measure(search.data), counts[0], n_rows, own.size, sum(seconds), [mean]
+        trial = Trial("alpha", chosen, *told)
         trials.append(trial)
         search.report(
             "alpha",

@@ -25,7 +25,7 @@ class Data:
 
     ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
     inputs are categories, None if none is. Weights times ``count_unit`` count rows; without it
-    those of any rows have a mean of 1.
+    those of any rows have a mean of 1. ``measure`` is what ``score`` is called.
     """
 
     rows: Rows
@@ -35,6 +35,7 @@ class Data:
     intercept: bool
     categorical: NDArray[np.bool_] | None = None
     count_unit: float | None = None
+    measure: str = "squared error"
 
     @property
     def n_outputs(self) -> int:

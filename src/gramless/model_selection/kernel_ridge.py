@@ -255,9 +255,8 @@ def _tried(
     seconds = (time.perf_counter() - begun) / len(found)
     for (sample, *_), own in zip(candidates, found, strict=True):
         n_rows = len(sample.parts[0][0].targets)
-        trial = Trial(
-            "search", own.settings(n_rows), own.score, 1, n_rows, n_rows, seconds, [own.score]
-        )
+        told = own.score, "squared error", 1, n_rows, n_rows, seconds, [own.score]
+        trial = Trial("search", own.settings(n_rows), *told)
         search.trials.append(trial)
         search.report(
             "search",
@@ -300,7 +299,7 @@ def validate_ridge(
     told = {"alpha": chosen.ridge / n, "score": score, "n_iter": 1}
     trials = [{**told, "seconds": time.perf_counter() - begun}]
     result = ValidationResult(chosen.ridge, score, loss, held_back, raw, weights, trials)
-    record(search, "validation", chosen.settings(n), result, n, n, "Gaussian kernel")
+    record(search, goal, "validation", chosen.settings(n), result, n, n, "Gaussian kernel")
     return result
 
 

@@ -149,7 +149,7 @@ def _enough_grids(
         sized = replace(chosen, template=chosen.template.resized(size))
         _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
         found = validate(search, goal, matrix, part, alpha, factors=())
-        record(search, "size", chosen.settings, found, len(part[0]), size)
+        record(search, goal, "size", chosen.settings, found, len(part[0]), size)
         enough = found.score > scaled_score(last, 1.0 - _LEAST_GAIN) or size == most
         if enough or search.deadline.beyond(TIME_SHARE):
             return size

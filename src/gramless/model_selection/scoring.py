@@ -9,7 +9,9 @@ from gramless.matrices.base import Vector
 
 
 class RowScorer(ABC):
-    """Scores raw predictions of rows that were held back by what a user asked for."""
+    """Scores raw predictions of rows that were held back by what a user asked for: its name."""
+
+    name: str
 
     @property
     @abstractmethod

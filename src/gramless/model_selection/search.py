@@ -112,6 +112,11 @@ class Search:
         score = self.data.score(raw, self.data.targets[rows], self.data.weights_of(rows))
         return score if self.scorer is None else self.scorer(raw, rows, score)
 
+    @property
+    def measure(self) -> str:
+        """What :meth:`scored` returns, in words."""
+        return self.data.measure if self.scorer is None else self.scorer.name
+
     def run(self) -> Hyperparameters:
         """Return the settings with the best score.
 
@@ -266,14 +271,16 @@ class Sample:
                 break
             paths.append(self._path(settings, alphas, k))
         seconds = (time.perf_counter() - started) / len(alphas)
-        trials, n_rows, size = [], len(self.splits[0][0]), self.feature_map.size
+        search, trials = self.search, []
+        n_rows, size = len(self.splits[0][0]), self.feature_map.size
         # A split's path may end before the others.
         for alpha, *found in zip(alphas, *paths, strict=False):
             curve, n_iter = found[0]
             score = float(np.mean([own[-1] for own, _ in found]))
             tried = replace(settings, alpha=alpha)
-            trials.append(Trial("search", tried, score, n_iter, n_rows, size, seconds, curve))
-        self.search.trials.extend(trials)
+            told = score, search.measure, n_iter, n_rows, size, seconds, curve
+            trials.append(Trial("search", tried, *told))
+        search.trials.extend(trials)
         least = min(trial.score for trial in trials)
         best = next(trial for trial in trials if trial.score <= scaled_score(least, _TIE))
         self.done[key] = best

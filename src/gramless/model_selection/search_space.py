@@ -36,12 +36,14 @@ class Trial:
 
     ``stage`` is the part of the search that made it: "search" chooses scaling, bandwidth and
     relevance with the squared loss, "alpha" the penalty of another loss or of L1, "size" the
-    number of random grids, and "validation" judges what the final fit may be.
+    number of random grids, and "validation" judges what the final fit may be. Scores compare among
+    trials of one ``measure``: a loss, the user's scorer, or what stands for it in least squares.
     """
 
     stage: str
     settings: Hyperparameters
     score: float
+    measure: str
     n_iter: int
     n_rows: int
     size: int

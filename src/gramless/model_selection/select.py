@@ -128,7 +128,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     if validates:
         result, feature_map, matrix = validate_random(chosen, search, goal, splits)
         n_training, size = len(splits[0][0]), chosen.template.size
-        record(search, "validation", chosen.settings, result, n_training, size)
+        record(search, goal, "validation", chosen.settings, result, n_training, size)
     if feature_map is not None:
         order = all_rows(splits[0], n_rows)
     else:
@@ -304,7 +304,7 @@ class _Validation:
         found = validate(
             self.search, self.goal, matrix, self.split, alpha, factors=factors, start=start
         )
-        record(self.search, "validation", _GROWN, found, len(self.split[0]), self.size)
+        record(self.search, self.goal, "validation", _GROWN, found, len(self.split[0]), self.size)
         return found
 
     def loss_of(self, found: ValidationResult) -> float:

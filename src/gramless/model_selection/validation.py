@@ -108,6 +108,7 @@ def validate(
 
 def record(
     search: Search,
+    goal: Goal,
     stage: str,
     settings: Hyperparameters,
     found: ValidationResult,
@@ -119,7 +120,8 @@ def record(
     for trial in found.trials:
         tried = replace(settings, alpha=trial["alpha"])
         score, n_iter, seconds = trial["score"], int(trial["n_iter"]), trial["seconds"]
-        search.trials.append(Trial(stage, tried, score, n_iter, n_rows, size, seconds, [score]))
+        told = score, goal.measure(search.data), n_iter, n_rows, size, seconds, [score]
+        search.trials.append(Trial(stage, tried, *told))
     what = what or f"{size} {settings.grids} {search.feature_map.size_unit}"
     search.report(
         stage,
