@@ -5,7 +5,9 @@ figures are quoted for the judging half, which is the default here (``--half cho
 ``--half synthetic`` show the others). Each method takes turns on every table, each turn with
 another seed. A table's error and times are means over the seeds, and their ratios to LightGBM's
 are averaged geometrically over tables. Errors are the share of wrong classes, or the RMSE over the
-standard deviation of the test targets; megabytes are those of the pickled model.
+standard deviation of the test targets; megabytes are those of the pickled model. Of classes there
+are the log loss and the Brier score of the test rows, and on how many tables a method's
+probabilities are no worse than those of the trees it is held against.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from benchmarks.common import (
     save_picture,
 )
 from benchmarks.versus.turns import find_methods, take_turns
+from gramless.cli.metrics import probability_metrics
 from gramless.datasets import Dataset
 from harness.synthetic import N_TABLES, describe, synthetic_table
 
@@ -70,20 +73,33 @@ METHODS = (
     "extra_trees",
 )
 REFERENCE = "lightgbm"
+HELD_AGAINST = ("lightgbm", "catboost")
+MANY_CLASSES = 20
+"""With more, probabilities are compared by the Brier score: few rows say much of each class."""
 _MOST_SYNTHETIC_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class SizedOutcome(Outcome):
-    """An outcome with the size of the pickled model."""
+    """An outcome with the size of the pickled model, and of classes two scores of probabilities."""
 
     megabytes: float
+    log_loss: float | None = None
+    brier: float | None = None
 
 
 def judge(estimator: Any, data: Dataset) -> SizedOutcome:
     """Fit, judge on all test rows and weigh the model."""
-    outcome = fit_and_judge(estimator, data)
-    return SizedOutcome(**asdict(outcome), megabytes=len(pickle.dumps(estimator)) / 1e6)
+    outcome = asdict(fit_and_judge(estimator, data))
+    megabytes = len(pickle.dumps(estimator)) / 1e6
+    if data.task == "regression":
+        return SizedOutcome(**outcome, megabytes=megabytes)
+    classes = np.asarray(estimator.classes_)
+    known = np.minimum(np.searchsorted(classes, data.y_test), len(classes) - 1)
+    known = np.where(classes[known] == data.y_test, known, -1)
+    told = probability_metrics(known, estimator.predict_proba(data.X_test))
+    scores = {name: told[name] for name in ("log_loss", "brier")}
+    return SizedOutcome(**outcome, megabytes=megabytes, **scores)
 
 
 def tables(chosen: argparse.Namespace) -> Iterator[Dataset]:
@@ -117,6 +133,24 @@ def ratios(rows: Iterable[Row], reference: str) -> list[Row]:
             if figure in ("error", "fit s"):
                 entry[f"worst {figure}"] = float(np.exp(np.max(logs)))
         entry["wins"] = sum(own["error"] < other["error"] for own, other in pairs)
+        found.append(entry)
+    return found
+
+
+def no_worse(rows: Iterable[Row]) -> list[Row]:
+    """Return on how many tables of classes a method's probabilities are no worse than others'."""
+    of_classes = [row for row in rows if row["classes"] is not None]
+    scores: dict[str, dict[str, float]] = {}
+    for row in of_classes:
+        score = row["Brier" if row["classes"] > MANY_CLASSES else "log loss"]
+        scores.setdefault(row["method"], {})[row["table"]] = score
+    found = []
+    for method, own in scores.items():
+        entry: Row = {"method": method, "tables": len(own)}
+        for other in HELD_AGAINST:
+            theirs = scores.get(other, {})
+            both = own.keys() & theirs.keys()
+            entry[f"no worse than {other}"] = sum(own[name] <= theirs[name] for name in both)
         found.append(entry)
     return found
 
@@ -157,6 +191,7 @@ def main() -> None:
     rows: list[Row] = []
     for data in tables(chosen):
         outcomes = take_turns(methods, data, chosen.repeats, chosen.jobs, judge)
+        n_classes = None if data.task == "regression" else len(np.unique(data.y_train))
         found: list[Row] = [
             {
                 "table": data.name,
@@ -166,11 +201,17 @@ def main() -> None:
                 "fit s": mean(one.fit_seconds for one in own),
                 "predict s": mean(one.predict_seconds for one in own),
                 "MB": mean(one.megabytes for one in own),
+                "classes": n_classes,
+                "log loss": mean(one.log_loss for one in own) if n_classes else None,
+                "Brier": mean(one.brier for one in own) if n_classes else None,
             }
             for name, own in outcomes.items()
         ]
         report.add(f"{data.name}: {data.task}, {len(data.y_train):,} rows", found)
         rows += found
+    if any(row["classes"] is not None for row in rows):
+        title = f"probabilities: log loss, Brier of more than {MANY_CLASSES} classes"
+        report.add(title, no_worse(rows))
     if any(row["method"] == REFERENCE for row in rows):
         summary = ratios(rows, REFERENCE)
         report.add(f"over {REFERENCE}'s: geometric means, and the worst table", summary)

@@ -273,6 +273,16 @@ def test_latency(folder: Path) -> None:
     assert batch[0]["rows a second"] > 0
 
 
+def test_pareto(folder: Path, tmp_path: Path) -> None:
+    picture = ("--picture", str(tmp_path / "pareto.png"))
+    methods = ("--methods", "extra_trees", "effort_1")
+    found = tables("pareto.py", folder, "--sets", "ijcnn1", "cadata", *methods, *picture)
+    classes, numbers, summary = found.values()
+    assert all(row["Brier"] > 0 and row["log loss"] > 0 for row in classes)
+    assert {row["log loss"] for row in numbers} == {None}
+    assert [row["tables"] for row in summary] == [1, 1]
+
+
 def test_startup(folder: Path) -> None:
     imports, fits = tables("claims/startup.py", folder).values()
     assert len(imports) == 2
