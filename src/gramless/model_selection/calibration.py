@@ -13,8 +13,8 @@ from scipy.special import log_softmax
 
 from gramless.base.arrays import inner
 from gramless.base.errors import InputError
+from gramless.base.numeric import check_counts, check_numbers, check_shape
 from gramless.base.state import Stateful, array_in, number_in, require
-from gramless.model_selection.checks import check_counts, check_numbers, check_shape
 from gramless.solvers.objective import columns
 
 Values = NDArray[np.float64]

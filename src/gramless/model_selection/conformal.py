@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.numeric import check_counts, check_numbers, check_shape
 from gramless.base.state import Stateful, array_in, require
-from gramless.model_selection.checks import check_counts, check_numbers, check_shape
 from gramless.solvers.objective import columns
 
 Values = NDArray[np.float64]
