@@ -356,14 +356,14 @@ def test_asked_to_stop() -> None:
     config = replace(FEW, stages=())
     found = grown(*friedman(600), n_grids=640, config=config, stop=lambda: next(answers))
     # The first round is not asked for.
-    assert len(found.grids) == 24
+    assert len(found.grids) == 3 * config.kept_a_round
     assert len(found.history) == 1
 
 
 def test_stopped_at_once_there_is_still_a_round() -> None:
     found = grown(*friedman(600), stop=lambda: True)
-    assert len(found.grids) == 8
-    first = grown(*friedman(600), n_grids=24).grids.widths[:8]
+    assert len(found.grids) == FEW.kept_a_round
+    first = grown(*friedman(600), n_grids=24).grids.widths[: FEW.kept_a_round]
     np.testing.assert_array_equal(found.grids.widths, first)
 
 

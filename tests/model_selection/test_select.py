@@ -282,7 +282,7 @@ def test_a_spent_budget_leaves_a_model_and_notes() -> None:
         "time: the trial of smooth kernels was cut short",
         "time: the trial of fewer grids was cut short",
     ]
-    assert found.growth[-1]["n_grids"] == 8
+    assert found.growth[-1]["n_grids"] == GROWN.kept_a_round
     assert isinstance(found.feature_map, GivenBinning)
     assert len(found.trials) <= 3
 

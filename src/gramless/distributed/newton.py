@@ -267,6 +267,7 @@ class RowsThere(NewtonState):
         self.draws = int(draws)
         self._respond()
         self._differentiate()
+        self._approximate()
         self.penalty_value, self.objective = numbers["penalty_value"], numbers["objective"]
         self._compare()
         self.slow, self.products = bool(numbers["slow"]), int(numbers["products"])
@@ -279,9 +280,9 @@ class RowsThere(NewtonState):
         return self._means
 
     def _differentiate(self) -> None:
-        rows, self.before = self.rows, (self.draws, self.penalties)
+        rows = self.rows
         parts = rows.per_block(sums_of_losses, self.there, w=self.w)
-        means, sensitivity, curvatures, slopes = (
+        means, sensitivity, self.curvatures, slopes = (
             np.sum(same, axis=0) for same in zip(*parts, strict=True)
         )
         self._means, self.sensitivity = means, self.by_run(sensitivity)
@@ -289,10 +290,12 @@ class RowsThere(NewtonState):
         bound = float(slopes.max()) * largest
         self.gradient = rows.summed(gradient, bound, self.there, w=self.w)
         add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
-        facts = self._choose(self._flat_outputs(curvatures))
+
+    def _approximate(self) -> None:
+        self.before = self.draws, self.penalties
+        facts = self._choose(self._flat_outputs(self.curvatures))
         self.total, self.mass = sum(own[2] for own in facts), sum(own[3] for own in facts)
         self.inverse = self._inverse(facts)
-        self.norm = self._norm(self.gradient)
 
     def _choose(self, flat: Any) -> list[Any]:
         """Draw the rows that have a say; return what is known of those of each block."""

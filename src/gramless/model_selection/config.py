@@ -22,33 +22,44 @@ class SearchConfig:
     none. ``n_seeds`` sets of grids, grown with different seeds, are fitted as one.
     """
 
-    most_grids: int = 640
-    proposals: int = 192
-    kept_a_round: int = 8
-    refitted_a_round: int = 12
-    stages: tuple[int, ...] = (40, 80, 160, 320, 480, 640, 800)
+    most_grids: int = 512
+    proposals: int = 160
+    kept_a_round: int = 12
+    refitted_a_round: int = 18
+    stages: tuple[int, ...] = (40, 80, 160, 320)
     least_gain: float = 0.005
     growth_rows: int = 60_000
     judging_rows: int = 5_000
     ridge_rows: int = 2000
     n_landmarks: int = 250
-    smooth_lengths: tuple[float, ...] = (0.5, 1.0)
-    dropped_share: float = 0.5
+    smooth_lengths: tuple[float, ...] = (0.7,)
+    dropped_share: float = 0.6
     n_seeds: int = 1
 
 
 _FAST = SearchConfig(
     most_grids=160,
     proposals=128,
-    stages=(40, 80, 160),
+    kept_a_round=8,
+    refitted_a_round=12,
     growth_rows=30_000,
     ridge_rows=0,
     n_landmarks=0,
+    dropped_share=0.5,
 )
-_THOROUGH = SearchConfig(most_grids=960, proposals=400, refitted_a_round=32, n_landmarks=1000)
+_THOROUGH = SearchConfig(
+    most_grids=960,
+    proposals=400,
+    kept_a_round=8,
+    refitted_a_round=32,
+    stages=(40, 80, 160, 320, 480, 640, 800),
+    n_landmarks=1000,
+    smooth_lengths=(0.5, 1.0),
+    dropped_share=0.5,
+)
 EFFORTS: dict[int, SearchConfig] = {
     1: _FAST,
-    2: SearchConfig(most_grids=256, proposals=160, growth_rows=30_000),
+    2: SearchConfig(most_grids=256, growth_rows=30_000),
     3: SearchConfig(),
     4: _THOROUGH,
     5: replace(_THOROUGH, n_landmarks=2000, n_seeds=4),

@@ -106,7 +106,7 @@ def validate_random(
     if isinstance(chosen.template, BinningMap) and len(splits) == 1:
         order = all_rows(splits[0], n_rows)
         feature_map, matrix = chosen.fitted(search.data, order, search.n_jobs)
-        result = validate(search, goal, matrix, splits[0], alpha, factors=())
+        result = validate(search, goal, matrix, splits[0], alpha)
         return result, feature_map, matrix
     results = [_validated_apart(chosen, search, goal, split, alpha) for split in splits]
     return replace(joined(results), weights=None), None, None
@@ -148,7 +148,7 @@ def _enough_grids(
     while True:
         sized = replace(chosen, template=chosen.template.resized(size))
         _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
-        found = validate(search, goal, matrix, part, alpha, factors=())
+        found = validate(search, goal, matrix, part, alpha)
         record(search, goal, "size", chosen.settings, found, len(part[0]), size)
         enough = found.score > scaled_score(last, 1.0 - _LEAST_GAIN) or size == most
         if enough or search.deadline.beyond(TIME_SHARE):

@@ -10,7 +10,6 @@ trials that a search keeps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,7 +44,7 @@ from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.smooth import contributions, fineness, smooth_bandwidths
 from gramless.model_selection.splits import Split, all_rows
-from gramless.model_selection.validation import NEARBY, ValidationResult, record, validate
+from gramless.model_selection.validation import ValidationResult, improve_alpha, record, validate
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 
@@ -189,7 +188,7 @@ def select_grown(
         if loss < least:
             return ridge.selected(budget, grown[0].history)
     if given is None:
-        result = validation.of(best.matrix, result.alpha, result.weights, NEARBY)
+        result = validation.nearby(best.matrix, result)
     alpha = result.alpha / len(order) if given is None else given
     return SelectedModel(
         scaler,
@@ -298,12 +297,15 @@ class _Validation:
         matrix: FeatureMatrix,
         alpha: float,
         start: Vector | None,
-        factors: Sequence[float] = (),
     ) -> ValidationResult:
-        """Return the result of features, with their penalty or the best nearby."""
-        found = validate(
-            self.search, self.goal, matrix, self.split, alpha, factors=factors, start=start
-        )
+        """Return the result of features with a penalty."""
+        return self._recorded(validate(self.search, self.goal, matrix, self.split, alpha, start))
+
+    def nearby(self, matrix: FeatureMatrix, found: ValidationResult) -> ValidationResult:
+        """Return the result of the best penalty near that of a result."""
+        return self._recorded(improve_alpha(self.search, self.goal, matrix, self.split, found))
+
+    def _recorded(self, found: ValidationResult) -> ValidationResult:
         record(self.search, self.goal, "validation", _GROWN, found, len(self.split[0]), self.size)
         return found
 

@@ -22,7 +22,7 @@ NEARBY = (10.0**-0.5, 10.0**0.5)
 """The factors by which the penalty is changed, in this order, for as long as that helps."""
 _MOST_STEPS = 8
 _WARM_SHARE = 0.2
-"""Of Newton's tolerance: a start may meet it before columns that are new have any weight."""
+"""Of the tolerance: a start may meet it before columns that are new have any weight."""
 _TIE = 1.001
 """Of penalties whose scores differ by less, the strongest."""
 _SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
@@ -69,27 +69,39 @@ def validate(
     matrix: FeatureMatrix,
     split: tuple[IntArray, IntArray],
     alpha: float,
-    *,
-    factors: Sequence[float] = NEARBY,
     start: Vector | None = None,
 ) -> ValidationResult:
-    """Fit to the training rows of a split and score the others, for the best of some penalties.
+    """Fit to the training rows of a split and score the others.
 
     Parameters
     ----------
     matrix : FeatureMatrix (n_rows, n_columns)
         Features of the training rows, then of those held back, without the intercept's column.
     alpha : float
-        The first penalty, times the number of training rows.
-    factors : sequence of float
-        The penalty is multiplied by the first, again and again, while that lowers the score;
-        by the next one if the first does not help. None leave it as it is.
+        The penalty, times the number of training rows.
     start : array (n_columns,) or (n_columns, K), optional
         Weights to start from, that of the intercept last if there is one.
     """
     path = _Path(search, goal, matrix, split)
     path.solve(alpha, start)
-    for factor in factors:
+    return path.found[alpha]
+
+
+def improve_alpha(
+    search: Search,
+    goal: Goal,
+    matrix: FeatureMatrix,
+    split: tuple[IntArray, IntArray],
+    found: ValidationResult,
+) -> ValidationResult:
+    """Return the result of the best penalty near that of a result of :func:`validate`.
+
+    The penalty is multiplied by the first of some factors, again and again, while that lowers the
+    score; by the next one if the first does not help. The trials are those made here.
+    """
+    path = _Path(search, goal, matrix, split)
+    path.found[found.alpha] = replace(found, trials=[])
+    for factor in NEARBY:
         at, moved = path.best.alpha, False
         for _ in range(_MOST_STEPS):
             if search.deadline.beyond(_TIME_SHARE):
@@ -172,7 +184,7 @@ class _Path:
         problem = self.goal.problem(self.data, self.own, strength, self.training)
         if self.solver is None:
             self.solver = self.goal.solver(problem, self.n_jobs)
-            if isinstance(self.solver, NewtonCG) and start is not None:
+            if isinstance(self.solver, NewtonCG | ConjugateGradient) and start is not None:
                 self.solver = replace(self.solver, tol=_WARM_SHARE * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.found:
             self.solver = replace(self.solver, tol=self._tol(self.solver.tol))

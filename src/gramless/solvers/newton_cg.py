@@ -106,10 +106,10 @@ class NewtonCG(IterativeSolver):
 class NewtonState(ABC):
     """Weights and derivatives. A run is an output, or all of them if coupled.
 
-    Where the rows are, subclasses know. Their :meth:`_differentiate` sets the ``inverse`` that
-    approximates that of the Hessian of curvatures whose ``total`` over rows is known, the
-    ``gradient`` and its ``norm``, whether the curvatures are of the ``whole`` of the rows, and the
-    ``sensitivity``, which times the relative rounding of the responses is that of each mean loss.
+    Where the rows are, subclasses know. Their :meth:`_differentiate` sets the ``gradient`` and the
+    ``sensitivity``, which times the relative rounding of the responses is that of each mean loss;
+    :meth:`_approximate` sets the ``inverse`` that approximates that of the Hessian of curvatures
+    whose ``total`` over rows is known, and whether these are of the ``whole`` of the rows.
     """
 
     loss: Loss
@@ -117,7 +117,6 @@ class NewtonState(ABC):
     typical_curvature: float
     inverse: Inverse
     total: float
-    norm: FloatArray
     sensitivity: FloatArray
     flat: BoolArray
     whole: bool
@@ -131,15 +130,19 @@ class NewtonState(ABC):
         self.weights = weights
         self.ridge = self.penalty.diagonal(self.weights[:, 0])
         self.products, self.slow = 0, False
-        self.penalties = _AT_ZERO
+        self.scale, self.penalties = np.full(1, np.inf), _LATER
         self._respond()
         self._differentiate()
-        self.at_zero, self.scale = self.gradient, self.norm
-        self.penalties = _LATER
-        if start is not None:
+        self.at_zero = self.gradient
+        if start is None or np.array_equal(columns(start), weights):
+            self.penalties = _AT_ZERO
+            self._approximate()
+            self.scale, self.penalties = self._norm(self.at_zero), _LATER
+        else:
             self.weights = columns(start).astype(float)
             self._respond()
             self._differentiate()
+            self._approximate()
         self.penalty_value = self._penalty(self.weights)
         self.objective = self._mean() + self.penalty_value
         self._compare()
@@ -154,7 +157,11 @@ class NewtonState(ABC):
 
     @abstractmethod
     def _differentiate(self) -> None:
-        """Set the gradient, its norm, the curvatures and the preconditioner."""
+        """Set the gradient."""
+
+    @abstractmethod
+    def _approximate(self) -> None:
+        """Set the rows whose curvatures stand for the Hessian, and the preconditioner."""
 
     @abstractmethod
     def _newton_direction(self, factors: FloatArray) -> Vector:
@@ -185,7 +192,7 @@ class NewtonState(ABC):
         return flat
 
     def _norm(self, gradient: Vector) -> FloatArray:
-        """Return the norm of each run in the metric of the present curvatures."""
+        """Return the norm of each run in the last metric."""
         squared = energy(self.inverse, gradient, None, self.options.n_jobs)
         return np.sqrt(self.by_run(squared) / self.total)
 
@@ -224,6 +231,10 @@ class NewtonState(ABC):
         before = self.relative.max()
         self._differentiate()
         self._compare()
+        if self.converged():
+            return True
+        self._approximate()
+        self._compare()
         self.slow = bool(self.relative.max() > _SLOW * before)
         if self.slow:
             self.penalties /= _FINER
@@ -238,11 +249,13 @@ class NewtonState(ABC):
     def _compare(self) -> None:
         """Set the norm of each run's gradient relative to that at zero weights.
 
-        The gradient at zero is measured in the metric there or in the present one, whichever is
-        stricter: where zero weights have little curvature, their metric makes others look small.
+        The gradient at zero is measured in the last metric, or in that at zero where a run that
+        began there finds it stricter: where zero weights have little curvature, their metric makes
+        others look small.
         """
+        norm = self._norm(self.gradient)
         scale = np.minimum(self.scale, self._norm(self.at_zero))
-        self.relative = np.divide(self.norm, scale, out=self.norm.copy(), where=scale > 0)
+        self.relative = np.divide(norm, scale, out=norm.copy(), where=scale > 0)
 
     def _penalty(self, weights: Vector) -> FloatArray:
         return 0.5 * self._inner(weights, weights)
@@ -296,14 +309,16 @@ class _RowsHere(NewtonState):
         return runs.weights
 
     def _differentiate(self) -> None:
-        slopes, curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
+        slopes, self.curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
         self.sensitivity = self.by_run(np.abs(slopes * self.responses).sum(axis=0))
         # The gradient at zero is kept; later ones overwrite each other.
         room = None if self.gradient is self.at_zero else self.gradient
         self.gradient = rmatvec(self.problem.matrix, slopes, room)
         add_times(self.gradient, self.ridge[:, None], self.weights, self.options.n_jobs)
-        flat = self._flat_outputs(curvatures.sum(axis=0))
-        curvatures = self.holding(flat).held(curvatures, self.losses.row_weights)
+
+    def _approximate(self) -> None:
+        flat = self._flat_outputs(self.curvatures.sum(axis=0))
+        curvatures = self.holding(flat).held(self.curvatures, self.losses.row_weights)
         self.rows = self.choice.choose(curvatures, self.penalties)
         self.whole = self.rows.whole
         own = curvatures[self.rows.chosen] * self.rows.upscale[:, None]
@@ -314,7 +329,6 @@ class _RowsHere(NewtonState):
         weights = own.mean(axis=1)
         self.total = float(weights.sum())
         self.inverse = self._inverse(weights)
-        self.norm = self._norm(self.gradient)
 
     def _inverse(self, weights: FloatArray) -> Inverse:
         """Precondition the ridge problem of the sampled rows, weighted by curvatures."""
