@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -149,21 +149,12 @@ def fit(
     Scaling, bandwidth and alpha are chosen on held-back rows unless given.
     Text is encoded and missing numbers filled by rules kept in the model file.
     """
-    parameters = {
-        "loss": loss,
-        "bandwidth": options.auto_or_number(bandwidth, "--bandwidth"),
-        "alpha": options.auto_or_number(alpha, "--alpha"),
-        "l1_ratio": l1_ratio,
-        "scaling": scaling,
-        "grids": grids,
-        "n_grids": "auto" if n_grids is None else n_grids,
-        "effort": effort,
-        "scoring": scoring,
-        "cv": _folds(cv, groups),
-        "time_budget": time_budget,
-        "random_state": seed,
-        "n_jobs": n_jobs,
-    }
+    parameters = {"loss": loss, "l1_ratio": l1_ratio, "scaling": scaling, "grids": grids}
+    parameters |= {"effort": effort, "scoring": scoring, "time_budget": time_budget}
+    parameters["bandwidth"] = options.auto_or_number(bandwidth, "--bandwidth")
+    parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
+    parameters["n_grids"] = "auto" if n_grids is None else n_grids
+    parameters |= {"cv": _folds(cv, groups), "random_state": seed, "n_jobs": n_jobs}
     chosen = options.names(features, "--features")
     text = options.names(categorical, "--categorical") or []
     with reporting(as_json, debug, verbose) as report:
@@ -175,25 +166,11 @@ def fit(
         def machine(kind: str) -> KernelMachine:
             return _estimator(kind, approximation, kernel, size, parameters)
 
-        @contextmanager
-        def fitting() -> Iterator[Callable[[Progress], None]]:
-            with report.stage("fit", "fitting") as show:
-                yield lambda progress: show(progress.message)
-
-        if cluster is not None:
-            if text:
-                raise BadParameter("--categorical does not go with --cluster; write text.")
-            there = _There(data, cluster, checkpoint, weight, groups)
-            found = there.fit(report, rows_of, task, machine, fitting)
-        else:
-            with report.stage("read", f"reading {data}"):
-                rows = rows_of(read_data(data, categorical=text, limits=limits))
-            kind, reason = decide_task(rows.y, task)
-            estimator = machine(kind)
-            with fitting() as callback:
-                told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
-                estimator.fit(*told, callback=callback)
-            found = _Fitted(estimator, rows.target, len(rows.y), kind, reason)
+        here = _Here(data, text, limits)
+        if cluster is not None and text:
+            raise BadParameter("--categorical does not go with --cluster; write text.")
+        there = None if cluster is None else _There(data, cluster, checkpoint, weight, groups)
+        found = (there or here).fit(report, rows_of, task, machine)
         _save(report, found.model, model)
         _show(report, found, model)
 
@@ -207,6 +184,39 @@ class _Fitted:
     n_rows: int
     task: str
     reason: str
+
+
+@contextmanager
+def _fitting(report: Report) -> Iterator[Callable[[Progress], None]]:
+    """Yield what shows the progress of a fit."""
+    with report.stage("fit", "fitting") as show:
+        yield lambda progress: show(progress.message)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Here:
+    """A file that is read and fitted in this process."""
+
+    data: Path
+    categorical: Sequence[str]
+    limits: str
+
+    def fit(
+        self,
+        report: Report,
+        rows_of: Callable[[Table], Training],
+        task: str,
+        machine: Callable[[str], KernelMachine],
+    ) -> _Fitted:
+        """Read the table and fit a machine to it."""
+        with report.stage("read", f"reading {self.data}"):
+            rows = rows_of(read_data(self.data, categorical=self.categorical, limits=self.limits))
+        kind, reason = decide_task(rows.y, task)
+        estimator = machine(kind)
+        with _fitting(report) as callback:
+            told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
+            estimator.fit(*told, callback=callback)
+        return _Fitted(estimator, rows.target, len(rows.y), kind, reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,7 +235,6 @@ class _There:
         rows_of: Callable[[Table], Training],
         task: str,
         machine: Callable[[str], KernelMachine],
-        fitting: Callable[[], AbstractContextManager[Callable[[Progress], None]]],
     ) -> _Fitted:
         """Fit on the cluster; the first rows say which columns there are, and what they hold."""
         from gramless.datasets import Table
@@ -239,7 +248,7 @@ class _There:
             others = (None if name is None else frame[name] for name in (self.weight, self.groups))
             inputs = frame[list(named_columns(rows.X))]
             estimator = there(machine(kind), client)
-            with fitting() as callback:
+            with _fitting(report) as callback:
                 estimator.fit(
                     inputs,
                     frame[rows.target],
