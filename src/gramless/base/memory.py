@@ -16,7 +16,7 @@ VARIABLE = "GRAMLESS_MEMORY_LIMIT"
 """Environment variable: bytes that large arrays may take together, such as 4e9."""
 _SHARE = 0.5
 _UNKNOWN = 4 << 30
-_LITTLE = 1 << 20
+_LITTLE = 8 << 20
 _CODES_SHARE = 0.4
 """Of a budget that a user gave: larger arrays of codes lie on the disk."""
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -103,7 +103,7 @@ def parse_bytes(size: object) -> int:
 
 
 def memory_for(needed: float) -> int:
-    """Return :func:`memory_budget`, or a megabyte where that is enough, without asking the system.
+    """Return :func:`memory_budget`, or 8 MB where that is enough, without asking the system.
 
     To ask takes a third of a millisecond, half of what the prediction of a row takes.
     """

@@ -55,7 +55,7 @@ _SECONDS_A_SMOOTH_NUMBER = 4e-8
 """Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_FAR_BETTER, _BETTER = 1 / 3, 0.95
+_FAR_BETTER, _BETTER = 0.5, 0.95
 """Kernel ridge regression is taken below so much of the loss of the first grids, or of the model
 with all of them."""
 _MORE_ROWS = 1.25
