@@ -52,7 +52,8 @@ def read_data(
     """
     if not is_piped(path):
         return _read_file(path, categorical, part, n_features, limits)
-    with tempfile.TemporaryDirectory(prefix="gramless-") as folder:
+    # Windows cannot remove a file that is still mapped into memory.
+    with tempfile.TemporaryDirectory(prefix="gramless-", ignore_cleanup_errors=True) as folder:
         file = _spooled(path, Path(folder, "standard-input"))
         return _read_file(file, categorical, part, n_features, limits)
 
