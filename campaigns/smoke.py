@@ -2,8 +2,9 @@
 
 Fits every feature map and estimator, and tables of pandas, polars and pyarrow; saves and loads;
 runs every verb of the command line but ``demo``, which takes twice as long as all of this. With
-``EARLIER``, the folder of a run elsewhere, its models must load here and predict the same. ``--least`` takes one model and one
-verb, for environments that differ in how a process starts alone.
+``EARLIER``, the folder of a run elsewhere, its models must load here and predict the same.
+``--least`` takes one model and one verb, for environments that differ in how a process starts
+alone.
 """
 
 from __future__ import annotations

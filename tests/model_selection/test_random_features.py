@@ -21,6 +21,7 @@ from gramless.model_selection.data import Data
 from gramless.model_selection.random_features import (
     ENOUGH_TO_SEARCH,
     RandomFeatures,
+    _validated_apart,
     choose_random,
     is_open,
     validate_random,
@@ -243,7 +244,15 @@ def test_in_turns_there_are_no_weights() -> None:
     found, search = chosen(X, y, MAPS[0], **GIVEN)
     goal = parts(X, y)[1]
     splits = held_back_splits(60, 0)
-    result, *others = validate_random(found, search, goal, splits)
+    result, feature_map, matrix = validate_random(found, search, goal, splits)
     assert result.weights is None
-    assert others == [None, None]
+    assert sorted(result.rows) == list(range(60))
+    # Bins of all rows are learned once: rows held back fall into bins without weight.
+    own, expected = found.fitted(search.data, slice(None), None)
+    np.testing.assert_array_equal(matrix.codes, expected.codes)
+    assert feature_map.get_params() == own.get_params()
+    for split in splits:
+        alone = _validated_apart(found, search, goal, split, 60 * 1e-2)
+        raw = result.raw[np.isin(result.rows, split[1])]
+        np.testing.assert_allclose(raw, alone.raw, atol=0.02 * np.abs(alone.raw).max())
     assert result.alpha == pytest.approx(60 * 1e-2)

@@ -198,7 +198,8 @@ def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
 
 def _has_names(kind: type) -> bool:
     """Tell whether values of a type are told apart by what they print, and do not change."""
-    prints = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
+    plain = vars(object)
+    prints = any(getattr(kind, name) is not plain[name] for name in ("__str__", "__repr__"))
     return prints and issubclass(kind, Hashable)
 
 

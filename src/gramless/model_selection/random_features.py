@@ -98,27 +98,24 @@ def validate_random(
 ) -> tuple[ValidationResult, FeatureMap | None, FeatureMatrix | None]:
     """Validate random features with their penalty.
 
-    Of bins, also returns the map and matrix of all rows, those of the first split in its order:
-    bins of no training row keep the weight zero, as if they had never been seen.
+    Of bins, also returns the map and matrix of all rows, in the order of the split where there is
+    one: bins of no training row keep the weight zero, as if they had never been seen.
     """
     n_rows = search.data.rows.shape[0]
     alpha = chosen.settings.alpha * n_rows
     if not isinstance(chosen.template, BinningMap):
         results = [_validated_apart(chosen, search, goal, split, alpha) for split in splits]
         return replace(joined(results), weights=None), None, None
-    order = all_rows(splits[0], n_rows)
+    order = all_rows(splits[0], n_rows) if len(splits) == 1 else slice(None)
     feature_map, matrix = chosen.fitted(search.data, order, search.n_jobs)
     if len(splits) == 1:
         result = validate(search, goal, matrix, splits[0], alpha)
         return result, feature_map, matrix
-    place = np.argsort(order)
     results = [
-        validate(
-            search, goal, matrix.take_rows(place[np.concatenate(split)]), split, alpha
-        )
+        validate(search, goal, matrix.take_rows(np.concatenate(split)), split, alpha)
         for split in splits
     ]
-    return replace(joined(results), weights=None), feature_map, matrix
+    return replace(joined(results), weights=None, trials=[]), feature_map, matrix
 
 
 def _validated_apart(

@@ -128,10 +128,10 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
         result, feature_map, matrix = validate_random(chosen, search, goal, splits)
         n_training, size = len(splits[0][0]), chosen.template.size
         record(search, goal, "validation", chosen.settings, result, n_training, size)
-    if feature_map is not None:
-        order = all_rows(splits[0], n_rows)
-    else:
+    if feature_map is None:
         feature_map, matrix = chosen.fitted(data, order, n_jobs)
+    elif len(splits) == 1:
+        order = all_rows(splits[0], n_rows)
     assert matrix is not None
     budget.note_disk(matrix)
     return SelectedModel(
