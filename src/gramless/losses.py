@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,8 +15,13 @@ from gramless.base.state import Stateful
 from gramless.base.types import FloatArray
 
 Values = FloatArray
-TargetKind = Literal["numbers", "labels", "classes", "counts"]
-"""Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0."""
+TargetKind = Literal["numbers", "labels", "classes", "counts", "amounts"]
+"""Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0;
+above 0."""
+
+
+_SHARPNESS = 0.1
+"""Of the mean error: half-width within which a pinball loss is rounded off."""
 
 
 class Loss(Stateful, ABC):
@@ -31,7 +36,7 @@ class Loss(Stateful, ABC):
         How parameters and model files call it.
     targets : tuple of str
         The targets that it is for: "numbers", "labels" (-1 and 1), "classes" (one column
-        each, 1 and -1) or "counts" (not negative).
+        each, 1 and -1), "counts" (not negative) or "amounts" (positive).
     coupled : bool, default=False
         Whether the outputs of a row depend on each other: then ``curvature`` is the diagonal of
         each row's Hessian.
@@ -82,6 +87,14 @@ class Loss(Stateful, ABC):
     def curvature(self, z: Values, y: Values) -> Values:
         """Return ``d2L/dz2``, elementwise; never above ``smoothness``."""
 
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        """Return the curvature of a quadratic model at ``z`` that steps can trust, elementwise.
+
+        That of the loss by default. Where the loss flattens or steepens away from ``z``, the
+        minimum of its own quadratic model lies far beyond that of the loss; a surrogate's does not.
+        """
+        return self.curvature(z, y)
+
     def link(self, mean: Values) -> Values:
         """Return the raw prediction whose targets have this mean: the mean itself by default.
 
@@ -93,17 +106,32 @@ class Loss(Stateful, ABC):
         """Return the mean of the targets that a raw prediction stands for."""
         return z
 
+    @property
+    def has_positive_means(self) -> bool:
+        """Whether it is for counts or amounts: raw predictions are logarithms of means."""
+        return set(self.targets) <= {"counts", "amounts"}
+
+    def deviation(self, mean: Values) -> Values:
+        """Return what errors are proportional to, by the mean: 1, or the root of that of counts."""
+        return np.sqrt(mean) if self.has_positive_means else np.ones_like(mean)
+
     def check_targets(self, y: Values) -> None:
         """Raise ``InputError`` for targets that the loss is not defined for: negative counts."""
-        if self.targets != ("counts",):
+        if not self.has_positive_means:
             return
-        if not (y >= 0.0).all():
+        above_zero, least = "counts" not in self.targets, float(np.min(y, initial=np.inf))
+        if least < 0.0 or (above_zero and least == 0.0):
+            allowed = "positive" if above_zero else "not negative"
             raise InputError(
-                f"the loss {self.name!r} is for targets that are not negative; the least of these "
-                f"is {float(np.min(y))!r}."
+                f"the loss {self.name!r} is for targets that are {allowed}; the least of these "
+                f"is {least!r}."
             )
         if not (y.sum(axis=0) > 0.0).all():
             raise InputError(f"the loss {self.name!r} needs targets that are not all 0.")
+
+    def sharpened(self, z: Values, y: Values) -> Loss:
+        """Return the loss for predictions as good as these: itself, unless it blurs a corner."""
+        return self
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
         """Return the link of each output's weighted mean: a constant prediction to start from."""
@@ -242,6 +270,10 @@ class Multinomial(Loss):
     coupled = True
     smoothness = 0.5
 
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # The rows of the Hessian sum to 0: twice its diagonal is never below it.
+        return 2.0 * self.curvature(z, y)
+
     def value(self, z: Values, y: Values) -> Values:
         # SciPy's logsumexp takes several times as long on some thousand rows.
         most = z.max(axis=1)
@@ -298,6 +330,10 @@ class Huber(Loss):
     def curvature(self, z: Values, y: Values) -> Values:
         return (np.abs(z - y) <= self.threshold).astype(np.float64)
 
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # The parabola that touches the loss at z and at its mirror image is nowhere below it.
+        return self.threshold / np.maximum(np.abs(z - y), self.threshold)
+
 
 @dataclass(frozen=True)
 class SmoothPinball(Loss):
@@ -308,10 +344,10 @@ class SmoothPinball(Loss):
 
     Parameters
     ----------
-    quantile : float, default=0.5
-        Between 0 and 1.
+    quantile : float or tuple of float, default=0.5
+        Between 0 and 1. Of a tuple each output has its own, in rising order.
     width : float, default=0.05
-        In units of the targets.
+        In units of the targets; narrower where grids are grown and errors are small.
 
     Examples
     --------
@@ -319,16 +355,24 @@ class SmoothPinball(Loss):
     array([0.9, 0.1])
     """
 
-    quantile: float = 0.5
+    quantile: float | tuple[float, ...] = 0.5
     width: float = 0.05
     name = "quantile"
     targets = ("numbers",)
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.quantile < 1.0:
+        levels = np.atleast_1d(self.levels)
+        if levels.size == 0 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise InputError(f"quantile must lie between 0 and 1, got {self.quantile!r}.")
+        if not (np.diff(levels) > 0.0).all():
+            raise InputError(f"quantiles must be in rising order, got {self.quantile!r}.")
         if not 0.0 < self.width < np.inf:
             raise InputError(f"SmoothPinball: width must be positive, got {self.width!r}.")
+
+    @property
+    def levels(self) -> Values:
+        """The quantile, or those of the outputs."""
+        return np.asarray(self.quantile, np.float64)
 
     @property
     def smoothness(self) -> float:
@@ -338,21 +382,108 @@ class SmoothPinball(Loss):
         u = y - z
         inside = np.clip(u, -self.width, self.width)
         rounded = (inside**2 / self.width + self.width) / 4.0 + (np.abs(u) - np.abs(inside)) / 2.0
-        return rounded + (self.quantile - 0.5) * u
+        return np.asarray(rounded + (self.levels - 0.5) * u)
 
     def gradient(self, z: Values, y: Values) -> Values:
         inside = np.clip(y - z, -self.width, self.width)
-        return -(inside / (2.0 * self.width) + self.quantile - 0.5)
+        return np.asarray(-(inside / (2.0 * self.width) + self.levels - 0.5))
 
     def curvature(self, z: Values, y: Values) -> Values:
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
 
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000).
+        return 0.5 / np.maximum(np.abs(y - z), self.width)
+
+    def sharpened(self, z: Values, y: Values) -> SmoothPinball:
+        """Return the loss with a width that is small beside the errors of these predictions."""
+        errors = np.abs(y - z)
+        typical = float(errors.mean(axis=0).min()) if len(errors) > 0 else 0.0
+        width = min(self.width, _SHARPNESS * typical)
+        return replace(self, width=width) if width > 0.0 else self
+
+    def initial_constant(self, y: Values, weights: Values) -> Values:
+        """Return each output's weighted quantile."""
+        own = y if y.ndim == 2 else y[:, None]
+        levels = np.broadcast_to(self.levels, own.shape[1:])
+        order = np.argsort(own, axis=0, kind="stable")
+        masses = np.cumsum(weights[order], axis=0)
+        ranks = (masses < levels * masses[-1]).sum(axis=0)
+        at = np.take_along_axis(order, np.minimum(ranks, len(own) - 1)[None], axis=0)
+        found = np.take_along_axis(own, at, axis=0)[0]
+        return found if y.ndim == 2 else found[0]
+
+    def typical_curvature(self, y: Values, weights: Values) -> float:
+        """Return the mean surrogate curvature at the initial constant."""
+        z = np.broadcast_to(self.initial_constant(y, weights), y.shape)
+        return float(np.average(self.surrogate_curvature(z, y), axis=0, weights=weights).mean())
+
+
+class TweedieFamily(Loss):
+    """Half the deviance of a Tweedie distribution at the mean ``exp(z)``.
+
+    ``y^(2-p) / ((1-p) (2-p)) - y m^(1-p) / (1-p) + m^(2-p) / (2-p)`` at the mean m, its limits at
+    p = 1 and 2. Divided targets change the loss by a factor alone. The curvature has no bound.
+    """
+
+    power: float
+
+    def value(self, z: Values, y: Values) -> Values:
+        some = y > 0.0
+        # The terms are far larger than their sum: its digits are those of z - log(y).
+        error = z - np.log(np.where(some, y, 1.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = y ** (2.0 - self.power)
+            value = scale * (_risen(2.0 - self.power, error) - _risen(1.0 - self.power, error))
+            if self.power < 2.0:
+                at_zero = np.exp((2.0 - self.power) * z) / (2.0 - self.power)
+                value = np.where(some, value, at_zero)
+        return np.maximum(value, 0.0)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        falling, rising = self._parts(z, y)
+        with np.errstate(invalid="ignore"):
+            return rising - falling
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        falling, rising = self._parts(z, y)
+        with np.errstate(invalid="ignore"):
+            return (2.0 - self.power) * rising + (self.power - 1.0) * falling
+
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # Of rows with one z, steps are then 2 (r - 1) / (r + 1), r the mean of their targets over
+        # exp(z): nearly the exact log(r), and never beyond it.
+        falling, rising = self._parts(z, y)
+        return 0.5 * (falling + rising)
+
+    def deviation(self, mean: Values) -> Values:
+        return np.asarray(mean ** (0.5 * self.power))
+
+    def _parts(self, z: Values, y: Values) -> tuple[Values, Values]:
+        """Return the negative slopes of the terms with ``y`` and the slopes of those without."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            falling = np.where(y > 0.0, y * np.exp((1.0 - self.power) * z), 0.0)
+            return falling, np.exp((2.0 - self.power) * z)
+
+    def link(self, mean: Values) -> Values:
+        with np.errstate(divide="ignore"):
+            return np.log(mean)
+
+    def inverse_link(self, z: Values) -> Values:
+        with np.errstate(over="ignore"):
+            return np.exp(z)
+
+
+def _risen(rate: float, z: Values) -> Values:
+    """Return ``(exp(rate z) - 1) / rate``, which is z where the rate is 0."""
+    return np.expm1(rate * z) / rate if rate != 0.0 else z
+
 
 @dataclass(frozen=True)
-class Poisson(Loss):
+class Poisson(TweedieFamily):
     """``L(z, y) = exp(z) - y z + y log y - y``, half the Poisson deviance at the mean ``exp(z)``.
 
-    For counts and other targets that are not negative. The curvature has no bound.
+    For counts and other targets that are not negative.
 
     Examples
     --------
@@ -364,30 +495,56 @@ class Poisson(Loss):
 
     name = "poisson"
     targets = ("counts",)
-
-    def value(self, z: Values, y: Values) -> Values:
-        some = y > 0.0
-        # The terms are far larger than their sum: its digits are those of z - log(y).
-        error = z - np.log(np.where(some, y, 1.0))
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = np.where(some, y * (np.expm1(error) - error), np.exp(z))
-        return np.maximum(value, 0.0)
-
-    def gradient(self, z: Values, y: Values) -> Values:
-        return self.inverse_link(z) - y
-
-    def curvature(self, z: Values, y: Values) -> Values:
-        return self.inverse_link(z)
-
-    def link(self, mean: Values) -> Values:
-        with np.errstate(divide="ignore"):
-            return np.log(mean)
-
-    def inverse_link(self, z: Values) -> Values:
-        with np.errstate(over="ignore"):
-            return np.exp(z)
+    power = 1.0
 
 
-_ALL = Squared, Hinge, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball, Poisson
+@dataclass(frozen=True)
+class Gamma(TweedieFamily):
+    """``L(z, y) = z - log y + y exp(-z) - 1``, half the gamma deviance at the mean ``exp(z)``.
+
+    For positive targets whose deviation is proportional to their mean.
+
+    Examples
+    --------
+    >>> Gamma().value(np.log([1.0, 2.0]), np.array([1.0, 1.0])).round(4)
+    array([0.    , 0.1931])
+    """
+
+    name = "gamma"
+    targets = ("amounts",)
+    power = 2.0
+
+
+@dataclass(frozen=True)
+class Tweedie(TweedieFamily):
+    """Half the deviance of a compound Poisson distribution: sums of gamma amounts, 0 where none is.
+
+    Parameters
+    ----------
+    power : float, default=1.5
+        Variances grow with this power of the mean; between 1 (Poisson) and 2 (gamma).
+
+    Examples
+    --------
+    >>> Tweedie(1.5).value(np.log([1.0, 4.0]), np.array([0.0, 4.0]))
+    array([2., 0.])
+    """
+
+    power: float = 1.5
+    name = "tweedie"
+    targets = ("counts",)
+
+    def __post_init__(self) -> None:
+        if not 1.0 < self.power < 2.0:
+            raise InputError(
+                f"Tweedie: power must lie between 1 and 2, got {self.power!r}; for 1 and 2 use the "
+                f"losses 'poisson' and 'gamma'."
+            )
+
+
+_ALL: tuple[type[Loss], ...] = (
+    *(Squared, Hinge, SquaredHinge, Logistic, Multinomial),
+    *(Huber, SmoothPinball, Poisson, Gamma, Tweedie),
+)
 LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in _ALL}
 """Losses by name: parameters, model files and tests know those that are listed here."""

@@ -65,7 +65,7 @@ Loss = Annotated[
     Option(
         metavar="NAME",
         help="squared; classes also squared_hinge, logistic; numbers also huber, median, "
-        "poisson. auto is logistic for classes where grids are grown.",
+        "poisson, gamma, tweedie. auto is logistic for classes where grids are grown.",
     ),
 ]
 Bandwidth = Annotated[

@@ -300,16 +300,20 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _named_loss(self) -> Loss:
         """Return the loss by its name, or as it is given."""
-        loss, registered = self.loss, [kind for kind in LOSSES.values() if self._suits(kind)]
+        loss, named = self.loss, self._losses_by_name()
         if isinstance(loss, Loss) and self._suits(loss):
             return loss
-        named = {kind.name: kind() for kind in registered} | self._losses
         if isinstance(loss, str) and loss in named:
             return named[loss]
         raise InputError(
             f"{type(self).__name__}: loss must be one of {', '.join(map(repr, named))}; "
             f"got {self.loss!r}."
         )
+
+    def _losses_by_name(self) -> dict[str, Loss]:
+        """Return what users may name."""
+        registered = [kind for kind in LOSSES.values() if self._suits(kind)]
+        return {kind.name: kind() for kind in registered} | self._losses
 
     def _suits(self, loss: Loss | type[Loss]) -> bool:
         """Tell whether a loss is one for the targets of this estimator, and for its solvers."""
@@ -433,11 +437,7 @@ class KernelMachine(StatefulEstimator, ABC):
         if solution.status == "stopped":
             self.limits_.append("time: the final solve was cut short")
         weights = self._without_zeros(solution.weights, self.features_)
-        self.coef_, self.intercept_ = chosen.encoder.decode_weights(weights)
-        if isinstance(parts_of(self.features_)[0], GivenBinning):
-            # Half the bytes in files; features are bins and whitened, so that rounding cancels
-            # nothing.
-            self.coef_ = rounded_to_single(self.coef_)
+        self._keep_weights(weights, chosen.encoder)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
         n_columns = len(solution.weights)
@@ -450,6 +450,14 @@ class KernelMachine(StatefulEstimator, ABC):
             status=self.status_,
             n_iter=self.n_iter_,
         )
+
+    def _keep_weights(self, weights: Vector, encoder: TargetEncoder) -> None:
+        """Set the coefficients and the intercept, in units of the targets."""
+        self.coef_, self.intercept_ = encoder.decode_weights(weights)
+        if isinstance(parts_of(self.features_)[0], GivenBinning):
+            # Half the bytes in files; features are bins and whitened, so that rounding cancels
+            # nothing.
+            self.coef_ = rounded_to_single(self.coef_)
 
     def _solved(
         self, problem: Problem, start: Vector | None, tighten: float, deadline: Deadline

@@ -68,7 +68,7 @@ def _check_probabilities(model: Any) -> None:
         has = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
     else:
         loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
-        has = model.calibrate is not False or loss in PROBABILISTIC
+        has = model.calibrate is not False or loss in (*PROBABILISTIC, "log_loss")
     if has:
         return
     raise AttributeError(
@@ -92,8 +92,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
         :class:`RandomFourier` and so on, of a size that suits the rows.
     loss : {"auto", "squared", "squared_hinge", "logistic"} or Loss, default="auto"
-        "logistic" is the multinomial loss for more than two classes. The others are one against the
-        rest. "auto" is "logistic" where grids are grown and classes are at most 30, else "squared".
+        "logistic", or "log_loss", is the multinomial loss for more than two classes. The others are
+        one against the rest. "auto" is "logistic" where grids are grown and classes are at most 30,
+        else "squared".
     class_weight : None, "balanced" or dict, default=None
         Weights of the classes, as in scikit-learn; they multiply ``sample_weight``.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
@@ -235,6 +236,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "squared": Squared(),
         "squared_hinge": SquaredHinge(),
         "logistic": Logistic(),
+        "log_loss": Logistic(),
     }
 
     loss: str | Loss = "auto"

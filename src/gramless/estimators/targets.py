@@ -122,7 +122,7 @@ class NumberEncoder(TargetEncoder):
         largest = np.abs(y).max(axis=0)
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
         mean = np.average(y / unit, axis=0, weights=weight)
-        if loss.targets == ("counts",):
+        if loss.has_positive_means:
             return cls(np.zeros_like(mean), mean, unit, loss.link(mean * unit))
         deviation = np.sqrt(np.average((y / unit - mean) ** 2, axis=0, weights=weight))
         return cls(mean, np.where(deviation > 0, deviation, 1.0), unit)
@@ -173,6 +173,36 @@ class NumberEncoder(TargetEncoder):
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
         """Return the mean squared error."""
         return float(np.mean(np.average((raw - codes) ** 2, axis=0, weights=weight)))
+
+
+@dataclass(frozen=True)
+class QuantileEncoder(NumberEncoder):
+    """Numbers of which several quantiles are predicted, an output each, never crossing.
+
+    Sorting the quantiles of a row never raises its pinball losses (Chernozhukov, Fernandez-Val &
+    Galichon 2010).
+
+    Examples
+    --------
+    >>> encoder = QuantileEncoder(0.0, 1.0, n_levels=2)
+    >>> encoder.encode([1.0]), encoder.decode(np.array([[3.0, 2.0]]))
+    (array([[1., 1.]]), array([[2., 3.]]))
+    """
+
+    n_levels: int = 1
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of quantiles."""
+        return self.n_levels
+
+    def encode(self, y: ArrayLike) -> FloatArray:
+        """Return targets in deviations from their mean, a copy for each quantile."""
+        return np.repeat(super().encode(y)[:, None], self.n_levels, axis=1)
+
+    def decode_squares(self, raw: FloatArray) -> FloatArray:
+        """Return quantiles in units of the targets, in rising order."""
+        return np.sort(super().decode_squares(raw), axis=1)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ Floats = NDArray[np.float32]
 _FARTHEST = 1e5
 """In standard deviations: inputs farther away are clipped while grids are scored."""
 _FIRST_RIDGE, _LEAST_RIDGE, _MOST_RIDGE = 80.0, 1.0, 20_000.0
-_LEAST_CURVATURE = 0.1
+_LEAST_CURVATURE = 0.01
 """Relative to the loss's typical curvature: where a loss is straight, steps must end too."""
 _LEAST_RIDGE_OF_CLASSES, _LEAST_CURVATURE_OF_CLASSES = 40.0, 1.0
 """Losses of classes vanish as predictions grow: with less, a few hundred grids leave no slopes."""
@@ -234,10 +234,7 @@ class CrossFittedModels:
         """Return each row's negative gradient and curvature, times its weight."""
         z = raw.astype(np.float64)
         slopes = -self.loss.gradient(z, self.targets)
-        curvatures = self.loss.curvature(z, self.targets)
-        if self.loss.coupled:
-            # The rows of the Hessian sum to 0: twice its diagonal is never below it.
-            curvatures *= 2.0
+        curvatures = self.loss.surrogate_curvature(z, self.targets)
         curvatures = np.maximum(curvatures, self.least_curvature)
         counts = self.counts if z.ndim == 1 else self.counts[:, None]
         return (slopes * counts).astype(np.float32), (curvatures * counts).astype(np.float32)

@@ -178,6 +178,7 @@ def select_grown(
     first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
     validation = _Validation(search, goal, budget, split, len(grids))
     best = _Features(binning, binned, validation.of(binned, first, None))
+    goal, validation, best = _sharpened(goal, validation, best)
     best = _with_smooth_kernels(best, validation, config, scaler, rows)
     best = _without_the_weakest(best, validation, config.dropped_share)
     result = best.result
@@ -313,6 +314,20 @@ class _Validation:
         """Return the mean loss of the rows held back."""
         data, rows = self.search.data, found.rows
         return mean_loss(self.goal.loss)(found.raw, data.targets[rows], data.weights_of(rows))
+
+
+def _sharpened(
+    goal: Goal, validation: _Validation, features: _Features
+) -> tuple[Goal, _Validation, _Features]:
+    """Let the loss follow the errors of rows held back, where it blurs small ones."""
+    result, targets = features.result, validation.search.data.targets
+    loss = goal.loss.sharpened(result.raw, targets[result.rows])
+    if loss == goal.loss:
+        return goal, validation, features
+    goal = replace(goal, loss=loss, score=mean_loss(loss))
+    validation = replace(validation, goal=goal)
+    result = validation.of(features.matrix, result.alpha, result.weights)
+    return goal, validation, replace(features, result=result)
 
 
 def _with_smooth_kernels(
