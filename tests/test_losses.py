@@ -16,6 +16,7 @@ from sklearn.metrics import mean_tweedie_deviance
 from gramless.base.errors import InputError
 from gramless.losses import (
     LOSSES,
+    CumulativeLogistic,
     Gamma,
     Hinge,
     Huber,
@@ -39,6 +40,7 @@ ALL: dict[str, Loss] = {
     "narrow huber": Huber(0.2),
     "high quantile": SmoothPinball(0.9, 0.5),
     "nearly gamma": Tweedie(1.9),
+    "cumulative": CumulativeLogistic((0.999, 1.001)),
 }
 POSITIVE = "counts", "amounts"
 SMOOTH = {name: loss for name, loss in ALL.items() if loss.smooth}
@@ -53,6 +55,7 @@ TARGETS = {
     "labels": st.sampled_from([-1.0, 1.0]),
     "counts": st.one_of(st.integers(0, 5).map(float), st.floats(0, 100)),
     "amounts": st.floats(0.01, 100),
+    "ranks": st.integers(0, 2).map(float),
 }
 
 
@@ -220,6 +223,7 @@ def test_extreme_values(loss: Loss, size: float, sign: float) -> None:
         ]
     else:
         far = {"labels": (-1.0, 1.0), "counts": (0.0, 1.0, 1e7), "amounts": (1e-7, 1.0, 1e7)}
+        far["ranks"] = 0.0, 1.0, 2.0
         targets = far.get(loss.targets[0], (0.0, -1e8, 1e8, -1e300, 1e300))
         cases = [(vector(z), vector(y)) for y in targets]
     with warnings.catch_warnings():
@@ -243,7 +247,7 @@ def test_extreme_values(loss: Loss, size: float, sign: float) -> None:
 def test_pointwise_in_any_shape(loss: Loss, shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(2, *shape))
-    own = {"labels": np.sign, "counts": np.abs, "amounts": np.abs}
+    own = {"labels": np.sign, "counts": np.abs, "amounts": np.abs, "ranks": lambda y: (y > 0) * 1.0}
     y = own.get(loss.targets[0], np.asarray)(y)
     before = z.copy(), y.copy()
     for function in (loss.value, loss.gradient, loss.curvature):
@@ -255,7 +259,7 @@ def test_pointwise_in_any_shape(loss: Loss, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal((z, y), before)
 
 
-@every_loss
+@pytest.mark.parametrize("loss", [own for own in ALL.values() if own.targets != ("ranks",)])
 def test_initial_constant_is_better_than_zero_and_best_for_the_mean_by_its_link(loss: Loss) -> None:
     rng = np.random.default_rng(0)
     weights, y = rng.gamma(1.0, size=50), rng.normal(3.0, 1.0, size=(50, 2))
@@ -575,10 +579,11 @@ def test_several_quantiles_are_each_their_own() -> None:
 
 def test_pinball_losses_are_as_sharp_as_predictions_are_good() -> None:
     y = np.linspace(-1.0, 1.0, 11)
-    assert SmoothPinball(0.5).sharpened(y + 0.2, y).width == pytest.approx(0.02)
-    assert SmoothPinball(0.5).sharpened(y + 2.0, y) == SmoothPinball(0.5)
-    assert SmoothPinball(0.5).sharpened(y, y) == SmoothPinball(0.5)
-    assert Squared().sharpened(y, y) == Squared()
+    loss, weights = SmoothPinball(0.5), np.ones(11)
+    assert loss.adapted(y + 0.2, y, weights).width == pytest.approx(0.02)
+    for far in (0.45, 2.0, 0.0):
+        assert loss.adapted(y + far, y, weights) == loss
+    assert Squared().adapted(y, y, weights) == Squared()
 
 
 @pytest.mark.parametrize("quantile", [(0.5, 0.1), (0.5, 0.5), (), (0.1, 1.0)])
@@ -601,3 +606,54 @@ def test_targets_of_positive_losses() -> None:
     with pytest.raises(InputError, match="not all 0"):
         Poisson().check_targets(np.zeros(3))
     Gamma().check_targets(np.ones(3))
+
+
+# Ordered classes.
+
+THRESHOLDS = -1.0, 0.5, 0.7
+
+
+def test_cumulative_losses_are_logarithms_of_differences_of_logistic_curves() -> None:
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(0.0, 3.0, 40), rng.integers(0, 4, 40).astype(float)
+    loss = CumulativeLogistic(THRESHOLDS)
+    below = 1.0 / (1.0 + np.exp(z[:, None] - np.array(THRESHOLDS)))
+    shares = np.diff(np.column_stack([np.zeros(40), below, np.ones(40)]), axis=1)
+    np.testing.assert_allclose(loss.probabilities(z), shares, atol=1e-15)
+    own = shares[np.arange(40), y.astype(int)]
+    np.testing.assert_allclose(loss.value(z, y), -np.log(own), rtol=1e-7)
+    slope = slopes(lambda at: loss.value(at, y), z, 1e-5)
+    np.testing.assert_allclose(loss.gradient(z, y), slope, atol=1e-8)
+    bend = (loss.gradient(z + 1e-5, y) - loss.gradient(z - 1e-5, y)) / 2e-5
+    np.testing.assert_allclose(loss.curvature(z, y), bend, atol=1e-8)
+    assert (loss.curvature(z, y) <= loss.smoothness).all()
+
+
+def test_thresholds_at_zero_are_those_of_the_shares() -> None:
+    y = np.repeat(np.arange(4.0), [10, 40, 30, 20])
+    weights = np.random.default_rng(0).gamma(1.0, size=100)
+    loss = CumulativeLogistic.of_ranks(y, weights, 4)
+    masses = 0.5 + np.bincount(y.astype(int), weights)
+    np.testing.assert_allclose(loss.probabilities(np.zeros(1))[0], masses / masses.sum())
+
+
+def test_adapted_thresholds_are_the_best() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(0.0, 2.0, 4000)
+    y = np.digitize(z + rng.logistic(size=4000), THRESHOLDS).astype(float)
+    weights = rng.gamma(2.0, size=4000)
+    first = CumulativeLogistic.of_ranks(y, None, 4)
+    found = first.adapted(z, y, weights)
+    np.testing.assert_allclose(found.thresholds, THRESHOLDS, atol=0.15)
+    assert found.adapted(z, y, weights) == found
+
+    def mean(thresholds: tuple[float, ...]) -> float:
+        return float(np.average(CumulativeLogistic(thresholds).value(z, y), weights=weights))
+
+    for k in range(3):
+        for step in (-0.05, 0.05):
+            moved = np.array(found.thresholds)
+            moved[k] += step
+            assert mean(tuple(moved)) > mean(found.thresholds)
+    absent = first.adapted(z[y < 2], y[y < 2], weights[y < 2])
+    assert (np.diff(absent.thresholds) > 0).all()

@@ -2,7 +2,7 @@
 
 Nothing is given but the loss and the seed; LightGBM and scikit-learn's trees have up to 1,000
 trees, a learning rate of 0.1, and stop early. Three quarters of a table are fitted. ``squares s``
-is the time of our fit with the squared loss. ``randhie`` (visits to doctors) comes with statsmodels.
+is the time of our fit with the squared loss. ``randhie``, visits to doctors, is of statsmodels.
 """
 
 from __future__ import annotations

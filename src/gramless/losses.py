@@ -8,20 +8,26 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful
 from gramless.base.types import FloatArray
 
 Values = FloatArray
-TargetKind = Literal["numbers", "labels", "classes", "counts", "amounts"]
+TargetKind = Literal["numbers", "labels", "classes", "counts", "amounts", "ranks"]
 """Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0;
-above 0."""
+above 0; numbers of ordered classes, from 0."""
 
 
 _SHARPNESS = 0.1
 """Of the mean error: half-width within which a pinball loss is rounded off."""
+_NARROWER, _SHIFTED = 0.8, 0.02
+"""Widths and thresholds that would change by less stay as they are."""
+_LEAST_LOG_GAP = -7.0
+"""Between thresholds of neighbouring classes."""
 
 
 class Loss(Stateful, ABC):
@@ -36,7 +42,8 @@ class Loss(Stateful, ABC):
         How parameters and model files call it.
     targets : tuple of str
         The targets that it is for: "numbers", "labels" (-1 and 1), "classes" (one column
-        each, 1 and -1), "counts" (not negative) or "amounts" (positive).
+        each, 1 and -1), "counts" (not negative), "amounts" (positive) or "ranks" (numbers of
+        ordered classes, from 0).
     coupled : bool, default=False
         Whether the outputs of a row depend on each other: then ``curvature`` is the diagonal of
         each row's Hessian.
@@ -129,8 +136,8 @@ class Loss(Stateful, ABC):
         if not (y.sum(axis=0) > 0.0).all():
             raise InputError(f"the loss {self.name!r} needs targets that are not all 0.")
 
-    def sharpened(self, z: Values, y: Values) -> Loss:
-        """Return the loss for predictions as good as these: itself, unless it blurs a corner."""
+    def adapted(self, z: Values, y: Values, weights: Values) -> Loss:
+        """Return the loss whose own parameters suit predictions like these, by default itself."""
         return self
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
@@ -296,6 +303,118 @@ class Multinomial(Loss):
 
 
 @dataclass(frozen=True)
+class CumulativeLogistic(Loss):
+    """``-log P(y)`` of ordered classes 0 to K, with ``P(y <= k) = 1 / (1 + exp(z - t_k))``.
+
+    Proportional odds (McCullagh 1980): larger predictions stand for higher classes.
+
+    Parameters
+    ----------
+    thresholds : tuple of float, default=(0.0,)
+        ``t_0`` to ``t_{K-1}``, rising.
+
+    Examples
+    --------
+    >>> loss = CumulativeLogistic((-1.0, 1.0))
+    >>> np.exp(-loss.value(np.zeros(3), np.arange(3.0))).round(3)
+    array([0.269, 0.462, 0.269])
+    """
+
+    thresholds: tuple[float, ...] = (0.0,)
+    name = "cumulative"
+    targets = ("ranks",)
+    smoothness = 0.5
+
+    @classmethod
+    def of_ranks(cls, y: Values, weights: Values | None, n_classes: int) -> CumulativeLogistic:
+        """Return the loss whose probabilities at 0 are the shares of the classes.
+
+        Each class counts half a row more than it has.
+        """
+        masses = 0.5 + np.bincount(y.astype(np.intp), weights, n_classes)
+        below = np.cumsum(masses)[:-1] / masses.sum()
+        return cls(tuple(np.log(below / (1.0 - below)).tolist()))
+
+    def value(self, z: Values, y: Values) -> Values:
+        upper, lower, rank = self._ends(z, y)
+        gaps = np.append(np.append(np.inf, np.diff(self.thresholds)), np.inf)[rank]
+        inside = -np.log1p(-np.exp(-gaps))
+        return np.asarray(np.logaddexp(0.0, -upper) + np.logaddexp(0.0, lower) + inside)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        upper, lower, _ = self._ends(z, y)
+        return np.asarray(expit(-upper) - expit(lower))
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        upper, lower, _ = self._ends(z, y)
+        return np.asarray(expit(upper) * expit(-upper) + expit(lower) * expit(-lower))
+
+    def probabilities(self, z: Values) -> Values:
+        """Return the probability of each class, (n, K + 1)."""
+        below = expit(np.asarray(self.thresholds) - z[:, None])
+        ends = np.column_stack([np.zeros(len(z)), below, np.ones(len(z))])
+        return np.diff(ends, axis=1)
+
+    def initial_constant(self, y: Values, weights: Values) -> Values:
+        """Return zeros: thresholds are where constant predictions need them."""
+        return np.zeros(y.shape[1:])
+
+    def adapted(self, z: Values, y: Values, weights: Values) -> CumulativeLogistic:
+        """Return the loss with the thresholds that suit these predictions best.
+
+        Half a row of each class, at the median prediction, keeps all classes apart.
+        """
+        from scipy.optimize import minimize
+
+        n_classes, pseudo = len(self.thresholds) + 1, 0.5 / len(z)
+        own = np.append(z, np.full(n_classes, np.median(z)))
+        ranks = np.append(y, np.arange(float(n_classes)))
+        masses = np.append(weights / weights.sum(), np.full(n_classes, pseudo))
+        first, gaps = self.thresholds[:1], np.log(np.diff(self.thresholds))
+        best = minimize(
+            _ThresholdObjective(own, ranks, masses),
+            np.append(first, np.maximum(gaps, _LEAST_LOG_GAP)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(None, None), *[(_LEAST_LOG_GAP, None)] * len(gaps)],
+        ).x
+        found = best[0] + np.append(0.0, np.cumsum(np.exp(best[1:])))
+        moved = np.abs(found - self.thresholds).max()
+        return CumulativeLogistic(tuple(found.tolist())) if moved > _SHIFTED else self
+
+    def _ends(self, z: Values, y: Values) -> tuple[Values, Values, NDArray[np.intp]]:
+        """Return the thresholds above and below each class less the prediction; the classes."""
+        rank = y.astype(np.intp)
+        ends = np.concatenate([[-np.inf], self.thresholds, [np.inf]])
+        return ends[rank + 1] - z, ends[rank] - z, rank
+
+
+@dataclass(frozen=True)
+class _ThresholdObjective:
+    """The mean loss of predictions, and its slopes, by first threshold and logarithms of gaps."""
+
+    z: Values
+    y: Values
+    masses: Values
+
+    def __call__(self, parameters: Values) -> tuple[float, Values]:
+        """Return the mean loss and its gradient."""
+        gaps = np.exp(parameters[1:])
+        thresholds = parameters[0] + np.append(0.0, np.cumsum(gaps))
+        loss = CumulativeLogistic(tuple(thresholds.tolist()))
+        upper, lower, rank = loss._ends(self.z, self.y)
+        n_classes = len(thresholds) + 1
+        above = np.bincount(rank, self.masses * expit(-upper), n_classes)
+        below = np.bincount(rank, self.masses * expit(lower), n_classes)
+        inside = np.bincount(rank, self.masses, n_classes)[1:-1] / np.expm1(gaps)
+        slopes = below[1:] - above[:-1]
+        slopes = slopes + np.append(inside, 0.0) - np.append(0.0, inside)
+        tails = np.cumsum(slopes[::-1])[::-1]
+        value = inner(self.masses, loss.value(self.z, self.y))
+        return value, np.append(tails[0], tails[1:] * gaps)
+
+
+@dataclass(frozen=True)
 class Huber(Loss):
     """Squared within ``threshold`` of the target, linear beyond.
 
@@ -395,12 +514,11 @@ class SmoothPinball(Loss):
         # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000).
         return 0.5 / np.maximum(np.abs(y - z), self.width)
 
-    def sharpened(self, z: Values, y: Values) -> SmoothPinball:
+    def adapted(self, z: Values, y: Values, weights: Values) -> SmoothPinball:
         """Return the loss with a width that is small beside the errors of these predictions."""
-        errors = np.abs(y - z)
-        typical = float(errors.mean(axis=0).min()) if len(errors) > 0 else 0.0
-        width = min(self.width, _SHARPNESS * typical)
-        return replace(self, width=width) if width > 0.0 else self
+        typical = float(np.average(np.abs(y - z), axis=0, weights=weights).min())
+        width = _SHARPNESS * typical
+        return replace(self, width=width) if 0.0 < width < _NARROWER * self.width else self
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
         """Return each output's weighted quantile."""

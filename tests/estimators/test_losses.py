@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.optimize import approx_fprime
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.base.errors import InputError
 from gramless.losses import (
+    CumulativeLogistic,
     Gamma,
     Huber,
     Logistic,
@@ -437,3 +440,85 @@ def test_wrong_ways_to_intervals():
         small(KernelRegressor, loss="quantile", quantile=[0.1, 0.9]).fit(X, np.column_stack([y, y]))
     with pytest.raises(InputError, match="power must lie between"):
         small(KernelRegressor, loss="tweedie", power=0.5).fit(X, np.abs(y))
+
+
+# Several labels, and classes in an order.
+
+
+def test_several_labels_are_fits_of_their_own_over_the_same_features(tmp_path):
+    X, _ = labelled(2, 600)
+    Y = np.column_stack([X[:, 0] > 0, X[:, 1] * X[:, 2] > 0, X[:, 3] > 1]).astype(int)
+    model = small(KernelClassifier, tol=1e-8).fit(X, Y)
+    assert model.multilabel_
+    found = model.predict_proba(X)
+    for k in range(3):
+        alone = small(KernelClassifier, loss="logistic", tol=1e-8).fit(X, Y[:, k])
+        np.testing.assert_allclose(found[:, k], alone.predict_proba(X)[:, 1], atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), found > 0.5)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), found)
+
+
+def test_several_labels_on_grown_grids():
+    X, _ = labelled(2, 1500)
+    Y = np.column_stack([X[:, 0] > 0, X[:, 1] * X[:, 2] > 0]).astype(int)
+    model = KernelClassifier(effort=1, random_state=0).fit(X[:1000], Y[:1000])
+    assert model.settings_.grids == "grown"
+    assert (model.predict(X[1000:]) == Y[1000:]).mean() > 0.9
+    with pytest.raises(InputError, match="one class a row"):
+        model.predict_set(X)
+
+
+def graded(n_rows: int):
+    """Return rows, and grades in an order that is not that of the alphabet."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n_rows, 3))
+    level = 3.0 * X[:, 0] + np.sin(4 * X[:, 1]) + rng.logistic(size=n_rows)
+    names = np.array(["poor", "fair", "good", "best"])
+    grades = np.digitize(level, [-2.0, 0.0, 2.5])
+    return X, pd.Series(pd.Categorical.from_codes(grades, names, ordered=True))
+
+
+def test_ordered_classes_on_grown_grids(tmp_path):
+    X, y = graded(2500)
+    model = KernelClassifier(random_state=0).fit(X[:1500], y[:1500])
+    assert isinstance(model.loss_, CumulativeLogistic)
+    assert model.classes_.tolist() == ["poor", "fair", "good", "best"]
+    found, truth = model.predict_proba(X[1500:]), np.asarray(y.cat.codes[1500:])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    plain = KernelClassifier(random_state=0).fit(X[:1500], np.asarray(y[:1500]))
+    columns = [plain.classes_.tolist().index(name) for name in model.classes_]
+    losses = [log_loss(truth, own) for own in (found, plain.predict_proba(X[1500:])[:, columns])]
+    assert losses[0] < losses[1] + 0.01
+    assert np.corrcoef(model.decision_function(X[1500:]), truth)[0, 1] > 0.7
+    sure = model.predict_set(X[1500:], coverage=0.8)
+    assert abs(sure[np.arange(1000), truth].mean() - 0.8) < 0.06
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+
+
+def test_thresholds_and_weights_are_where_the_penalised_likelihood_is_largest():
+    X, y = graded(150)
+    model = small(KernelClassifier, loss="cumulative", tol=1e-8, alpha=1e-2)
+    model.fit(X, np.asarray(y.cat.codes))
+    Z = model.features_.rows_matrix(model.scaler_.rows(X, None)).toarray()
+    ranks, n = np.asarray(y.cat.codes, float), len(model.coef_)
+
+    def objective(parameters):
+        w, thresholds = parameters[:n], tuple(parameters[n:])
+        loss = CumulativeLogistic(thresholds).value(Z @ w, ranks).mean()
+        return loss + 0.5 * model.alpha_ * w @ w
+
+    found = np.append(model.coef_, model.loss_.thresholds)
+    slope = approx_fprime(found, objective, 1e-7)
+    assert np.abs(slope[:n]).max() < 1e-4
+    # Half a row of each class stands beside the rows, and small moves are not made.
+    assert np.abs(slope[n:]).max() < 0.02
+
+
+def test_wrong_labels_of_several_columns():
+    X, y = labelled(3, 60)
+    with pytest.raises(ValueError, match="labels that hold or not"):
+        small(KernelClassifier).fit(X, np.column_stack([y, y]))
+    with pytest.raises(InputError, match="leave scoring at None"):
+        small(KernelClassifier, scoring="accuracy").fit(X, np.eye(3, dtype=int)[y])

@@ -407,11 +407,17 @@ class KernelMachine(StatefulEstimator, ABC):
         self._keep_selected(chosen.selected)
         start, tighten = self._warm_start(chosen)
         if chosen.selected.weights is None:
-            solution = self._solved(chosen.problem(), start, tighten, chosen.deadline)
+            problem = chosen.problem()
+            solution = self._solved(problem, start, tighten, chosen.deadline)
+            solution = self._in_turns(problem, solution, chosen)
         else:
             solution = Solution(chosen.selected.weights, "converged", 1, [])
             self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
         self._keep_solution(solution, chosen, chosen.data.rows.shape[0])
+
+    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
+        """Fit what the loss or the targets leave open and the weights in turns."""
+        return solution
 
     def _keep_selected(self, selected: SelectedModel) -> None:
         """Set the attributes that tell what was chosen."""
@@ -437,7 +443,11 @@ class KernelMachine(StatefulEstimator, ABC):
         if solution.status == "stopped":
             self.limits_.append("time: the final solve was cut short")
         weights = self._without_zeros(solution.weights, self.features_)
-        self._keep_weights(weights, chosen.encoder)
+        self.coef_, self.intercept_ = chosen.encoder.decode_weights(weights)
+        if isinstance(parts_of(self.features_)[0], GivenBinning):
+            # Half the bytes in files; features are bins and whitened, so that rounding cancels
+            # nothing.
+            self.coef_ = rounded_to_single(self.coef_)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
         n_columns = len(solution.weights)
@@ -450,14 +460,6 @@ class KernelMachine(StatefulEstimator, ABC):
             status=self.status_,
             n_iter=self.n_iter_,
         )
-
-    def _keep_weights(self, weights: Vector, encoder: TargetEncoder) -> None:
-        """Set the coefficients and the intercept, in units of the targets."""
-        self.coef_, self.intercept_ = encoder.decode_weights(weights)
-        if isinstance(parts_of(self.features_)[0], GivenBinning):
-            # Half the bytes in files; features are bins and whitened, so that rounding cancels
-            # nothing.
-            self.coef_ = rounded_to_single(self.coef_)
 
     def _solved(
         self, problem: Problem, start: Vector | None, tighten: float, deadline: Deadline

@@ -386,12 +386,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             pairs = nominal[: self._n_levels // 2]
             own = int(np.abs(pairs - coverage).argmin())
             lower, upper = predicted[:, own] - margin[own], predicted[:, -1 - own] + margin[own]
+            # Margins may be negative, and pairs narrow.
+            crossed = lower > upper
+            lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
         else:
             half = margin * self._error_units(predicted)
             lower, upper = predicted - half, predicted + half
-        lower, upper = (np.maximum(bound, self.lower_limit_) for bound in (lower, upper))
-        # Margins may be negative: narrow pairs then cross.
-        return np.minimum(lower, 0.5 * (lower + upper)), np.maximum(upper, 0.5 * (lower + upper))
+        return np.maximum(lower, self.lower_limit_), np.maximum(upper, self.lower_limit_)
 
     def predict_quantiles(
         self, X: TableLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
@@ -199,36 +198,14 @@ class KernelSurvival(KernelMachine):
         check_is_fitted(self, "coef_")
         return self.baseline_.times
 
-    def _final_fit(self, chosen: Chosen) -> Problem:
-        self._keep_selected(chosen.selected)
-        data, order = chosen.data, chosen.selected.order
-        assert isinstance(data, SurvivalData)
-        matrix, y = data.matrix(chosen.selected.matrix), data.observed[order]
-        problem = chosen.goal.problem(data, matrix, chosen.selected.alpha, order)
+    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
+        """Fit baseline and weights in turns, from rows that are all alike, until risks settle."""
+        assert isinstance(chosen.data, SurvivalData)
         assert problem.sample_weight is not None
+        y = chosen.data.observed[chosen.selected.order]
         weight = problem.sample_weight / SurvivalEncoder(self.baseline_).expected(y)
-        solution = self._solved(problem, *self._warm_start(chosen), chosen.deadline)
-        solution, raw = self._in_turns(problem, y, weight, solution, chosen.deadline)
-        self._keep_solution(solution, chosen, len(y))
-        centre = np.average(raw, weights=weight)
-        self.intercept_ -= float(centre)
-        self.baseline_ = BaselineHazard.breslow(y, raw - centre, weight)
-        return problem
-
-    def _in_turns(
-        self,
-        problem: Problem,
-        y: AnyArray,
-        weight: FloatArray,
-        solution: Solution,
-        deadline: Deadline,
-    ) -> tuple[Solution, FloatArray]:
-        """Fit baseline and weights in turns, from a fit for another baseline, until risks settle.
-
-        Returns the last fit, and its raw predictions.
-        """
-        raw, self.n_updates_ = problem.matrix.matvec(solution.weights), 0
-        n_events = weight[y["event"]].sum()
+        raw, n_events = problem.matrix.matvec(solution.weights), weight[y["event"]].sum()
+        self.n_updates_ = 0
         for _ in range(_MOST_UPDATES):
             encoder = SurvivalEncoder(BaselineHazard.breslow(y, raw - raw.mean(), weight))
             exposure = weight * encoder.expected(y)
@@ -236,13 +213,16 @@ class KernelSurvival(KernelMachine):
             scale = n_events / exposure.sum()
             targets = encoder.encode(y) / scale
             problem = replace(problem, targets=targets, sample_weight=scale * exposure)
-            solution = self._solved(problem, solution.weights, _TIGHTEN, deadline)
+            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen.deadline)
             before, raw = raw, problem.matrix.matvec(solution.weights)
             self.n_updates_ += 1
             settled = np.std(raw - before) <= _TIGHTEN * float(self.tol) * np.std(raw)
             if settled or solution.status == "stopped":
                 break
-        return solution, raw
+        centre, weights = np.average(raw, weights=weight), solution.weights.copy()
+        weights[-1] -= centre
+        self.baseline_ = BaselineHazard.breslow(y, raw - centre, weight)
+        return replace(solution, weights=weights)
 
     def _losses_by_name(self) -> dict[str, Loss]:
         return self._losses

@@ -67,6 +67,8 @@ _BYTES_A_NUMBER = 8
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _AS_GOOD = 1.002
 """The weakest grids go if the score rises to no more than this share."""
+_MOST_ADAPTATIONS = 4
+"""Of a loss with parameters of its own, such as thresholds."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 
@@ -178,7 +180,7 @@ def select_grown(
     first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
     validation = _Validation(search, goal, budget, split, len(grids))
     best = _Features(binning, binned, validation.of(binned, first, None))
-    goal, validation, best = _sharpened(goal, validation, best)
+    goal, validation, best = _with_adapted_loss(goal, validation, best)
     best = _with_smooth_kernels(best, validation, config, scaler, rows)
     best = _without_the_weakest(best, validation, config.dropped_share)
     result = best.result
@@ -316,18 +318,23 @@ class _Validation:
         return mean_loss(self.goal.loss)(found.raw, data.targets[rows], data.weights_of(rows))
 
 
-def _sharpened(
+def _with_adapted_loss(
     goal: Goal, validation: _Validation, features: _Features
 ) -> tuple[Goal, _Validation, _Features]:
-    """Let the loss follow the errors of rows held back, where it blurs small ones."""
-    result, targets = features.result, validation.search.data.targets
-    loss = goal.loss.sharpened(result.raw, targets[result.rows])
-    if loss == goal.loss:
-        return goal, validation, features
-    goal = replace(goal, loss=loss, score=mean_loss(loss))
-    validation = replace(validation, goal=goal)
-    result = validation.of(features.matrix, result.alpha, result.weights)
-    return goal, validation, replace(features, result=result)
+    """Let parameters of the loss follow the predictions of rows held back, and these the loss."""
+    data = validation.search.data
+    for _ in range(_MOST_ADAPTATIONS):
+        result = features.result
+        weights = data.counts_of(result.rows)
+        weights = np.ones(len(result.rows)) if weights is None else weights
+        loss = goal.loss.adapted(result.raw, data.targets[result.rows], weights)
+        if loss == goal.loss:
+            break
+        goal = replace(goal, loss=loss, score=mean_loss(loss))
+        validation = replace(validation, goal=goal)
+        again = validation.of(features.matrix, result.alpha, result.weights)
+        features = replace(features, result=again)
+    return goal, validation, features
 
 
 def _with_smooth_kernels(
