@@ -221,7 +221,7 @@ class KernelSurvival(KernelMachine):
                 break
         centre, weights = np.average(raw, weights=weight), solution.weights.copy()
         weights[-1] -= centre
-        self.baseline_ = BaselineHazard.breslow(y, raw - centre, weight)
+        self.baseline_: BaselineHazard = BaselineHazard.breslow(y, raw - centre, weight)
         return replace(solution, weights=weights)
 
     def _losses_by_name(self) -> dict[str, Loss]:
