@@ -490,7 +490,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         owner, self.multilabel_ = type(self).__name__, y.ndim == 2
         if self.multilabel_:
             self._refuse_scoring("several labels")
-            self.classes_ = np.arange(y.shape[1])
+            self.classes_: AnyArray = np.arange(y.shape[1])
             return LabelsEncoder(y.shape[1])
         encoder = ClassEncoder.fit(y, owner)
         _check_repeated(encoder.classes, len(y), owner)

@@ -249,7 +249,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 f"{self.intervals!r}."
             )
         super().fit(X, y, sample_weight, groups, callback=callback)
-        self.quantile_model_ = None
         if self.intervals == "quantiles":
             own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}
             model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
@@ -541,6 +540,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         data, validation, encoder = chosen.data, chosen.judged, chosen.encoder
         assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
+        self.quantile_model_: KernelRegressor | None = None
         if validation is not None:
             scores = self._error_scores(validation.raw, data.targets[validation.rows], encoder)
             self.errors_ = Conformal.fit(scores, data.row_counts(validation.rows))

@@ -261,5 +261,5 @@ class KernelSurvival(KernelMachine):
     def _check_errors(self, errors: Conformal, coef: Vector) -> None:
         raise ValueError("errors_ are none of a survival model")
 
-    def _learn_errors(self, chosen: Chosen, problem: Problem) -> None:
+    def _learn_errors(self, chosen: Chosen) -> None:
         self.errors_ = None
