@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, clone
 from sklearn.metrics import d2_pinball_score, r2_score
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
@@ -375,22 +375,26 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         >>> bool((1 < upper - lower).all() and (upper - lower < 4).all())
         True
         """
-        errors = self._held_back_errors("predict_interval")
+        check_is_fitted(self, "coef_")
         model = self._interval_model(method)
-        if model is not self:
-            return model.predict_interval(X, coverage)
-        predicted, margin = self._means(X), np.atleast_1d(errors.quantile(coverage))
-        if self._n_levels > 1:
-            nominal = self._levels[::-1] - self._levels
-            pairs = nominal[: self._n_levels // 2]
-            own = int(np.abs(pairs - coverage).argmin())
+        errors = model._held_back_errors("predict_interval")
+        return model._bounds(model._means(X), errors, coverage)
+
+    def _bounds(
+        self, predicted: FloatArray, errors: Conformal, coverage: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds of intervals for predictions."""
+        margin = np.atleast_1d(errors.quantile(coverage))
+        if self._n_levels == 1:
+            half = margin * self._error_units(predicted)
+            lower, upper = predicted - half, predicted + half
+        else:
+            nominal = (self._levels[::-1] - self._levels)[: self._n_levels // 2]
+            own = int(np.abs(nominal - coverage).argmin())
             lower, upper = predicted[:, own] - margin[own], predicted[:, -1 - own] + margin[own]
             # Margins may be negative, and pairs narrow.
             crossed = lower > upper
             lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
-        else:
-            half = margin * self._error_units(predicted)
-            lower, upper = predicted - half, predicted + half
         return np.maximum(lower, self.lower_limit_), np.maximum(upper, self.lower_limit_)
 
     def predict_quantiles(
@@ -423,12 +427,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             raise InputError(f"quantiles must lie between 0 and 1, got {quantiles!r}.")
         if self.coef_.ndim == 2 and self._n_levels == 1:
             raise InputError("KernelRegressor: predict_quantiles needs a fit of one output.")
-        found = np.empty((_num_samples(X), len(levels)))
+        model = self._interval_model("auto")
+        errors = model._held_back_errors("predict_quantiles")
+        predicted = model._means(X)
+        found = np.empty((len(predicted), len(levels)))
         for k, level in enumerate(levels):
             if level == 0.5:
-                found[:, k] = self._middle(X)
+                found[:, k] = model._middle(predicted)
             else:
-                ends = self.predict_interval(X, float(abs(2.0 * level - 1.0)))
+                ends = model._bounds(predicted, errors, float(abs(2.0 * level - 1.0)))
                 found[:, k] = ends[int(level > 0.5)]
         order = np.argsort(levels, kind="stable")
         found[:, order] = np.sort(found, axis=1)
@@ -475,13 +482,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         remedy = "intervals='quantiles'" if method == "quantiles" else "a loss of the mean"
         raise InputError(f"KernelRegressor: method={method!r} needs a fit with {remedy}.")
 
-    def _middle(self, X: TableLike) -> FloatArray:
+    def _middle(self, predicted: FloatArray) -> FloatArray:
         """Return predicted medians, or the predictions where there are none."""
-        model = self._interval_model("auto")
-        predicted = model._means(X)
-        if model._n_levels == 1:
+        if self._n_levels == 1:
             return predicted
-        return predicted[:, int(np.abs(model._levels - 0.5).argmin())]
+        return predicted[:, int(np.abs(self._levels - 0.5).argmin())]
 
     @property
     def _levels(self) -> FloatArray:
