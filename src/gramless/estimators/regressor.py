@@ -254,7 +254,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
             if self.time_budget is not None:
                 model.time_budget = _FIRST_SHARE * self.time_budget
-            self.quantile_model_ = model.fit(X, y, sample_weight, groups, callback=callback)
+            self.quantile_model_: KernelRegressor | None = model.fit(
+                X, y, sample_weight, groups, callback=callback
+            )
         return self
 
     def _deadline(self) -> Deadline:
@@ -545,7 +547,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         data, validation, encoder = chosen.data, chosen.judged, chosen.encoder
         assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
-        self.quantile_model_: KernelRegressor | None = None
+        self.quantile_model_ = None
         if validation is not None:
             scores = self._error_scores(validation.raw, data.targets[validation.rows], encoder)
             self.errors_ = Conformal.fit(scores, data.row_counts(validation.rows))
