@@ -305,6 +305,8 @@ class OrderedEncoder(ClassEncoder):
     array([1., 0.])
     """
 
+    measure = "squared error"
+
     @property
     def n_outputs(self) -> int:
         """One: how high the class is."""
@@ -337,6 +339,7 @@ class LabelsEncoder(TargetEncoder):
     n_labels: int
 
     fits_intercept = False
+    measure = "wrong labels"
 
     @property
     def n_outputs(self) -> int:
