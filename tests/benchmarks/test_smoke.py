@@ -283,6 +283,23 @@ def test_pareto(folder: Path, tmp_path: Path) -> None:
     assert [row["tables"] for row in summary] == [1, 1]
 
 
+def test_positive_targets(folder: Path) -> None:
+    *_, rows, summary = tables("claims/positive_targets.py", folder).values()
+    assert all(row["gramless"] >= 0 and row["s"] > 0 for row in rows)
+    assert len(summary) == 1
+
+
+def test_quantiles(folder: Path) -> None:
+    *_, rows, widths, _ = tables("claims/quantiles.py", folder).values()
+    assert {row["crossing rows"] for row in rows} == {0}
+    assert all(row["width ratio"] > 0 for row in widths)
+
+
+def test_survival(folder: Path) -> None:
+    made_up, *_ = tables("claims/survival.py", folder).values()
+    assert all(0.5 < row["concordance"] < row["true"] + 0.05 for row in made_up)
+
+
 def test_startup(folder: Path) -> None:
     imports, fits = tables("claims/startup.py", folder).values()
     assert len(imports) == 2
