@@ -562,6 +562,12 @@ def test_values_are_half_of_scikit_learns_deviances(loss: TweedieFamily) -> None
     assert loss.value(np.log(y[5:]), y[5:]).max() < 1e-14
 
 
+def test_newton_steps_of_pinball_losses_know_of_the_corners_ahead() -> None:
+    loss, z, y = SmoothPinball(0.9, 0.1), np.array([0.0, 0.05, 2.0]), np.zeros(3)
+    np.testing.assert_allclose(loss.newton_curvature(z, y), [5.0, 5.0, 0.125])
+    np.testing.assert_array_equal(Huber().newton_curvature(z, y), Huber().curvature(z, y))
+
+
 def test_several_quantiles_are_each_their_own() -> None:
     rng = np.random.default_rng(0)
     levels = 0.1, 0.5, 0.9

@@ -102,6 +102,10 @@ class Loss(Stateful, ABC):
         """
         return self.curvature(z, y)
 
+    def newton_curvature(self, z: Values, y: Values) -> Values:
+        """Return the curvature that Newton's steps take: that of the loss by default."""
+        return self.curvature(z, y)
+
     def link(self, mean: Values) -> Values:
         """Return the raw prediction whose targets have this mean: the mean itself by default.
 
@@ -513,6 +517,10 @@ class SmoothPinball(Loss):
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
         # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000).
         return 0.5 / np.maximum(np.abs(y - z), self.width)
+
+    def newton_curvature(self, z: Values, y: Values) -> Values:
+        # By its own curvature, 0 for most rows, steps know nothing of the corners ahead.
+        return 0.5 * (self.curvature(z, y) + self.surrogate_curvature(z, y))
 
     def adapted(self, z: Values, y: Values, weights: Values) -> SmoothPinball:
         """Return the loss with a width that is small beside the errors of these predictions."""
