@@ -109,6 +109,14 @@ def test_generator_skips_without_its_library(folder: Path, tmp_path: Path) -> No
     assert tables("claims/generator.py", folder, "--library", str(tmp_path / "none.so")) == {}
 
 
+def test_disk(folder: Path) -> None:
+    compared, (verdict,), (plain,) = tables("claims/disk.py", folder).values()
+    assert [row["fit"] for row in compared] == ["in memory", "on the disk"]
+    assert verdict["same bits"]
+    assert "on the disk" in compared[1]["limits"]
+    assert plain["within"]
+
+
 def test_memory(folder: Path) -> None:
     fits, nonzeros = tables("claims/memory.py", folder).values()
     assert [row["data set"] for row in fits] == ["covtype_1vs2_169k", "made up"]

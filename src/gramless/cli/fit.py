@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,13 +15,20 @@ from gramless.base.columns import named_columns
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
-from gramless.cli.reading import Training, decide_task, labels_of, read_data, training_rows
+from gramless.cli.reading import (
+    Training,
+    decide_task,
+    labels_of,
+    read_data,
+    store_data,
+    training_rows,
+)
 from gramless.cli.report import Report, facts, reporting
 from gramless.cli.summaries import choices_of, grids_of
 
 if TYPE_CHECKING:
     from gramless.base.reporting import Progress
-    from gramless.datasets import Table
+    from gramless.datasets import StoredTable, Table
     from gramless.estimators.base import KernelMachine
     from gramless.kernels import Kernel
 
@@ -59,6 +67,14 @@ Size = Annotated[
 ]
 TimeBudget = Annotated[
     float | None, Option(metavar="SECONDS", min=0.01, help="For the fit; less is tried then.")
+]
+Memory = Annotated[
+    str | None,
+    Option(
+        metavar="SIZE",
+        help="What the fit may take, as in 4GB. The table is read a piece at a time, and lies on "
+        "the disk, as does what else does not fit.",
+    ),
 ]
 Loss = Annotated[
     str,
@@ -130,6 +146,7 @@ def fit(
     effort: Effort = 3,
     size: Size = None,
     time_budget: TimeBudget = None,
+    memory: Memory = None,
     loss: Loss = "auto",
     bandwidth: Bandwidth = "auto",
     alpha: options.Alpha = "auto",
@@ -155,18 +172,19 @@ def fit(
     parameters["alpha"] = options.auto_or_number(alpha, "--alpha")
     parameters["n_grids"] = "auto" if n_grids is None else n_grids
     parameters |= {"cv": _folds(cv, groups), "random_state": seed, "n_jobs": n_jobs}
+    parameters["memory_budget"] = memory
     chosen = options.names(features, "--features")
     text = options.names(categorical, "--categorical") or []
     with reporting(as_json, debug, verbose) as report:
         options.check_output("--model", model, {"the data": data})
 
-        def rows_of(table: Table) -> Training:
+        def rows_of(table: Table | StoredTable) -> Training:
             return training_rows(table, target, chosen, weight, groups)
 
         def machine(kind: str) -> KernelMachine:
             return _estimator(kind, approximation, kernel, size, parameters)
 
-        here = _Here(data, text, limits)
+        here = _Here(data, text, limits, memory)
         if cluster is not None and text:
             raise BadParameter("--categorical does not go with --cluster; write text.")
         there = None if cluster is None else _There(data, cluster, checkpoint, weight, groups)
@@ -195,22 +213,24 @@ def _fitting(report: Report) -> Iterator[Callable[[Progress], None]]:
 
 @dataclasses.dataclass(frozen=True)
 class _Here:
-    """A file that is read and fitted in this process."""
+    """A file that is read and fitted in this process, in a budget of memory from the disk."""
 
     data: Path
     categorical: Sequence[str]
     limits: str
+    memory: str | None
 
     def fit(
         self,
         report: Report,
-        rows_of: Callable[[Table], Training],
+        rows_of: Callable[[Table | StoredTable], Training],
         task: str,
         machine: Callable[[str], KernelMachine],
     ) -> _Fitted:
         """Read the table and fit a machine to it."""
-        with report.stage("read", f"reading {self.data}"):
-            rows = rows_of(read_data(self.data, categorical=self.categorical, limits=self.limits))
+        with report.stage("read", f"reading {self.data}") as show:
+            read = read_data if self.memory is None else partial(store_data, report=show)
+            rows = rows_of(read(self.data, categorical=self.categorical, limits=self.limits))
         kind, reason = decide_task(rows.y, task)
         estimator = machine(kind)
         with _fitting(report) as callback:

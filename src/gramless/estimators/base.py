@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from gramless.base.compact import rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import taken
 from gramless.base.memory import limited_memory, parse_bytes
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import ProgressCallback, Reporter
@@ -60,7 +61,6 @@ from gramless.model_selection.select import SelectedModel, select_grown, select_
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.lazy_rows import taken
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.base import Solver
@@ -133,7 +133,8 @@ class KernelMachine(StatefulEstimator, ABC):
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             NaN is a missing value, but in sparse rows. Data frames may hold text, dates
-            and categories.
+            and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
+            ``memory_budget`` those of a mapped array, stay on the disk.
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
         sample_weight : array-like (n_samples,), optional
             Not negative; rows of weight zero count as absent.

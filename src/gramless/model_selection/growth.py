@@ -93,6 +93,7 @@ def grow(
     n_jobs: int | None = None,
     groups: Groups | None = None,
     stop: Callable[[], bool] = lambda: False,
+    fits: Callable[[int], bool] = lambda n_columns: True,
     max_first_loss: float = np.inf,
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
@@ -100,7 +101,8 @@ def grow(
     """Grow grids on dense training rows of a split, two at least; the others say when to stop.
 
     The scaler is of kind "both", fitted. At most ``most`` grids are grown, ``config.most_grids``
-    by default. The two halves share none of the ``groups``. ``stop`` is asked after each round;
+    by default. The two halves share none of the ``groups``. ``stop`` is asked after each round,
+    and ``fits`` before grids are added whether so many bins still do;
     growth also ends with the first stage if its loss is above ``max_first_loss``. A scorer says, if
     it is gradual, which stage is the best; growth then ends when the loss and this score both gain
     little.
@@ -118,7 +120,7 @@ def grow(
     judge = None
     if scorer is not None and scorer.is_gradual:
         judge = partial(models.scored_by, scorer, judges)
-    growth = _Growth(candidates, models, config, most, generator, n_jobs, judge)
+    growth = _Growth(candidates, models, config, most, generator, n_jobs, judge, fits)
     return growth.run(stop, max_first_loss, report)
 
 
@@ -357,9 +359,10 @@ class _Growth:
         generator: np.random.Generator,
         n_jobs: int | None,
         judge: Callable[[], float] | None = None,
+        fits: Callable[[int], bool] = lambda n_columns: True,
     ) -> None:
         self.space, self.models, self.config, self.most = space, models, config, most
-        self.generator, self.n_jobs, self.judge = generator, n_jobs, judge
+        self.generator, self.n_jobs, self.judge, self.fits = generator, n_jobs, judge, fits
         self.proposer = Proposer(len(space.inputs), generator, space.categorical)
         drawn = generator.integers(0, 2**32, MOST_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
@@ -423,9 +426,13 @@ class _Growth:
         chosen = helpful if len(helpful) > 0 else best[:1]
         winners = self._simplified(candidates.take(chosen), gains[chosen], values)
         self.proposer.reward(winners)
-        self.kept.append(self.space.grids(winners, self.generator))
-        codes, known = self.kept[-1].learn(self.space.rows, self.n_jobs)
+        grids = self.space.grids(winners, self.generator)
+        codes, known = grids.learn(self.space.rows, self.n_jobs)
         before = self.models.n_grids
+        n_columns = int(self.models.offsets[before] + known.n_bins.sum())
+        if self.kept and not self.fits(n_columns):
+            return False
+        self.kept.append(grids)
         self.models.add(codes, known.n_bins)
         again = self.generator.permutation(before)[: self.config.refitted_a_round]
         self.models.backfit(np.concatenate([np.arange(before, self.models.n_grids), again]))

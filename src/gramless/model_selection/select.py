@@ -38,7 +38,11 @@ from gramless.model_selection.kernel_ridge import (
     sampled_splits,
     validate_ridge,
 )
-from gramless.model_selection.random_features import choose_random, validate_random
+from gramless.model_selection.random_features import (
+    choose_random,
+    fitted_in_memory,
+    validate_random,
+)
 from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
@@ -118,7 +122,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
 
     ``validates`` says whether a fit that does not know some rows is wanted though nothing is open.
     """
-    data, n_jobs = search.data, search.n_jobs
+    data = search.data
     n_rows = data.rows.shape[0]
     if validates and n_rows < 2:
         raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
@@ -127,11 +131,11 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     order: IntArray | slice = slice(None)
     result, feature_map, matrix = None, None, None
     if validates:
-        result, feature_map, matrix = validate_random(chosen, search, goal, splits)
+        result, feature_map, matrix = validate_random(chosen, search, goal, splits, budget)
         n_training, size = len(splits[0][0]), chosen.template.size
         record(search, goal, "validation", chosen.settings, result, n_training, size)
     if feature_map is None:
-        feature_map, matrix = chosen.fitted(data, order, n_jobs)
+        feature_map, matrix = fitted_in_memory(chosen, search, budget, order)
     elif len(splits) == 1:
         order = all_rows(splits[0], n_rows)
     assert matrix is not None
@@ -174,7 +178,8 @@ def select_grown(
     rows = scaler.ordered(data.rows, order, n_jobs)
     grids = Grids.joined([own.grids for own in grown])
     binning = GivenBinning(n_jobs=n_jobs)
-    binned = binning.learn_bins(rows, grids)
+    search.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
+    binned = _fitting(binning, binning.learn_bins(rows, grids), budget)
     budget.note_disk(binned)
     given, n_training = search.space.alpha, len(split[0])
     first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
@@ -241,7 +246,7 @@ class _Ridge:
         return SelectedModel(
             chosen.scaler,
             expansion,
-            expansion.rows_matrix(chosen.scaler.rows(data.rows, self.search.n_jobs)),
+            expansion.rows_matrix(chosen.scaler.rows(data.rows[:], self.search.n_jobs)),
             slice(None),
             chosen.settings(n_rows),
             chosen.bandwidth,
@@ -335,6 +340,19 @@ def _with_adapted_loss(
         again = validation.of(features.matrix, result.alpha, result.weights)
         features = replace(features, result=again)
     return goal, validation, features
+
+
+def _fitting(binning: GivenBinning, binned: PlainBins, budget: Budget) -> PlainBins:
+    """Return the bins of as many of the first grids as the weights of have memory.
+
+    The map of the grids forgets the others.
+    """
+    if budget.fits(binned.shape[1]):
+        return binned
+    kept = binned.offsets[1:] <= budget.most_columns()
+    kept[0] = True
+    binning.keep_bins(np.repeat(kept, np.diff(binned.offsets)))
+    return binned.take_grids(kept)[0]
 
 
 def _with_smooth_kernels(
@@ -448,6 +466,7 @@ def _grown(
             n_jobs=search.n_jobs,
             groups=search.groups,
             stop=lambda: not budget.has_time(_GROWTH_SHARE, "growth"),
+            fits=lambda n_columns: budget.fits(config.n_seeds * n_columns),
             max_first_loss=max_first_loss,
             report=search.report,
             scorer=goal.scorer,
