@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +28,7 @@ from benchmarks.common import Report, Row, options, parse, say
 from gramless import KernelRegressor
 from gramless.base.reporting import Progress
 from gramless.distributed import DaskKernelRegressor
+from harness.memory import peak_memory, reset_peak
 
 N_INPUTS, PART_ROWS = 20, 50_000
 ROWS, GRIDS = 2_000_000, 128
@@ -58,9 +58,10 @@ def collection(n_rows: int) -> tuple[da.Array, da.Array]:
     return whole[:, :-1], whole[:, -1]
 
 
-def peak() -> int:
-    """Return the peak of the memory of a process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def begun_memory() -> float:
+    """Return the memory that a process has, from which its peak is measured from now on."""
+    reset_peak()
+    return peak_memory()
 
 
 def loopback() -> int:
@@ -80,31 +81,30 @@ def machine(n_grids: int) -> dict[str, Any]:
 
 
 def fit_here(n_rows: int, n_grids: int) -> Row:
-    X, y = (own.compute() for own in collection(20_000))
+    X, y = (own.compute() for own in collection(4 * PART_ROWS))
     KernelRegressor(**machine(n_grids)).fit(X, y)
     numbers = range(-(-n_rows // PART_ROWS))
     whole = np.empty((n_rows, N_INPUTS + 1), np.float32)
     for k in numbers:
         stop = min((k + 1) * PART_ROWS, n_rows)
         whole[k * PART_ROWS : stop] = made(k, stop - k * PART_ROWS)
-    X, y, before = whole[:, :-1], whole[:, -1], peak() - whole.nbytes
+    X, y, before = whole[:, :-1], whole[:, -1], begun_memory() - whole.nbytes
     begun = perf_counter()
     model = KernelRegressor(**machine(n_grids)).fit(X, y)
-    return {**told(model, perf_counter() - begun), "memory": peak() - before}
+    return {**told(model, perf_counter() - begun), "memory": peak_memory() - before}
 
 
-def fit_there(n_rows: int, n_grids: int, n_workers: int) -> Row:
+def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
         ) as cluster,
         Client(cluster) as client,
     ):
-        DaskKernelRegressor(**machine(n_grids)).fit(*collection(20_000 * n_workers))
-        client.run(os.getpid)
-        before = [peak(), *client.run(peak).values()]
+        DaskKernelRegressor(**machine(n_grids)).fit(*collection(4 * PART_ROWS * n_workers))
+        before = [begun_memory(), *client.run(begun_memory).values()]
         X, y = collection(n_rows)
-        if n_rows <= ROWS:
+        if are_kept:
             # One process has the rows before it begins.
             X, y = client.persist([X, y])
             client.gather(client.compute([X.sum(), y.sum()]))
@@ -116,13 +116,14 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int) -> Row:
         begun = perf_counter()
         model = DaskKernelRegressor(**machine(n_grids)).fit(X, y, callback=watch)
         row = told(model, perf_counter() - begun)
-        after = [peak(), *client.run(peak).values()]
+        after = [peak_memory(), *client.run(peak_memory).values()]
         solve = seen["solve"][2]
         rounds = solve["n_rounds"]
         least = 2 * 4 * n_workers * row["columns"]
         return {
             **row,
             "memory": sum(after) - sum(before),
+            "client MB": (after[0] - before[0]) / 1e6,
             "sample s": seen["sample"][0],
             "bins s": seen["bins"][0] - seen["sample"][0],
             "tasks a round": solve["n_tasks"] / rounds,
@@ -161,7 +162,7 @@ def compared(rows: list[Row]) -> list[Row]:
         own |= {"MB": row["memory"] / 1e6, "x memory": row["memory"] / first["memory"]}
         own |= {"iterations": row["iterations"], "columns": row["columns"]}
         own |= {"off": float(off), "same bits": row["bits"] == rows[-1]["bits"]}
-        keys = "sample s", "bins s", "tasks a round", "bytes", "lo bytes"
+        keys = "client MB", "sample s", "bins s", "tasks a round", "bytes", "lo bytes"
         shown.append(own | {key: row.get(key) for key in keys})
     return shown
 
@@ -188,25 +189,27 @@ def modelled(row: Row, n_rows: int) -> list[Row]:
 def main() -> None:
     parser = options(__doc__, repeats=1)
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--many", action="store_true", help="also 20 million rows")
+    parser.add_argument("--many", action="store_true", help="20 million rows instead")
     chosen = parse(parser)
     if chosen.case:
         name, n_rows, n_grids = chosen.case[0], int(chosen.case[1]), int(chosen.case[2])
         if name == "local":
             row = fit_here(n_rows, n_grids)
         else:
-            row = fit_there(n_rows, n_grids, int(name.split()[0]))
+            row = fit_there(n_rows, n_grids, int(name.split()[0]), "made anew" not in name)
         print(json.dumps(row))
         return
     report = Report(chosen)
     n_rows = 60_000 if chosen.quick else ROWS
-    rows = [case("local", n_rows, GRIDS)]
-    rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, GRIDS) for k in WORKERS]
-    report.add(f"{n_rows:,} x {N_INPUTS}, {GRIDS} grids", compared(rows))
-    report.add("modelled: an iteration of a billion rows", modelled(rows[2], n_rows))
-    if chosen.many:
-        few = case("2 workers", n_rows, FEWER_GRIDS)
-        many = case("2 workers", 10 * n_rows, FEWER_GRIDS)
+    if not chosen.many:
+        rows = [case("local", n_rows, GRIDS)]
+        rows += [case(f"{k} worker{'s' * (k > 1)}", n_rows, GRIDS) for k in WORKERS]
+        report.add(f"{n_rows:,} x {N_INPUTS}, {GRIDS} grids", compared(rows))
+        report.add("modelled: an iteration of a billion rows", modelled(rows[2], n_rows))
+    else:
+        few, many = (
+            case("2 workers, rows made anew", size, FEWER_GRIDS) for size in (n_rows, 10 * n_rows)
+        )
         shown = [
             {
                 "rows": size,

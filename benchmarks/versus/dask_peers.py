@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -29,15 +28,17 @@ from distributed import Client, LocalCluster
 
 from benchmarks.common import Report, Row, made_up, options, parse, say
 from gramless.distributed import DaskKernelRegressor
+from harness.memory import peak_memory, reset_peak
 
 N_ROWS, N_TEST, N_INPUTS, PART_ROWS = 300_000, 20_000, 10, 15_000
 ROUNDS, LEAST_SECONDS = 300, 30.0
 NAMES = ("ours", "ours, effort 1", "xgboost", "lightgbm")
 
 
-def peak() -> int:
-    """Return the peak of the memory of a process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def begun_memory() -> float:
+    """Return the memory that a process has, from which its peak is measured from now on."""
+    reset_peak()
+    return peak_memory()
 
 
 def machine(name: str, client: Client) -> Any:
@@ -80,7 +81,7 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
         targets = da.from_array(y[:n_rows], chunks=PART_ROWS)
         few = slice(4 * PART_ROWS)
         machine(name, client).fit(rows[few], targets[few])
-        before = [peak(), *client.run(peak).values()]
+        before = [begun_memory(), *client.run(begun_memory).values()]
         stop = killing(client, kill_after) if kill_after else lambda: None
         begun = perf_counter()
         try:
@@ -88,7 +89,7 @@ def fit(name: str, n_rows: int, kill_after: float) -> Row:
         finally:
             stop()
         seconds = perf_counter() - begun
-        after = [peak(), *client.run(peak).values()]
+        after = [] if kill_after else [peak_memory(), *client.run(peak_memory).values()]
         test = da.from_array(X[n_rows:], chunks=(PART_ROWS, N_INPUTS))
         predicted = np.asarray(model.predict(test).compute())
         error = float(np.sqrt(np.mean((predicted - y[n_rows:]) ** 2)) / y[n_rows:].std())

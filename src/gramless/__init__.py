@@ -20,7 +20,6 @@ __all__ = [
     "IndependentBlocks",
     "KernelClassifier",
     "KernelRegressor",
-    "KernelSurvival",
     "Nystrom",
     "RandomBinning",
     "RandomFourier",
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from gramless.estimators.grown import GrownBinning
     from gramless.estimators.persistence import load, save
     from gramless.estimators.regressor import KernelRegressor
-    from gramless.estimators.survival import KernelSurvival
     from gramless.estimators.warmup import warmup
     from gramless.features.binning import RandomBinning
     from gramless.features.blocks import IndependentBlocks

@@ -11,6 +11,7 @@ import numpy as np
 from gramless.base.arrays import padded_rows
 from gramless.base.types import AnyArray, IntArray
 from gramless.features.grids import CodeType
+from gramless.loops.renumber import renumber
 
 
 @dataclass(frozen=True)
@@ -81,5 +82,5 @@ class SortedKeys:
         for row, old, places in zip(result, codes, self.places(own), strict=True):
             numbers = np.zeros(len(places) + 1, kind)
             numbers[1:] = places + 1
-            np.take(numbers, old, out=row)
+            renumber(old, numbers, row)
         return result

@@ -47,15 +47,14 @@ class Losses:
         return self.row_weights[:, None] * self.loss.gradient(responses, self.targets)
 
     def curvatures(self, responses: Vector) -> Vector:
-        """Return the curvature of Newton's model by each response, (n_rows, K)."""
-        return self.row_weights[:, None] * self.loss.newton_curvature(responses, self.targets)
+        """Return the second derivative by each response, (n_rows, K)."""
+        return self.row_weights[:, None] * self.loss.curvature(responses, self.targets)
 
     def curvature(self, responses: Vector) -> Curvature:
         """Return the second derivative as an operator."""
         if self.loss.coupled:
             return SoftmaxCurvature(self.row_weights, softmax(responses, axis=1))
-        own = self.row_weights[:, None] * self.loss.curvature(responses, self.targets)
-        return RowCurvature(own)
+        return RowCurvature(self.curvatures(responses))
 
     def of_rows(self, rows: NDArray[np.intp] | slice, upscale: FloatArray | float = 1.0) -> Losses:
         """Return the losses of some rows, with weights times ``upscale``."""

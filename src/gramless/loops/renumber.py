@@ -1,0 +1,12 @@
+"""Other numbers for the same bins."""
+
+from __future__ import annotations
+
+from gramless.loops.compile import loop
+
+
+@loop
+def renumber(codes, numbers, out):  # type: ignore[no-untyped-def]
+    """``out[i] = numbers[codes[i]]``."""
+    for i in range(len(codes)):
+        out[i] = numbers[codes[i]]

@@ -1,0 +1,19 @@
+"""Other numbers for bins against NumPy's indexing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless.loops.renumber import renumber
+
+
+@pytest.mark.parametrize("old", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("new", [np.uint8, np.uint16, np.uint32])
+def test_renumber(old, new):
+    generator = np.random.default_rng(0)
+    codes = generator.integers(0, 200, 1000).astype(old)
+    numbers = generator.permutation(256)[:200].astype(new)
+    out = np.empty(1000, new)
+    renumber(codes, numbers, out)
+    np.testing.assert_array_equal(out, numbers[codes])
