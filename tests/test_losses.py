@@ -485,3 +485,154 @@ def test_bad_quantiles(quantile: float) -> None:
 def test_bad_widths(width: float) -> None:
     with pytest.raises(InputError, match="SmoothPinball: width must be positive, got"):
         SmoothPinball(0.5, width)
+<<<<<<< HEAD
+=======
+
+
+# Surrogates, and the losses of positive targets.
+
+TWEEDIE = [Poisson(), Tweedie(1.1), Tweedie(1.5), Gamma()]
+SURROGATES = [Huber(), SmoothPinball(0.9, 0.1), *TWEEDIE]
+
+
+@pytest.mark.parametrize("loss", SURROGATES, ids=lambda loss: loss.name)
+@given(data=st.data())
+def test_steps_by_the_surrogate_never_raise_the_loss(loss: Loss, data: st.DataObject) -> None:
+    z, y = data.draw(rows(loss, 1))
+    curvature = loss.surrogate_curvature(z, y)
+    assert (curvature > 0).all()
+    moved = z - loss.gradient(z, y) / curvature
+    before = loss.value(z, y)
+    assert (loss.value(moved, y) <= before + 1e-9 * (1.0 + before)).all()
+
+
+@pytest.mark.parametrize("loss", [Huber(), SmoothPinball(0.9, 0.1)], ids=lambda loss: loss.name)
+@given(data=st.data())
+def test_surrogates_of_corners_are_nowhere_below_the_loss(loss: Loss, data: st.DataObject) -> None:
+    z, other, y = data.draw(rows(loss, 2))
+    step = other - z
+    model = loss.value(z, y) + loss.gradient(z, y) * step
+    model = model + 0.5 * loss.surrogate_curvature(z, y) * step**2
+    assert (loss.value(other, y) <= model + 1e-9 * (1.0 + np.abs(model))).all()
+
+
+@pytest.mark.parametrize("loss", TWEEDIE, ids=lambda loss: f"{loss.name} {loss.power}")
+def test_steps_of_many_rows_approach_the_link_of_their_mean(loss: TweedieFamily) -> None:
+    y = np.random.default_rng(0).gamma(0.5, 3.0, 40)
+    best = np.log(y.mean())
+    for z in np.linspace(best - 6.0, best + 6.0, 13):
+        at = np.full(40, z)
+        step = -loss.gradient(at, y).sum() / loss.surrogate_curvature(at, y).sum()
+        ratio = np.exp(best - z)
+        assert step == pytest.approx(2.0 * (ratio - 1.0) / (ratio + 1.0), abs=1e-9)
+        assert abs(step) <= abs(best - z) + 1e-12
+
+
+@pytest.mark.parametrize("loss", TWEEDIE, ids=lambda loss: f"{loss.name} {loss.power}")
+def test_values_are_half_of_scikit_learns_deviances(loss: TweedieFamily) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.gamma(1.0, 2.0, 30)
+    if loss.power < 2.0:
+        y[:5] = 0.0
+    z = rng.normal(size=30)
+    twin = [mean_tweedie_deviance(y[[i]], np.exp(z[[i]]), power=loss.power) for i in range(30)]
+    np.testing.assert_allclose(2.0 * loss.value(z, y), twin, rtol=1e-9, atol=1e-12)
+    assert loss.value(np.log(y[5:]), y[5:]).max() < 1e-14
+
+
+def test_several_quantiles_are_each_their_own() -> None:
+    rng = np.random.default_rng(0)
+    levels = 0.1, 0.5, 0.9
+    z, y, weights = rng.normal(size=(20, 3)), rng.normal(size=20), rng.gamma(1.0, size=20)
+    copies, joint = np.repeat(y[:, None], 3, axis=1), SmoothPinball(levels, 0.2)
+    for k, level in enumerate(levels):
+        alone = SmoothPinball(level, 0.2)
+        for name in ("value", "gradient", "curvature", "surrogate_curvature"):
+            found, own = getattr(joint, name)(z, copies), getattr(alone, name)(z[:, k], y)
+            np.testing.assert_array_equal(found[:, k], own)
+        constant = alone.initial_constant(y, weights)
+        assert joint.initial_constant(copies, weights)[k] == constant
+        assert weights[y < constant].sum() < level * weights.sum() <= weights[y <= constant].sum()
+
+
+def test_pinball_losses_are_as_sharp_as_predictions_are_good() -> None:
+    y = np.linspace(-1.0, 1.0, 11)
+    loss, weights = SmoothPinball(0.5), np.ones(11)
+    assert loss.adapted(y + 0.2, y, weights).width == pytest.approx(0.02)
+    for far in (0.45, 2.0, 0.0):
+        assert loss.adapted(y + far, y, weights) == loss
+    assert Squared().adapted(y, y, weights) == Squared()
+
+
+@pytest.mark.parametrize("quantile", [(0.5, 0.1), (0.5, 0.5), (), (0.1, 1.0)])
+def test_wrong_lists_of_quantiles(quantile: tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match="quantile"):
+        SmoothPinball(quantile)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 0.0, np.nan])
+def test_wrong_powers(power: float) -> None:
+    with pytest.raises(InputError, match="power must lie between 1 and 2"):
+        Tweedie(power)
+
+
+def test_targets_of_positive_losses() -> None:
+    with pytest.raises(InputError, match="positive; the least of these is 0.0"):
+        Gamma().check_targets(np.array([0.0, 1.0]))
+    with pytest.raises(InputError, match="not negative"):
+        Tweedie().check_targets(np.array([-1.0, 1.0]))
+    with pytest.raises(InputError, match="not all 0"):
+        Poisson().check_targets(np.zeros(3))
+    Gamma().check_targets(np.ones(3))
+
+
+# Ordered classes.
+
+THRESHOLDS = -1.0, 0.5, 0.7
+
+
+def test_cumulative_losses_are_logarithms_of_differences_of_logistic_curves() -> None:
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(0.0, 3.0, 40), rng.integers(0, 4, 40).astype(float)
+    loss = CumulativeLogistic(THRESHOLDS)
+    below = 1.0 / (1.0 + np.exp(z[:, None] - np.array(THRESHOLDS)))
+    shares = np.diff(np.column_stack([np.zeros(40), below, np.ones(40)]), axis=1)
+    np.testing.assert_allclose(loss.probabilities(z), shares, atol=1e-15)
+    own = shares[np.arange(40), y.astype(int)]
+    np.testing.assert_allclose(loss.value(z, y), -np.log(own), rtol=1e-7)
+    slope = slopes(lambda at: loss.value(at, y), z, 1e-5)
+    np.testing.assert_allclose(loss.gradient(z, y), slope, atol=1e-8)
+    bend = (loss.gradient(z + 1e-5, y) - loss.gradient(z - 1e-5, y)) / 2e-5
+    np.testing.assert_allclose(loss.curvature(z, y), bend, atol=1e-8)
+    assert (loss.curvature(z, y) <= loss.smoothness).all()
+
+
+def test_thresholds_at_zero_are_those_of_the_shares() -> None:
+    y = np.repeat(np.arange(4.0), [10, 40, 30, 20])
+    weights = np.random.default_rng(0).gamma(1.0, size=100)
+    loss = CumulativeLogistic.of_ranks(y, weights, 4)
+    masses = 0.5 + np.bincount(y.astype(int), weights)
+    np.testing.assert_allclose(loss.probabilities(np.zeros(1))[0], masses / masses.sum())
+
+
+def test_adapted_thresholds_are_the_best() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(0.0, 2.0, 4000)
+    y = np.digitize(z + rng.logistic(size=4000), THRESHOLDS).astype(float)
+    weights = rng.gamma(2.0, size=4000)
+    first = CumulativeLogistic.of_ranks(y, None, 4)
+    found = first.adapted(z, y, weights)
+    np.testing.assert_allclose(found.thresholds, THRESHOLDS, atol=0.15)
+    assert found.adapted(z, y, weights) == found
+
+    def mean(thresholds: tuple[float, ...]) -> float:
+        return float(np.average(CumulativeLogistic(thresholds).value(z, y), weights=weights))
+
+    for k in range(3):
+        for step in (-0.05, 0.05):
+            moved = np.array(found.thresholds)
+            moved[k] += step
+            assert mean(tuple(moved)) > mean(found.thresholds)
+    absent = first.adapted(z[y < 2], y[y < 2], weights[y < 2])
+    assert (np.diff(absent.thresholds) > 0).all()
+>>>>>>> parent of d220465 (Newton steps of pinball losses know of the corners ahead: quantiles in half the time)

@@ -82,6 +82,17 @@ class Loss(Stateful, ABC):
     def curvature(self, z: Values, y: Values) -> Values:
         """Return ``d2L/dz2``, elementwise; never above ``smoothness``."""
 
+<<<<<<< HEAD
+=======
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        """Return the curvature of a quadratic model at ``z`` that steps can trust, elementwise.
+
+        That of the loss by default. Where the loss flattens or steepens away from ``z``, the
+        minimum of its own quadratic model lies far beyond that of the loss; a surrogate's does not.
+        """
+        return self.curvature(z, y)
+
+>>>>>>> parent of d220465 (Newton steps of pinball losses know of the corners ahead: quantiles in half the time)
     def link(self, mean: Values) -> Values:
         """Return the raw prediction whose targets have this mean: the mean itself by default.
 
@@ -347,6 +358,95 @@ class SmoothPinball(Loss):
     def curvature(self, z: Values, y: Values) -> Values:
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
 
+<<<<<<< HEAD
+=======
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000).
+        return 0.5 / np.maximum(np.abs(y - z), self.width)
+
+    def adapted(self, z: Values, y: Values, weights: Values) -> SmoothPinball:
+        """Return the loss with a width that is small beside the errors of these predictions."""
+        typical = float(np.average(np.abs(y - z), axis=0, weights=weights).min())
+        width = _SHARPNESS * typical
+        return replace(self, width=width) if 0.0 < width < _NARROWER * self.width else self
+
+    def initial_constant(self, y: Values, weights: Values) -> Values:
+        """Return each output's weighted quantile."""
+        own = y if y.ndim == 2 else y[:, None]
+        levels = np.broadcast_to(self.levels, own.shape[1:])
+        order = np.argsort(own, axis=0, kind="stable")
+        masses = np.cumsum(weights[order], axis=0)
+        ranks = (masses < levels * masses[-1]).sum(axis=0)
+        at = np.take_along_axis(order, np.minimum(ranks, len(own) - 1)[None], axis=0)
+        found = np.take_along_axis(own, at, axis=0)[0]
+        return found if y.ndim == 2 else found[0]
+
+    def typical_curvature(self, y: Values, weights: Values) -> float:
+        """Return the mean surrogate curvature at the initial constant."""
+        z = np.broadcast_to(self.initial_constant(y, weights), y.shape)
+        return float(np.average(self.surrogate_curvature(z, y), axis=0, weights=weights).mean())
+
+
+class TweedieFamily(Loss):
+    """Half the deviance of a Tweedie distribution at the mean ``exp(z)``.
+
+    ``y^(2-p) / ((1-p) (2-p)) - y m^(1-p) / (1-p) + m^(2-p) / (2-p)`` at the mean m, its limits at
+    p = 1 and 2. Divided targets change the loss by a factor alone. The curvature has no bound.
+    """
+
+    power: float
+
+    def value(self, z: Values, y: Values) -> Values:
+        some = y > 0.0
+        # The terms are far larger than their sum: its digits are those of z - log(y).
+        error = z - np.log(np.where(some, y, 1.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = y ** (2.0 - self.power)
+            value = scale * (_risen(2.0 - self.power, error) - _risen(1.0 - self.power, error))
+            if self.power < 2.0:
+                at_zero = np.exp((2.0 - self.power) * z) / (2.0 - self.power)
+                value = np.where(some, value, at_zero)
+        return np.maximum(value, 0.0)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        falling, rising = self._parts(z, y)
+        with np.errstate(invalid="ignore"):
+            return rising - falling
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        falling, rising = self._parts(z, y)
+        with np.errstate(invalid="ignore"):
+            return (2.0 - self.power) * rising + (self.power - 1.0) * falling
+
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # Of rows with one z, steps are then 2 (r - 1) / (r + 1), r the mean of their targets over
+        # exp(z): nearly the exact log(r), and never beyond it.
+        falling, rising = self._parts(z, y)
+        return 0.5 * (falling + rising)
+
+    def deviation(self, mean: Values) -> Values:
+        return np.asarray(mean ** (0.5 * self.power))
+
+    def _parts(self, z: Values, y: Values) -> tuple[Values, Values]:
+        """Return the negative slopes of the terms with ``y`` and the slopes of those without."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            falling = np.where(y > 0.0, y * np.exp((1.0 - self.power) * z), 0.0)
+            return falling, np.exp((2.0 - self.power) * z)
+
+    def link(self, mean: Values) -> Values:
+        with np.errstate(divide="ignore"):
+            return np.log(mean)
+
+    def inverse_link(self, z: Values) -> Values:
+        with np.errstate(over="ignore"):
+            return np.exp(z)
+
+
+def _risen(rate: float, z: Values) -> Values:
+    """Return ``(exp(rate z) - 1) / rate``, which is z where the rate is 0."""
+    return np.expm1(rate * z) / rate if rate != 0.0 else z
+
+>>>>>>> parent of d220465 (Newton steps of pinball losses know of the corners ahead: quantiles in half the time)
 
 @dataclass(frozen=True)
 class Poisson(Loss):
