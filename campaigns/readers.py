@@ -19,8 +19,8 @@ import numpy as np
 from scipy import sparse
 
 from gramless.base.errors import DataFileError, InputError
+from gramless.base.notation import MISSING_WORDS
 from gramless.datasets import ReadLimits, Table, open_chunks, read_table
-from gramless.datasets.delimited import MISSING
 
 PROMISE = (
     "Whatever a data file holds, reading it ends in DataFileError or in the table that another "
@@ -420,8 +420,8 @@ def _check_cells(table: Table, rows: list[list[str]]) -> None:
         for value, row in zip(values.tolist(), rows, strict=True):
             cell = row[j].strip()
             if values.dtype.kind == "O":
-                assert value == ("" if cell in MISSING else cell), (name, value, cell)
-            elif cell in MISSING:
+                assert value == ("" if cell in MISSING_WORDS else cell), (name, value, cell)
+            elif cell in MISSING_WORDS:
                 assert value != value, (name, value, cell)
             else:
                 assert value == float(cell) or value != value, (name, value, cell)

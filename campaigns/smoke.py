@@ -1,18 +1,22 @@
 """Use of everything, once: ``python -m campaigns.smoke FOLDER [EARLIER] [--least]``.
 
-Fits every feature map and estimator, saves and loads, runs every verb of the command line but
-``demo``, which takes twice as long as all of this. With ``EARLIER``, the folder of a run
-elsewhere, its models must load here and predict the same. ``--least`` takes one model and one
-verb, for environments that differ in how a process starts alone.
+Fits every feature map and estimator, and tables of pandas, polars and pyarrow; saves and loads;
+runs every verb of the command line but ``demo``, which takes twice as long as all of this. With
+``EARLIER``, the folder of a run elsewhere, its models must load here and predict the same.
+``--least`` takes one model and one verb, for environments that differ in how a process starts
+alone.
 """
 
 from __future__ import annotations
 
 import argparse
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas
 import polars
+import pyarrow
 from typer.testing import CliRunner
 
 import gramless
@@ -59,6 +63,27 @@ def fit_and_save(folder: Path, names: list[str]) -> None:
             np.save(file, found)
 
 
+def fit_frames() -> None:
+    """Fit to a table of every kind of column, made by each library of data frames."""
+    n = len(X)
+    columns = {
+        "number": X[:, 0].tolist(),
+        "gap": [None if k % 9 == 0 else float(k % 7) for k in range(n)],
+        "word": [None if k % 8 == 0 else "ab"[k % 2] for k in range(n)],
+        "truth": [k % 3 == 0 for k in range(n)],
+        "day": [date(2024, 1, 1) + timedelta(days=k) for k in range(n)],
+        "comma": [f"{value:.3f}".replace(".", ",") for value in X[:, 1]],
+    }
+    frames = [pandas.DataFrame(columns), polars.DataFrame(columns), pyarrow.table(columns)]
+    frames[0]["word"] = frames[0]["word"].astype("category")
+    found = []
+    for frame in frames:
+        model = gramless.KernelRegressor(n_grids=16, **GIVEN).fit(frame, Y)
+        assert model.encoder_.categorical == ("word", "truth")
+        found.append(model.predict(frame))
+        np.testing.assert_array_equal(found[-1], found[0], err_msg=type(frame).__module__)
+
+
 def run_verbs(folder: Path) -> None:
     table, model, streamed = folder / "rows.csv", folder / "a.gramless", folder / "b.gramless"
     names = ",".join([*(f"x{j}" for j in range(X.shape[1])), "y"])
@@ -96,6 +121,7 @@ def main() -> None:
     if given.least:
         run_verb("inspect", given.folder / f"{LEAST}.gramless")
     else:
+        fit_frames()
         run_verbs(given.folder)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "IndependentBlocks",
     "KernelClassifier",
     "KernelRegressor",
+    "KernelSurvival",
     "Nystrom",
     "RandomBinning",
     "RandomFourier",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gramless.estimators.grown import GrownBinning
     from gramless.estimators.persistence import load, save
     from gramless.estimators.regressor import KernelRegressor
+    from gramless.estimators.survival import KernelSurvival
     from gramless.estimators.warmup import warmup
     from gramless.features.binning import RandomBinning
     from gramless.features.blocks import IndependentBlocks

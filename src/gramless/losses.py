@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from gramless.base.arrays import inner
 from gramless.base.errors import InputError
 from gramless.base.state import Stateful
 from gramless.base.types import FloatArray
 
 Values = FloatArray
-TargetKind = Literal["numbers", "labels", "classes", "counts"]
-"""Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0."""
+TargetKind = Literal["numbers", "labels", "classes", "counts", "amounts", "ranks"]
+"""Real numbers; -1 and 1; one column a class, 1 for the true one and -1 elsewhere; at least 0;
+above 0; numbers of ordered classes, from 0."""
+
+
+_SHARPNESS = 0.1
+"""Of the mean error: half-width within which a pinball loss is rounded off."""
+_NARROWER, _SHIFTED = 0.8, 0.02
+"""Widths and thresholds that would change by less stay as they are."""
+_LEAST_LOG_GAP = -7.0
+"""Between thresholds of neighbouring classes."""
 
 
 class Loss(Stateful, ABC):
@@ -31,7 +42,8 @@ class Loss(Stateful, ABC):
         How parameters and model files call it.
     targets : tuple of str
         The targets that it is for: "numbers", "labels" (-1 and 1), "classes" (one column
-        each, 1 and -1) or "counts" (not negative).
+        each, 1 and -1), "counts" (not negative), "amounts" (positive) or "ranks" (numbers of
+        ordered classes, from 0).
     coupled : bool, default=False
         Whether the outputs of a row depend on each other: then ``curvature`` is the diagonal of
         each row's Hessian.
@@ -82,8 +94,6 @@ class Loss(Stateful, ABC):
     def curvature(self, z: Values, y: Values) -> Values:
         """Return ``d2L/dz2``, elementwise; never above ``smoothness``."""
 
-<<<<<<< HEAD
-=======
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
         """Return the curvature of a quadratic model at ``z`` that steps can trust, elementwise.
 
@@ -92,7 +102,6 @@ class Loss(Stateful, ABC):
         """
         return self.curvature(z, y)
 
->>>>>>> parent of d220465 (Newton steps of pinball losses know of the corners ahead: quantiles in half the time)
     def link(self, mean: Values) -> Values:
         """Return the raw prediction whose targets have this mean: the mean itself by default.
 
@@ -104,17 +113,32 @@ class Loss(Stateful, ABC):
         """Return the mean of the targets that a raw prediction stands for."""
         return z
 
+    @property
+    def has_positive_means(self) -> bool:
+        """Whether it is for counts or amounts: raw predictions are logarithms of means."""
+        return set(self.targets) <= {"counts", "amounts"}
+
+    def deviation(self, mean: Values) -> Values:
+        """Return what errors are proportional to, by the mean: 1, or the root of that of counts."""
+        return np.sqrt(mean) if self.has_positive_means else np.ones_like(mean)
+
     def check_targets(self, y: Values) -> None:
         """Raise ``InputError`` for targets that the loss is not defined for: negative counts."""
-        if self.targets != ("counts",):
+        if not self.has_positive_means:
             return
-        if not (y >= 0.0).all():
+        above_zero, least = "counts" not in self.targets, float(np.min(y, initial=np.inf))
+        if least < 0.0 or (above_zero and least == 0.0):
+            allowed = "positive" if above_zero else "not negative"
             raise InputError(
-                f"the loss {self.name!r} is for targets that are not negative; the least of these "
-                f"is {float(np.min(y))!r}."
+                f"the loss {self.name!r} is for targets that are {allowed}; the least of these "
+                f"is {least!r}."
             )
         if not (y.sum(axis=0) > 0.0).all():
             raise InputError(f"the loss {self.name!r} needs targets that are not all 0.")
+
+    def adapted(self, z: Values, y: Values, weights: Values) -> Loss:
+        """Return the loss whose own parameters suit predictions like these, by default itself."""
+        return self
 
     def initial_constant(self, y: Values, weights: Values) -> Values:
         """Return the link of each output's weighted mean: a constant prediction to start from."""
@@ -253,6 +277,10 @@ class Multinomial(Loss):
     coupled = True
     smoothness = 0.5
 
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # The rows of the Hessian sum to 0: twice its diagonal is never below it.
+        return 2.0 * self.curvature(z, y)
+
     def value(self, z: Values, y: Values) -> Values:
         # SciPy's logsumexp takes several times as long on some thousand rows.
         most = z.max(axis=1)
@@ -272,6 +300,118 @@ class Multinomial(Loss):
 
     def inverse_link(self, z: Values) -> Values:
         return 2.0 * softmax(z, axis=-1) - 1.0
+
+
+@dataclass(frozen=True)
+class CumulativeLogistic(Loss):
+    """``-log P(y)`` of ordered classes 0 to K, with ``P(y <= k) = 1 / (1 + exp(z - t_k))``.
+
+    Proportional odds (McCullagh 1980): larger predictions stand for higher classes.
+
+    Parameters
+    ----------
+    thresholds : tuple of float, default=(0.0,)
+        ``t_0`` to ``t_{K-1}``, rising.
+
+    Examples
+    --------
+    >>> loss = CumulativeLogistic((-1.0, 1.0))
+    >>> np.exp(-loss.value(np.zeros(3), np.arange(3.0))).round(3)
+    array([0.269, 0.462, 0.269])
+    """
+
+    thresholds: tuple[float, ...] = (0.0,)
+    name = "cumulative"
+    targets = ("ranks",)
+    smoothness = 0.5
+
+    @classmethod
+    def of_ranks(cls, y: Values, weights: Values | None, n_classes: int) -> CumulativeLogistic:
+        """Return the loss whose probabilities at 0 are the shares of the classes.
+
+        Each class counts half a row more than it has.
+        """
+        masses = 0.5 + np.bincount(y.astype(np.intp), weights, n_classes)
+        below = np.cumsum(masses)[:-1] / masses.sum()
+        return cls(tuple(np.log(below / (1.0 - below)).tolist()))
+
+    def value(self, z: Values, y: Values) -> Values:
+        upper, lower, rank = self._ends(z, y)
+        gaps = np.append(np.append(np.inf, np.diff(self.thresholds)), np.inf)[rank]
+        inside = -np.log1p(-np.exp(-gaps))
+        return np.asarray(np.logaddexp(0.0, -upper) + np.logaddexp(0.0, lower) + inside)
+
+    def gradient(self, z: Values, y: Values) -> Values:
+        upper, lower, _ = self._ends(z, y)
+        return np.asarray(expit(-upper) - expit(lower))
+
+    def curvature(self, z: Values, y: Values) -> Values:
+        upper, lower, _ = self._ends(z, y)
+        return np.asarray(expit(upper) * expit(-upper) + expit(lower) * expit(-lower))
+
+    def probabilities(self, z: Values) -> Values:
+        """Return the probability of each class, (n, K + 1)."""
+        below = expit(np.asarray(self.thresholds) - z[:, None])
+        ends = np.column_stack([np.zeros(len(z)), below, np.ones(len(z))])
+        return np.diff(ends, axis=1)
+
+    def initial_constant(self, y: Values, weights: Values) -> Values:
+        """Return zeros: thresholds are where constant predictions need them."""
+        return np.zeros(y.shape[1:])
+
+    def adapted(self, z: Values, y: Values, weights: Values) -> CumulativeLogistic:
+        """Return the loss with the thresholds that suit these predictions best.
+
+        Half a row of each class, at the median prediction, keeps all classes apart.
+        """
+        from scipy.optimize import minimize
+
+        n_classes, pseudo = len(self.thresholds) + 1, 0.5 / len(z)
+        own = np.append(z, np.full(n_classes, np.median(z)))
+        ranks = np.append(y, np.arange(float(n_classes)))
+        masses = np.append(weights / weights.sum(), np.full(n_classes, pseudo))
+        first, gaps = self.thresholds[:1], np.log(np.diff(self.thresholds))
+        best = minimize(
+            _ThresholdObjective(own, ranks, masses),
+            np.append(first, np.maximum(gaps, _LEAST_LOG_GAP)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(None, None), *[(_LEAST_LOG_GAP, None)] * len(gaps)],
+        ).x
+        found = best[0] + np.append(0.0, np.cumsum(np.exp(best[1:])))
+        moved = np.abs(found - self.thresholds).max()
+        return CumulativeLogistic(tuple(found.tolist())) if moved > _SHIFTED else self
+
+    def _ends(self, z: Values, y: Values) -> tuple[Values, Values, NDArray[np.intp]]:
+        """Return the thresholds above and below each class less the prediction; the classes."""
+        rank = y.astype(np.intp)
+        ends = np.concatenate([[-np.inf], self.thresholds, [np.inf]])
+        return ends[rank + 1] - z, ends[rank] - z, rank
+
+
+@dataclass(frozen=True)
+class _ThresholdObjective:
+    """The mean loss of predictions, and its slopes, by first threshold and logarithms of gaps."""
+
+    z: Values
+    y: Values
+    masses: Values
+
+    def __call__(self, parameters: Values) -> tuple[float, Values]:
+        """Return the mean loss and its gradient."""
+        gaps = np.exp(parameters[1:])
+        thresholds = parameters[0] + np.append(0.0, np.cumsum(gaps))
+        loss = CumulativeLogistic(tuple(thresholds.tolist()))
+        upper, lower, rank = loss._ends(self.z, self.y)
+        n_classes = len(thresholds) + 1
+        above = np.bincount(rank, self.masses * expit(-upper), n_classes)
+        below = np.bincount(rank, self.masses * expit(lower), n_classes)
+        inside = np.bincount(rank, self.masses, n_classes)[1:-1] / np.expm1(gaps)
+        slopes = below[1:] - above[:-1]
+        slopes = slopes + np.append(inside, 0.0) - np.append(0.0, inside)
+        tails = np.cumsum(slopes[::-1])[::-1]
+        value = inner(self.masses, loss.value(self.z, self.y))
+        return value, np.append(tails[0], tails[1:] * gaps)
 
 
 @dataclass(frozen=True)
@@ -309,6 +449,10 @@ class Huber(Loss):
     def curvature(self, z: Values, y: Values) -> Values:
         return (np.abs(z - y) <= self.threshold).astype(np.float64)
 
+    def surrogate_curvature(self, z: Values, y: Values) -> Values:
+        # The parabola that touches the loss at z and at its mirror image is nowhere below it.
+        return self.threshold / np.maximum(np.abs(z - y), self.threshold)
+
 
 @dataclass(frozen=True)
 class SmoothPinball(Loss):
@@ -319,10 +463,10 @@ class SmoothPinball(Loss):
 
     Parameters
     ----------
-    quantile : float, default=0.5
-        Between 0 and 1.
+    quantile : float or tuple of float, default=0.5
+        Between 0 and 1. Of a tuple each output has its own, in rising order.
     width : float, default=0.05
-        In units of the targets.
+        In units of the targets; narrower where grids are grown and errors are small.
 
     Examples
     --------
@@ -330,16 +474,24 @@ class SmoothPinball(Loss):
     array([0.9, 0.1])
     """
 
-    quantile: float = 0.5
+    quantile: float | tuple[float, ...] = 0.5
     width: float = 0.05
     name = "quantile"
     targets = ("numbers",)
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.quantile < 1.0:
+        levels = np.atleast_1d(self.levels)
+        if levels.size == 0 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise InputError(f"quantile must lie between 0 and 1, got {self.quantile!r}.")
+        if not (np.diff(levels) > 0.0).all():
+            raise InputError(f"quantiles must be in rising order, got {self.quantile!r}.")
         if not 0.0 < self.width < np.inf:
             raise InputError(f"SmoothPinball: width must be positive, got {self.width!r}.")
+
+    @property
+    def levels(self) -> Values:
+        """The quantile, or those of the outputs."""
+        return np.asarray(self.quantile, np.float64)
 
     @property
     def smoothness(self) -> float:
@@ -349,17 +501,15 @@ class SmoothPinball(Loss):
         u = y - z
         inside = np.clip(u, -self.width, self.width)
         rounded = (inside**2 / self.width + self.width) / 4.0 + (np.abs(u) - np.abs(inside)) / 2.0
-        return rounded + (self.quantile - 0.5) * u
+        return np.asarray(rounded + (self.levels - 0.5) * u)
 
     def gradient(self, z: Values, y: Values) -> Values:
         inside = np.clip(y - z, -self.width, self.width)
-        return -(inside / (2.0 * self.width) + self.quantile - 0.5)
+        return np.asarray(-(inside / (2.0 * self.width) + self.levels - 0.5))
 
     def curvature(self, z: Values, y: Values) -> Values:
         return np.where(np.abs(y - z) <= self.width, self.smoothness, 0.0)
 
-<<<<<<< HEAD
-=======
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
         # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000).
         return 0.5 / np.maximum(np.abs(y - z), self.width)
@@ -446,13 +596,12 @@ def _risen(rate: float, z: Values) -> Values:
     """Return ``(exp(rate z) - 1) / rate``, which is z where the rate is 0."""
     return np.expm1(rate * z) / rate if rate != 0.0 else z
 
->>>>>>> parent of d220465 (Newton steps of pinball losses know of the corners ahead: quantiles in half the time)
 
 @dataclass(frozen=True)
-class Poisson(Loss):
+class Poisson(TweedieFamily):
     """``L(z, y) = exp(z) - y z + y log y - y``, half the Poisson deviance at the mean ``exp(z)``.
 
-    For counts and other targets that are not negative. The curvature has no bound.
+    For counts and other targets that are not negative.
 
     Examples
     --------
@@ -464,30 +613,56 @@ class Poisson(Loss):
 
     name = "poisson"
     targets = ("counts",)
-
-    def value(self, z: Values, y: Values) -> Values:
-        some = y > 0.0
-        # The terms are far larger than their sum: its digits are those of z - log(y).
-        error = z - np.log(np.where(some, y, 1.0))
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = np.where(some, y * (np.expm1(error) - error), np.exp(z))
-        return np.maximum(value, 0.0)
-
-    def gradient(self, z: Values, y: Values) -> Values:
-        return self.inverse_link(z) - y
-
-    def curvature(self, z: Values, y: Values) -> Values:
-        return self.inverse_link(z)
-
-    def link(self, mean: Values) -> Values:
-        with np.errstate(divide="ignore"):
-            return np.log(mean)
-
-    def inverse_link(self, z: Values) -> Values:
-        with np.errstate(over="ignore"):
-            return np.exp(z)
+    power = 1.0
 
 
-_ALL = Squared, Hinge, SquaredHinge, Logistic, Multinomial, Huber, SmoothPinball, Poisson
+@dataclass(frozen=True)
+class Gamma(TweedieFamily):
+    """``L(z, y) = z - log y + y exp(-z) - 1``, half the gamma deviance at the mean ``exp(z)``.
+
+    For positive targets whose deviation is proportional to their mean.
+
+    Examples
+    --------
+    >>> Gamma().value(np.log([1.0, 2.0]), np.array([1.0, 1.0])).round(4)
+    array([0.    , 0.1931])
+    """
+
+    name = "gamma"
+    targets = ("amounts",)
+    power = 2.0
+
+
+@dataclass(frozen=True)
+class Tweedie(TweedieFamily):
+    """Half the deviance of a compound Poisson distribution: sums of gamma amounts, 0 where none is.
+
+    Parameters
+    ----------
+    power : float, default=1.5
+        Variances grow with this power of the mean; between 1 (Poisson) and 2 (gamma).
+
+    Examples
+    --------
+    >>> Tweedie(1.5).value(np.log([1.0, 4.0]), np.array([0.0, 4.0]))
+    array([2., 0.])
+    """
+
+    power: float = 1.5
+    name = "tweedie"
+    targets = ("counts",)
+
+    def __post_init__(self) -> None:
+        if not 1.0 < self.power < 2.0:
+            raise InputError(
+                f"Tweedie: power must lie between 1 and 2, got {self.power!r}; for 1 and 2 use the "
+                f"losses 'poisson' and 'gamma'."
+            )
+
+
+_ALL: tuple[type[Loss], ...] = (
+    *(Squared, Hinge, SquaredHinge, Logistic, Multinomial),
+    *(Huber, SmoothPinball, Poisson, Gamma, Tweedie),
+)
 LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in _ALL}
 """Losses by name: parameters, model files and tests know those that are listed here."""

@@ -53,6 +53,17 @@ def test_groups_without_a_limit_count_for_nothing(system: Path, limit: object) -
     assert memory_budget() == 4_000_000_000
 
 
+def test_where_the_system_only_tells_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell(name: str) -> int:
+        if name == "SC_AVPHYS_PAGES":
+            raise ValueError("unrecognized configuration name")
+        return {"SC_PHYS_PAGES": 4_000_000, "SC_PAGE_SIZE": 4096}[name]
+
+    monkeypatch.setattr(memory, "_available", lambda: next(iter(())))
+    monkeypatch.setattr("os.sysconf", tell)
+    assert memory_budget() == 4_000_000 * 4096 // 4
+
+
 def test_limits_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     monkeypatch.undo()

@@ -109,6 +109,14 @@ def test_generator_skips_without_its_library(folder: Path, tmp_path: Path) -> No
     assert tables("claims/generator.py", folder, "--library", str(tmp_path / "none.so")) == {}
 
 
+def test_disk(folder: Path) -> None:
+    compared, (verdict,), (plain,) = tables("claims/disk.py", folder).values()
+    assert [row["fit"] for row in compared] == ["in memory", "on the disk"]
+    assert verdict["same bits"]
+    assert "on the disk" in compared[1]["limits"]
+    assert plain["within"]
+
+
 def test_memory(folder: Path) -> None:
     fits, nonzeros = tables("claims/memory.py", folder).values()
     assert [row["data set"] for row in fits] == ["covtype_1vs2_169k", "made up"]
@@ -281,6 +289,23 @@ def test_pareto(folder: Path, tmp_path: Path) -> None:
     assert all(row["Brier"] > 0 and row["log loss"] > 0 for row in classes)
     assert {row["log loss"] for row in numbers} == {None}
     assert [row["tables"] for row in summary] == [1, 1]
+
+
+def test_positive_targets(folder: Path) -> None:
+    *_, rows, summary = tables("claims/positive_targets.py", folder).values()
+    assert all(row["gramless"] >= 0 and row["s"] > 0 for row in rows)
+    assert len(summary) == 1
+
+
+def test_quantiles(folder: Path) -> None:
+    *_, rows, widths, _ = tables("claims/quantiles.py", folder).values()
+    assert {row["crossing rows"] for row in rows} == {0}
+    assert all(row["width ratio"] > 0 for row in widths)
+
+
+def test_survival(folder: Path) -> None:
+    made_up, *_ = tables("claims/survival.py", folder).values()
+    assert all(0.5 < row["concordance"] < row["true"] + 0.05 for row in made_up)
 
 
 def test_startup(folder: Path) -> None:

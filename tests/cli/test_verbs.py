@@ -50,6 +50,22 @@ def test_numbers_in_every_format(name, fitted, shell, columns):
     assert shell.json("inspect", model)["class"] == "KernelRegressor"
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.npz"])
+def test_a_memory_budget_leads_to_the_same_model(name, write, shell, tmp_path):
+    data, columns = write(name), ["--features", "size"] if name == "a.csv" else []
+    for model, options in (("plain", []), ("stored", ["--memory", "800MB"])):
+        told = ["fit", data, "--model", tmp_path / model, *QUICK, *columns, *options]
+        assert shell.json(*told)["limits"] == []
+    plain, stored = (load(tmp_path / model) for model in ("plain", "stored"))
+    np.testing.assert_array_equal(stored.coef_, plain.coef_)
+    assert (stored.encoder_ is None) == (plain.encoder_ is None)
+
+
+def test_pipes_have_no_memory_budget(shell, tmp_path):
+    told = shell("fit", "-", "--model", tmp_path / "m", "--memory", "1GB", code=1)
+    assert "--memory reads files" in told.stderr
+
+
 def test_the_package_runs_as_a_module():
     told = subprocess.run(
         [sys.executable, "-m", "gramless", "--version"], capture_output=True, text=True, check=True

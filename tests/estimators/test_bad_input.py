@@ -153,7 +153,7 @@ def test_bad_targets_of_a_regression(targets: Any, message: str) -> None:
 BAD_LABELS: dict[str, tuple[Any, str]] = {
     "measurements": (y, "Unknown label type: continuous"),
     "NaN": (np.where(np.arange(60) == 5, np.nan, 1.0), "NaN"),
-    "two columns": (np.column_stack([y > 0, y < 0]), "1d array"),
+    "two columns": (np.column_stack([y > 0, 2 * (y < 0)]), "targets of several columns must be"),
     "one class": (np.zeros(60), r"KernelClassifier.*one class.*0\.0"),
     "one class of text": (np.full(60, "a"), r"KernelClassifier.*one class.*'a'"),
     "none": (None, "requires y"),

@@ -106,8 +106,15 @@ def test_draws_that_do_not_fit_are_refused() -> None:
 def test_numbers_with_a_decimal_comma_are_no_classes() -> None:
     rows = np.random.default_rng(0).normal(size=(400, 2))
     targets = np.array([f"{value:.3f}".replace(".", ",") for value in rows[:, 0]])
-    with pytest.raises(InputError, match=r"classes of 400 rows: .*decimal comma.*KernelRegressor"):
+    with pytest.raises(InputError, match="look like numbers.*decimal comma.*KernelRegressor"):
         KernelClassifier().fit(rows, targets)
+
+
+def test_hundreds_of_classes_of_one_row_are_refused() -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 2))
+    names = np.array([f"customer {chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(400)])
+    with pytest.raises(InputError, match=r"400 classes of 400 rows: most have one row.*merge"):
+        KernelClassifier().fit(rows, names)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -88,10 +88,10 @@ def test_a_callback_sees_all_and_ends_a_run() -> None:
 
 def test_a_verbose_run_tells_each_judgement(capsys: pytest.CaptureFixture[str]) -> None:
     regressor(verbose=1).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0].split()[-1] for line in lines] == ["10", "20"]
     regressor().fit(X, y)
-    assert not capsys.readouterr().out
+    assert not capsys.readouterr().err
 
 
 LONG = {"schedule": InverseTime(1e6), "max_steps": 200, "update": "gradient"}

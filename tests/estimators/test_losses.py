@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.optimize import approx_fprime
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
 from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
 from gramless.base.errors import InputError
-from gramless.losses import Huber, Logistic, Multinomial, Poisson, SmoothPinball, SquaredHinge
+from gramless.losses import (
+    CumulativeLogistic,
+    Gamma,
+    Huber,
+    Logistic,
+    Multinomial,
+    Poisson,
+    SmoothPinball,
+    SquaredHinge,
+    Tweedie,
+)
 
 CLASS_LOSSES = ["squared", "squared_hinge", "logistic"]
 GIVEN = {"bandwidth": 4.0, "alpha": 1e-4, "scaling": "standard", "random_state": 0}
@@ -306,3 +318,207 @@ def test_class_weights_count_where_grids_are_grown():
     fair = KernelClassifier(class_weight="balanced", **options).fit(X, y)
     assert plain == pytest.approx(y.mean(), abs=0.03)
     assert fair.predict_proba(X)[:, 1].mean() > 2.0 * plain
+
+
+# Positive targets, quantiles, intervals.
+
+
+def amounts(n_rows: int):
+    """Return rows, the means of their targets, and positive targets."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n_rows, 4))
+    mean = 100.0 * np.exp(X[:, 0] + 2.0 * X[:, 1] * (X[:, 2] > 0))
+    return X, mean, mean * rng.gamma(3.0, 1.0 / 3.0, n_rows)
+
+
+@pytest.mark.parametrize("loss", ["gamma", "tweedie"])
+def test_positive_targets_have_positive_predictions_and_bounds(loss, tmp_path):
+    X, mean, y = amounts(2500)
+    if loss == "tweedie":
+        y[::4] = 0.0
+    model = KernelRegressor(loss=loss, power=1.7, random_state=0).fit(X[:1500], y[:1500])
+    found, mean, y = model.predict(X[1500:]), mean[1500:], y[1500:]
+    assert (found > 0).all()
+    share = 1.0 if loss == "gamma" else 0.75
+    assert np.mean(np.log(found / (share * mean)) ** 2) < 0.15 * np.var(np.log(mean))
+    lower, upper = model.predict_interval(X[1500:], coverage=0.8)
+    assert (lower >= 0).all()
+    inside = (lower <= y) & (y <= upper)
+    assert abs(inside.mean() - 0.8) < 0.06
+    large = mean > np.median(mean)
+    assert (upper - lower)[large].mean() > 2.0 * (upper - lower)[~large].mean()
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.loss_ == model.loss_ == (Gamma() if loss == "gamma" else Tweedie(1.7))
+
+
+def test_scikit_learns_names_are_known():
+    X, y = labelled(2, 200)
+    pairs = [
+        ("squared", "squared_error", KernelRegressor),
+        ("log_loss", "logistic", KernelClassifier),
+    ]
+    for one, other, kind in pairs:
+        models = [small(kind, loss=name).fit(X, y) for name in (one, other)]
+        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    assert small(KernelRegressor, loss="absolute_error").fit(X, y).loss_ == SmoothPinball(0.5)
+    assert hasattr(KernelClassifier(loss="log_loss", calibrate=False), "predict_proba")
+
+
+def varying(n_rows: int):
+    """Return rows and targets whose deviation is from 0.1 to 2.1."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n_rows, 3))
+    return X, X[:, 0] + (0.1 + 2.0 * (X[:, 1] > 0) * X[:, 2] ** 2) * rng.normal(size=n_rows)
+
+
+def test_several_quantiles_never_cross_and_cover(tmp_path):
+    X, y = varying(4000)
+    levels = [0.05, 0.5, 0.95]
+    model = KernelRegressor(loss="quantile", quantile=levels, random_state=0)
+    model.fit(X[:3000], y[:3000])
+    found, truth = model.predict(X[3000:]), y[3000:]
+    assert found.shape == (1000, 3)
+    assert (np.diff(found, axis=1) >= 0).all()
+    np.testing.assert_allclose((truth[:, None] <= found).mean(axis=0), levels, atol=0.05)
+    assert model.score(X[3000:], truth) > 0.15
+    lower, upper = model.predict_interval(X[3000:])
+    assert 0.87 < ((lower <= truth) & (truth <= upper)).mean() < 0.94
+    calm = (X[3000:, 1] < 0) | (np.abs(X[3000:, 2]) < 0.3)
+    assert (upper - lower)[~calm].mean() > 2.0 * (upper - lower)[calm].mean()
+    quantiles = model.predict_quantiles(X[3000:], [0.95, 0.3, 0.5])
+    assert (np.diff(quantiles[:, [1, 2, 0]], axis=1) >= 0).all()
+    np.testing.assert_array_equal(quantiles[:, 0], upper)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_quantiles(X[:9]), model.predict_quantiles(X[:9]))
+
+
+def test_intervals_of_a_mean_follow_the_quantiles_of_a_second_model(tmp_path):
+    X, y = varying(2500)
+    y = y + 2.0 - y[:2000].min()
+    model = KernelRegressor(intervals="quantiles", effort=1, random_state=0)
+    model.fit(X[:2000], y[:2000])
+    bounds = {how: model.predict_interval(X[2000:], method=how) for how in ("split", "quantiles")}
+    widths = {how: (upper - lower).mean() for how, (lower, upper) in bounds.items()}
+    assert widths["quantiles"] < 0.85 * widths["split"]
+    for lower, upper in bounds.values():
+        assert (lower >= 0).all()
+        assert 0.85 < ((lower <= y[2000:]) & (y[2000:] <= upper)).mean() < 0.95
+    for found, own in zip(model.predict_interval(X[2000:]), bounds["quantiles"], strict=True):
+        np.testing.assert_array_equal(found, own)
+    assert model.predict(X[:5]).shape == (5,)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model").predict_interval(X[:9])
+    np.testing.assert_array_equal(again, model.predict_interval(X[:9]))
+
+
+def test_quantiles_of_a_fit_of_the_mean_are_ends_of_its_intervals():
+    X, y = varying(400)
+    model = small(KernelRegressor, calibrate=True).fit(X, y)
+    found = model.predict_quantiles(X, [0.1, 0.5, 0.9])
+    np.testing.assert_array_equal(found[:, 1], model.predict(X))
+    lower, upper = model.predict_interval(X, 0.8)
+    np.testing.assert_allclose(found[:, [0, 2]], np.column_stack([lower, upper]))
+
+
+def test_wrong_ways_to_intervals():
+    X, y = varying(100)
+    model = small(KernelRegressor, calibrate=True).fit(X, y)
+    for options, message in [
+        ({"method": "bayes"}, "method must be 'auto'"),
+        ({"method": "quantiles"}, "needs a fit with intervals='quantiles'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            model.predict_interval(X, **options)
+    with pytest.raises(InputError, match="quantiles must lie between 0 and 1"):
+        model.predict_quantiles(X, [0.0])
+    with pytest.raises(InputError, match="intervals must be 'split'"):
+        small(KernelRegressor, intervals="wide").fit(X, y)
+    with pytest.raises(InputError, match="one column, got 2"):
+        small(KernelRegressor, loss="quantile", quantile=[0.1, 0.9]).fit(X, np.column_stack([y, y]))
+    with pytest.raises(InputError, match="power must lie between"):
+        small(KernelRegressor, loss="tweedie", power=0.5).fit(X, np.abs(y))
+
+
+# Several labels, and classes in an order.
+
+
+def test_several_labels_are_fits_of_their_own_over_the_same_features(tmp_path):
+    X, _ = labelled(2, 600)
+    Y = np.column_stack([X[:, 0] > 0, X[:, 1] * X[:, 2] > 0, X[:, 3] > 1]).astype(int)
+    model = small(KernelClassifier, tol=1e-8).fit(X, Y)
+    assert model.multilabel_
+    found = model.predict_proba(X)
+    for k in range(3):
+        alone = small(KernelClassifier, loss="logistic", tol=1e-8).fit(X, Y[:, k])
+        np.testing.assert_allclose(found[:, k], alone.predict_proba(X)[:, 1], atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), found > 0.5)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), found)
+
+
+def test_several_labels_on_grown_grids():
+    X, _ = labelled(2, 1500)
+    Y = np.column_stack([X[:, 0] > 0, X[:, 1] * X[:, 2] > 0]).astype(int)
+    model = KernelClassifier(effort=1, random_state=0).fit(X[:1000], Y[:1000])
+    assert model.settings_.grids == "grown"
+    assert (model.predict(X[1000:]) == Y[1000:]).mean() > 0.9
+    with pytest.raises(InputError, match="one class a row"):
+        model.predict_set(X)
+
+
+def graded(n_rows: int):
+    """Return rows, and grades in an order that is not that of the alphabet."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n_rows, 3))
+    level = 3.0 * X[:, 0] + np.sin(4 * X[:, 1]) + rng.logistic(size=n_rows)
+    names = np.array(["poor", "fair", "good", "best"])
+    grades = np.digitize(level, [-2.0, 0.0, 2.5])
+    return X, pd.Series(pd.Categorical.from_codes(grades, names, ordered=True))
+
+
+def test_ordered_classes_on_grown_grids(tmp_path):
+    X, y = graded(2500)
+    model = KernelClassifier(random_state=0).fit(X[:1500], y[:1500])
+    assert isinstance(model.loss_, CumulativeLogistic)
+    assert model.classes_.tolist() == ["poor", "fair", "good", "best"]
+    found, truth = model.predict_proba(X[1500:]), np.asarray(y.cat.codes[1500:])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    plain = KernelClassifier(random_state=0).fit(X[:1500], np.asarray(y[:1500]))
+    columns = [plain.classes_.tolist().index(name) for name in model.classes_]
+    losses = [log_loss(truth, own) for own in (found, plain.predict_proba(X[1500:])[:, columns])]
+    assert losses[0] < losses[1] + 0.01
+    assert np.corrcoef(model.decision_function(X[1500:]), truth)[0, 1] > 0.7
+    sure = model.predict_set(X[1500:], coverage=0.8)
+    assert abs(sure[np.arange(1000), truth].mean() - 0.8) < 0.06
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+
+
+def test_thresholds_and_weights_are_where_the_penalised_likelihood_is_largest():
+    X, y = graded(150)
+    model = small(KernelClassifier, loss="cumulative", tol=1e-8, alpha=1e-2)
+    model.fit(X, np.asarray(y.cat.codes))
+    Z = model.features_.rows_matrix(model.scaler_.rows(X, None)).toarray()
+    ranks, n = np.asarray(y.cat.codes, float), len(model.coef_)
+
+    def objective(parameters):
+        w, thresholds = parameters[:n], tuple(parameters[n:])
+        loss = CumulativeLogistic(thresholds).value(Z @ w, ranks).mean()
+        return loss + 0.5 * model.alpha_ * w @ w
+
+    found = np.append(model.coef_, model.loss_.thresholds)
+    slope = approx_fprime(found, objective, 1e-7)
+    assert np.abs(slope[:n]).max() < 1e-4
+    # Half a row of each class stands beside the rows, and small moves are not made.
+    assert np.abs(slope[n:]).max() < 0.02
+
+
+def test_wrong_labels_of_several_columns():
+    X, y = labelled(3, 60)
+    with pytest.raises(ValueError, match="labels that hold or not"):
+        small(KernelClassifier).fit(X, np.column_stack([y, y]))
+    with pytest.raises(InputError, match="leave scoring at None"):
+        small(KernelClassifier, scoring="accuracy").fit(X, np.eye(3, dtype=int)[y])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,26 @@ def test_a_budget_ends_with_its_fit() -> None:
     with pytest.raises(InputError, match="infinity"):
         KernelRegressor(memory_budget="1GB").fit(np.full((9, 1), np.inf), np.zeros(9))
     assert before is memory.given_memory() is None
+
+
+def test_fewer_grids_where_classes_are_many() -> None:
+    classes = np.argmin(((ROWS[:, None] - ROWS[:40]) ** 2).sum(axis=2), axis=1)
+    model = KernelClassifier(effort=1, grids="grown", random_state=0)
+    plenty = model.fit(ROWS, classes)
+    assert plenty.limits_ == []
+    n_columns = len(plenty.coef_)
+    few = model.set_params(memory_budget="20 MB").fit(ROWS, classes)
+    assert few.limits_ == ["memory: grids whose weights of 40 outputs fit"]
+    assert 36 * 40 * len(few.coef_) + 80 * 40 * 2500 <= 20e6
+    assert len(few.coef_) < n_columns
+    with pytest.raises(InputError, match="40 outputs of 2,500 rows would need"):
+        model.set_params(memory_budget="7 MB").fit(ROWS, classes)
+
+
+def test_mapped_rows_are_read_when_needed(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    model = KernelRegressor(bandwidth=3.0, alpha=1e-5, n_grids=8, random_state=0)
+    expected = model.fit(ROWS, NUMBERS).coef_
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    model.set_params(memory_budget="100 MB").fit(mapped, NUMBERS)
+    np.testing.assert_array_equal(model.coef_, expected)

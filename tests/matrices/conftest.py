@@ -15,7 +15,7 @@ from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
-from gramless.matrices.stored import CodeFile, StoredBinnedMatrix
+from gramless.matrices.stored import StoredBinnedMatrix, code_file
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,10 @@ def on_disk(kinds, n_bins, n_rows) -> Sample:
     sample, parts = binned(kinds[-1], n_bins, n_rows), np.array_split(np.arange(n_rows), len(kinds))
 
     def make(n_jobs: int | None) -> FeatureMatrix:
-        matrix, file = sample.make(n_jobs), CodeFile(0)
+        matrix, file = sample.make(n_jobs), code_file(0)
         for rows, kind in zip(parts, kinds, strict=True):
             file.append(matrix.codes[:, rows].astype(kind))
-        blocks = file.blocks([len(rows) for rows in parts])
-        return StoredBinnedMatrix(blocks, matrix.offsets, scale=matrix.scale, n_jobs=n_jobs)
+        return StoredBinnedMatrix(file.blocks(), matrix.offsets, scale=matrix.scale, n_jobs=n_jobs)
 
     return Sample(make, sample.dense)
 

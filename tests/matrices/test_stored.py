@@ -13,7 +13,7 @@ import pytest
 from gramless.base.errors import DataFileError, InputError
 from gramless.base.memory import limited_memory
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.stored import CodeFile, StoredBinnedMatrix, rows_of_block
+from gramless.matrices.stored import StoredBinnedMatrix, code_file, rows_of_block
 from harness.memory import PeakMemory
 
 N_GRIDS, N_ROWS = 150, 5003
@@ -24,11 +24,10 @@ def both() -> tuple[BinnedMatrix, StoredBinnedMatrix]:
     """Return a matrix in memory, and the same one in a file of four blocks."""
     codes = np.random.default_rng(0).integers(1, 40, (N_GRIDS, N_ROWS)).astype(np.uint16)
     inside = BinnedMatrix(codes, 39 * np.arange(N_GRIDS + 1), has_unseen=False)
-    file, parts = CodeFile(codes.nbytes), np.array_split(codes, 4, axis=1)
+    file, parts = code_file(codes.nbytes), np.array_split(codes, 4, axis=1)
     for part in parts:
         file.append(part)
-    blocks = file.blocks([part.shape[1] for part in parts])
-    return inside, StoredBinnedMatrix(blocks, inside.offsets, scale=inside.scale)
+    return inside, StoredBinnedMatrix(file.blocks(), inside.offsets, scale=inside.scale)
 
 
 @pytest.mark.parametrize("rows", [slice(None), slice(1000, 4801), np.arange(4000, 10, -3)], ids=str)
@@ -82,11 +81,11 @@ def test_lists_of_rows_are_refused(both) -> None:
 
 def test_products_hold_a_block_at_a_time() -> None:
     n_rows = rows_of_block(64)
-    file = CodeFile(0)
+    file = code_file(0)
     codes = np.ones((64, n_rows), np.uint16)
     for _ in range(6):
         file.append(codes)
-    matrix = StoredBinnedMatrix(file.blocks([n_rows] * 6), np.arange(65), scale=1.0, n_jobs=1)
+    matrix = StoredBinnedMatrix(file.blocks(), np.arange(65), scale=1.0, n_jobs=1)
     del codes
     w = np.ones(64)
     matrix.matvec(w)
@@ -98,15 +97,15 @@ def test_products_hold_a_block_at_a_time() -> None:
 
 def test_no_file_has_a_name(both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    file = CodeFile(100)
+    file = code_file(100)
     file.append(np.ones((3, 10), np.uint8))
-    blocks = file.blocks([10])
+    blocks = file.blocks()
     assert list(tmp_path.iterdir()) == []
-    np.testing.assert_array_equal(blocks[0].codes, np.ones((3, 10)))
+    np.testing.assert_array_equal(blocks[0].columns, np.ones((3, 10)))
 
 
 def test_a_disk_that_is_too_small_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", ["free"])(10**6)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage)
     with pytest.raises(DataFileError, match="2.0 MB of the disk, and 1.0 MB are free.*TMPDIR"):
-        CodeFile(2 * 10**6)
+        code_file(2 * 10**6)

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from gramless.base.deadline import Deadline
-from gramless.base.memory import VARIABLE
+from gramless.base.errors import InputError
+from gramless.base.memory import VARIABLE, limited_memory
 from gramless.base.reporting import Progress, Reporter
 from gramless.features.grids import bytes_of_grid
 from gramless.model_selection.budget import (
@@ -23,6 +24,7 @@ from gramless.model_selection.budget import (
 )
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
+from gramless.solvers.objective import BYTES_A_WEIGHT
 
 
 def budget_of(
@@ -130,6 +132,30 @@ def test_memory_limits_the_number_of_grids(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(told) == 1
     monkeypatch.setenv(VARIABLE, "1")
     assert budget.affordable(48) == 1
+
+
+def test_memory_limits_columns_by_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1e8")
+    budget, told = budget_of(n_outputs=100)
+    most = budget.most_columns()
+    assert most == (10**8 - 80 * 1000 * 100) // (BYTES_A_WEIGHT * 100)
+    assert budget.fits(most)
+    assert told == []
+    assert not budget.fits(most + 1)
+    assert not budget.fits(most + 2)
+    assert budget.limits == ["memory: grids whose weights of 100 outputs fit"]
+    assert budget_of(n_outputs=1)[0].most_columns() > 100 * most
+    with pytest.raises(InputError, match="10,000 outputs of 1,000 rows .* fit fewer rows"):
+        budget_of(n_outputs=10_000)[0].most_columns()
+
+
+def test_codes_on_the_disk_limit_no_grids() -> None:
+    with limited_memory(30_000_000):
+        budget, _ = budget_of(n_rows=10**6)
+        assert budget.affordable(640) == 640
+        assert budget.has_memory(10**6, "a trial")
+        assert not budget.has_memory(10**8, "a trial")
+    assert budget.limits == ["memory: a trial was left out"]
 
 
 @pytest.mark.parametrize("n_rows", [1, 1000, 10**6])

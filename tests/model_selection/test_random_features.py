@@ -21,13 +21,16 @@ from gramless.model_selection.data import Data
 from gramless.model_selection.random_features import (
     ENOUGH_TO_SEARCH,
     RandomFeatures,
+    _validated_apart,
     choose_random,
+    fitted_in_memory,
     is_open,
     validate_random,
 )
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.splits import Split, held_back_splits
+from gramless.solvers.objective import BYTES_A_WEIGHT
 
 Array = NDArray[np.float64]
 
@@ -170,6 +173,22 @@ def test_a_search_that_is_cut_short_says_so() -> None:
     assert budget.limits == ["time: search was cut short", "time: at most 16 grids"]
 
 
+def test_weights_of_many_outputs_limit_the_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = draw(600)
+    given = {"bandwidth": np.asarray(0.3), "alpha": 1e-2}
+    search, goal, _ = parts(X, np.outer(y, np.ones(40)), **given)
+    budget = Budget(X.shape, search.deadline, search.report, 40)
+    split = held_back_splits(600, 0)[0]
+    plenty = choose_random(search, goal, split, budget).template.size
+    assert budget.limits == []
+    monkeypatch.setenv(VARIABLE, str(80 * 600 * 40 + BYTES_A_WEIGHT * 40 * 5000))
+    found = choose_random(search, goal, split, budget)
+    _, matrix = fitted_in_memory(found, search, budget, slice(None))
+    assert matrix.shape[1] < 6500
+    assert len(list(matrix.blocks())) < plenty
+    assert "memory: grids whose weights of 40 outputs fit" in budget.limits
+
+
 def test_memory_limits_the_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = draw(300)
     monkeypatch.setenv(VARIABLE, str(12 * (600 + bytes_of_grid(300, 3))))
@@ -199,8 +218,8 @@ def test_rows_held_back_are_never_in_the_fit(template: Any, n_rows: int) -> None
     held_back = splits[0][1]
 
     def raw(targets: Array) -> Array:
-        search, goal, _ = parts(X, targets, template, **GIVEN)
-        result, *_ = validate_random(found, search, goal, splits)
+        search, goal, budget = parts(X, targets, template, **GIVEN)
+        result, *_ = validate_random(found, search, goal, splits, budget)
         turn = np.isin(result.rows, held_back)
         assert len(np.unique(result.rows)) == len(result.rows) == sum(len(b) for _, b in splits)
         assert result.score == pytest.approx(
@@ -223,8 +242,9 @@ def turns(result: Any, targets: Array, splits: list[Split]) -> list[tuple[Array,
 def test_bins_of_all_rows_are_kept_where_rows_are_split_once() -> None:
     X, y = draw(600)
     found, search = chosen(X, y, MAPS[0], **GIVEN)
-    splits, goal = held_back_splits(600, 0), parts(X, y)[1]
-    result, feature_map, matrix = validate_random(found, search, goal, splits)
+    splits = held_back_splits(600, 0)
+    _, goal, budget = parts(X, y)
+    result, feature_map, matrix = validate_random(found, search, goal, splits, budget)
     assert feature_map is not None
     assert matrix is not None
     rows = np.asarray(found.scaler.rows(X[np.concatenate(splits[0])]))
@@ -241,9 +261,17 @@ def test_bins_of_all_rows_are_kept_where_rows_are_split_once() -> None:
 def test_in_turns_there_are_no_weights() -> None:
     X, y = draw(60)
     found, search = chosen(X, y, MAPS[0], **GIVEN)
-    goal = parts(X, y)[1]
+    _, goal, budget = parts(X, y)
     splits = held_back_splits(60, 0)
-    result, *others = validate_random(found, search, goal, splits)
+    result, feature_map, matrix = validate_random(found, search, goal, splits, budget)
     assert result.weights is None
-    assert others == [None, None]
+    assert sorted(result.rows) == list(range(60))
+    # Bins of all rows are learned once: rows held back fall into bins without weight.
+    _, expected = found.fitted(search.data, slice(None), None)
+    np.testing.assert_array_equal(matrix.codes, expected.codes)
+    np.testing.assert_array_equal(feature_map.rows_matrix(X).codes, expected.codes)
+    for split in splits:
+        alone = _validated_apart(found, search, goal, split, 60 * 1e-2)
+        raw = result.raw[np.isin(result.rows, split[1])]
+        np.testing.assert_allclose(raw, alone.raw, atol=0.02 * np.abs(alone.raw).max())
     assert result.alpha == pytest.approx(60 * 1e-2)

@@ -74,6 +74,9 @@ def cosines(rows: np.ndarray, out: np.ndarray) -> None:
     out[:] = np.cos(rows @ np.random.default_rng(3).normal(size=(2, n)) + np.arange(n))
 
 
+UNBOUNDED = "poisson", "gamma", "tweedie"
+
+
 @cache
 def targets_of(loss: str) -> np.ndarray:
     random = np.random.default_rng(1)
@@ -83,6 +86,8 @@ def targets_of(loss: str) -> np.ndarray:
     numbers = random.normal(size=N_ROWS)
     if kind == "counts":
         return random.poisson(np.exp(2.0 + numbers)).astype(float)
+    if kind == "amounts":
+        return np.exp(numbers)
     return np.sign(numbers) if kind == "labels" else numbers
 
 
@@ -112,7 +117,7 @@ def taken(solver: str, loss: str, penalty: str, matrix: str) -> bool:
 def known() -> Iterator[tuple[str, str, str, str]]:
     """Yield what solvers can do, by hand: a solver, loss, penalty and matrix."""
     smooth = [loss for loss in LOSSES if loss != "hinge"]
-    alone = [loss for loss in smooth if loss not in ("multinomial", "poisson")]
+    alone = [loss for loss in smooth if loss not in ("multinomial", *UNBOUNDED)]
     for solver in ("pcg", "nystrom", "root", "jacobi", "cg", "rows", "gmres"):
         yield from product([solver], ["squared"], ["l2"], MATRICES)
     yield from product(["cholesky"], ["squared"], ["l2"], [*DENSE, "landmarks"])

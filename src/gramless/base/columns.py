@@ -68,6 +68,8 @@ Reader: TypeAlias = Callable[[], PlainColumn]
 
 _CATEGORIES = "category", "Categorical", "Enum", "dictionary"
 """How the names of types of categories begin in pandas, polars and pyarrow."""
+_WIDE_INTEGERS = "Int128", "UInt128"
+"""Types of polars that NumPy lacks."""
 
 
 def is_frame(X: object) -> TypeGuard[Table]:
@@ -149,10 +151,19 @@ def _objects(column: object) -> AnyArray:
 def _values(name: str, column: object) -> AnyArray:
     """Return the values of a column as an array of whatever type suits them."""
     if isinstance(column, _ArrowArray):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
+        try:
+            return np.asarray(column.to_numpy(zero_copy_only=False))
+        except NotImplementedError as fault:
+            raise InputError(
+                f"column {name!r} holds {column.type}, neither numbers, dates nor categories; drop "
+                "or convert it."
+            ) from fault
     if not isinstance(column, Series):
         return np.asarray(column)
     dtype = str(column.dtype)
+    if dtype in _WIDE_INTEGERS:
+        integers: Any = column
+        return np.array([*integers.to_list(), None], dtype=object)[:-1]
     if dtype.startswith("period"):
         periods: Any = column
         try:
@@ -169,10 +180,10 @@ def _values(name: str, column: object) -> AnyArray:
 
 def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
     kinds = {type(value) for value in values} - {type(None)}
-    unhashable = [kind.__name__ for kind in kinds if not issubclass(kind, Hashable)]
-    if unhashable:
+    unnamed = [kind.__name__ for kind in kinds if not _has_names(kind)]
+    if unnamed:
         raise InputError(
-            f"column {name!r} holds values of type {unhashable[0]}, which are no "
+            f"column {name!r} holds values of type {unnamed[0]}, which are no "
             "categories; drop or convert it."
         )
     if any(issubclass(kind, str) for kind in kinds):
@@ -183,6 +194,13 @@ def _plain_objects(name: str, values: AnyArray) -> PlainColumn:
         return PlainColumn(values, True)
     floats = (np.nan if is_missing(value) else _number(value) for value in values)
     return PlainColumn(np.fromiter(floats, np.float64, len(values)), False)
+
+
+def _has_names(kind: type) -> bool:
+    """Tell whether values of a type are told apart by what they print, and do not change."""
+    plain = vars(object)
+    prints = any(getattr(kind, name) is not plain[name] for name in ("__str__", "__repr__"))
+    return prints and issubclass(kind, Hashable)
 
 
 def is_missing(value: object) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from typing import ClassVar
 
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float
@@ -16,7 +18,7 @@ VARIABLE = "GRAMLESS_MEMORY_LIMIT"
 """Environment variable: bytes that large arrays may take together, such as 4e9."""
 _SHARE = 0.5
 _UNKNOWN = 4 << 30
-_LITTLE = 1 << 20
+_LITTLE = 8 << 20
 _CODES_SHARE = 0.4
 """Of a budget that a user gave: larger arrays of codes lie on the disk."""
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -103,7 +105,7 @@ def parse_bytes(size: object) -> int:
 
 
 def memory_for(needed: float) -> int:
-    """Return :func:`memory_budget`, or a megabyte where that is enough, without asking the system.
+    """Return :func:`memory_budget`, or 8 MB where that is enough, without asking the system.
 
     To ask takes a third of a millisecond, half of what the prediction of a row takes.
     """
@@ -119,6 +121,9 @@ def free_memory() -> int:
     ``ulimit -d``).
     """
     free = _UNKNOWN
+    with suppress(AttributeError, ValueError, OSError):
+        # macOS tells no more.
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     with suppress(AttributeError, ValueError, OSError):
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, StopIteration, ValueError):
@@ -144,10 +149,31 @@ def _told(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:,.3g} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.3g} MB"
 
 
-def _available() -> int:
-    """Return what Linux says can be used without swapping."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1])
+if sys.platform == "win32":
+    import ctypes
+
+    class _MemoryStatus(ctypes.Structure):
+        """``MEMORYSTATUSEX`` of Windows."""
+
+        _fields_: ClassVar = [
+            ("length", ctypes.c_ulong),
+            ("load", ctypes.c_ulong),
+            *((f"bytes_{k}", ctypes.c_ulonglong) for k in range(7)),
+        ]
+
+    def _available() -> int:
+        """Return what Windows says is available of the physical memory."""
+        status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
+        if not ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
+            raise OSError("GlobalMemoryStatusEx failed")
+        return int(status.bytes_1)
+else:
+
+    def _available() -> int:
+        """Return what Linux says can be used without swapping."""
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found = next(line for line in lines if line.startswith("MemAvailable:"))
+        return 1024 * int(found.split()[1])
 
 
 def _groups_leave() -> list[int]:

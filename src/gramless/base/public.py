@@ -13,6 +13,7 @@ HOMES = {
     "IndependentBlocks": "gramless.features.blocks",
     "KernelClassifier": "gramless.estimators.classifier",
     "KernelRegressor": "gramless.estimators.regressor",
+    "KernelSurvival": "gramless.estimators.survival",
     "Nystrom": "gramless.features.nystrom",
     "RandomBinning": "gramless.features.binning",
     "RandomFourier": "gramless.features.fourier",

@@ -67,5 +67,13 @@ class ArrowTable(Protocol):
         """Return all values in lists."""
 
 
+class RowTable(NamedColumns):
+    """A table on a disk, of which memory need not hold more than some rows."""
+
+    @abstractmethod
+    def take_rows(self, rows: slice | AnyArray) -> NamedColumns:
+        """Return some rows, in memory."""
+
+
 TableLike: TypeAlias = ArrayLike | sp.spmatrix | sp.sparray | DataFrame | NamedColumns | ArrowTable
 """Rows as users pass them: an array, a list of rows, a sparse matrix or a data frame."""

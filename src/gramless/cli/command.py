@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib.util import find_spec
 
@@ -17,6 +18,9 @@ def main() -> None:
             f"error: the gramless command needs {', '.join(missing)}, not installed here: "
             'pip install "gramless[cli]".'
         )
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
+        # What goes to a file or a pipe is UTF-8 on every system, as are the files of verbs.
+        sys.stdout.reconfigure(encoding="utf-8")
     from gramless.cli.main import app
 
     app()

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from gramless.base.errors import InputError
 
 if TYPE_CHECKING:
+    from gramless.base.lazy_rows import LazyRows
     from gramless.base.types import AnyArray
-    from gramless.datasets import Table
+    from gramless.datasets import StoredTable, Table
     from gramless.datasets.table import Matrix
     from gramless.estimators.base import KernelMachine
     from gramless.estimators.streamed import StreamedMachine
@@ -30,7 +31,7 @@ FEW_VALUES = 20
 class Training:
     """Inputs, labels, weights and groups; ``target`` is None for labels that a file keeps apart."""
 
-    X: Matrix | Table
+    X: Matrix | Table | StoredTable | LazyRows
     y: AnyArray
     weight: AnyArray | None
     target: str | None
@@ -52,7 +53,8 @@ def read_data(
     """
     if not is_piped(path):
         return _read_file(path, categorical, part, n_features, limits)
-    with tempfile.TemporaryDirectory(prefix="gramless-") as folder:
+    # Windows cannot remove a file that is still mapped into memory.
+    with tempfile.TemporaryDirectory(prefix="gramless-", ignore_cleanup_errors=True) as folder:
         file = _spooled(path, Path(folder, "standard-input"))
         return _read_file(file, categorical, part, n_features, limits)
 
@@ -115,8 +117,21 @@ def _with_text(table: Table, categorical: Sequence[str]) -> Table:
     return Table(columns, target=table.target, source=table.source, declared=declared)
 
 
+def store_data(
+    path: Path, *, categorical: Sequence[str], limits: str, report: Callable[[str], None]
+) -> StoredTable:
+    """Read a table once and keep its numbers on the disk; columns in ``categorical`` are text."""
+    from gramless.datasets import store_table
+    from gramless.datasets.limits import parse_limits
+
+    if is_piped(path):
+        raise InputError(f"{path}: --memory reads files, and no pipes; save the table first.")
+    own = parse_limits(limits)
+    return store_table(path, categorical=categorical, limits=own, report=report)
+
+
 def training_rows(
-    table: Table,
+    table: Table | StoredTable,
     target: str | None,
     features: Sequence[str] | None,
     weight: str | None,
@@ -125,7 +140,10 @@ def training_rows(
     """Split a table into inputs (by default all other columns), labels, weights and groups."""
     from scipy import sparse
 
-    if sparse.issparse(table.matrix):
+    from gramless.datasets import Table
+
+    head = table if isinstance(table, Table) else table.head
+    if isinstance(table, Table) and sparse.issparse(table.matrix):
         if features or weight or groups:
             raise InputError(
                 f"{table.source} holds a sparse matrix without column names, so --features, "
@@ -140,27 +158,32 @@ def training_rows(
     if features and name in features:
         raise InputError(f"The target {name!r} is also among the features.")
     inputs = features or [n for n in table.names or () if n not in (name, weight, groups)]
-    named = table.columns is not None or bool(features or weight or groups)
+    named = head.columns is not None or bool(features or weight or groups)
     weights = None if weight is None else table.column(weight)
     shared = None if groups is None else table.column(groups)
-    return Training(_inputs(table, inputs, named), y, weights, name, shared)
+    if isinstance(table, Table):
+        return Training(_inputs(table, inputs, named), y, weights, name, shared)
+    return Training(_stored_inputs(table, inputs, named), y, weights, name, shared)
 
 
-def target_name(table: Table, target: str | None) -> str | None:
+def target_name(table: Table | StoredTable, target: str | None) -> str | None:
     """Return the name of the column of labels, or None if the file keeps labels apart."""
+    from gramless.datasets import Table
+
     # On one row, for the names alone.
-    _, _, inputs = table.take_rows(slice(0, 1)).split_target(target)
+    head = table if isinstance(table, Table) else table.head
+    _, _, inputs = head.take_rows(slice(0, 1)).split_target(target)
     taken = set(inputs or ())
     return next((name for name in table.names or () if name not in taken), None)
 
 
-def _label_column(table: Table, name: str | None) -> AnyArray:
+def _label_column(table: Table | StoredTable, name: str | None) -> AnyArray:
     import numpy as np
 
     return np.asarray(table.target) if name is None else table.column(name)
 
 
-def checked_labels(table: Table, y: AnyArray) -> AnyArray:
+def checked_labels(table: Table | StoredTable, y: AnyArray) -> AnyArray:
     """Return labels if every row has exactly one."""
     if y.ndim != 1:
         raise InputError(f"{table.source} has {y.shape[1]} labels a row; one is needed.")
@@ -185,6 +208,17 @@ def _inputs(table: Table, names: Sequence[str], named: bool) -> Matrix | Table:
             return X
     columns = {name: table.column(name) for name in names}
     return Table(columns, source=table.source, declared=table.declared)
+
+
+def _stored_inputs(table: StoredTable, names: Sequence[str], named: bool) -> StoredTable | LazyRows:
+    """Return columns as :func:`_inputs` does, on the disk."""
+    import numpy as np
+
+    own = table.of_columns([table.head.index_of(name) for name in names])
+    if named or own.categorical:
+        return own
+    rows = own.rows
+    return own if any(np.isnan(rows[a:b]).any() for a, b in rows.row_blocks()) else rows
 
 
 def numbers_of(y: AnyArray) -> AnyArray:

@@ -13,6 +13,7 @@ from gramless.datasets.limits import ReadLimits
 from gramless.datasets.numpy_files import read_npy, read_npz
 from gramless.datasets.readers import ChunkedTable, open_chunks, read_table
 from gramless.datasets.registry import Dataset, DatasetInfo, available, data_folder, load
+from gramless.datasets.stored import StoredTable, store_table
 from gramless.datasets.table import Table
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "DatasetInfo",
     "ReadLimits",
+    "StoredTable",
     "Table",
     "available",
     "data_folder",
@@ -35,4 +37,5 @@ __all__ = [
     "read_npz",
     "read_parquet",
     "read_table",
+    "store_table",
 ]

@@ -249,7 +249,36 @@ def open_chunks(
     """
     if not is_whole(chunk_rows, 1):
         raise InputError(f"chunk_rows must be a positive integer, got {chunk_rows!r}.")
-    where, limits = plain_path(path), limits or ReadLimits()
+    limits = limits or ReadLimits()
+    pieces, column = open_pieces(
+        path,
+        target=target,
+        format=format,
+        n_features=n_features,
+        zero_based=zero_based,
+        delimiter=delimiter,
+        header=header,
+        limits=limits,
+    )
+    return ChunkedTable(pieces, column, int(chunk_rows), limits)
+
+
+def open_pieces(
+    path: str | os.PathLike[str],
+    *,
+    target: str | int | os.PathLike[str] | None,
+    format: str | None,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
+    delimiter: str | None,
+    header: bool | None,
+    limits: ReadLimits,
+) -> tuple[Pieces, str | int | None]:
+    """Open a file to read it in pieces, see :func:`open_chunks`; columns may hold text.
+
+    Returns the target too, None where it is the name of the file that holds the labels.
+    """
+    where = plain_path(path)
     kind = detect_format(where, format)
     column = os.fspath(target) if isinstance(target, os.PathLike) else target
     if kind == "npy":
@@ -268,7 +297,7 @@ def open_chunks(
         )
     else:
         pieces = npz_pieces(where, limits) if kind == "npz" else frame_pieces(where, kind, limits)
-    return ChunkedTable(pieces, column, int(chunk_rows), limits)
+    return pieces, column
 
 
 def _numbers(X: Matrix | Table) -> Matrix:

@@ -215,7 +215,7 @@ class Table(NamedColumns):
         >>> X.ravel(), y, names
         (array([3., 4.]), array([1., 0.]), ('a',))
         """
-        position = self._target_position(target)
+        position = self.target_position(target)
         y = np.asarray(self.target) if position is None else self.column(position)
         if features is None and position is not None and self.shape[1] == 1:
             raise InputError(f"{self.source} has one column only; nothing is left to learn from.")
@@ -241,7 +241,7 @@ class Table(NamedColumns):
             raise InputError(f"{self.source}: features must name at least one column, each once.")
         return order
 
-    def _target_position(self, target: str | int | None) -> int | None:
+    def target_position(self, target: str | int | None) -> int | None:
         """Return the position of the labels; None means those that the file keeps apart."""
         apart = target is None
         if isinstance(target, str) and target not in (self.names or ()):

@@ -13,6 +13,7 @@ import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import delayed
 from distributed import Client, Future
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,10 +37,11 @@ from gramless.estimators.available import available_if
 from gramless.estimators.base import Chosen, KernelMachine
 from gramless.estimators.classifier import KernelClassifier, _check_probabilities
 from gramless.estimators.regressor import KernelRegressor
-from gramless.estimators.targets import NumberEncoder
+from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
 from gramless.features.binning import BinningMap
 from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
 from gramless.features.smooth import SmoothBinning
+from gramless.losses import SmoothPinball
 from gramless.matrices.base import Vector
 from gramless.model_selection.select import SelectedModel
 from gramless.solvers.newton_cg import NewtonCG
@@ -349,7 +351,8 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
     client : distributed.Client or None, default=None
         None: the one that the program made last.
     features, loss, bandwidth, ... : as in :class:`KernelRegressor`
-        But ``n_posterior`` and ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+        But several quantiles and ``intervals="quantiles"`` are not taken, ``n_posterior`` and
+        ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
 
     Attributes
     ----------
@@ -369,10 +372,11 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
 
     client: Client | None = None
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Any:
         """Return bounds as the local estimator does, of collections two lazy arrays."""
         if not _is_collection(X):
-            return super().predict_interval(X, coverage)
+            return super().predict_interval(X, coverage, method)
+        self._interval_model(method)
         self._held_back_errors("predict_interval")
         like = np.empty((*self._like("predict").shape, 2))
         both = self._lazily(partial(bounds_of, coverage=coverage), X, like)
@@ -394,13 +398,21 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
                 "DaskKernelRegressor: n_posterior must be 0: draws are made on one machine; fit "
                 "KernelRegressor to a sample of the rows."
             )
+        loss = self._named_loss()
+        several = isinstance(loss, SmoothPinball) and loss.levels.ndim == 1
+        if several or self.intervals != "split":
+            raise InputError(
+                "DaskKernelRegressor: one quantile, and intervals='split', are what clusters fit; "
+                "fit a model for each quantile, or KernelRegressor to a sample of the rows."
+            )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DaskKernelClassifier(DaskMachine, KernelClassifier):
     """:class:`KernelClassifier` for Dask arrays and data frames; see :class:`DaskKernelRegressor`.
 
-    Classes are those of all partitions, and may be in one alone.
+    Classes are those of all partitions, and may be in one alone. They have no order, and each row
+    has one.
 
     Parameters
     ----------
@@ -458,6 +470,20 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
 
     def _local_class(self) -> type[KernelClassifier]:
         return KernelClassifier
+
+    def _check_distributable(self) -> None:
+        super()._check_distributable()
+        if self.loss == "cumulative":
+            raise InputError(
+                "DaskKernelClassifier: loss='cumulative' is fitted on one machine; take another "
+                "loss, or fit KernelClassifier to a sample of the rows."
+            )
+
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        return plain_labels(y, type(self).__name__)
+
+    def _check_targets(self, y: AnyArray) -> AnyArray:
+        return ClassEncoder.check(y, warn=True)
 
     def _class_factors(self, sample: Sample) -> FloatArray | None:
         if self.class_weight is None:

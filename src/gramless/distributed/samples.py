@@ -72,7 +72,7 @@ class Moments:
         """Return the encoder of the targets, but for rounding that of :class:`NumberEncoder`."""
         unit = np.exp2(np.floor(np.log2(np.where(self.largest > 0, self.largest, 1.0))))
         mean = self.mean / unit
-        if loss.targets == ("counts",):
+        if loss.has_positive_means:
             return NumberEncoder(np.zeros_like(mean), mean, unit, loss.link(np.asarray(self.mean)))
         deviation = np.sqrt(self.squares / self.mass) / unit
         return NumberEncoder(mean, np.where(deviation > 0, deviation, 1.0), unit)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from gramless.base.compact import rounded_to_single
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import taken
 from gramless.base.memory import limited_memory, parse_bytes
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import ProgressCallback, Reporter
@@ -60,7 +61,6 @@ from gramless.model_selection.select import SelectedModel, select_grown, select_
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.lazy_rows import taken
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.base import Solver
@@ -133,7 +133,8 @@ class KernelMachine(StatefulEstimator, ABC):
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             NaN is a missing value, but in sparse rows. Data frames may hold text, dates
-            and categories.
+            and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
+            ``memory_budget`` those of a mapped array, stay on the disk.
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
         sample_weight : array-like (n_samples,), optional
             Not negative; rows of weight zero count as absent.
@@ -300,16 +301,20 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _named_loss(self) -> Loss:
         """Return the loss by its name, or as it is given."""
-        loss, registered = self.loss, [kind for kind in LOSSES.values() if self._suits(kind)]
+        loss, named = self.loss, self._losses_by_name()
         if isinstance(loss, Loss) and self._suits(loss):
             return loss
-        named = {kind.name: kind() for kind in registered} | self._losses
         if isinstance(loss, str) and loss in named:
             return named[loss]
         raise InputError(
             f"{type(self).__name__}: loss must be one of {', '.join(map(repr, named))}; "
             f"got {self.loss!r}."
         )
+
+    def _losses_by_name(self) -> dict[str, Loss]:
+        """Return what users may name."""
+        registered = [kind for kind in LOSSES.values() if self._suits(kind)]
+        return {kind.name: kind() for kind in registered} | self._losses
 
     def _suits(self, loss: Loss | type[Loss]) -> bool:
         """Tell whether a loss is one for the targets of this estimator, and for its solvers."""
@@ -403,11 +408,17 @@ class KernelMachine(StatefulEstimator, ABC):
         self._keep_selected(chosen.selected)
         start, tighten = self._warm_start(chosen)
         if chosen.selected.weights is None:
-            solution = self._solved(chosen.problem(), start, tighten, chosen.deadline)
+            problem = chosen.problem()
+            solution = self._solved(problem, start, tighten, chosen.deadline)
+            solution = self._in_turns(problem, solution, chosen)
         else:
             solution = Solution(chosen.selected.weights, "converged", 1, [])
             self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
         self._keep_solution(solution, chosen, chosen.data.rows.shape[0])
+
+    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
+        """Fit what the loss or the targets leave open and the weights in turns."""
+        return solution
 
     def _keep_selected(self, selected: SelectedModel) -> None:
         """Set the attributes that tell what was chosen."""

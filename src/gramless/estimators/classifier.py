@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
 
 from gramless.base.errors import InputError
 from gramless.base.notation import notation_of, seems_to_hold
@@ -21,18 +24,27 @@ from gramless.estimators.parameters import is_auto
 from gramless.estimators.targets import (
     PROBABILISTIC,
     ClassEncoder,
+    LabelsEncoder,
+    OrderedEncoder,
+    TargetEncoder,
     log_probabilities,
     most_likely,
+    ordered_classes,
     plain_labels,
 )
-from gramless.losses import Logistic, Loss, Multinomial, Squared, SquaredHinge
+from gramless.losses import CumulativeLogistic, Logistic, Loss, Multinomial, Squared, SquaredHinge
+from gramless.model_selection.alpha import Goal
 from gramless.model_selection.calibration import Calibration
 from gramless.model_selection.conformal import Conformal, set_scores, sets
 from gramless.model_selection.random_features import ENOUGH_TO_SEARCH
 from gramless.model_selection.search import Search
+from gramless.solvers.objective import Problem, Solution
 
 _MANY_CLASSES, _MANY_NUMBERS = 200, 100
 """As few may have one row each; as few classes may look like measurements."""
+_MOST_TURNS, _TIGHTEN = 10, 0.2
+"""How often thresholds and weights take turns at most; how exactly, as a share of the tolerance."""
+_LEAST_PROBABILITY = 1e-300
 _MOST_MULTINOMIAL = 30
 """Classes; of more the multinomial loss takes too long to be the default."""
 _UNTRIED_SLOPE, _UNTRIED_FLOOR = np.array([3.0]), 1e-3
@@ -68,7 +80,7 @@ def _check_probabilities(model: Any) -> None:
         has = model.calibration_ is not None or model.loss_.name in PROBABILISTIC
     else:
         loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
-        has = model.calibrate is not False or loss in PROBABILISTIC
+        has = model.calibrate is not False or loss in (*PROBABILISTIC, "log_loss")
     if has:
         return
     raise AttributeError(
@@ -91,9 +103,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
         ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
         :class:`RandomFourier` and so on, of a size that suits the rows.
-    loss : {"auto", "squared", "squared_hinge", "logistic"} or Loss, default="auto"
-        "logistic" is the multinomial loss for more than two classes. The others are one against the
-        rest. "auto" is "logistic" where grids are grown and classes are at most 30, else "squared".
+    loss : str or Loss, default="auto"
+        "squared", "squared_hinge", "logistic" or "cumulative".
+        "logistic", or "log_loss", is the multinomial loss for more than two classes. The others are
+        one against the rest. "auto" is "logistic" where grids are grown and classes are at most 30,
+        else "squared"; of an ordered column of pandas it is "cumulative": proportional odds of the
+        classes in their order, one raw prediction with thresholds between the classes.
     class_weight : None, "balanced" or dict, default=None
         Weights of the classes, as in scikit-learn; they multiply ``sample_weight``.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
@@ -178,6 +193,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     Attributes
     ----------
     classes_ : array (n_classes,)
+        In rising order, or that of ordered categories; of several labels their numbers.
+    multilabel_ : bool
+        Whether targets had a column of 0 and 1 for each of several labels.
     features_ : feature map
         Fitted, over the rows that the scaler returns. Grown grids and the smooth kernels beside
         them are the ``maps_`` of one joint map; kernel ridge regression has a
@@ -229,16 +247,20 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     """
 
     _target_kinds = ("labels",)
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": False}
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _losses: ClassVar[dict[str, Loss]] = {
         "auto": Squared(),
         "squared": Squared(),
         "squared_hinge": SquaredHinge(),
         "logistic": Logistic(),
+        "log_loss": Logistic(),
+        "cumulative": CumulativeLogistic(),
     }
 
     loss: str | Loss = "auto"
     class_weight: Mapping[Any, float] | str | None = None
+
+    _order = cast("AnyArray | None", None)
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw responses.
@@ -249,13 +271,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Returns
         -------
-        array (n_samples,) for two classes, positive for ``classes_[1]``; else
-        (n_samples, n_classes)
+        array (n_samples,) for two classes, positive for ``classes_[1]``, and for ordered ones,
+        where it rises with the class; else (n_samples, n_classes), of several labels (n_samples,
+        n_labels), positive where one holds
         """
         return self._responses(X)
 
     def predict(self, X: TableLike) -> AnyArray:
-        """Return the most likely class of each row.
+        """Return the most likely class of each row, of several labels 1 where one holds, else 0.
 
         Parameters
         ----------
@@ -263,16 +286,21 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Returns
         -------
-        array (n_samples,)
+        array (n_samples,), or (n_samples, n_labels)
         """
         responses = self.decision_function(X)
+        if self.multilabel_:
+            return LabelsEncoder(self.coef_.shape[1]).decode(responses)
+        if isinstance(self.loss_, CumulativeLogistic):
+            return self.classes_[self.loss_.probabilities(responses).argmax(axis=1)]
         return ClassEncoder(self.classes_).decode(responses)
 
     @available_if(_check_probabilities)
     def predict_proba(self, X: TableLike) -> FloatArray:
-        """Return the probability of each class.
+        """Return the probability of each class, of several labels that each one holds.
 
-        Learned on held-back rows (see ``calibrate``), or those of the logistic loss.
+        Learned on held-back rows (see ``calibrate``), or those of the loss: the logistic one, and
+        always of ordered classes and of several labels.
 
         Parameters
         ----------
@@ -280,7 +308,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Returns
         -------
-        array (n_samples, n_classes)
+        array (n_samples, n_classes) or (n_samples, n_labels)
         """
         return np.exp(self.predict_log_proba(X))
 
@@ -299,6 +327,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         responses = self.decision_function(X)
         if self.calibration_ is not None:
             return self.calibration_.log_probabilities(responses)
+        return self._own_log_probabilities(responses)
+
+    def _own_log_probabilities(self, responses: FloatArray) -> FloatArray:
+        """Return the logarithms of probabilities that the loss has of its own."""
+        if self.multilabel_:
+            return np.asarray(log_expit(responses))
+        if isinstance(self.loss_, CumulativeLogistic):
+            return np.log(np.maximum(self.loss_.probabilities(responses), _LEAST_PROBABILITY))
         return log_probabilities(responses)
 
     def predict_set(self, X: TableLike, coverage: float = 0.9) -> BoolArray:
@@ -332,6 +368,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         >>> chosen.shape, bool(chosen[range(150), y].mean() > 0.9)
         ((150, 3), True)
         """
+        if self.multilabel_:
+            raise InputError(
+                "KernelClassifier: predict_set is for one class a row, not for labels."
+            )
         threshold = self._held_back_errors("predict_set").quantile(coverage)
         return sets(self.predict_log_proba(X), float(threshold))
 
@@ -341,10 +381,21 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         coef = part_in(state, "coef_", np.ndarray)
         n_outputs = 1 if coef.ndim == 1 else coef.shape[1]
         classes = part_in(state, "classes_", np.ndarray)
-        require(classes.shape == (max(2, n_outputs),), "classes_ does not fit coef_")
+        several, loss = state.get("multilabel_"), state["loss_"]
+        require(isinstance(several, bool), "multilabel_ is no truth value")
+        n_classes = max(2, n_outputs)
+        if isinstance(loss, CumulativeLogistic):
+            n_classes = len(loss.thresholds) + 1
+        n_classes = n_outputs if several else n_classes
+        require(classes.shape == (n_classes,), "classes_ does not fit coef_")
         if state["calibration_"] is not None:
             calibration = part_in(state, "calibration_", Calibration)
             require(calibration.n_responses == n_outputs, "calibration_ does not fit coef_")
+
+    def _restore(self, fitted: dict[str, object]) -> None:
+        # Files of earlier versions have one class a row.
+        fitted.setdefault("multilabel_", False)
+        super()._restore(fitted)
 
     def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
         require(errors.scores.ndim == 1, "errors_ are not those of classes")
@@ -357,22 +408,48 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def _learn_errors(self, chosen: Chosen) -> None:
         data, validation = chosen.data, chosen.judged
         self.errors_ = self.calibration_ = None
+        if self.multilabel_:
+            return
         untried = self.calibrate == "auto" and data.rows.shape[0] < ENOUGH_TO_SEARCH
         if validation is None and untried and self.loss_.name not in PROBABILISTIC:
             ends = np.array([-1.0, 1.0])
             self.calibration_ = Calibration(ends, _UNTRIED_SLOPE, data.n_outputs, _UNTRIED_FLOOR)
-        if validation is not None:
-            targets, weight = data.targets[validation.rows], data.row_counts(validation.rows)
+        if validation is None:
+            return
+        targets, weight = data.targets[validation.rows], data.row_counts(validation.rows)
+        if isinstance(self.loss_, CumulativeLogistic):
+            found, classes = self._own_log_probabilities(validation.raw), targets.astype(np.intp)
+            self.errors_ = Conformal.fit(set_scores(found, classes), weight)
+        else:
             self.calibration_ = Calibration.fit(validation.raw, targets, weight)
             found = self.calibration_.log_probabilities(validation.raw)
             self.errors_ = Conformal.fit(set_scores(found, most_likely(targets)), weight)
 
     def _loss_of(self, n_outputs: int, grows: bool) -> Loss:
         loss = self._named_loss()
+        if self.loss == "cumulative" or self._order is not None:
+            return self.loss_
         few = n_outputs <= _MOST_MULTINOMIAL
         if isinstance(self.loss, str) and self.loss == "auto":
+            grows = grows or self.multilabel_
             loss = Logistic() if grows and few and self.solver == "auto" else Squared()
-        return Multinomial() if n_outputs > 1 and loss.name == "logistic" else loss
+        one = n_outputs == 1 or self.multilabel_
+        return loss if one or loss.name != "logistic" else Multinomial()
+
+    def _squares(self, encoder: TargetEncoder) -> Goal | None:
+        plain = type(encoder) is ClassEncoder
+        return super()._squares(encoder) if plain else None
+
+    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
+        """Fit thresholds of ordered classes and the weights in turns."""
+        for _ in range(_MOST_TURNS):
+            raw = problem.matrix.matvec(solution.weights)
+            loss = problem.loss.adapted(raw, problem.targets, problem.row_weights)
+            if loss == problem.loss or not isinstance(loss, CumulativeLogistic):
+                break
+            problem, self.loss_ = replace(problem, loss=loss), loss
+            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen.deadline)
+        return solution
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
         if self.class_weight is None:
@@ -394,13 +471,45 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return (counts.sum() / (len(counts) * counts))[number]
 
     def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        self._order = ordered_classes(y) if self.loss == "auto" else None
         return plain_labels(y, type(self).__name__)
 
     def _check_targets(self, y: AnyArray) -> AnyArray:
-        return ClassEncoder.check(y)
+        if y.ndim == 1 or y.shape[1] == 1:
+            return ClassEncoder.check(y, warn=True)
+        check_classification_targets(y)
+        labels = sp.csr_array(y).toarray() if sp.issparse(y) else np.asarray(y)
+        if not np.isin(labels, (0, 1)).all():
+            raise InputError(
+                "KernelClassifier: targets of several columns must be labels that hold or not, 1 "
+                "and 0; fit a model for each column of classes."
+            )
+        return labels
 
-    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> ClassEncoder:
-        encoder = ClassEncoder.fit(y, type(self).__name__)
-        _check_repeated(encoder.classes, len(y), type(self).__name__)
+    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
+        owner, self.multilabel_ = type(self).__name__, y.ndim == 2
+        if self.multilabel_:
+            self._refuse_scoring("several labels")
+            self.classes_: AnyArray = np.arange(y.shape[1])
+            return LabelsEncoder(y.shape[1])
+        encoder = ClassEncoder.fit(y, owner)
+        _check_repeated(encoder.classes, len(y), owner)
+        if self._order is not None or self.loss == "cumulative":
+            self._refuse_scoring("ordered classes")
+            classes = encoder.classes if self._order is None else self._order
+            encoder = OrderedEncoder(classes[np.isin(classes, encoder.classes)])
+            ranks, n_classes = encoder.encode(y), len(encoder.classes)
+            self.loss_ = CumulativeLogistic.of_ranks(ranks, weight, n_classes)
         self.classes_ = encoder.classes
         return encoder
+
+    def _refuse_scoring(self, what: str) -> None:
+        if self.scoring is not None:
+            raise InputError(
+                f"KernelClassifier: {what} are chosen by the loss; leave scoring at None."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

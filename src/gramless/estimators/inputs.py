@@ -11,8 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from gramless.base.columns import is_frame
+from gramless.base.errors import InputError
+from gramless.base.lazy_rows import LazyRows, OrderedRows
+from gramless.base.mapped import MappedRows
+from gramless.base.memory import given_memory
 from gramless.base.state import Stateful, array_in, require
-from gramless.base.types import AnyArray, NamedColumns, TableLike
+from gramless.base.types import AnyArray, NamedColumns, RowTable, TableLike
 from gramless.preprocessing.categories import Mask, category_mask, check_categories
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.imputer import Imputer
@@ -81,6 +85,10 @@ class RowInputs(Stateful):
         names, if it is not "auto". ``target_options`` say how ``validate_data`` treats targets.
         """
         chosen = None if isinstance(categorical, str) and categorical == "auto" else categorical
+        if given_memory() is not None and MappedRows.can_map(X):
+            X = MappedRows(X)
+        if isinstance(X, (RowTable, LazyRows)):
+            return cls._fit_on_disk(estimator, X, y, chosen, target_options)
         if is_frame(X):
             encoder = TableEncoder().fit(X, chosen)
             options = ROW_OPTIONS | target_options
@@ -101,6 +109,42 @@ class RowInputs(Stateful):
         gaps = Imputer.fit(rows, mask)
         mask = np.append(mask, np.ones(len(gaps.marked), bool))
         return cls(None, gaps, _some(mask)), gaps.transform(rows), targets
+
+    @classmethod
+    def _fit_on_disk(
+        cls,
+        estimator: Any,
+        X: RowTable | LazyRows,
+        y: ArrayLike,
+        chosen: ArrayLike | None,
+        target_options: dict[str, Any],
+    ) -> tuple[RowInputs, LazyRows, AnyArray]:
+        """Do as :meth:`fit`, with rows that are read when they are needed."""
+        targets = validated(estimator, "no_validation", y, **target_options)
+        if len(targets) != len(X):
+            raise InputError(f"X has {len(X)} rows and y {len(targets)}; give one target a row.")
+        if isinstance(X, RowTable):
+            encoder = TableEncoder().fit(X, chosen)
+            estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
+            estimator.n_features_in_ = len(encoder.names)
+            return (
+                cls(encoder, None, _some(encoder.categorical_outputs)),
+                encoder.lazily(X),
+                targets,
+            )
+        if X.dtype not in (np.float32, np.float64):
+            floats = np.result_type(X.dtype, np.float32)
+            X = OrderedRows(X, transform=lambda rows: rows.astype(floats), dtype=floats)
+        estimator.n_features_in_ = X.shape[1]
+        for a, b in X.row_blocks():
+            if np.isinf(X[a:b]).any():
+                raise InputError(f"X contains infinity in rows {a} to {b - 1}; replace it.")
+        mask = category_mask(chosen, X.shape[1], parameter="categorical_features")
+        check_categories(X, mask)
+        gaps = Imputer.fit(X, mask)
+        mask = np.append(mask, np.ones(len(gaps.marked), bool))
+        rows = OrderedRows(X, transform=gaps.transform, width=len(mask))
+        return cls(None, gaps, _some(mask)), rows, targets
 
     def transform(self, estimator: BaseEstimator, X: TableLike) -> Rows:
         """Check new rows and return their inputs; those of a data frame are found by name.

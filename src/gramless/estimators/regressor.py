@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
+from sklearn.metrics import d2_pinball_score, r2_score
+from sklearn.utils.validation import check_is_fitted
 
+from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from
-from gramless.base.state import State, part_in, require
+from gramless.base.reporting import ProgressCallback
+from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.base import Chosen, KernelMachine
-from gramless.estimators.parameters import check_count
-from gramless.estimators.targets import NumberEncoder, plain_numbers
-from gramless.losses import Huber, Loss, SmoothPinball, Squared
+from gramless.estimators.parameters import check_count, check_number
+from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
+from gramless.losses import Huber, Loss, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.conformal import Conformal, interval_scores
 from gramless.model_selection.posterior import Posterior, unseen_squares
 
+_LEVELS = 0.05, 0.25, 0.5, 0.75, 0.95
+"""Quantiles of the model that intervals follow."""
+_FIRST_SHARE = 0.5
+"""Of a time budget, for each of two models."""
 _MOST_GRIDS_OF_A_PROCESS = 80
 _MOST_DRAWS = 100_000
 """Relative errors of standard deviations are 0.2 % with so many draws."""
 _LEAST_MEAN = 1e-300
+
+
+def _levels(quantile: float | ArrayLike) -> float | tuple[float, ...]:
+    """Return a quantile as a number, several as a tuple."""
+    found = np.asarray(quantile, np.float64)
+    if found.ndim > 1:
+        raise InputError(f"quantile must be a number or a list of numbers, got {quantile!r}.")
+    return float(found) if found.ndim == 0 else tuple(found.tolist())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -41,11 +57,24 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         ``"binning"``: bins of random or grown grids. ``"smooth"``, ``"fourier"``,
         ``"nystrom"``, ``"exact"``, ``"blocks"``: :class:`SmoothBinning`,
         :class:`RandomFourier` and so on, of a size that suits the rows.
-    loss : {"squared", "huber", "median", "poisson"} or Loss, default="squared"
-        "huber" is squared to half a standard deviation of the targets and linear beyond; "median"
-        predicts the median. ``SmoothPinball(0.9)`` predicts another quantile. Parameters of a loss
-        are in standard deviations of the targets. "poisson" is for counts, or other targets that
-        are not negative, and predicts their mean through its logarithm.
+    loss : str or Loss, default="squared"
+        "squared", or "squared_error"; "huber": squared to half a standard deviation of the targets
+        and linear beyond; "absolute_error", or "median", predicts the median; "quantile" what
+        ``quantile`` says. Three predict the mean through its logarithm, so that it is positive:
+        "poisson" for counts, or other targets that are not negative; "gamma" for positive ones
+        whose deviation grows with their mean; "tweedie", with ``power``, for those that are
+        positive or 0. Parameters of a loss given as an object are in standard deviations of the
+        targets.
+    quantile : float or array-like, default=0.5
+        Between 0 and 1, of the loss "quantile". Several, in rising order, are a column each of the
+        predictions, and never cross: each row's are sorted.
+    power : float, default=1.5
+        Of the loss "tweedie": variances grow with this power of the mean, between 1 and 2.
+    intervals : {"split", "quantiles"}, default="split"
+        How :meth:`predict_interval` finds bounds. "split" learns one width from rows held back.
+        "quantiles" fits a second model to the quantiles 0.05, 0.25, 0.5, 0.75 and 0.95 of the
+        targets, in as much time or more: intervals are narrow where targets vary little. Needs one
+        output.
     bandwidth : float, array-like (n_features,) or "auto", default="auto"
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
@@ -158,6 +187,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         What a budget of time or memory cut short.
     errors_ : Conformal or None
         How far off predictions of held-back rows were.
+    quantile_model_ : KernelRegressor or None
+        The second model of ``intervals="quantiles"``.
+    lower_limit_ : array (n_outputs,)
+        0 where no target of the fit is negative, minus infinity elsewhere: intervals end there.
     posterior_ : Posterior or None
         The draws; ``posterior_.noise`` is the standard deviation of the noise.
     scaler_ : Scaler
@@ -185,15 +218,60 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     True
     """
 
-    _target_kinds = ("numbers", "counts")
+    _target_kinds = ("numbers", "counts", "amounts")
     _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
     _losses: ClassVar[dict[str, Loss]] = {
         "squared": Squared(),
+        "squared_error": Squared(),
         "huber": Huber(0.5),
         "median": SmoothPinball(0.5),
+        "absolute_error": SmoothPinball(0.5),
     }
 
+    quantile: float | ArrayLike = 0.5
+    power: float = 1.5
+    intervals: str = "split"
     n_posterior: int = 0
+
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        callback: ProgressCallback | None = None,
+    ) -> Self:
+        """Choose what was left on "auto", then fit to all rows; see :meth:`KernelMachine.fit`."""
+        if self.intervals not in ("split", "quantiles"):
+            raise InputError(
+                f"KernelRegressor: intervals must be 'split' or 'quantiles', got "
+                f"{self.intervals!r}."
+            )
+        super().fit(X, y, sample_weight, groups, callback=callback)
+        if self.intervals == "quantiles":
+            own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}
+            model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
+            if self.time_budget is not None:
+                model.time_budget = _FIRST_SHARE * self.time_budget
+            self.quantile_model_: KernelRegressor | None = model.fit(
+                X, y, sample_weight, groups, callback=callback
+            )
+        return self
+
+    def _deadline(self) -> Deadline:
+        deadline = super()._deadline()
+        if self.intervals == "split" or deadline.seconds is None:
+            return deadline
+        return Deadline(_FIRST_SHARE * deadline.seconds)
+
+    def _losses_by_name(self) -> dict[str, Loss]:
+        named = super()._losses_by_name()
+        if self.loss == "quantile":
+            named["quantile"] = SmoothPinball(_levels(self.quantile))
+        if self.loss == "tweedie":
+            named["tweedie"] = Tweedie(check_number(self, "power"))
+        return named
 
     def _search_config(self) -> SearchConfig:
         config = super()._search_config()
@@ -258,19 +336,26 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return (predicted, self._deviations(X)) if return_std else predicted
 
     def predict_interval(
-        self, X: TableLike, coverage: float = 0.9
+        self, X: TableLike, coverage: float = 0.9, method: str = "auto"
     ) -> tuple[FloatArray, FloatArray]:
         """Return bounds between which targets of new rows lie, so often as ``coverage`` says.
 
-        Split-conformal (Lei et al. 2018): as wide as errors of rows held back from a fit with the
-        same settings; of the loss "poisson" in proportion to the root of the mean, and not below 0.
-        Holds on average over rows like those of the fit, in the proportions of their weights.
+        Holds on average over rows like those of the fit, in the proportions of their weights:
+        errors of rows held back from a fit with the same settings say how wide bounds must be.
+        "split" (Lei et al. 2018) takes a multiple of what errors are proportional to: a constant,
+        or by the losses "poisson", "tweedie" and "gamma" a power of the mean, half of 1, of
+        ``power`` and of 2. "quantiles" takes the predicted quantiles whose coverage is nearest, and
+        moves them by one width (Romano, Patterson & Candes 2019). Bounds are not below 0 where no
+        target of the fit is.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
         coverage : float, default=0.9
             Between 0 and 1.
+        method : {"auto", "split", "quantiles"}, default="auto"
+            "auto" is "quantiles" where the fit has some, by ``intervals="quantiles"`` or by
+            ``loss="quantile"`` with several, else "split".
 
         Returns
         -------
@@ -280,7 +365,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Raises
         ------
         InputError
-            If the fit held no rows back.
+            If the fit held no rows back, or has not what the method needs.
 
         Examples
         --------
@@ -292,26 +377,140 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         >>> bool((1 < upper - lower).all() and (upper - lower < 4).all())
         True
         """
-        predicted = self._means(X)
-        errors = self._held_back_errors("predict_interval")
-        margin = errors.quantile(coverage) * self._units_of_errors(predicted)
-        lower = predicted - margin
-        return np.maximum(lower, 0.0) if self._has_counts else lower, predicted + margin
+        check_is_fitted(self, "coef_")
+        model = self._interval_model(method)
+        errors = model._held_back_errors("predict_interval")
+        return model._bounds(model._means(X), errors, coverage)
+
+    def _bounds(
+        self, predicted: FloatArray, errors: Conformal, coverage: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds of intervals for predictions."""
+        margin = np.atleast_1d(errors.quantile(coverage))
+        if self._n_levels == 1:
+            half = margin * self._error_units(predicted)
+            lower, upper = predicted - half, predicted + half
+        else:
+            nominal = (self._levels[::-1] - self._levels)[: self._n_levels // 2]
+            own = int(np.abs(nominal - coverage).argmin())
+            lower, upper = predicted[:, own] - margin[own], predicted[:, -1 - own] + margin[own]
+            # Margins may be negative, and pairs narrow.
+            crossed = lower > upper
+            lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
+        return np.maximum(lower, self.lower_limit_), np.maximum(upper, self.lower_limit_)
+
+    def predict_quantiles(
+        self, X: TableLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)
+    ) -> FloatArray:
+        """Return quantiles of targets of new rows: ends of :meth:`predict_interval`.
+
+        The quantile q above 1/2 is the upper end of the interval with coverage ``2 q - 1``, those
+        below are lower ends. 1/2 is the prediction, or the predicted median where there is one.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        quantiles : array-like (n_quantiles,), default=(0.05, 0.5, 0.95)
+            Between 0 and 1.
+
+        Returns
+        -------
+        array (n_samples, n_quantiles)
+            Rising with the quantile in every row.
+
+        Raises
+        ------
+        InputError
+            If the fit held no rows back, or has several outputs.
+        """
+        check_is_fitted(self, "coef_")
+        levels = np.atleast_1d(np.asarray(quantiles, np.float64))
+        if levels.ndim != 1 or not ((levels > 0.0) & (levels < 1.0)).all():
+            raise InputError(f"quantiles must lie between 0 and 1, got {quantiles!r}.")
+        if self.coef_.ndim == 2 and self._n_levels == 1:
+            raise InputError("KernelRegressor: predict_quantiles needs a fit of one output.")
+        model = self._interval_model("auto")
+        errors = model._held_back_errors("predict_quantiles")
+        predicted = model._means(X)
+        found = np.empty((len(predicted), len(levels)))
+        for k, level in enumerate(levels):
+            if level == 0.5:
+                found[:, k] = model._middle(predicted)
+            else:
+                ends = model._bounds(predicted, errors, float(abs(2.0 * level - 1.0)))
+                found[:, k] = ends[int(level > 0.5)]
+        order = np.argsort(levels, kind="stable")
+        found[:, order] = np.sort(found, axis=1)
+        return found
+
+    def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2 of the predictions; of several quantiles the mean of their pinball scores.
+
+        Those are scikit-learn's ``d2_pinball_score``: the share of a constant's loss that is saved.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        y : array-like (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        predicted = self.predict(X)
+        if self._n_levels == 1:
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
+        scores = [
+            d2_pinball_score(y, own, sample_weight=sample_weight, alpha=level)
+            for own, level in zip(predicted.T, self._levels, strict=True)
+        ]
+        return float(np.mean(scores))
+
+    def _interval_model(self, method: str) -> KernelRegressor:
+        """Return the model whose intervals a method takes."""
+        if method not in ("auto", "split", "quantiles"):
+            raise InputError(
+                f"KernelRegressor: method must be 'auto', 'split' or 'quantiles', got {method!r}."
+            )
+        if method == "auto":
+            return self.quantile_model_ or self
+        if method == "split" and self._n_levels == 1:
+            return self
+        if method == "quantiles" and self._n_levels > 1:
+            return self
+        if method == "quantiles" and self.quantile_model_ is not None:
+            return self.quantile_model_
+        remedy = "intervals='quantiles'" if method == "quantiles" else "a loss of the mean"
+        raise InputError(f"KernelRegressor: method={method!r} needs a fit with {remedy}.")
+
+    def _middle(self, predicted: FloatArray) -> FloatArray:
+        """Return predicted medians, or the predictions where there are none."""
+        if self._n_levels == 1:
+            return predicted
+        return predicted[:, int(np.abs(self._levels - 0.5).argmin())]
 
     @property
-    def _has_counts(self) -> bool:
-        return self.loss_.targets == ("counts",)
+    def _levels(self) -> FloatArray:
+        """The quantiles that are predicted; one number for other losses."""
+        loss = self.loss_
+        return np.atleast_1d(loss.levels if isinstance(loss, SmoothPinball) else 0.5)
 
-    def _units_of_errors(self, predicted: FloatArray) -> FloatArray:
-        """Return ones, or for counts the root of their mean, which their errors grow with."""
-        if not self._has_counts:
+    @property
+    def _n_levels(self) -> int:
+        return len(self._levels)
+
+    def _error_units(self, predicted: FloatArray) -> FloatArray:
+        """Return what errors are proportional to, above 0."""
+        if not self.loss_.has_positive_means:
             return np.ones_like(predicted)
-        return np.sqrt(np.maximum(predicted, _LEAST_MEAN))
+        return self.loss_.deviation(np.maximum(predicted, _LEAST_MEAN))
 
     def _means(self, X: TableLike) -> FloatArray:
-        """Return raw predictions through the inverse link of the loss."""
+        """Return raw predictions through the inverse link of the loss, several quantiles sorted."""
         raw = self._responses(X)
-        return self.loss_.inverse_link(raw)
+        found = self.loss_.inverse_link(raw)
+        return np.sort(found, axis=1) if self._n_levels > 1 else found
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
@@ -322,20 +521,54 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             fits = len(posterior.draws) == len(coef) + 1
             fits = fits and np.shape(posterior.noise) == coef.shape[1:]
             require(fits, "posterior_ does not fit coef_")
+        coef, loss = part_in(state, "coef_", np.ndarray), state["loss_"]
+        if isinstance(loss, SmoothPinball) and loss.levels.ndim == 1:
+            require(coef.shape[1:] == loss.levels.shape, "coef_ does not fit the quantiles")
+        else:
+            limits = array_in(state, "lower_limit_", np.float64, (coef[:1].size,))
+            require(bool((limits <= 0.0).all()), "lower_limit_ is out of range")
+        if state["quantile_model_"] is not None:
+            model = part_in(state, "quantile_model_", KernelRegressor)
+            fits = model.n_features_in_ == state["n_features_in_"] and model._n_levels > 1
+            require(fits, "quantile_model_ does not fit")
+
+    def _restore(self, fitted: dict[str, object]) -> None:
+        # Files of earlier versions know no quantiles, and no limit.
+        fitted.setdefault("quantile_model_", None)
+        n_outputs = part_in(fitted, "coef_", np.ndarray)[:1].size
+        fitted.setdefault("lower_limit_", np.full(n_outputs, -np.inf))
+        super()._restore(fitted)
 
     def _check_errors(self, errors: Conformal, coef: FloatArray) -> None:
-        require(errors.scores.shape[1:] == coef.shape[1:], "errors_ do not fit coef_")
+        n_scores = errors.scores[:1].size
+        require(n_scores in (coef[:1].size, coef[:1].size // 2), "errors_ do not fit coef_")
 
     def _learn_errors(self, chosen: Chosen) -> None:
         data, validation, encoder = chosen.data, chosen.judged, chosen.encoder
         assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
+        self.quantile_model_ = None
         if validation is not None:
-            predicted = self.loss_.inverse_link(validation.raw)
-            scores = interval_scores(predicted, data.targets[validation.rows]) * encoder.spread
-            scores = scores / self._units_of_errors(predicted * encoder.spread)
+            scores = self._error_scores(validation.raw, data.targets[validation.rows], encoder)
             self.errors_ = Conformal.fit(scores, data.row_counts(validation.rows))
         self.posterior_ = self._posterior(chosen, encoder) if self.n_posterior else None
+
+    def _error_scores(
+        self, raw: FloatArray, codes: FloatArray, encoder: NumberEncoder
+    ) -> FloatArray:
+        """Return how far off raw predictions of encoded targets are, in units of the targets.
+
+        Of several quantiles how far targets lie outside of each pair, the outer ones first.
+        """
+        predicted = self.loss_.inverse_link(raw)
+        n_pairs = self._n_levels // 2
+        if n_pairs == 0:
+            scores = interval_scores(predicted, codes) * encoder.spread
+            return scores / self._error_units(predicted * encoder.spread)
+        predicted = np.sort(predicted, axis=1)
+        below = predicted[:, :n_pairs] - codes[:, :n_pairs]
+        above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
+        return np.asarray(np.maximum(below, above) * encoder.spread)
 
     def _posterior(self, chosen: Chosen, encoder: NumberEncoder) -> Posterior:
         """Draw the weights, with the noise in units of the targets as given."""
@@ -363,7 +596,16 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return NumberEncoder.check(y, type(self).__name__)
 
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> NumberEncoder:
-        return NumberEncoder.fit(y, weight, self._named_loss())
+        loss = self._named_loss()
+        self.lower_limit_ = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
+        if not (isinstance(loss, SmoothPinball) and loss.levels.ndim == 1):
+            return NumberEncoder.fit(y, weight, loss)
+        if y.ndim != 1:
+            raise InputError(
+                f"KernelRegressor: several quantiles need targets of one column, got {y.shape[1]}; "
+                f"fit a model for each."
+            )
+        return replace(QuantileEncoder.fit(y, weight, loss), n_levels=loss.levels.size)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -31,8 +31,8 @@ _BYTES_PER_CODE = 24.0
 """Of a row and class: the codes, and what is taken of them to fit and to validate."""
 
 
-PROBABILISTIC = "logistic", "multinomial"
-"""Losses whose raw predictions are log odds, or logarithms of probabilities but for a constant."""
+PROBABILISTIC = "logistic", "multinomial", "cumulative"
+"""Losses whose raw predictions stand for probabilities."""
 
 
 class TargetEncoder(ABC):
@@ -122,7 +122,7 @@ class NumberEncoder(TargetEncoder):
         largest = np.abs(y).max(axis=0)
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
         mean = np.average(y / unit, axis=0, weights=weight)
-        if loss.targets == ("counts",):
+        if loss.has_positive_means:
             return cls(np.zeros_like(mean), mean, unit, loss.link(mean * unit))
         deviation = np.sqrt(np.average((y / unit - mean) ** 2, axis=0, weights=weight))
         return cls(mean, np.where(deviation > 0, deviation, 1.0), unit)
@@ -176,6 +176,36 @@ class NumberEncoder(TargetEncoder):
 
 
 @dataclass(frozen=True)
+class QuantileEncoder(NumberEncoder):
+    """Numbers of which several quantiles are predicted, an output each, never crossing.
+
+    Sorting the quantiles of a row never raises its pinball losses (Chernozhukov, Fernandez-Val &
+    Galichon 2010).
+
+    Examples
+    --------
+    >>> encoder = QuantileEncoder(0.0, 1.0, n_levels=2)
+    >>> encoder.encode([1.0]), encoder.decode(np.array([[3.0, 2.0]]))
+    (array([[1., 1.]]), array([[2., 3.]]))
+    """
+
+    n_levels: int = 1
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of quantiles."""
+        return self.n_levels
+
+    def encode(self, y: ArrayLike) -> FloatArray:
+        """Return targets in deviations from their mean, a copy for each quantile."""
+        return np.repeat(super().encode(y)[:, None], self.n_levels, axis=1)
+
+    def decode_squares(self, raw: FloatArray) -> FloatArray:
+        """Return quantiles in units of the targets, in rising order."""
+        return np.sort(super().decode_squares(raw), axis=1)
+
+
+@dataclass(frozen=True)
 class ClassEncoder(TargetEncoder):
     """Two classes as -1 and 1; more as a column each, 1 for the true class and -1 for others.
 
@@ -217,8 +247,9 @@ class ClassEncoder(TargetEncoder):
 
     def numbers(self, y: ArrayLike) -> IntArray:
         """Return the number of each label's class; refuse a label that is none of the classes."""
-        labels = np.asarray(y)
-        numbers = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+        labels, order = np.asarray(y), np.argsort(self.classes, kind="stable")
+        places = np.searchsorted(self.classes, labels, sorter=order)
+        numbers = order[np.minimum(places, len(self.classes) - 1)]
         unknown = self.classes[numbers] != labels
         if unknown.any():
             raise InputError(
@@ -262,6 +293,76 @@ class ClassEncoder(TargetEncoder):
     def score_of(self, loss: Loss) -> Score:
         """Return how held-back rows score fits by a loss: the squared hinge as least squares."""
         return self.score if loss.name == "squared_hinge" else super().score_of(loss)
+
+
+@dataclass(frozen=True)
+class OrderedEncoder(ClassEncoder):
+    """Classes in an order as their numbers, from 0; raw predictions rise with the class.
+
+    Examples
+    --------
+    >>> OrderedEncoder(np.array(["low", "high"])).encode(["high", "low"])
+    array([1., 0.])
+    """
+
+    measure = "squared error"
+
+    @property
+    def n_outputs(self) -> int:
+        """One: how high the class is."""
+        return 1
+
+    def encode(self, y: ArrayLike) -> FloatArray:
+        """Return the number of each label's class."""
+        return self.numbers(y).astype(np.float64)
+
+    @staticmethod
+    def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
+        """Return the mean squared error of the numbers."""
+        return float(np.average((raw - codes) ** 2, weights=weight))
+
+    def score_of(self, loss: Loss) -> Score:
+        """Return the mean of the loss."""
+        return mean_loss(loss)
+
+
+@dataclass(frozen=True)
+class LabelsEncoder(TargetEncoder):
+    """Several labels a row, of which each holds or not: a column each, 1 where it holds, else -1.
+
+    Examples
+    --------
+    >>> LabelsEncoder(2).encode([[1, 0]]), LabelsEncoder(2).decode(np.array([[0.2, -1.0]]))
+    (array([[ 1., -1.]]), array([[1, 0]]))
+    """
+
+    n_labels: int
+
+    fits_intercept = False
+    measure = "wrong labels"
+
+    @property
+    def n_outputs(self) -> int:
+        """One for each label."""
+        return self.n_labels
+
+    def encode(self, y: ArrayLike) -> FloatArray:
+        """Return codes -1 and 1."""
+        return np.where(np.asarray(y) > 0, 1.0, -1.0)
+
+    def decode(self, raw: FloatArray) -> AnyArray:
+        """Return 1 for labels that rather hold than not, 0 for others."""
+        return (raw > 0.0).astype(np.int64)
+
+    def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
+        """Return the weights, which have no unit, and intercepts of zero."""
+        return weights, np.zeros(self.n_labels)
+
+    @staticmethod
+    def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:
+        """Return the share of wrong labels, with ties broken by a tenth of the squared hinge."""
+        wrong = ((raw > 0.0) != (codes > 0.0)) + 0.1 * np.maximum(0.0, 1.0 - codes * raw) ** 2
+        return float(np.average(wrong.mean(axis=1), weights=weight))
 
 
 def most_likely(raw: FloatArray) -> IntArray:
@@ -342,6 +443,18 @@ def plain_labels(y: ArrayLike, owner: str) -> ArrayLike:
             f"numbers, such as by y.astype(str)."
         )
     return y
+
+
+def ordered_classes(y: object) -> AnyArray | None:
+    """Return the categories of an ordered column of pandas, from low to high, that it holds.
+
+    None for any other labels.
+    """
+    dtype = getattr(y, "dtype", None)
+    if not getattr(dtype, "ordered", False):
+        return None
+    categories, found = np.asarray(dtype.categories), np.asarray(y)  # type: ignore[union-attr]
+    return categories[np.isin(categories, found)]
 
 
 def _column_of_objects(y: ArrayLike) -> AnyArray | None:

@@ -12,6 +12,7 @@ import numpy as np
 from gramless.base.arrays import padded_rows
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
+from gramless.base.mapped import MappedBlock
 from gramless.base.random import streams
 from gramless.base.state import State, array_in, number_in, require
 from gramless.base.threads import map_blocks, row_blocks, thread_count
@@ -20,7 +21,7 @@ from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_
 from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
 from gramless.loops.binning import GROUP
-from gramless.matrices.stored import CodeBlock, CodeFile, rows_of_block
+from gramless.matrices.stored import code_file, rows_of_block
 from gramless.preprocessing.rows import Rows, check_width
 
 _FIRST_BITS, _LEAST_BITS = 12, 4
@@ -332,13 +333,13 @@ class Grids:
 
     def learn_on_disk(
         self, X: Rows, n_jobs: int | None = None
-    ) -> tuple[list[CodeBlock], KnownBins]:
+    ) -> tuple[list[MappedBlock], KnownBins]:
         """Bin rows as :meth:`learn` does, and write the codes to a temporary file.
 
         A block of rows has its codes in the type that the bins need which were known after it.
         """
         known, (n_rows, n_grids) = self._without_bins(n_jobs), (X.shape[0], len(self))
-        file, ends = CodeFile(_CODE_BYTES * n_rows * n_grids), [0]
+        file = code_file(_CODE_BYTES * n_rows * n_grids)
         kind: CodeType = np.uint16
         for start, stop, block in known.blocks(X, n_jobs, rows_of_block(n_grids)):
             codes = padded_rows((n_grids, stop - start), kind)
@@ -348,9 +349,7 @@ class Grids:
                 known.find_block(block, codes, n_jobs)
             own = min(_code_type(known.n_bins, n_rows * n_grids), kind, key=_bytes_of)
             file.append(codes.astype(own, copy=False))
-            ends.append(stop)
-        blocks = file.blocks(np.diff(ends).tolist())
-        return blocks, replace(known, code_type=_code_type(known.n_bins, n_rows * n_grids))
+        return file.blocks(), replace(known, code_type=_code_type(known.n_bins, n_rows * n_grids))
 
     def _without_bins(self, n_jobs: int | None) -> KnownBins:
         # A few grids are shared out among all threads.

@@ -118,7 +118,9 @@ class _CheckedCache(FunctionCache):
                 file.write(_digest(purpose, code))
                 file.write(code)
         except OSError:
-            _warn_uncached()
+            # Windows replaces no file that another process reads: it has the loop too.
+            if not path.exists():
+                _warn_uncached()
 
     def _entry(self, sig: object, codegen: object) -> tuple[Path, str]:
         """Return the file for a signature on a processor, and what its code must be made from."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -197,24 +198,9 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
     def _adder(self, w: Vector) -> tuple[Callable[[int, int, int, Vector], None], int]:
         """Return what adds up the weights of some grids, and the bytes of all."""
         codes, stride, starts, weights = self._gatherable(w)
-        weights, leaf_grids = readonly(weights.reshape(-1)), self.tasks.leaf_grids
-
-        def add_up(first: int, last: int, a: int, part: Vector) -> None:
-            """Write the sums for the rows from ``a`` on; always in the same order."""
-            if last - first > leaf_grids:
-                middle, others = _middle(first, last), np.empty_like(part)
-                add_up(first, middle, a, part)
-                add_up(middle, last, a, others)
-                part += others
-                return
-            part[:] = 0.0
-            own = codes[first * stride + a :], stride, starts[first:last], weights
-            if w.ndim == 1:
-                loops.gather_sum(*own, part)
-            else:
-                loops.gather_rows(*own, w.shape[1], part)
-
-        return add_up, weights.nbytes
+        flat, n_columns = readonly(weights.reshape(-1)), w.shape[1] if w.ndim == 2 else 0
+        arguments = codes, stride, starts, flat, n_columns, self.tasks.leaf_grids
+        return partial(_add_up, *arguments), weights.nbytes
 
     def _shares(self, n_bytes: int, n_more: int) -> list[tuple[int, int]]:
         """Cut the grids into a power of two of runs, one per thread.
@@ -261,6 +247,37 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         for r, (a, b) in enumerate(pairwise(self.offsets)):
             padded[a + r + 1 : b + r + 1] = w[a:b]
         return padded
+
+
+def _add_up(
+    codes: AnyArray,
+    stride: int,
+    starts: NDArray[np.uint64],
+    weights: FloatArray,
+    n_columns: int,
+    leaf_grids: int,
+    first: int,
+    last: int,
+    a: int,
+    part: Vector,
+) -> None:
+    """Write the sums of some grids for the rows from ``a`` on; always in the same order.
+
+    No function inside another that calls itself: such ones would keep the weights alive.
+    """
+    fixed = codes, stride, starts, weights, n_columns, leaf_grids
+    if last - first > leaf_grids:
+        middle, others = _middle(first, last), np.empty_like(part)
+        _add_up(*fixed, first, middle, a, part)
+        _add_up(*fixed, middle, last, a, others)
+        part += others
+        return
+    part[:] = 0.0
+    own = codes[first * stride + a :], stride, starts[first:last], weights
+    if n_columns == 0:
+        loops.gather_sum(*own, part)
+    else:
+        loops.gather_rows(*own, n_columns, part)
 
 
 def fullest_shares(matrix: PlainBins) -> FloatArray:

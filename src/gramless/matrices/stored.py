@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import mmap
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramless.base.arrays import padded_rows
-from gramless.base.errors import DataFileError, InputError
-from gramless.base.formatting import sized
+from gramless.base.errors import InputError
+from gramless.base.mapped import BlockFile, MappedBlock
 from gramless.base.memory import outgrows_memory
 from gramless.base.threads import row_blocks
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -29,8 +23,6 @@ from gramless.matrices.row_lists import RowLists
 BLOCK_BYTES = 1 << 25
 """Bytes of the codes that are looked at together."""
 _FEWEST_ROWS, _MOST_ROWS = 1 << 12, 1 << 17
-_LEFT_FREE = 0.95
-"""Of the free part of a disk, what codes may take."""
 
 
 def rows_of_block(n_grids: int) -> int:
@@ -45,95 +37,9 @@ def rows_of_block(n_grids: int) -> int:
     return min(max(rows, _FEWEST_ROWS), _MOST_ROWS)
 
 
-class CodeFile:
-    """A temporary file of codes, written a block of rows after the other.
-
-    It has no name, so that the system removes it however the process ends.
-    """
-
-    def __init__(self, n_bytes: int) -> None:
-        place = tempfile.gettempdir()
-        self._advice = (
-            f"in {place!r}: name another folder by the environment variable TMPDIR, raise "
-            f"memory_budget, or lower n_grids"
-        )
-        free = shutil.disk_usage(place).free
-        if n_bytes > _LEFT_FREE * free:
-            raise DataFileError(
-                f"codes would take {sized(n_bytes)} of the disk, and {sized(free)} are free "
-                f"{self._advice}."
-            )
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="gramless-codes-")  # noqa: SIM115
-        self._places: list[tuple[int, tuple[int, int], np.dtype[np.unsignedinteger]]] = []
-        self._end = 0
-
-    def append(self, codes: AnyArray) -> None:
-        """Write the codes (n_grids, n_rows) of the next rows."""
-        # Of an odd number of cache lines in a row, as padded_rows has them.
-        padded = padded_rows(codes.shape, codes.dtype)
-        whole = padded.base if padded.base is not None else padded
-        whole[:, codes.shape[1] :] = 0
-        padded[...] = codes
-        self._places.append((self._end, whole.shape, codes.dtype))
-        self._end += -(-whole.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        try:
-            self._file.write(whole.data)
-            self._file.seek(self._end)
-        except OSError as fault:
-            raise DataFileError(
-                f"codes cannot be written ({fault.strerror}) {self._advice}."
-            ) from fault
-
-    def blocks(self, n_rows: list[int]) -> list[CodeBlock]:
-        """Return what was written, blocks of so many rows, mapped into memory."""
-        self._file.truncate(self._end)
-        content = mmap.mmap(self._file.fileno(), max(self._end, 1), access=mmap.ACCESS_READ)
-        self._file.close()
-        return [
-            CodeBlock(content, place, shape, dtype, 0, rows)
-            for (place, shape, dtype), rows in zip(self._places, n_rows, strict=True)
-        ]
-
-
-@dataclass(frozen=True)
-class CodeBlock:
-    """The codes of some rows in a mapped file: columns ``first:last`` of a stored array."""
-
-    content: mmap.mmap
-    place: int
-    stored: tuple[int, int]
-    dtype: np.dtype[np.unsignedinteger]
-    first: int
-    last: int
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.last - self.first
-
-    @property
-    def codes(self) -> AnyArray:
-        """The codes (n_grids, n_rows), read-only, as they lie in the file."""
-        size = self.stored[0] * self.stored[1]
-        whole = np.frombuffer(self.content, self.dtype, size, self.place)
-        return whole.reshape(self.stored)[:, self.first : self.last]
-
-    def part(self, first: int, last: int) -> CodeBlock:
-        """Return some of the rows."""
-        return CodeBlock(
-            self.content,
-            self.place,
-            self.stored,
-            self.dtype,
-            self.first + first,
-            self.first + last,
-        )
-
-    def forget(self) -> None:
-        """Let the process hold no page of the block; the system may keep it for the next time."""
-        if sys.platform != "win32":
-            n_bytes = self.stored[0] * self.stored[1] * self.dtype.itemsize
-            self.content.madvise(mmap.MADV_DONTNEED, self.place, n_bytes)
+def code_file(n_bytes: float) -> BlockFile:
+    """Return a new file for so many bytes of codes."""
+    return BlockFile("codes", "raise memory_budget, or lower n_grids", n_bytes)
 
 
 class StoredBinnedMatrix(PlainBins, SupportsRowLists):
@@ -144,7 +50,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
 
     Parameters
     ----------
-    blocks : list of CodeBlock
+    blocks : list of MappedBlock
         Codes of consecutive rows, none of them 0.
     offsets : array (n_grids + 1,) of int
         Where each grid's columns start.
@@ -159,7 +65,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
 
     def __init__(
         self,
-        blocks: list[CodeBlock],
+        blocks: list[MappedBlock],
         offsets: IntArray,
         *,
         scale: float,
@@ -220,11 +126,11 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
         numbers = np.arange(n_rows)[rows]
         if not outgrows_memory(len(numbers) * self._row_bytes):
             return self._in_memory(numbers)
-        file = CodeFile(len(numbers) * self._row_bytes)
+        file = code_file(len(numbers) * self._row_bytes)
         parts = row_blocks(len(numbers), rows_of_block(self.n_grids))
         for a, b in parts:
             file.append(self._taken(numbers[a:b]))
-        return self._like(file.blocks([b - a for a, b in parts]), self.offsets)
+        return self._like(file.blocks(), self.offsets)
 
     def _in_memory(self, numbers: IntArray) -> BinnedMatrix:
         """Return the matrix of some rows, their codes copied."""
@@ -236,7 +142,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
         for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
             chosen = np.flatnonzero((numbers >= a) & (numbers < b))
             if len(chosen) > 0:
-                own = block.codes
+                own = block.columns
                 for r in range(self.n_grids):
                     codes[r, chosen] = own[r, numbers[chosen] - a]
                 block.forget()
@@ -244,11 +150,11 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
 
     def take_grids(self, kept: BoolArray) -> tuple[StoredBinnedMatrix, Callable[[], None]]:
         """Write the codes of some grids to another file; there is nothing to undo."""
-        file = CodeFile(int(np.count_nonzero(kept)) * self.nbytes // max(1, self.n_grids))
+        file = code_file(int(np.count_nonzero(kept)) * self.nbytes // max(1, self.n_grids))
         for block in self.code_blocks:
-            file.append(block.codes[kept])
+            file.append(block.columns[kept])
             block.forget()
-        blocks = file.blocks([block.n_rows for block in self.code_blocks])
+        blocks = file.blocks()
         offsets = np.append(0, np.cumsum(np.diff(self.offsets)[kept]))
         return self._like(blocks, offsets), lambda: None
 
@@ -259,7 +165,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
             "solver='auto'."
         )
 
-    def _like(self, blocks: list[CodeBlock], offsets: IntArray) -> StoredBinnedMatrix:
+    def _like(self, blocks: list[MappedBlock], offsets: IntArray) -> StoredBinnedMatrix:
         return StoredBinnedMatrix(blocks, offsets, scale=self.scale, n_jobs=self.n_jobs)
 
     @property
@@ -276,7 +182,7 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
     def _parts(self) -> Iterator[tuple[slice, BinnedMatrix]]:
         """Yield slices of the rows with their matrices, which are valid until the next."""
         for (a, b), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
-            yield slice(a, b), self._block(block.codes)
+            yield slice(a, b), self._block(block.columns)
             block.forget()
 
     def _block(self, codes: AnyArray) -> BinnedMatrix:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from gramless.base.deadline import Deadline
 from gramless.base.formatting import sized
-from gramless.base.memory import memory_budget, outgrows_memory
+from gramless.base.memory import check_memory, memory_budget, outgrows_memory
 from gramless.base.reporting import Reporter
 from gramless.features.grids import bytes_of_codes, bytes_of_grid
 from gramless.matrices.base import FeatureMatrix
@@ -16,6 +16,7 @@ from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data
 from gramless.preprocessing.rows import Rows
+from gramless.solvers.objective import BYTES_A_WEIGHT
 
 LEAST_TO_GROW = 5
 """Rows without which no grids can be grown at all."""
@@ -25,10 +26,13 @@ MOST_COLUMNS = 256
 """With more inputs too: a few at a time say little."""
 _ROWS_PER_OUTPUT = 30
 """With fewer rows a class or output too."""
-_MOST_WORK, _LEAST_GROWN = 1 << 28, 192
-"""Rows times outputs times grids; so many grids are grown whatever the rows."""
+_MOST_WORK, _LEAST_GROWN, _GRIDS_A_ROW = 1 << 28, 192, 0.75
+"""Rows times outputs times grids; so many grids are grown whatever the rows; more for few rows
+would take half as long again, and lower the error by less than 1 %."""
 _BYTES_PER_CODE = 2
 """More a row and grid where bins are many."""
+_BYTES_A_RESPONSE = 80
+"""Of a row and output, in a solve."""
 _MOST_TARGETS, _LEAST_SAMPLE = 1 << 20, 500
 """Rows times outputs of a sample, and rows whatever the outputs."""
 _MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
@@ -77,6 +81,28 @@ class Budget:
         if n_bytes <= memory_budget():
             return True
         self._note(f"memory: {what} was left out")
+        return False
+
+    def most_columns(self) -> int:
+        """Return how many columns there may be, whose weights take memory for each output.
+
+        Raises ``InputError`` if the responses of several outputs alone would take too much.
+        """
+        n_responses, bytes_left = self.shape[0] * self.n_outputs, memory_budget()
+        if self.n_outputs > 1:
+            check_memory(
+                f"A fit of {self.n_outputs:,} outputs of {self.shape[0]:,} rows",
+                _BYTES_A_RESPONSE * n_responses,
+                "fit fewer rows, outputs or classes at once",
+            )
+            bytes_left -= _BYTES_A_RESPONSE * n_responses
+        return max(1, bytes_left // (BYTES_A_WEIGHT * self.n_outputs))
+
+    def fits(self, n_columns: int) -> bool:
+        """Tell whether the weights of so many columns fit; remember if they do not."""
+        if n_columns <= self.most_columns():
+            return True
+        self._note(f"memory: grids whose weights of {self.n_outputs} outputs fit")
         return False
 
     def note_disk(self, matrix: FeatureMatrix) -> None:
@@ -159,10 +185,11 @@ def worth_growing(n_rows: int, n_outputs: int, most: int) -> int:
 
     Examples
     --------
-    >>> worth_growing(10_000, 1, 640), worth_growing(60_000, 20, 640)
-    (640, 223)
+    >>> worth_growing(10_000, 1, 640), worth_growing(60_000, 20, 640), worth_growing(400, 1, 640)
+    (640, 223, 300)
     """
-    return min(most, max(_MOST_WORK // (n_rows * n_outputs), _LEAST_GROWN))
+    of_work, of_rows = _MOST_WORK // (n_rows * n_outputs), int(_GRIDS_A_ROW * n_rows)
+    return min(most, max(min(of_work, of_rows), _LEAST_GROWN))
 
 
 def most_drawn(n_inputs: int) -> int:

@@ -40,7 +40,7 @@ Floats = NDArray[np.float32]
 _FARTHEST = 1e5
 """In standard deviations: inputs farther away are clipped while grids are scored."""
 _FIRST_RIDGE, _LEAST_RIDGE, _MOST_RIDGE = 80.0, 1.0, 20_000.0
-_LEAST_CURVATURE = 0.1
+_LEAST_CURVATURE = 0.01
 """Relative to the loss's typical curvature: where a loss is straight, steps must end too."""
 _LEAST_RIDGE_OF_CLASSES, _LEAST_CURVATURE_OF_CLASSES = 40.0, 1.0
 """Losses of classes vanish as predictions grow: with less, a few hundred grids leave no slopes."""
@@ -93,6 +93,7 @@ def grow(
     n_jobs: int | None = None,
     groups: Groups | None = None,
     stop: Callable[[], bool] = lambda: False,
+    fits: Callable[[int], bool] = lambda n_columns: True,
     max_first_loss: float = np.inf,
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
@@ -100,7 +101,8 @@ def grow(
     """Grow grids on dense training rows of a split, two at least; the others say when to stop.
 
     The scaler is of kind "both", fitted. At most ``most`` grids are grown, ``config.most_grids``
-    by default. The two halves share none of the ``groups``. ``stop`` is asked after each round;
+    by default. The two halves share none of the ``groups``. ``stop`` is asked after each round,
+    and ``fits`` before grids are added whether so many bins still do;
     growth also ends with the first stage if its loss is above ``max_first_loss``. A scorer says, if
     it is gradual, which stage is the best; growth then ends when the loss and this score both gain
     little.
@@ -118,7 +120,7 @@ def grow(
     judge = None
     if scorer is not None and scorer.is_gradual:
         judge = partial(models.scored_by, scorer, judges)
-    growth = _Growth(candidates, models, config, most, generator, n_jobs, judge)
+    growth = _Growth(candidates, models, config, most, generator, n_jobs, judge, fits)
     return growth.run(stop, max_first_loss, report)
 
 
@@ -234,10 +236,7 @@ class CrossFittedModels:
         """Return each row's negative gradient and curvature, times its weight."""
         z = raw.astype(np.float64)
         slopes = -self.loss.gradient(z, self.targets)
-        curvatures = self.loss.curvature(z, self.targets)
-        if self.loss.coupled:
-            # The rows of the Hessian sum to 0: twice its diagonal is never below it.
-            curvatures *= 2.0
+        curvatures = self.loss.surrogate_curvature(z, self.targets)
         curvatures = np.maximum(curvatures, self.least_curvature)
         counts = self.counts if z.ndim == 1 else self.counts[:, None]
         return (slopes * counts).astype(np.float32), (curvatures * counts).astype(np.float32)
@@ -360,9 +359,10 @@ class _Growth:
         generator: np.random.Generator,
         n_jobs: int | None,
         judge: Callable[[], float] | None = None,
+        fits: Callable[[int], bool] = lambda n_columns: True,
     ) -> None:
         self.space, self.models, self.config, self.most = space, models, config, most
-        self.generator, self.n_jobs, self.judge = generator, n_jobs, judge
+        self.generator, self.n_jobs, self.judge, self.fits = generator, n_jobs, judge, fits
         self.proposer = Proposer(len(space.inputs), generator, space.categorical)
         drawn = generator.integers(0, 2**32, MOST_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
@@ -426,9 +426,13 @@ class _Growth:
         chosen = helpful if len(helpful) > 0 else best[:1]
         winners = self._simplified(candidates.take(chosen), gains[chosen], values)
         self.proposer.reward(winners)
-        self.kept.append(self.space.grids(winners, self.generator))
-        codes, known = self.kept[-1].learn(self.space.rows, self.n_jobs)
+        grids = self.space.grids(winners, self.generator)
+        codes, known = grids.learn(self.space.rows, self.n_jobs)
         before = self.models.n_grids
+        n_columns = int(self.models.offsets[before] + known.n_bins.sum())
+        if self.kept and not self.fits(n_columns):
+            return False
+        self.kept.append(grids)
         self.models.add(codes, known.n_bins)
         again = self.generator.permutation(before)[: self.config.refitted_a_round]
         self.models.backfit(np.concatenate([np.arange(before, self.models.n_grids), again]))

@@ -89,27 +89,50 @@ def choose_random(search: Search, goal: Goal, split: Split, budget: Budget) -> R
     most = budget.affordable(template.size, _COST)
     open_size = search.space.n_grids is None and not goal.sparse
     if open_size and search.data.rows.shape[0] >= _LEAST_TO_SIZE:
-        most = _enough_grids(chosen, search, goal, split, most)
+        most = _enough_grids(chosen, search, goal, split, most, budget)
     return replace(chosen, template=template.resized(most))
 
 
+def fitted_in_memory(
+    chosen: RandomFeatures, search: Search, budget: Budget, order: Any
+) -> tuple[FeatureMap, FeatureMatrix]:
+    """Return the map fitted to some rows, and their matrix; with fewer grids if weights need it.
+
+    Grids whose number was given stay, and are refused where the problem is made.
+    """
+    feature_map, matrix = chosen.fitted(search.data, order, search.n_jobs)
+    is_open = isinstance(feature_map, RandomBinning) and search.space.n_grids is None
+    if not is_open or budget.fits(matrix.shape[1]):
+        return feature_map, matrix
+    size = max(1, chosen.template.size * budget.most_columns() // matrix.shape[1])
+    del matrix
+    fewer = replace(chosen, template=chosen.template.resized(size))
+    return fewer.fitted(search.data, order, search.n_jobs)
+
+
 def validate_random(
-    chosen: RandomFeatures, search: Search, goal: Goal, splits: list[Split]
+    chosen: RandomFeatures, search: Search, goal: Goal, splits: list[Split], budget: Budget
 ) -> tuple[ValidationResult, FeatureMap | None, FeatureMatrix | None]:
     """Validate random features with their penalty.
 
-    Of bins, where rows are split once, also returns the map and matrix of all rows, the training
-    rows first: bins of no training row keep the weight zero, as if they had never been seen.
+    Of bins, also returns the map and matrix of all rows, in the order of the split where there is
+    one: bins of no training row keep the weight zero, as if they had never been seen.
     """
     n_rows = search.data.rows.shape[0]
     alpha = chosen.settings.alpha * n_rows
-    if isinstance(chosen.template, BinningMap) and len(splits) == 1:
-        order = all_rows(splits[0], n_rows)
-        feature_map, matrix = chosen.fitted(search.data, order, search.n_jobs)
+    if not isinstance(chosen.template, BinningMap):
+        results = [_validated_apart(chosen, search, goal, split, alpha) for split in splits]
+        return replace(joined(results), weights=None), None, None
+    order = all_rows(splits[0], n_rows) if len(splits) == 1 else slice(None)
+    feature_map, matrix = fitted_in_memory(chosen, search, budget, order)
+    if len(splits) == 1:
         result = validate(search, goal, matrix, splits[0], alpha)
         return result, feature_map, matrix
-    results = [_validated_apart(chosen, search, goal, split, alpha) for split in splits]
-    return replace(joined(results), weights=None), None, None
+    results = [
+        validate(search, goal, matrix.take_rows(np.concatenate(split)), split, alpha)
+        for split in splits
+    ]
+    return replace(joined(results), weights=None, trials=[]), feature_map, matrix
 
 
 def _validated_apart(
@@ -137,7 +160,7 @@ def _settings(search: Search, goal: Goal, budget: Budget) -> Hyperparameters:
 
 
 def _enough_grids(
-    chosen: RandomFeatures, search: Search, goal: Goal, split: Split, most: int
+    chosen: RandomFeatures, search: Search, goal: Goal, split: Split, most: int, budget: Budget
 ) -> int:
     """Double the number of grids for as long as that predicts rows held back clearly better."""
     share = min(1.0, _SIZING_ROWS / (len(split[0]) + len(split[1])))
@@ -148,6 +171,8 @@ def _enough_grids(
     while True:
         sized = replace(chosen, template=chosen.template.resized(size))
         _, matrix = sized.fitted(search.data, np.concatenate(part), search.n_jobs)
+        if not budget.fits(matrix.shape[1]):
+            return max(1, size * budget.most_columns() // matrix.shape[1])
         found = validate(search, goal, matrix, part, alpha)
         record(search, goal, "size", chosen.settings, found, len(part[0]), size)
         enough = found.score > scaled_score(last, 1.0 - _LEAST_GAIN) or size == most

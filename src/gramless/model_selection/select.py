@@ -38,7 +38,11 @@ from gramless.model_selection.kernel_ridge import (
     sampled_splits,
     validate_ridge,
 )
-from gramless.model_selection.random_features import choose_random, validate_random
+from gramless.model_selection.random_features import (
+    choose_random,
+    fitted_in_memory,
+    validate_random,
+)
 from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
@@ -55,7 +59,7 @@ _SECONDS_A_SMOOTH_NUMBER = 4e-8
 """Of that trial, at most, for each number of the smooth features and output."""
 _CLEAR_GAIN = 0.998
 """Smooth kernels must lower the score at least to this share."""
-_FAR_BETTER, _BETTER = 1 / 3, 0.95
+_FAR_BETTER, _BETTER = 0.5, 0.95
 """Kernel ridge regression is taken below so much of the loss of the first grids, or of the model
 with all of them."""
 _MORE_ROWS = 1.25
@@ -67,6 +71,8 @@ _BYTES_A_NUMBER = 8
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _AS_GOOD = 1.002
 """The weakest grids go if the score rises to no more than this share."""
+_MOST_ADAPTATIONS = 4
+"""Of a loss with parameters of its own, such as thresholds."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 
@@ -116,7 +122,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
 
     ``validates`` says whether a fit that does not know some rows is wanted though nothing is open.
     """
-    data, n_jobs = search.data, search.n_jobs
+    data = search.data
     n_rows = data.rows.shape[0]
     if validates and n_rows < 2:
         raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
@@ -125,13 +131,13 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     order: IntArray | slice = slice(None)
     result, feature_map, matrix = None, None, None
     if validates:
-        result, feature_map, matrix = validate_random(chosen, search, goal, splits)
+        result, feature_map, matrix = validate_random(chosen, search, goal, splits, budget)
         n_training, size = len(splits[0][0]), chosen.template.size
         record(search, goal, "validation", chosen.settings, result, n_training, size)
-    if feature_map is not None:
+    if feature_map is None:
+        feature_map, matrix = fitted_in_memory(chosen, search, budget, order)
+    elif len(splits) == 1:
         order = all_rows(splits[0], n_rows)
-    else:
-        feature_map, matrix = chosen.fitted(data, order, n_jobs)
     assert matrix is not None
     budget.note_disk(matrix)
     return SelectedModel(
@@ -172,12 +178,14 @@ def select_grown(
     rows = scaler.ordered(data.rows, order, n_jobs)
     grids = Grids.joined([own.grids for own in grown])
     binning = GivenBinning(n_jobs=n_jobs)
-    binned = binning.learn_bins(rows, grids)
+    search.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
+    binned = _fitting(binning, binning.learn_bins(rows, grids), budget)
     budget.note_disk(binned)
     given, n_training = search.space.alpha, len(split[0])
     first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
     validation = _Validation(search, goal, budget, split, len(grids))
     best = _Features(binning, binned, validation.of(binned, first, None))
+    goal, validation, best = _with_adapted_loss(goal, validation, best)
     best = _with_smooth_kernels(best, validation, config, scaler, rows)
     best = _without_the_weakest(best, validation, config.dropped_share)
     result = best.result
@@ -238,7 +246,7 @@ class _Ridge:
         return SelectedModel(
             chosen.scaler,
             expansion,
-            expansion.rows_matrix(chosen.scaler.rows(data.rows, self.search.n_jobs)),
+            expansion.rows_matrix(chosen.scaler.rows(data.rows[:], self.search.n_jobs)),
             slice(None),
             chosen.settings(n_rows),
             chosen.bandwidth,
@@ -313,6 +321,38 @@ class _Validation:
         """Return the mean loss of the rows held back."""
         data, rows = self.search.data, found.rows
         return mean_loss(self.goal.loss)(found.raw, data.targets[rows], data.weights_of(rows))
+
+
+def _with_adapted_loss(
+    goal: Goal, validation: _Validation, features: _Features
+) -> tuple[Goal, _Validation, _Features]:
+    """Let parameters of the loss follow the predictions of rows held back, and these the loss."""
+    data = validation.search.data
+    for _ in range(_MOST_ADAPTATIONS):
+        result = features.result
+        weights = data.counts_of(result.rows)
+        weights = np.ones(len(result.rows)) if weights is None else weights
+        loss = goal.loss.adapted(result.raw, data.targets[result.rows], weights)
+        if loss == goal.loss:
+            break
+        goal = replace(goal, loss=loss, score=mean_loss(loss))
+        validation = replace(validation, goal=goal)
+        again = validation.of(features.matrix, result.alpha, result.weights)
+        features = replace(features, result=again)
+    return goal, validation, features
+
+
+def _fitting(binning: GivenBinning, binned: PlainBins, budget: Budget) -> PlainBins:
+    """Return the bins of as many of the first grids as the weights of have memory.
+
+    The map of the grids forgets the others.
+    """
+    if budget.fits(binned.shape[1]):
+        return binned
+    kept = binned.offsets[1:] <= budget.most_columns()
+    kept[0] = True
+    binning.keep_bins(np.repeat(kept, np.diff(binned.offsets)))
+    return binned.take_grids(kept)[0]
 
 
 def _with_smooth_kernels(
@@ -426,6 +466,7 @@ def _grown(
             n_jobs=search.n_jobs,
             groups=search.groups,
             stop=lambda: not budget.has_time(_GROWTH_SHARE, "growth"),
+            fits=lambda n_columns: budget.fits(config.n_seeds * n_columns),
             max_first_loss=max_first_loss,
             report=search.report,
             scorer=goal.scorer,

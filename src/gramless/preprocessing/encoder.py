@@ -20,9 +20,10 @@ from gramless.base.columns import (
     named_columns,
 )
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import LazyRows
 from gramless.base.notation import NOTATIONS, PLAIN, notation_of, seems_to_hold
 from gramless.base.state import State, Stateful, require
-from gramless.base.types import AnyArray, BoolArray
+from gramless.base.types import AnyArray, BoolArray, IntArray, RowTable
 from gramless.preprocessing.categories import category_mask
 
 _NAMES_SHOWN = 10
@@ -166,6 +167,10 @@ class TableEncoder(Stateful, mark="encoder"):
             start = stop
         return out
 
+    def lazily(self, X: RowTable) -> LazyRows:
+        """Return the encoded rows of a table on a disk, which are encoded when they are read."""
+        return _EncodedRows(X, self)
+
     def fit_transform(self, X: Table) -> AnyArray:
         """Learn from the rows and encode them."""
         return self.fit(X).transform(X)
@@ -217,6 +222,23 @@ def _notation(name: str, column: PlainColumn) -> str | None:
             stacklevel=2,
         )
     return notation
+
+
+@dataclass(frozen=True)
+class _EncodedRows(LazyRows):
+    table: RowTable
+    encoder: TableEncoder
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.table), len(self.encoder.output_names)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.encoder.dtype
+
+    def read(self, rows: slice | IntArray) -> AnyArray:
+        return self.encoder.transform(self.table.take_rows(rows))
 
 
 def _learn_categories(name: str, values: AnyArray, most: int) -> ColumnCode:

@@ -45,7 +45,7 @@ class Imputer(Stateful, former=("GapFiller",)):
         require(((marked >= 0) & (marked < len(fill))).all(), "an imputer marks no inputs")
 
     @classmethod
-    def fit(cls, X: AnyArray, categorical: BoolArray) -> Imputer:
+    def fit(cls, X: Rows, categorical: BoolArray) -> Imputer:
         """Learn the medians, and which inputs have missing numbers."""
         incomplete = _with_missing(X)
         sample = np.asfortranarray(X[:: max(1, len(X) // _SAMPLE_ROWS)])
@@ -80,7 +80,7 @@ class Imputer(Stateful, former=("GapFiller",)):
         return np.append(np.arange(len(self.fill)), self.marked)
 
 
-def _with_missing(X: AnyArray) -> BoolArray:
+def _with_missing(X: Rows) -> BoolArray:
     """Tell which columns hold NaN."""
     found = np.zeros(X.shape[1], bool)
     if X.dtype.kind == "f":

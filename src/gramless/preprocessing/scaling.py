@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramless.base.errors import InputError
+from gramless.base.lazy_rows import OrderedRows
 from gramless.base.state import Stateful, array_in, number_in, require
 from gramless.base.threads import map_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray
-from gramless.preprocessing.lazy_rows import OrderedRows
 from gramless.preprocessing.rows import Rows, check_width, dense_columns
 
 ScalingKind = Literal["none", "standard", "quantile", "both"]

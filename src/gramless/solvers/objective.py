@@ -23,7 +23,7 @@ from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 
-_BYTES_A_WEIGHT = 64.0
+BYTES_A_WEIGHT = 36
 """For the start and the solution, their gradient, directions and products of these."""
 _FEW_BYTES = 1 << 27
 """Below this the memory budget is not looked up."""
@@ -130,7 +130,7 @@ class Solution:
 
 def check_weights(n_columns: int, n_outputs: int) -> None:
     """Raise ``InputError`` for several outputs whose weights would not fit into memory."""
-    needed = _BYTES_A_WEIGHT * n_columns * n_outputs
+    needed = float(BYTES_A_WEIGHT) * n_columns * n_outputs
     if n_outputs > 1 and needed > _FEW_BYTES:
         check_memory(
             f"A fit of {n_outputs:,} outputs over {n_columns:,} columns",

@@ -38,6 +38,11 @@ class LazyRows(ABC):
     def read(self, rows: slice | IntArray) -> AnyArray:
         """Return a slice of the rows with a step of 1, or rows by their numbers, from 0 on."""
 
+    def read_columns(self, columns: Any) -> AnyArray:
+        """Return some columns of all rows."""
+        blocks = self.row_blocks() or [(0, 0)]
+        return np.concatenate([self.read(slice(a, b))[:, columns] for a, b in blocks])
+
     @property
     def size(self) -> int:
         """How many numbers there are."""
@@ -52,9 +57,7 @@ class LazyRows(ABC):
             return self.read(self._numbers(rows))
         if not isinstance(rows, slice) or rows != slice(None):
             return self.read(self._numbers(rows))[:, columns]
-        return np.concatenate(
-            [self.read(slice(a, b))[:, columns] for a, b in self.row_blocks()] or [self[:0]]
-        )
+        return self.read_columns(columns)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         """Return all rows."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramless.preprocessing import lazy_rows, scaling
-from gramless.preprocessing.lazy_rows import OrderedRows, taken
+from gramless.base import lazy_rows
+from gramless.base.lazy_rows import OrderedRows, taken
+from gramless.preprocessing import scaling
 from gramless.preprocessing.scaling import Scaler
 
 ROWS = np.random.default_rng(0).normal(size=(50, 4))

@@ -1,0 +1,47 @@
+"""One fit to rows in memory or in a mapped file, in a process of its own.
+
+Called with a job as JSON: ``inputs`` and ``targets`` (NPY files), ``mapped`` and ``parameters`` of
+a KernelRegressor. Prints JSON; the baseline of the peak is a process that has imported and compiled
+everything, and holds no data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Row, made_up
+from gramless import KernelRegressor
+from harness.memory import PeakMemory
+
+
+def main() -> None:
+    job: Row = json.loads(sys.argv[1])
+    X, y = made_up(6000, 4)
+    KernelRegressor(random_state=0).fit(X, y)
+    KernelRegressor(random_state=0, effort=1, memory_budget="500 MB").fit(X, y)
+    peak = PeakMemory()
+    X = np.load(job["inputs"], mmap_mode="r" if job["mapped"] else None)
+    y = np.load(job["targets"])
+    started = perf_counter()
+    model = KernelRegressor(random_state=0, **job["parameters"]).fit(X, y)
+    found = {
+        "seconds": perf_counter() - started,
+        "peak": peak.bytes(),
+        "inputs": X.nbytes + y.nbytes,
+        "bits": hashlib.sha256(np.ascontiguousarray(model.coef_).tobytes()).hexdigest()[:16],
+        "columns": len(model.coef_),
+        "limits": "; ".join(model.limits_),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Pinball losses of the quantiles 0.05, 0.5 and 0.95 beside LightGBM's, and intervals that vary.
+
+One fit of ours has all three; LightGBM needs a model each, of up to 1,000 trees with a learning
+rate of 0.1 that stop early. Ratios are means over the quantiles. Intervals of 90 % are those of
+``intervals="quantiles"`` by either method, from one fit; the spread of the covered share is over
+five groups of test rows by predicted width.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import geometric_mean, mean
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Report, Row, load_sets, options, parse
+from gramless import KernelRegressor
+from gramless.inspection.coverage import conditional_coverage
+
+LEVELS = 0.05, 0.5, 0.95
+REAL = "cadata", "house_16H", "protein_casp", "nyc_taxi_green_349k", "cpu_act", "uci_kin40k"
+MOST_ROWS, N_TEST = 10_000, 4_000
+
+Array = NDArray[Any]
+
+
+def made_up(n_rows: int) -> Iterator[tuple[str, Array, Array]]:
+    """Yield tables whose noise varies with the inputs."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n_rows, 8))
+    mean_of = np.sin(3 * X[:, 0]) * X[:, 1] + X[:, 2]
+    normal, tail = rng.normal(size=n_rows), rng.exponential(size=n_rows)
+    yield "noise of one input", X, mean_of + 1.5 * (0.05 + X[:, 3] ** 2) * normal
+    yield "noise of a corner", X, mean_of + (0.1 + 2.0 * (X[:, 3] > 0) * (X[:, 4] > 0)) * normal
+    yield "skewed noise", X, mean_of + np.exp(1.5 * X[:, 5]) * tail
+    yield "noise of the mean", X, np.exp(mean_of) * (1.0 + 0.3 * normal)
+    yield "waves of noise", X, mean_of + (0.1 + np.sin(4 * X[:, 6]) ** 2) * normal
+
+
+def pinball(y: Array, found: Array) -> list[float]:
+    return [
+        float(np.mean(np.maximum(q * (y - z), (q - 1) * (y - z))))
+        for q, z in zip(LEVELS, found.T, strict=True)
+    ]
+
+
+def lightgbm(X: Array, y: Array, new: Array, n_jobs: int | None) -> Array | None:
+    try:
+        from lightgbm import LGBMRegressor, early_stopping
+    except ImportError:
+        return None
+    cut, found = int(0.85 * len(y)), []
+    for level in LEVELS:
+        model = LGBMRegressor(
+            objective="quantile", alpha=level, n_estimators=1000, verbose=-1, n_jobs=n_jobs
+        )
+        model.fit(
+            *(X[:cut], y[:cut]),
+            eval_X=X[cut:],
+            eval_y=y[cut:],
+            callbacks=[early_stopping(50, verbose=False)],
+        )
+        found.append(model.predict(new))
+    return np.column_stack(found)
+
+
+def compare(name: str, parts: tuple[Array, ...], n_jobs: int | None) -> Row:
+    X, y, new, truth = parts
+    begun = perf_counter()
+    model = KernelRegressor(loss="quantile", quantile=LEVELS, random_state=0, n_jobs=n_jobs)
+    found = model.fit(X, y).predict(new)
+    seconds, begun = perf_counter() - begun, perf_counter()
+    theirs = lightgbm(X, y, new, n_jobs)
+    ours = pinball(truth, found)
+    told: Row = {
+        "table": name,
+        "rows": len(y),
+        **{f"pinball {level}": loss for level, loss in zip(LEVELS, ours, strict=True)},
+        "crossing rows": int((np.diff(found, axis=1) < 0).any(axis=1).sum()),
+        "s": seconds,
+        "its s": None if theirs is None else perf_counter() - begun,
+        "ratio": None,
+    }
+    if theirs is not None:
+        pairs = zip(ours, pinball(truth, theirs), strict=True)
+        told["ratio"] = mean(one / other for one, other in pairs)
+        told["its crossing rows"] = int((np.diff(theirs, axis=1) < 0).any(axis=1).sum())
+    return told
+
+
+def intervals(name: str, parts: tuple[Array, ...], n_jobs: int | None) -> Row:
+    X, y, new, truth = parts
+    model = KernelRegressor(intervals="quantiles", random_state=0, n_jobs=n_jobs).fit(X, y)
+    told: Row = {"table": name}
+    for method in ("split", "quantiles"):
+        lower, upper = model.predict_interval(new, 0.9, method=method)
+        groups = conditional_coverage(truth, lower, upper)
+        told[f"{method} covered"] = float(((lower <= truth) & (truth <= upper)).mean())
+        told[f"{method} least group"] = min(group.covered for group in groups)
+        told[f"{method} width"] = float((upper - lower).mean())
+    told["width ratio"] = told["quantiles width"] / told["split width"]
+    return told
+
+
+def tables(chosen: Any) -> Iterator[tuple[str, tuple[Array, ...]]]:
+    n_rows, n_test = (800, 400) if chosen.quick else (6000, N_TEST)
+    for name, X, y in made_up(n_rows + n_test):
+        yield name, (X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:])
+    for data in load_sets(REAL, chosen):
+        training = np.random.default_rng(0).permutation(len(data.y_train))[:MOST_ROWS]
+        test = np.random.default_rng(0).permutation(len(data.y_test))[:N_TEST]
+        X, new = np.asarray(data.X_train)[training], np.asarray(data.X_test)[test]
+        y, truth = (np.asarray(part, float) for part in (data.y_train, data.y_test))
+        yield data.name, (X, y[training], new, truth[test])
+
+
+def main() -> None:
+    chosen = parse(options(__doc__, repeats=1))
+    report, rows, widths = Report(chosen), [], []
+    for name, parts in tables(chosen):
+        rows.append(compare(name, parts, chosen.jobs))
+        widths.append(intervals(name, parts, chosen.jobs))
+        report.add(name, [rows[-1]])
+        report.add(f"{name}: intervals", [widths[-1]])
+    report.add("Pinball losses", rows)
+    report.add("Intervals of 90 %", widths)
+    known = [row["ratio"] for row in rows if row["ratio"]]
+    told = {
+        "tables": len(known),
+        "no worse": sum(ratio <= 1.0 for ratio in known),
+        "mean ratio": geometric_mean(known) if known else None,
+        "crossing rows": sum(row["crossing rows"] for row in rows),
+    }
+    report.add("Beside LightGBM", [told])
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

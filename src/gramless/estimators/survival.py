@@ -1,0 +1,265 @@
+"""Times to events by Cox's proportional hazards, without the Gram matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from gramless.base.errors import InputError
+from gramless.base.state import State, part_in, require
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.hazards import BaselineHazard, concordance_index, event_times
+from gramless.estimators.targets import NumberEncoder, TargetEncoder
+from gramless.losses import Loss, Poisson
+from gramless.matrices.base import Vector
+from gramless.model_selection.conformal import Conformal
+from gramless.model_selection.data import Data
+from gramless.preprocessing.rows import Rows
+from gramless.solvers.objective import Problem, Solution
+
+_MOST_UPDATES, _TIGHTEN = 30, 0.2
+"""How often baseline and weights take turns at most, and how exactly: a share of the tolerance."""
+_LEAST_EXPOSURE = 2.0**-40
+"""Of the largest: rows that leave before the first event say nothing, but keep a weight."""
+
+
+@dataclass(frozen=True)
+class SurvivalEncoder(TargetEncoder):
+    """Events over what a hazard makes expect of them: 0 where none was seen."""
+
+    hazard: BaselineHazard
+
+    fits_intercept = True
+
+    @property
+    def n_outputs(self) -> int:
+        """One: the logarithm of the risk."""
+        return 1
+
+    def encode(self, y: ArrayLike) -> FloatArray:
+        """Return events in multiples of the cumulative hazard of their times."""
+        own = np.asarray(y)
+        expected = self.expected(own)
+        return np.where(own["event"], 1.0 / expected, 0.0)
+
+    def expected(self, y: AnyArray) -> FloatArray:
+        """Return the cumulative hazard of each row's time, above 0."""
+        found = self.hazard.at(y["time"])
+        return np.maximum(found, _LEAST_EXPOSURE * self.hazard.cumulative[-1])
+
+    def decode(self, raw: FloatArray) -> FloatArray:
+        """Return logarithms of risks."""
+        return raw
+
+    def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
+        """Return coefficients and intercept."""
+        return weights[:-1], float(weights[-1])
+
+    def class_numbers(self, y: AnyArray) -> IntArray:
+        """Return whether each row's event was seen: both are on both sides of a split."""
+        return np.asarray(y["event"], np.intp)
+
+    score = staticmethod(NumberEncoder.score)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurvivalData(Data):
+    """All rows of a fit, with their times."""
+
+    observed: AnyArray
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelSurvival(KernelMachine):
+    """Cox's proportional hazards on random or grown features, with no knobs to turn.
+
+    The hazard of a row at a time is ``exp(f(x))`` times a baseline that all rows share. The sum of
+    the logarithms of Cox's partial likelihood, with Breslow's way of ties, less ``n alpha/2 |w|^2``
+    is maximised over ``f(x) = w'z(x)``. For a known baseline this is Poisson regression of the
+    events, with the cumulative hazard of each row's time as its exposure: grids are grown, and
+    everything left open is chosen, for the baseline of rows that are all alike; then baseline and
+    weights are fitted in turns, until they are those of the partial likelihood.
+
+    Parameters
+    ----------
+    loss : {"cox"}, default="cox"
+
+    Notes
+    -----
+    Targets are a structured array or data frame with two fields: whether the event was seen (bool),
+    and its time, or until when none was seen. Of an array of times alone all events were seen.
+
+    All other parameters are those of :class:`KernelRegressor`, except that ``scoring`` must be a
+    function.
+
+    Attributes
+    ----------
+    baseline_ : BaselineHazard
+        Breslow's estimate of the cumulative hazard of a row with log risk 0.
+    event_times_ : array (n_times,)
+        Distinct times of events of the fit.
+    n_updates_ : int
+        How often the baseline was fitted again.
+    coef_, intercept_, features_, alpha_, growth_ and so on
+        As of :class:`KernelRegressor`; the mean log risk of the rows of the fit is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramless import KernelSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(1000, 3))
+    >>> times, ends = rng.exponential(np.exp(-2 * X[:, 0])), rng.exponential(2.0, 1000)
+    >>> y = np.empty(1000, [("event", bool), ("time", float)])
+    >>> y["event"], y["time"] = times <= ends, np.minimum(times, ends)
+    >>> model = KernelSurvival(random_state=0).fit(X[:800], y[:800])
+    >>> bool(model.score(X[800:], y[800:]) > 0.7)
+    True
+    >>> model.predict_survival_function(X[:2], [0.5, 1.0]).shape
+    (2, 2)
+    """
+
+    _target_kinds = ("counts",)
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": False}
+    _losses: ClassVar[dict[str, Loss]] = {"cox": Poisson()}
+
+    loss: str | Loss = "cox"
+
+    def predict(self, X: TableLike) -> FloatArray:
+        """Return the logarithm of each row's risk: its hazard over the baseline.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,)
+        """
+        return self._responses(X)
+
+    def predict_cumulative_hazard(self, X: TableLike, times: ArrayLike | None = None) -> FloatArray:
+        """Return the cumulative hazard of each row at some times.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        times : array-like (n_times,), optional
+            Those of the events of the fit if left out. After the last of them nothing is added.
+
+        Returns
+        -------
+        array (n_samples, n_times)
+        """
+        risks = np.exp(self.predict(X))
+        at = self.event_times_ if times is None else np.asarray(times, np.float64)
+        return np.multiply.outer(risks, self.baseline_.at(at))
+
+    def predict_survival_function(self, X: TableLike, times: ArrayLike | None = None) -> FloatArray:
+        """Return the probability that each row has no event until some times.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        times : array-like (n_times,), optional
+            Those of the events of the fit if left out.
+
+        Returns
+        -------
+        array (n_samples, n_times)
+            Falling along each row.
+        """
+        return np.exp(-self.predict_cumulative_hazard(X, times))
+
+    def score(self, X: TableLike, y: ArrayLike) -> float:
+        """Return the concordance index of the predictions.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        y : structured array or data frame (n_samples,), or array-like of times
+
+        Returns
+        -------
+        float
+            1 where risks put all comparable pairs in the right order, 1/2 where they say nothing.
+        """
+        own = event_times(y, type(self).__name__)
+        return concordance_index(own["event"], own["time"], self.predict(X))
+
+    @property
+    def event_times_(self) -> FloatArray:
+        """Distinct times of events of the fit."""
+        check_is_fitted(self, "coef_")
+        return self.baseline_.times
+
+    def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
+        """Fit baseline and weights in turns, from rows that are all alike, until risks settle."""
+        assert isinstance(chosen.data, SurvivalData)
+        assert problem.sample_weight is not None
+        y = chosen.data.observed[chosen.selected.order]
+        weight = problem.sample_weight / SurvivalEncoder(self.baseline_).expected(y)
+        raw, n_events = problem.matrix.matvec(solution.weights), weight[y["event"]].sum()
+        self.n_updates_ = 0
+        for _ in range(_MOST_UPDATES):
+            encoder = SurvivalEncoder(BaselineHazard.breslow(y, raw - raw.mean(), weight))
+            exposure = weight * encoder.expected(y)
+            # The penalty keeps its weight beside the loss of an event.
+            scale = n_events / exposure.sum()
+            targets = encoder.encode(y) / scale
+            problem = replace(problem, targets=targets, sample_weight=scale * exposure)
+            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen.deadline)
+            before, raw = raw, problem.matrix.matvec(solution.weights)
+            self.n_updates_ += 1
+            settled = np.std(raw - before) <= _TIGHTEN * float(self.tol) * np.std(raw)
+            if settled or solution.status == "stopped":
+                break
+        centre, weights = np.average(raw, weights=weight), solution.weights.copy()
+        weights[-1] -= centre
+        self.baseline_: BaselineHazard = BaselineHazard.breslow(y, raw - centre, weight)
+        return replace(solution, weights=weights)
+
+    def _losses_by_name(self) -> dict[str, Loss]:
+        return self._losses
+
+    def _suits(self, loss: Loss | type[Loss]) -> bool:
+        return False
+
+    def _plain_targets(self, y: ArrayLike) -> ArrayLike:
+        return event_times(y, type(self).__name__)
+
+    def _check_targets(self, y: AnyArray) -> AnyArray:
+        return y
+
+    def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+        if not y["event"].any():
+            raise InputError("KernelSurvival: no row with an event has a weight above 0.")
+        self.baseline_ = BaselineHazard.breslow(y, np.zeros(len(y)), weight)
+        expected = SurvivalEncoder(self.baseline_).expected(y)
+        return expected if weight is None else weight * expected
+
+    def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> SurvivalEncoder:
+        return SurvivalEncoder(self.baseline_)
+
+    def _data(
+        self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
+    ) -> Data:
+        data = super()._data(rows, targets, weight, encoder)
+        return SurvivalData(**vars(data), observed=targets)
+
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        super().check_state(state)
+        require(part_in(state, "coef_", np.ndarray).ndim == 1, "coef_ has several outputs")
+        part_in(state, "baseline_", BaselineHazard)
+
+    def _check_errors(self, errors: Conformal, coef: Vector) -> None:
+        raise ValueError("errors_ are none of a survival model")
+
+    def _learn_errors(self, chosen: Chosen) -> None:
+        self.errors_ = None

@@ -1,0 +1,128 @@
+"""Cox's proportional hazards: the maximum of the partial likelihood, and what is said of times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import KernelSurvival, RandomBinning, load, save
+from gramless.base.errors import InputError
+from gramless.estimators.hazards import BaselineHazard, concordance_index, event_times
+
+GIVEN = {"bandwidth": 2.0, "alpha": 1e-2, "scaling": "standard", "random_state": 0}
+
+
+def lifetimes(n_rows: int, *, ties: bool = False):
+    """Return rows, true log risks, and structured targets."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n_rows, 4))
+    risk = 1.5 * X[:, 0] + np.sin(4 * X[:, 1])
+    times, ends = rng.exponential(np.exp(-risk)), rng.exponential(1.5, n_rows)
+    y = np.empty(n_rows, [("died", bool), ("days", float)])
+    y["died"], y["days"] = times <= ends, np.minimum(times, ends)
+    if ties:
+        y["days"] = np.ceil(8 * y["days"])
+    return X, risk, y
+
+
+def partial_likelihood(z, y, weight) -> float:
+    """Return the logarithm of Cox's partial likelihood, with Breslow's way of ties."""
+    total = 0.0
+    for i in np.flatnonzero(y["died"]):
+        at_risk = y["days"] >= y["days"][i]
+        total += weight[i] * (z[i] - np.log(np.sum(weight[at_risk] * np.exp(z[at_risk]))))
+    return total
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_penalised_partial_likelihood_is_at_its_maximum(ties, weighted):
+    X, _, y = lifetimes(60, ties=ties)
+    weight = np.random.default_rng(1).integers(1, 4, 60).astype(float)
+    weight = weight if weighted else np.ones(60)
+    model = KernelSurvival(RandomBinning(n_grids=4), **GIVEN, tol=1e-9)
+    model.fit(X, y, weight if weighted else None)
+    Z = model.features_.rows_matrix(model.scaler_.rows(X, None)).toarray()
+
+    def objective(w):
+        n_events = weight[y["died"]].sum()
+        return -partial_likelihood(Z @ w, y, weight) / n_events + 0.5 * model.alpha_ * w @ w
+
+    slope = approx_fprime(model.coef_, objective, 1e-7)
+    at_zero = approx_fprime(np.zeros_like(model.coef_), objective, 1e-7)
+    assert np.abs(slope).max() < 1e-5 < 1e-2 < np.abs(at_zero).max()
+    np.testing.assert_allclose(np.average(model.predict(X), weights=weight), 0.0, atol=1e-8)
+
+
+def test_the_baseline_is_breslows():
+    _, risk, y = lifetimes(50, ties=True)
+    weight = np.random.default_rng(1).gamma(1.0, size=50)
+    times = event_times(y, "test")
+    hazard = BaselineHazard.breslow(times, risk, weight)
+    twin = 0.0
+    for time in np.unique(y["days"][y["died"]]):
+        now, at_risk = y["died"] & (y["days"] == time), y["days"] >= time
+        twin += weight[now].sum() / np.sum(weight[at_risk] * np.exp(risk[at_risk]))
+        assert hazard.at(np.array([time]))[0] == pytest.approx(twin, rel=1e-12)
+    assert hazard.at(np.array([0.0]))[0] == 0.0
+
+
+def test_risks_and_survival_of_grown_grids(tmp_path):
+    X, risk, y = lifetimes(2500)
+    model = KernelSurvival(random_state=0).fit(X[:1500], y[:1500])
+    assert model.settings_.grids == "grown"
+    X, risk, y = X[1500:], risk[1500:], y[1500:]
+    assert model.score(X, y) > concordance_index(y["died"], y["days"], risk) - 0.015
+    times = np.quantile(y["days"], [0.1, 0.5, 0.8])
+    alive = model.predict_survival_function(X, times)
+    assert (np.diff(alive, axis=1) <= 0).all()
+    truth = np.exp(-np.multiply.outer(np.exp(risk), times))
+    of_all = np.abs(truth.mean(axis=0) - truth).mean()
+    assert np.abs(alive - truth).mean() < 0.5 * of_all
+    assert model.predict_survival_function(X[:3]).shape == (3, len(model.event_times_))
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_survival_function(X[:9], times), alive[:9])
+
+
+def test_targets_as_users_have_them():
+    X, _, y = lifetimes(100)
+    frame = pd.DataFrame({"days": y["days"], "died": y["died"]})
+    swapped = np.array([(b, a) for a, b in y], [("t", float), ("e", bool)])
+    models = [KernelSurvival(**GIVEN).fit(X, own) for own in (y, frame, swapped)]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+    seen = KernelSurvival(**GIVEN).fit(X, y["days"])
+    all_seen = y.copy()
+    all_seen["died"] = True
+    np.testing.assert_array_equal(seen.coef_, KernelSurvival(**GIVEN).fit(X, all_seen).coef_)
+
+
+def test_wrong_targets():
+    X, _, y = lifetimes(30)
+    none = y.copy()
+    none["died"] = False
+    endless = y.copy()
+    endless["days"][3] = np.inf
+    columns = np.array([(1.0, 2.0)] * 30, [("a", float), ("b", float)])
+    for own, message in [
+        (none, "no event"),
+        (endless, "NaN or infinite"),
+        (columns, "two fields or columns"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            KernelSurvival(**GIVEN).fit(X, own)
+    with pytest.raises(InputError, match="no row with an event has a weight"):
+        KernelSurvival(**GIVEN).fit(X, y, np.where(y["died"], 0.0, 1.0))
+    with pytest.raises(InputError, match="loss must be one of 'cox'"):
+        KernelSurvival(loss="squared", **GIVEN).fit(X, y)
+    with pytest.raises(InputError, match="no event comes before"):
+        concordance_index(np.array([True]), [1.0], [1.0])
+
+
+@parametrize_with_checks([KernelSurvival(RandomBinning(n_grids=8), bandwidth=1.0)])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,30 @@
+"""Counts of ordered pairs against every pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless.estimators.hazards import concordance_index
+
+
+def twin(event, time, risk) -> tuple[int, int, int]:
+    """Look at every pair."""
+    pairs = right = equal = 0
+    for i in np.flatnonzero(event):
+        for j in range(len(time)):
+            if time[j] > time[i] or (time[j] == time[i] and not event[j]):
+                pairs, right = pairs + 1, right + (risk[i] > risk[j])
+                equal += risk[i] == risk[j]
+    return pairs, right, equal
+
+
+@pytest.mark.parametrize("levels", [3, 1000])
+@pytest.mark.parametrize("share", [0.2, 0.6, 1.0])
+def test_concordance_is_that_of_all_pairs(levels: int, share: float) -> None:
+    rng = np.random.default_rng(levels)
+    n = 80
+    event, time = rng.random(n) < share, rng.integers(0, 2 * levels, n).astype(float)
+    risk = rng.integers(0, levels, n) / 7.0
+    pairs, right, equal = twin(event, time, risk)
+    assert concordance_index(event, time, risk) == (right + 0.5 * equal) / pairs
