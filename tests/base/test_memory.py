@@ -19,7 +19,8 @@ from gramless.base.memory import (
 
 
 def system(pages: int, size: int) -> Callable[[str], int]:
-    return {"SC_AVPHYS_PAGES": pages, "SC_PAGE_SIZE": size}.__getitem__
+    sizes = {"SC_PHYS_PAGES": 4 * pages, "SC_AVPHYS_PAGES": pages, "SC_PAGE_SIZE": size}
+    return sizes.__getitem__
 
 
 @pytest.fixture

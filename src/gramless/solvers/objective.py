@@ -23,7 +23,7 @@ from gramless.losses import Loss, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.penalties import Penalty
 
-BYTES_A_WEIGHT = 36
+BYTES_A_WEIGHT = 46
 """For the start and the solution, their gradient, directions and products of these."""
 _FEW_BYTES = 1 << 27
 """Below this the memory budget is not looked up."""
