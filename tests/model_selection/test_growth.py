@@ -345,7 +345,7 @@ def test_there_are_no_more_grids_than_asked_for(n_grids: int) -> None:
 def test_noise_ends_growth_long_before_the_bound() -> None:
     rng = np.random.default_rng(1)
     y = standardised(rng.normal(size=800))
-    config = SearchConfig(proposals=48)
+    config = SearchConfig(proposals=48, kept_a_round=8)
     found = grown(rng.normal(size=(800, 6)), y, n_grids=800, config=config)
     assert len(found.grids) <= 320
     # The mean predicts noise with a loss of a half.

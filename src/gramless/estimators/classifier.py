@@ -161,7 +161,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     effort : int, default=3
         How thoroughly grids are grown. 1: at most 160 grids, on 30,000 rows, for speed. 2: 256
         grids, and beside them smooth kernels with 250 landmarks each where that
-        predicts held-back rows better. 3: 512 grids, on 60,000 rows. 4: 960 grids out of more
+        predicts held-back rows better. 3: 640 grids, on 60,000 rows. 4: 960 grids out of more
         candidates, and 1,000 landmarks. 5: four such sets of grids in one fit, and 2,000 landmarks.
     time_budget : float, optional
         Seconds. Less is tried, iterations stop, and some rows are left out where rows and

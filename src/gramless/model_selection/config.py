@@ -22,17 +22,17 @@ class SearchConfig:
     none. ``n_seeds`` sets of grids, grown with different seeds, are fitted as one.
     """
 
-    most_grids: int = 512
+    most_grids: int = 640
     proposals: int = 160
     kept_a_round: int = 12
     refitted_a_round: int = 18
-    stages: tuple[int, ...] = (40, 80, 160, 320)
+    stages: tuple[int, ...] = (40, 80, 160, 320, 480, 640, 800)
     least_gain: float = 0.005
     growth_rows: int = 60_000
     judging_rows: int = 5_000
     ridge_rows: int = 2000
     n_landmarks: int = 250
-    smooth_lengths: tuple[float, ...] = (0.7,)
+    smooth_lengths: tuple[float, ...] = (0.5, 1.0)
     dropped_share: float = 0.6
     n_seeds: int = 1
 
@@ -52,9 +52,7 @@ _THOROUGH = SearchConfig(
     proposals=400,
     kept_a_round=8,
     refitted_a_round=32,
-    stages=(40, 80, 160, 320, 480, 640, 800),
     n_landmarks=1000,
-    smooth_lengths=(0.5, 1.0),
     dropped_share=0.5,
 )
 EFFORTS: dict[int, SearchConfig] = {
