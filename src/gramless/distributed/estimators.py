@@ -200,6 +200,21 @@ class DaskMachine(_Machine):
     ) -> None:
         """Bin all rows on the cluster, and solve for them."""
         layout, rows, known = self._binned(cluster, parts, sample, chosen)
+        try:
+            self._fit_rows(layout, rows, known, sample, chosen, checkpoint)
+        finally:
+            rows.release()
+
+    def _fit_rows(
+        self,
+        layout: Layout,
+        rows: ClusterRows,
+        known: SortedKeys | None,
+        sample: Sample,
+        chosen: Chosen,
+        checkpoint: str | Path | None,
+    ) -> None:
+        """Solve for rows that are binned."""
         selected = self._for_all_rows(chosen, sample, rows, known)
         chosen = replace(chosen, selected=selected)
         self._keep_selected(selected)

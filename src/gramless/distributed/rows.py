@@ -72,6 +72,11 @@ class ClusterRows:
         self.largest_norm = max(own[3] for own in facts)
         self.starts = np.append(0, np.cumsum(self.sizes))
 
+    def release(self) -> None:
+        """Let workers forget the blocks, whoever still refers to them here."""
+        for own in self.blocks:
+            own.release()
+
     @property
     def n_rows(self) -> int:
         """Number of rows that have a weight."""
