@@ -295,10 +295,13 @@ before = set(_CLASSES.values())
 for module in pkgutil.walk_packages(gramless.__path__, "gramless."):
     if "torch" not in module.name and ".cli" not in module.name:
         importlib.import_module(module.name)
-assert set(_CLASSES.values()) == before, set(_CLASSES.values()) - before
+# Machines on clusters are not saved themselves.
+def saved(kinds):
+    return {kind for kind in kinds if ".distributed" not in kind.__module__}
+assert saved(_CLASSES.values()) == before, saved(_CLASSES.values()) - before
 def below(kind):
     return [kind, *(found for each in kind.__subclasses__() for found in below(each))]
-assert set(below(Stateful)) - {Stateful} == before, "two classes share a name"
+assert saved(below(Stateful)) - {Stateful} == before, "two classes share a name"
 """
 
 
@@ -346,8 +349,8 @@ def test_files_of_the_first_version_predict_what_they_did(name, tmp_path):
 @pytest.fixture(scope="module")
 def grown():
     rng = np.random.default_rng(5)
-    rows = np.tile(rng.normal(size=(800, 4)), 5)
-    target = np.sin(2 * rows[:, 0]) + rows[:, 1] * np.sign(rows[:, 2]) + 0.3 * rng.normal(size=800)
+    rows = np.tile(rng.normal(size=(2200, 4)), 5)
+    target = np.sin(6 * rows[:, 0]) + rows[:, 1] * np.sign(rows[:, 2]) + 0.3 * rng.normal(size=2200)
     options = {"grids": "grown", "effort": 2, "solver": "cg", "random_state": 0}
     return KernelRegressor(**options).fit(rows, target), rows
 

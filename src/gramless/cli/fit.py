@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from gramless.base.columns import named_columns
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
@@ -257,6 +256,7 @@ class _There:
         machine: Callable[[str], KernelMachine],
     ) -> _Fitted:
         """Fit on the cluster; the first rows say which columns there are, and what they hold."""
+        from gramless.base.columns import named_columns
         from gramless.datasets import Table
         from gramless.distributed.files import connected, head_of, read_frame, there
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gramless.base.cached import cached_property
+from gramless.base.errors import InputError
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
@@ -131,15 +132,21 @@ class NewtonState(ABC):
         self.ridge = self.penalty.diagonal(self.weights[:, 0])
         self.products, self.slow = 0, False
         self.scale, self.penalties = np.full(1, np.inf), _LATER
+        first = weights if start is None else columns(start)
+        if first.shape != weights.shape:
+            raise InputError(
+                f"NewtonCG: start must have {len(weights)} rows, and {weights.shape[1]} columns if "
+                f"these are several; got shape {first.shape}."
+            )
         self._respond()
         self._differentiate()
         self.at_zero = self.gradient
-        if start is None or np.array_equal(columns(start), weights):
+        if np.array_equal(first, weights):
             self.penalties = _AT_ZERO
             self._approximate()
             self.scale, self.penalties = self._norm(self.at_zero), _LATER
         else:
-            self.weights = columns(start).astype(float)
+            self.weights = first.astype(float)
             self._respond()
             self._differentiate()
             self._approximate()
