@@ -169,7 +169,8 @@ def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
         del model
         deadline = time.monotonic() + 30
         while any(client.run(lambda dask_worker: len(dask_worker.data)).values()):
-            assert time.monotonic() < deadline, "the cluster still holds blocks"
+            held = client.run(lambda dask_worker: list(dask_worker.data))
+            assert time.monotonic() < deadline, held
             time.sleep(0.2)
 
 
