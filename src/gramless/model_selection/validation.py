@@ -21,8 +21,9 @@ from gramless.solvers.newton_cg import NewtonCG
 NEARBY = (10.0**-0.5, 10.0**0.5)
 """The factors by which the penalty is changed, in this order, for as long as that helps."""
 _MOST_STEPS = 8
-_WARM_SHARE = 0.2
-"""Of the tolerance: a start may meet it before columns that are new have any weight."""
+_WARM_SHARE, _WARM_NEWTON_SHARE = 0.2, 0.04
+"""Of the tolerance: a start may meet it before columns that are new have any weight. Newton's
+method measures it in the metric there, where the gradient at zero is larger."""
 _TIE = 1.001
 """Of penalties whose scores differ by less, the strongest."""
 _SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
@@ -185,7 +186,9 @@ class _Path:
         if self.solver is None:
             self.solver = self.goal.solver(problem, self.n_jobs)
             if isinstance(self.solver, NewtonCG | ConjugateGradient) and start is not None:
-                self.solver = replace(self.solver, tol=_WARM_SHARE * self.solver.tol)
+                newton = isinstance(self.solver, NewtonCG)
+                share = _WARM_NEWTON_SHARE if newton else _WARM_SHARE
+                self.solver = replace(self.solver, tol=share * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.found:
             self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
         solution = self.solver.solve(problem, start, self.watch)
