@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from time import perf_counter
 from typing import Any
 
@@ -227,6 +228,16 @@ def test_error(data: Dataset, predicted: NDArray[Any]) -> float:
         return float(np.sqrt(np.mean((predicted - data.y_test) ** 2)) / data.y_test.std())
     # CatBoost returns labels as a column.
     return float(np.mean(predicted.ravel() != data.y_test))
+
+
+def summary_of_ratios(rows: Iterable[Row]) -> Row:
+    """Return on how many tables the ``ratio`` to a peer is known, and how often it is at most 1."""
+    known = [row["ratio"] for row in rows if row["ratio"]]
+    return {
+        "tables": len(known),
+        "no worse": sum(ratio <= 1.0 for ratio in known),
+        "mean ratio": geometric_mean(known) if known else None,
+    }
 
 
 def log_slope(x: Iterable[float], y: Iterable[float]) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.common import Report, Row, load_sets, options, parse, say
+from benchmarks.common import Report, Row, load_sets, options, parse, say, summary_of_ratios
 from gramless import KernelRegressor
 
 POWERS = {"poisson": 1.0, "tweedie": 1.5, "gamma": 2.0}
@@ -144,11 +144,8 @@ def main() -> None:
         rows.append(compare(table, chosen.repeats, chosen.jobs))
         report.add(table[0], rows[-1:])
     report.add("All tables: mean deviance of the test rows", rows)
-    known = [row["ratio"] for row in rows if row["ratio"]]
     told = {
-        "tables": len(known),
-        "no worse": sum(ratio <= 1.0 for ratio in known),
-        "mean ratio": geometric_mean(known) if known else None,
+        **summary_of_ratios(rows),
         "time over squares": geometric_mean([row["s"] / row["squares s"] for row in rows]),
     }
     report.add("Beside LightGBM", [told])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import geometric_mean, mean
+from statistics import mean
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.common import Report, Row, load_sets, options, parse
+from benchmarks.common import Report, Row, load_sets, options, parse, summary_of_ratios
 from gramless import KernelRegressor
 from gramless.inspection.coverage import conditional_coverage
 
@@ -131,11 +131,8 @@ def main() -> None:
         report.add(f"{name}: intervals", [widths[-1]])
     report.add("Pinball losses", rows)
     report.add("Intervals of 90 %", widths)
-    known = [row["ratio"] for row in rows if row["ratio"]]
     told = {
-        "tables": len(known),
-        "no worse": sum(ratio <= 1.0 for ratio in known),
-        "mean ratio": geometric_mean(known) if known else None,
+        **summary_of_ratios(rows),
         "crossing rows": sum(row["crossing rows"] for row in rows),
     }
     report.add("Beside LightGBM", [told])

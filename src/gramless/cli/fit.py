@@ -183,11 +183,11 @@ def fit(
         def machine(kind: str) -> KernelMachine:
             return _estimator(kind, approximation, kernel, size, parameters)
 
-        here = _Here(data, text, limits, memory)
+        local = _LocalFit(data, text, limits, memory)
         if cluster is not None and text:
             raise BadParameter("--categorical does not go with --cluster; write text.")
-        there = None if cluster is None else _There(data, cluster, checkpoint, weight, groups)
-        found = (there or here).fit(report, rows_of, task, machine)
+        remote = None if cluster is None else _ClusterFit(data, cluster, checkpoint, weight, groups)
+        found = (remote or local).fit(report, rows_of, task, machine)
         _save(report, found.model, model)
         _show(report, found, model)
 
@@ -211,7 +211,7 @@ def _fitting(report: Report) -> Iterator[Callable[[Progress], None]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Here:
+class _LocalFit:
     """A file that is read and fitted in this process, in a budget of memory from the disk."""
 
     data: Path
@@ -239,7 +239,7 @@ class _Here:
 
 
 @dataclasses.dataclass(frozen=True)
-class _There:
+class _ClusterFit:
     """A file that the workers of a cluster read, and the columns that are no inputs."""
 
     data: Path
@@ -258,7 +258,7 @@ class _There:
         """Fit on the cluster; the first rows say which columns there are, and what they hold."""
         from gramless.base.columns import named_columns
         from gramless.datasets import Table
-        from gramless.distributed.files import connected, head_of, read_frame, there
+        from gramless.distributed.files import connected, head_of, on_cluster, read_frame
 
         with connected(self.address) as client:
             with report.stage("read", f"looking at {self.data}"):
@@ -267,7 +267,7 @@ class _There:
                 kind, reason = decide_task(rows.y, task)
             others = (None if name is None else frame[name] for name in (self.weight, self.groups))
             inputs = frame[list(named_columns(rows.X))]
-            estimator = there(machine(kind), client)
+            estimator = on_cluster(machine(kind), client)
             with _fitting(report) as callback:
                 estimator.fit(
                     inputs,

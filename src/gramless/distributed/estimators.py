@@ -27,7 +27,7 @@ from gramless.distributed.bins import BinKeys, SortedKeys
 from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
 from gramless.distributed.checkpoints import Resumable, solved
 from gramless.distributed.cluster import Cluster
-from gramless.distributed.newton import RowsThere
+from gramless.distributed.newton import ClusterNewtonState
 from gramless.distributed.partitions import Partitions, Sizes
 from gramless.distributed.prediction import Question, bounds_of, method, predicted
 from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
@@ -254,7 +254,10 @@ class DaskMachine(_Machine):
             state, name = squares(problem, tol, start), "pcg"
         else:
             options = NewtonCG(tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
-            state, name = RowsThere(problem, self.loss_, start, options, watched=True), "newton"
+            state, name = (
+                ClusterNewtonState(problem, self.loss_, start, options, watched=True),
+                "newton",
+            )
         self.solver_reason_ = (
             f"{name}: {self.loss_.name} loss, {len(problem.rows.blocks)} blocks of rows on a "
             f"cluster, preconditioned with a sample of the rows"

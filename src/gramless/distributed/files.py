@@ -56,7 +56,9 @@ def head_of(frame: Any) -> dict[str, Any]:
     return {str(name): head[name].to_numpy() for name in head.columns}
 
 
-def there(machine: KernelMachine, client: Client) -> DaskKernelRegressor | DaskKernelClassifier:
+def on_cluster(
+    machine: KernelMachine, client: Client
+) -> DaskKernelRegressor | DaskKernelClassifier:
     """Return an unfitted machine with the same parameters, which is fitted on a cluster."""
     classifies = isinstance(machine, KernelClassifier)
     kind = DaskKernelClassifier if classifies else DaskKernelRegressor

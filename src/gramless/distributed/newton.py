@@ -17,8 +17,8 @@ from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
-from gramless.distributed.rows import Arrived, Shared
-from gramless.distributed.solving import ClusterProblem, ThereCurvature
+from gramless.distributed.rows import Arrived, Shared, by_block
+from gramless.distributed.solving import ClusterProblem, RemoteCurvature, inverse_of
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.penalties import L2
@@ -26,8 +26,8 @@ from gramless.solvers.cg import ConjugateRuns, Curvature, RowCurvature
 from gramless.solvers.hessian_subsampling import MEASURED_ROWS, WORTH_COPYING
 from gramless.solvers.line_search import AnyLine, Losses, derivatives
 from gramless.solvers.newton_cg import Holding, NewtonCG, NewtonState
-from gramless.solvers.objective import Problem, columns
-from gramless.solvers.preconditioners import Inverse, RowSample, SampledRows, default_rows
+from gramless.solvers.objective import columns
+from gramless.solvers.preconditioners import Inverse, default_rows, sampled_places
 from gramless.solvers.vectors import add_times, matvec, rmatvec
 
 _CHANGING = "weights", "penalty_value", "objective", "slow", "products", "penalties"
@@ -36,7 +36,7 @@ _WORDS = 4
 
 
 @dataclass(frozen=True)
-class LossThere:
+class MeanLoss:
     """A loss of rows whose weights sum to ``total``."""
 
     loss: Loss
@@ -55,7 +55,7 @@ class Draw:
     ``factor`` infinite where every row with any curvature is taken; all are if ``whole``.
     """
 
-    losses: LossThere
+    losses: MeanLoss
     holding: Holding
     number: int
     factor: float
@@ -126,7 +126,7 @@ def responses(block: RowBlock, threads: int, w: Arrived, name: str = "responses"
     return found
 
 
-def sums_of_losses(block: RowBlock, threads: int, there: LossThere, *, w: Arrived) -> Any:
+def sums_of_losses(block: RowBlock, threads: int, there: MeanLoss, *, w: Arrived) -> Any:
     """Return a block's mean losses, sensitivity, and sums of curvatures and slopes."""
     losses, z = there.of(block), responses(block, threads, w)
     slopes, curvatures = derivatives(losses, z, threads)
@@ -134,7 +134,7 @@ def sums_of_losses(block: RowBlock, threads: int, there: LossThere, *, w: Arrive
     return losses.mean(z), *sums
 
 
-def gradient(block: RowBlock, threads: int, there: LossThere, *, w: Arrived) -> Vector:
+def gradient(block: RowBlock, threads: int, there: MeanLoss, *, w: Arrived) -> Vector:
     """Return a block's part of the gradient of the mean loss."""
     slopes, _ = derivatives(there.of(block), responses(block, threads, w), threads)
     return rmatvec(block.matrix(threads), slopes)
@@ -197,7 +197,7 @@ def curved_product(
 
 
 def line_means(
-    block: RowBlock, threads: int, there: LossThere, lengths: FloatArray, *, w: Arrived, d: Arrived
+    block: RowBlock, threads: int, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
 ) -> FloatArray:
     """Return a block's part of the mean losses at some lengths of a step."""
     z, change = responses(block, threads, w), responses(block, threads, d, "change")
@@ -205,7 +205,7 @@ def line_means(
 
 
 def line_derivatives(
-    block: RowBlock, threads: int, there: LossThere, lengths: FloatArray, *, w: Arrived, d: Arrived
+    block: RowBlock, threads: int, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
 ) -> FloatArray:
     """Return a block's part of the derivatives of the mean losses, (2, K)."""
     z, change = responses(block, threads, w), responses(block, threads, d, "change")
@@ -220,13 +220,13 @@ def target_means(block: RowBlock, threads: int, total: float) -> FloatArray:
     return np.einsum("n,nk->k", block.weights / total, columns(block.targets))
 
 
-def curvature_at(block: RowBlock, threads: int, there: LossThere, z: FloatArray) -> FloatArray:
+def curvature_at(block: RowBlock, threads: int, there: MeanLoss, z: FloatArray) -> FloatArray:
     """Return a block's part of the mean curvature at constant responses."""
     losses = there.of(block)
     return losses.curvatures(np.broadcast_to(z, losses.targets.shape)).sum(axis=0)
 
 
-class RowsThere(NewtonState):
+class ClusterNewtonState(NewtonState):
     """Newton steps whose rows are on a cluster."""
 
     def __init__(
@@ -240,7 +240,7 @@ class RowsThere(NewtonState):
     ) -> None:
         self.problem, self.loss, self.penalty = problem, loss, problem.penalty
         self.rows, self.draws = problem.rows, 0
-        self.there = LossThere(loss, self.rows.total)
+        self.there = MeanLoss(loss, self.rows.total)
         self.typical_curvature, weights = loss.smoothness, np.zeros_like(problem.right)
         if not loss.smoothness < np.inf:
             constant = loss.link(np.sum(self.rows.per_block(target_means, self.rows.total), axis=0))
@@ -340,11 +340,8 @@ class RowsThere(NewtonState):
         return self._inverse_of(*self._sample([own[1] for own in facts], places, curved=True))
 
     def _inverse_of(self, block: RowBlock, weights: FloatArray, complete: bool) -> Inverse:
-        matrix = block.matrix(self.options.n_jobs)
-        here = np.arange(len(weights))
-        sample = RowSample(SampledRows(), here, matrix, matrix.row_gram(), complete)
         penalty = L2(self.penalty.l2 / self.total, self.penalty.n_free)
-        return sample.inverse(Problem(matrix, np.zeros(len(here)), penalty, sample_weight=weights))
+        return inverse_of(block, weights, penalty, complete, self.options.n_jobs)
 
     def _sample(
         self, counts: list[int], places: IntArray | None, curved: bool = False
@@ -354,48 +351,41 @@ class RowsThere(NewtonState):
         ``places`` are where one machine has them, None for all rows, whose places are known.
         """
         n_rows = sum(counts)
-        wanted, chosen = default_rows(n_rows), np.arange(n_rows)
-        if wanted < n_rows:
-            generator = stream(0, "sampled rows")
-            chosen = np.sort(generator.choice(n_rows, wanted, replace=False, shuffle=False))
+        wanted = default_rows(n_rows)
+        chosen = sampled_places(n_rows, wanted)
         if places is not None:
             chosen = np.argsort(places)[chosen]
         elif self.problem.order is not None:
             chosen = self.problem.order[chosen]
-        starts = np.append(0, np.cumsum(counts))
-        number = np.searchsorted(starts, chosen, side="right") - 1
-        order = np.argsort(number, kind="stable")
-        asked = {
-            k: chosen[order[number[order] == k]] - starts[k] for k in np.unique(number).tolist()
-        }
+        asked, back = by_block(np.append(0, np.cumsum(counts)), chosen)
         found = [own for own in self._asked(curved_taken, asked, curved) if own is not None]
         block = joined([own for own, _ in found])
         weights = np.concatenate([own for _, own in found])
-        back = np.empty(len(order), np.intp)
-        back[order] = np.arange(len(order))
         return block.taken(back), weights[back], wanted >= n_rows
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
         coupled = self.loss.coupled and not self.draw.holding.flat.any()
-        system = CurvedSystem(self, self.gradient * factors, self.ridge, ThereCurvature(coupled))
+        system = ClusterNewtonSystem(
+            self, self.gradient * factors, self.ridge, RemoteCurvature(coupled)
+        )
         runs = ConjugateRuns(system, self.inverse, self.inner_tol(), self.options.n_jobs)
         self.products += runs.run(self.options.max_inner)
         return runs.weights
 
     def _line(
         self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]
-    ) -> LineThere:
-        return LineThere(self, Shared(direction), penalty)
+    ) -> ClusterLine:
+        return ClusterLine(self, Shared(direction), penalty)
 
     def _go(self, line: AnyLine, lengths: FloatArray) -> None:
         self._respond()
 
 
 @dataclass(frozen=True, eq=False)
-class CurvedSystem:
+class ClusterNewtonSystem:
     """The Newton equations, whose products are made by workers."""
 
-    state: RowsThere
+    state: ClusterNewtonState
     right: Vector
     ridge: FloatArray
     curvature: Curvature
@@ -409,10 +399,10 @@ class CurvedSystem:
 
 
 @dataclass(frozen=True, eq=False)
-class LineThere(AnyLine):
+class ClusterLine(AnyLine):
     """The objective along a step, whose responses workers remember."""
 
-    state: RowsThere
+    state: ClusterNewtonState
     d: Shared
     penalty: tuple[FloatArray, FloatArray, FloatArray]
 

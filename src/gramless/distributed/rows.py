@@ -107,15 +107,8 @@ class ClusterRows:
 
     def taken(self, rows: NDArray[np.intp]) -> RowBlock:
         """Return some rows, given their numbers among all rows."""
-        block = np.searchsorted(self.starts, rows, side="right") - 1
-        order = np.argsort(block, kind="stable")
-        wanted = {}
-        for number in np.unique(block).tolist():
-            own = order[block[order] == number]
-            wanted[number] = rows[own] - self.starts[number]
+        wanted, back = by_block(self.starts, rows)
         parts = [own for own in self.per_block(_taken, wanted) if own is not None]
-        back = np.empty(len(rows), np.intp)
-        back[order] = np.arange(len(rows))
         return joined(parts).taken(back)
 
     def _asked(
@@ -218,6 +211,27 @@ def sum_of_blocks(
 def _arrived(told: Told, shared: list[Any]) -> dict[str, Arrived]:
     named = zip(told, shared, strict=True)
     return {name: Arrived(tag, own) for (name, tag), own in named}
+
+
+def by_block(
+    starts: IntArray, rows: NDArray[np.intp]
+) -> tuple[dict[int, IntArray], NDArray[np.intp]]:
+    """Return which rows of each block are asked for, and what puts the answers in their order.
+
+    Block k has the rows from ``starts[k]`` on.
+
+    Examples
+    --------
+    >>> wanted, back = by_block(np.array([0, 3, 6]), np.array([4, 0, 3]))
+    >>> {k: own.tolist() for k, own in wanted.items()}, back
+    ({0: [0], 1: [1, 0]}, array([1, 0, 2]))
+    """
+    block = np.searchsorted(starts, rows, side="right") - 1
+    order = np.argsort(block, kind="stable")
+    wanted = {k: rows[order[block[order] == k]] - starts[k] for k in np.unique(block).tolist()}
+    back = np.empty(len(rows), np.intp)
+    back[order] = np.arange(len(rows))
+    return wanted, back
 
 
 def _facts(block: RowBlock, threads: int) -> tuple[int, float, float, float]:

@@ -23,7 +23,7 @@ _MOST_WITNESSES = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Glance:
+class PartitionSample:
     """What the client learns of a partition: some of its rows, and what it holds.
 
     ``witnesses`` are the places in the partition of rows that show a value first; these rows follow
@@ -117,7 +117,7 @@ class Sample:
             generator = stream(seed, "rows that choose")
             chosen = np.sort(generator.choice(total, most, replace=False, shuffle=False))
         starts = np.append(0, np.cumsum(lengths))
-        look = delayed(glance, pure=False)
+        look = delayed(sample_of_partition, pure=False)
         tasks = []
         for i, part in enumerate(parts.parts):
             a, b = np.searchsorted(chosen, starts[i : i + 2])
@@ -125,11 +125,11 @@ class Sample:
         return cls._joined(cluster.compute(tasks), lengths, complete)
 
     @classmethod
-    def _joined(cls, glances: list[Glance], lengths: list[int], complete: bool) -> Sample:
+    def _joined(cls, samples: list[PartitionSample], lengths: list[int], complete: bool) -> Sample:
         known: set[Hashable] = set()
         parts: list[tuple[Any, ...]] = []
         classes: dict[Any, tuple[int, float]] = {}
-        for own in glances:
+        for own in samples:
             new = [value for value in own.witnesses if value not in known]
             known.update(new)
             kept = np.arange(own.n_sampled)
@@ -146,8 +146,8 @@ class Sample:
         rows: Any = tuple(
             None if same[0] is None else stacked(list(same)) for same in zip(*parts, strict=True)
         )
-        largest, moments = max(own.largest_weight for own in glances), None
-        for own in glances:
+        largest, moments = max(own.largest_weight for own in samples), None
+        for own in samples:
             if own.moments is not None:
                 moments = own.moments if moments is None else moments.with_others(own.moments)
         return cls(rows, lengths, complete, largest, classes, moments)
@@ -165,9 +165,9 @@ def count_rows(number: int, X: Any, y: Any, weight: Any, groups: Any) -> int:
     return n_rows
 
 
-def glance(
+def sample_of_partition(
     number: int, part: GivenPart, chosen: IntArray, n_rows: int, witnesses: bool, labels: bool
-) -> Glance:
+) -> PartitionSample:
     """Return some rows of a partition, and what it holds."""
     X, y, weight, groups = part
     found = count_rows(number, *part)
@@ -190,7 +190,7 @@ def glance(
         classes = _class_weights(whole[1], mass)
     elif n_rows > 0 and whole[1].dtype.kind in "biuf" and (mass is None or mass.sum() > 0):
         moments = Moments.of(whole[1], None if mass is None else mass.astype(np.float64))
-    return Glance(n_rows, rows, len(chosen), shown, places, largest, classes, moments)
+    return PartitionSample(n_rows, rows, len(chosen), shown, places, largest, classes, moments)
 
 
 def _optional(values: Any) -> AnyArray | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gramless.base.random import stream
 from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import Layout, RowBlock
 from gramless.distributed.rows import ClusterRows, Shared, gram_product
@@ -21,6 +20,7 @@ from gramless.solvers.preconditioners import (
     RowSample,
     SampledRows,
     default_rows,
+    sampled_places,
 )
 
 
@@ -58,25 +58,28 @@ class ClusterProblem:
     def drawn(self, n_wanted: int) -> tuple[RowBlock, bool]:
         """Return a sample of the rows, the same as on one machine, and whether these are all."""
         n_rows = self.rows.n_rows
-        chosen = np.arange(n_rows)
-        if n_wanted < n_rows:
-            generator = stream(0, "sampled rows")
-            chosen = np.sort(generator.choice(n_rows, n_wanted, replace=False, shuffle=False))
+        chosen = sampled_places(n_rows, n_wanted)
         numbers = chosen if self.order is None else self.order[chosen]
         return self.rows.taken(numbers), n_wanted >= n_rows
 
     def inverse(self) -> Inverse:
         """Return the approximate inverse of the Hessian, by a sample of the rows."""
         block, complete = self.drawn(default_rows(self.rows.n_rows))
-        matrix = block.matrix(self.n_jobs)
-        places = np.arange(block.n_rows)
-        sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
-        nothing = np.zeros(block.n_rows)
-        return sample.inverse(Problem(matrix, nothing, self.penalty, sample_weight=block.weights))
+        return inverse_of(block, block.weights, self.penalty, complete, self.n_jobs)
+
+
+def inverse_of(
+    block: RowBlock, weights: FloatArray, penalty: Penalty, complete: bool, n_jobs: int | None
+) -> Inverse:
+    """Return the approximate inverse of the Hessian that a sample of rows stands for."""
+    matrix, places = block.matrix(n_jobs), np.arange(block.n_rows)
+    sample = RowSample(SampledRows(), places, matrix, matrix.row_gram(), complete)
+    nothing = np.zeros(block.n_rows)
+    return sample.inverse(Problem(matrix, nothing, penalty, sample_weight=weights))
 
 
 @dataclass(frozen=True)
-class ThereCurvature:
+class RemoteCurvature:
     """Curvature that workers apply, who know the rows."""
 
     coupled: bool
@@ -103,7 +106,7 @@ class ClusterSystem:
 def squares(problem: ClusterProblem, tol: float, start: Vector | None) -> ConjugateRuns:
     """Return conjugate gradients for the squared loss, ready to run."""
     ridge = problem.penalty.diagonal(problem.right[:, 0])
-    system = ClusterSystem(problem, problem.right, ridge, ThereCurvature(False))
+    system = ClusterSystem(problem, problem.right, ridge, RemoteCurvature(False))
     first = None if start is None else columns(start)
     runs = ConjugateRuns(system, problem.inverse(), tol, problem.n_jobs, first)
     runs.at_zero = 0.5 * problem.at_zero

@@ -101,7 +101,7 @@ class NewtonCG(IterativeSolver):
     capabilities: ClassVar[Capabilities] = Capabilities()
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> NewtonState:
-        return _RowsHere(problem, start, self, watched)
+        return _LocalNewtonState(problem, start, self, watched)
 
 
 class NewtonState(ABC):
@@ -271,7 +271,7 @@ class NewtonState(ABC):
         return self.by_run(weighted_inner(self.ridge, a, b, self.options.n_jobs))
 
 
-class _RowsHere(NewtonState):
+class _LocalNewtonState(NewtonState):
     """Newton steps whose rows are in a matrix: their responses are kept."""
 
     def __init__(

@@ -213,10 +213,7 @@ class SampledRows(Preconditioner, Stateful):
         """Return the preconditioner of problems over a matrix, with rows that have a weight."""
         candidates = np.flatnonzero(row_weights)
         wanted = default_rows(len(candidates)) if self.n_rows is None else self.n_rows
-        chosen = candidates
-        if wanted < len(candidates):
-            generator = stream(0, "sampled rows")
-            chosen = np.sort(generator.choice(candidates, wanted, replace=False, shuffle=False))
+        chosen = candidates[sampled_places(len(candidates), wanted)]
         rows = matrix.take_rows(chosen)
         return RowSample(self, chosen, rows, rows.row_gram(), len(chosen) == len(candidates))
 
@@ -256,6 +253,20 @@ class RowSample(Preconditioner):
             self._last.clear()
             self._last[mu] = last
         return last
+
+
+def sampled_places(n_rows: int, n_wanted: int) -> NDArray[np.intp]:
+    """Return the places of so many of the rows, in order, always the same; all if they are fewer.
+
+    Examples
+    --------
+    >>> sampled_places(3, 5)
+    array([0, 1, 2])
+    """
+    if n_wanted >= n_rows:
+        return np.arange(n_rows)
+    generator = stream(0, "sampled rows")
+    return np.sort(generator.choice(n_rows, n_wanted, replace=False, shuffle=False))
 
 
 def resolution(n_rows: int) -> float:
