@@ -55,8 +55,11 @@ class Cluster:
     def compute(self, tasks: Sequence[Any]) -> list[Any]:
         """Return the results of delayed tasks, wherever they run."""
         futures = self.started(tasks)
-        self.wait(futures)
-        return self.gather(futures)
+        try:
+            self.wait(futures)
+            return self.gather(futures)
+        finally:
+            release(futures)
 
     def started(self, tasks: Sequence[Any]) -> list[Future]:
         """Return the futures of delayed tasks, whose results stay with the workers."""
@@ -137,10 +140,13 @@ class Cluster:
 
     def finished(self, tasks: dict[str, Future]) -> list[Any] | None:
         """Return the results of tasks on workers; None once one of the workers is gone."""
-        with suppress(*LOST):
-            futures = list(tasks.values())
-            return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
-        return None
+        futures = list(tasks.values())
+        try:
+            with suppress(*LOST):
+                return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
+            return None
+        finally:
+            release(futures)
 
     def _fetched(
         self, futures: Sequence[Future], goes_on: Callable[[dict[str, int]], bool]
@@ -240,6 +246,12 @@ def _current(owner: str) -> Client:
             f"{owner}: there is no Dask client; make one with distributed.Client(), or "
             f"Client('tcp://...') for a cluster that runs, or pass client=."
         ) from fault
+
+
+def release(futures: Sequence[Future]) -> None:
+    """Let workers forget results: waits leave cycles of references that would hold them here."""
+    for own in futures:
+        own.release()
 
 
 def worker_threads() -> int:

@@ -26,7 +26,7 @@ from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.bins import BinKeys, SortedKeys
 from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
 from gramless.distributed.checkpoints import Resumable, solved
-from gramless.distributed.cluster import Cluster
+from gramless.distributed.cluster import Cluster, release
 from gramless.distributed.newton import ClusterNewtonState
 from gramless.distributed.partitions import Partitions, Sizes
 from gramless.distributed.prediction import Question, bounds_of, method, predicted
@@ -310,7 +310,8 @@ class DaskMachine(_Machine):
         blocks = [cluster.submit(None, numbered, own, *shared) for own in new]
         n_columns = sum(own._n_features_out for own in others) + int(layout.intercept)
         n_columns += 0 if offsets is None else int(offsets[-1])
-        del new
+        # Tasks that need them keep them, and make them again where their worker died.
+        release([*new, *shared])
         rows = ClusterRows(cluster, blocks, n_columns)
         chosen.report("bins", f"{rows.n_rows} rows in {len(blocks)} blocks, {n_columns} columns")
         return layout, rows, known
@@ -540,7 +541,9 @@ def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
         groups = [tables[i : i + _MERGED] for i in range(0, len(tables), _MERGED)]
         tables = [cluster.submit(None, BinKeys.merged, own) for own in groups]
     cluster.wait(tables)
-    return BinKeys.merged(cluster.gather(tables))
+    found = cluster.gather(tables)
+    release(tables)
+    return BinKeys.merged(found)
 
 
 def _moved(weights: Vector, known: SortedKeys, old: BinKeys) -> Vector:

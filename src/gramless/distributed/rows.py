@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramless.base.errors import ClusterError
 from gramless.base.types import FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
-from gramless.distributed.cluster import LOST, Cluster, worker_threads
+from gramless.distributed.cluster import LOST, Cluster, release, worker_threads
 from gramless.distributed.sums import added, as_floats, exponent_of, fixed_sum
 from gramless.solvers.objective import columns
 from gramless.solvers.vectors import matvec, rmatvec
@@ -74,8 +74,7 @@ class ClusterRows:
 
     def release(self) -> None:
         """Let workers forget the blocks, whoever still refers to them here."""
-        for own in self.blocks:
-            own.release()
+        release(self.blocks)
 
     @property
     def n_rows(self) -> int:
