@@ -114,7 +114,7 @@ def fit_there(n_rows: int, n_grids: int, n_workers: int, are_kept: bool) -> Row:
             seen[progress.stage] = perf_counter() - begun, loopback(), progress.details
 
         begun = perf_counter()
-        model = DaskKernelRegressor(**machine(n_grids)).fit(X, y, callback=watch)
+        model = DaskKernelRegressor(**machine(n_grids)).fit(X, y, callbacks=watch)
         row = told(model, perf_counter() - begun)
         after = [peak_memory(), *client.run(peak_memory).values()]
         solve = seen["solve"][2]

@@ -91,10 +91,10 @@ def test_a_worker_dies_in_any_phase_and_no_bit_changes(client, expected, loss, s
 
         monkeypatch.setattr(ClusterRows, "_round", asked)
     if loss == "squares":
-        model = Regressor(**GIVEN, client=client).fit(X, y, callback=callback)
+        model = Regressor(**GIVEN, client=client).fit(X, y, callbacks=callback)
     else:
         model = Classifier(**GIVEN, loss="logistic", client=client)
-        model.fit(X, y > 0, callback=callback)
+        model.fit(X, y > 0, callbacks=callback)
     np.testing.assert_array_equal(model.coef_, expected[loss])
 
 
@@ -143,7 +143,7 @@ def test_rows_that_were_scattered_and_lost_are_told(client):
                 os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(ClusterError, match="scattered"):
-        Regressor(**GIVEN, client=client).fit(whole[:, :4], whole[:, 4], callback=callback)
+        Regressor(**GIVEN, client=client).fit(whole[:, :4], whole[:, 4], callbacks=callback)
 
 
 def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
@@ -154,7 +154,7 @@ def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
             if progress.stage == "bins":
                 cluster.scale(2)
 
-        model = Regressor(**GIVEN, client=client).fit(X, y, callback=join)
+        model = Regressor(**GIVEN, client=client).fit(X, y, callbacks=join)
         np.testing.assert_array_equal(model.coef_, expected["squares"])
         leaving = Client(cluster, set_as_default=False)
 
@@ -163,7 +163,7 @@ def test_workers_that_join_and_a_client_that_goes_away_disturb_nobody(expected):
                 leaving.close()
 
         with pytest.raises(ClusterError, match="client"):
-            Regressor(**GIVEN, client=leaving).fit(X, y, callback=leave)
+            Regressor(**GIVEN, client=leaving).fit(X, y, callbacks=leave)
         model = Regressor(**GIVEN, client=client).fit(X, y)
         np.testing.assert_array_equal(model.coef_, expected["squares"])
         del model

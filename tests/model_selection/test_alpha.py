@@ -182,7 +182,7 @@ def test_alpha_is_scaled_to_all_rows_and_grids(
     monkeypatch: pytest.MonkeyPatch, n_grids: int, most: int, goal: Goal
 ) -> None:
     lines: list[str] = []
-    report = Reporter(callback=lambda progress: lines.append(progress.message))
+    report = Reporter(callbacks=lambda progress: lines.append(progress.message))
     options = {"n_grids": n_grids, "report": report}
     found, search = with_scores(monkeypatch, goal, [2.0, 1.0, 2.0], **options)
     trial = search.trials[1]

@@ -31,7 +31,7 @@ def budget_of(
     seconds: float | None = None, n_rows: int = 1000, **more: int
 ) -> tuple[Budget, list[Progress]]:
     told: list[Progress] = []
-    reporter = Reporter(callback=told.append)
+    reporter = Reporter(callbacks=told.append)
     return Budget((n_rows, 10), Deadline(seconds), reporter, **more), told
 
 

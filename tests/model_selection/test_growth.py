@@ -332,9 +332,12 @@ def test_history_and_score(on_friedman: GrownGrids) -> None:
 
 def test_progress_is_reported() -> None:
     told: list[Progress] = []
-    found = grown(*friedman(600), n_grids=20, report=Reporter(callback=told.append))
-    assert [progress.details for progress in told] == found.history
-    assert [progress.stage for progress in told] == ["growth"] * 2
+    found = grown(*friedman(600), n_grids=20, report=Reporter(callbacks=told.append))
+    assert {progress.stage for progress in told} == {"growth"}
+    stages = [progress.details for progress in told if "alpha" in progress.details]
+    assert stages == found.history
+    assert len(told) > len(stages) == 2
+    assert [progress.number for progress in told] == list(range(1, len(told) + 1))
 
 
 @pytest.mark.parametrize("n_grids", [1, 3, 8, 17])
@@ -391,7 +394,7 @@ def test_growth_uses_no_more_rows_than_it_may() -> None:
     X, y = friedman(2000)
     config = replace(FEW, growth_rows=400, judging_rows=100)
     told: list[Progress] = []
-    found = grown(X, y, n_grids=8, config=config, report=Reporter(callback=told.append))
+    found = grown(X, y, n_grids=8, config=config, report=Reporter(callbacks=told.append))
     assert told[0].message.split()[:2] == ["400", "rows,"]
     assert found.score < 0.5
 

@@ -204,7 +204,7 @@ def made_search(report: Reporter | None = None) -> Search:
 def test_trials_are_recorded_and_reported() -> None:
     told: list[Progress] = []
     search, settings = (
-        made_search(Reporter(callback=told.append)),
+        made_search(Reporter(callbacks=told.append)),
         Hyperparameters("both", None, 7.0),
     )
     found = improved(30.0)

@@ -28,6 +28,20 @@ class Deadline:
             return inf
         return share * self.seconds - (time.perf_counter() - self.started)
 
-    def watch(self, share: float) -> Callable[[int, Any], bool] | None:
+    def watch(self, share: float) -> Watch | None:
         """Return a solver callback that stops there; None without a limit."""
-        return None if self.seconds is None else lambda step, weights: self.beyond(share)
+        return None if self.seconds is None else Watch(lambda step: self.beyond(share))
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A callback of solvers that does not look at the weights, which may cost a product.
+
+    ``stops`` gets the number of the iteration.
+    """
+
+    stops: Callable[[int], bool]
+
+    def __call__(self, iteration: int, weights: Any) -> bool:
+        """Tell whether to stop."""
+        return self.stops(iteration)

@@ -234,7 +234,7 @@ class _LocalFit:
         estimator = machine(kind)
         with _fitting(report) as callback:
             told = rows.X, labels_of(rows.y, kind), rows.weight, rows.groups
-            estimator.fit(*told, callback=callback)
+            estimator.fit(*told, callbacks=callback)
         return _Fitted(estimator, rows.target, len(rows.y), kind, reason)
 
 
@@ -273,7 +273,7 @@ class _ClusterFit:
                     inputs,
                     frame[rows.target],
                     *others,
-                    callback=callback,
+                    callbacks=callback,
                     checkpoint=self.checkpoint,
                 )
             n_rows = len(frame)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.errors import InputError
 from gramless.base.memory import limited_memory
 from gramless.base.random import seed_from
-from gramless.base.reporting import ProgressCallback
+from gramless.base.reporting import Callbacks
 from gramless.base.state import State
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.bins import BinKeys, SortedKeys
@@ -74,7 +74,7 @@ class DaskMachine(_Machine):
         sample_weight: Any = None,
         groups: Any = None,
         *,
-        callback: ProgressCallback | None = None,
+        callbacks: Callbacks = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
         """Choose what was left on "auto" by a sample of the rows, then fit to all rows.
@@ -85,8 +85,9 @@ class DaskMachine(_Machine):
             A block has whole rows. What columns may hold is told at :class:`KernelRegressor`.
         y, sample_weight, groups : Dask array, or column of the same data frame
             Also arrays in memory, where X knows the number of rows of its blocks.
-        callback : callable, optional
-            Called with a :class:`~gramless.base.reporting.Progress` after each step.
+        callbacks : callable or list of callables, optional
+            Called with a :class:`~gramless.base.reporting.Progress` after each step; where one
+            returns True the step's stage ends.
         checkpoint : path, optional
             Where the state of the final solve is kept, every half minute and when the fit fails. A
             fit to the same rows with the same parameters goes on there, to the same bits, and
@@ -118,7 +119,7 @@ class DaskMachine(_Machine):
         self._sample = sample
         try:
             with limited_memory(self._memory()):
-                chosen = self._choose(*sample.rows, callback)
+                chosen = self._choose(*sample.rows, callbacks)
         finally:
             del self._sample
         chosen.report(
@@ -248,7 +249,7 @@ class DaskMachine(_Machine):
         """Solve by the workers."""
         start, tighten = self._warm_start(chosen)
         tol = tighten * float(self.tol)
-        watch, max_iter = chosen.deadline.watch(0.95), int(self.max_iter)
+        watch, max_iter = chosen.watch(), int(self.max_iter)
         state: Resumable
         if self.loss_.name == "squared":
             state, name = squares(problem, tol, start), "pcg"

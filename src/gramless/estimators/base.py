@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.compact import rounded_to_single
-from gramless.base.deadline import Deadline
+from gramless.base.deadline import Deadline, Watch
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
 from gramless.base.memory import limited_memory, parse_bytes
 from gramless.base.random import RandomState, seed_from, stream
-from gramless.base.reporting import ProgressCallback, Reporter
+from gramless.base.reporting import Callbacks, Reporter
 from gramless.base.state import (
     State,
     StatefulEstimator,
@@ -125,7 +125,7 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         *,
-        callback: ProgressCallback | None = None,
+        callbacks: Callbacks = None,
     ) -> Self:
         """Choose what was left on "auto", then fit to all rows.
 
@@ -141,9 +141,11 @@ class KernelMachine(StatefulEstimator, ABC):
         groups : array-like (n_samples,), optional
             What rows share, such as a patient or a day, in numbers or text: rows of a group are
             fitted or held back together, and of one half where grids are grown. Handed to ``cv``.
-        callback : callable, optional
-            Called with a :class:`~gramless.base.reporting.Progress` after each step of the
-            search, and of the final fit.
+        callbacks : callable or list of callables, optional
+            Called with a :class:`~gramless.base.reporting.Progress` after each trial of a search,
+            round of growth, and iteration of the final solve. Where one returns True the record's
+            ``stage`` ends ("search", "size", "growth", "validation", "solve"), and the fit goes on
+            with what it has; ``limits_`` says so. Nothing else changes.
 
         Returns
         -------
@@ -156,7 +158,7 @@ class KernelMachine(StatefulEstimator, ABC):
             wrong parameters, and scores that are no numbers.
         """
         with limited_memory(self._memory()):
-            chosen = self._choose(X, y, sample_weight, groups, callback)
+            chosen = self._choose(X, y, sample_weight, groups, callbacks)
             self._final_fit(chosen)
             self._learn_errors(chosen)
         return self
@@ -167,7 +169,7 @@ class KernelMachine(StatefulEstimator, ABC):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
-        callback: ProgressCallback | None,
+        callbacks: Callbacks,
     ) -> Chosen:
         """Check rows and parameters, and choose what was left on "auto"."""
         self._solver(self._named_loss())
@@ -176,7 +178,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.inputs_, rows, targets = RowInputs.fit(
             self, X, self._plain_targets(y), self.categorical_features, self._target_options
         )
-        return self._choose_for(X, rows, targets, sample_weight, groups, deadline, callback)
+        return self._choose_for(X, rows, targets, sample_weight, groups, deadline, callbacks)
 
     def _choose_for(
         self,
@@ -186,7 +188,7 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
         deadline: Deadline,
-        callback: ProgressCallback | None,
+        callbacks: Callbacks,
     ) -> Chosen:
         """Choose for the inputs that a table has become."""
         config, scorer = self._search_config(), NamedScorer.of(self)
@@ -208,7 +210,7 @@ class KernelMachine(StatefulEstimator, ABC):
             classes = None if classes is None else classes[timely]
         data = self._data(rows, targets, weight, encoder)
         feature_map = self._feature_map(data, seed)
-        report = Reporter(type(self).__name__, callback, bool(self.verbose))
+        report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
         folds = given.folds(self, classes, seed)
         if folds is not None and weight is not None:
             data = replace(data, count_unit=_count(sample_weight, given.used) / weight.sum())
@@ -409,7 +411,7 @@ class KernelMachine(StatefulEstimator, ABC):
         start, tighten = self._warm_start(chosen)
         if chosen.selected.weights is None:
             problem = chosen.problem()
-            solution = self._solved(problem, start, tighten, chosen.deadline)
+            solution = self._solved(problem, start, tighten, chosen)
             solution = self._in_turns(problem, solution, chosen)
         else:
             solution = Solution(chosen.selected.weights, "converged", 1, [])
@@ -441,8 +443,10 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _keep_solution(self, solution: Solution, chosen: Chosen, n_rows: int) -> None:
         """Set the attributes that tell what was fitted to so many rows, and how it went."""
-        if solution.status == "stopped":
+        ended = chosen.report.ended
+        if solution.status == "stopped" and "solve" not in ended:
             self.limits_.append("time: the final solve was cut short")
+        self.limits_ += [f"callback: {stage} was ended early" for stage in sorted(ended)]
         weights = self._without_zeros(solution.weights, self.features_)
         self.coef_, self.intercept_ = chosen.encoder.decode_weights(weights)
         if isinstance(parts_of(self.features_)[0], GivenBinning):
@@ -463,12 +467,12 @@ class KernelMachine(StatefulEstimator, ABC):
         )
 
     def _solved(
-        self, problem: Problem, start: Vector | None, tighten: float, deadline: Deadline
+        self, problem: Problem, start: Vector | None, tighten: float, chosen: Chosen
     ) -> Solution:
         """Solve with the solver that suits the problem's matrix."""
         n_outputs = columns(problem.targets).shape[1]
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
-        return solver.solve(problem, start, callback=deadline.watch(_SOLVE_SHARE))
+        return solver.solve(problem, start, callback=chosen.watch())
 
     def _without_zeros(self, weights: Vector, feature_map: FeatureMap) -> Vector:
         """Measure the sparsity that an L1 penalty leaves, and drop bins without weight."""
@@ -609,6 +613,18 @@ class Chosen:
     encoder: TargetEncoder
     report: Reporter
     deadline: Deadline
+
+    def watch(self) -> Watch | None:
+        """Return what tells iterations of the final solve, and ends it; None for no one."""
+        deadline, report = self.deadline, self.report
+        if not report.tells_details:
+            return deadline.watch(_SOLVE_SHARE)
+
+        def stops(iteration: int) -> bool:
+            report.detail("solve", f"iteration {iteration}", n_iter=iteration)
+            return "solve" in report.ended or deadline.beyond(_SOLVE_SHARE)
+
+        return Watch(stops)
 
     def problem(self) -> Problem:
         """Return the problem over these rows."""

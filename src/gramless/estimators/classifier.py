@@ -448,7 +448,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             if loss == problem.loss or not isinstance(loss, CumulativeLogistic):
                 break
             problem, self.loss_ = replace(problem, loss=loss), loss
-            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen.deadline)
+            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen)
         return solution
 
     def _weigh(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:

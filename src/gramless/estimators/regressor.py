@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from
-from gramless.base.reporting import ProgressCallback
+from gramless.base.reporting import Callbacks
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.base import Chosen, KernelMachine
@@ -240,7 +240,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         *,
-        callback: ProgressCallback | None = None,
+        callbacks: Callbacks = None,
     ) -> Self:
         """Choose what was left on "auto", then fit to all rows; see :meth:`KernelMachine.fit`."""
         if self.intervals not in ("split", "quantiles"):
@@ -248,14 +248,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 f"KernelRegressor: intervals must be 'split' or 'quantiles', got "
                 f"{self.intervals!r}."
             )
-        super().fit(X, y, sample_weight, groups, callback=callback)
+        super().fit(X, y, sample_weight, groups, callbacks=callbacks)
         if self.intervals == "quantiles":
             own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}
             model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
             if self.time_budget is not None:
                 model.time_budget = _FIRST_SHARE * self.time_budget
             self.quantile_model_: KernelRegressor | None = model.fit(
-                X, y, sample_weight, groups, callback=callback
+                X, y, sample_weight, groups, callbacks=callbacks
             )
         return self
 

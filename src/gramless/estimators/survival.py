@@ -213,7 +213,7 @@ class KernelSurvival(KernelMachine):
             scale = n_events / exposure.sum()
             targets = encoder.encode(y) / scale
             problem = replace(problem, targets=targets, sample_weight=scale * exposure)
-            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen.deadline)
+            solution = self._solved(problem, solution.weights, _TIGHTEN, chosen)
             before, raw = raw, problem.matrix.matvec(solution.weights)
             self.n_updates_ += 1
             settled = np.std(raw - before) <= _TIGHTEN * float(self.tol) * np.std(raw)

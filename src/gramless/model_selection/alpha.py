@@ -156,7 +156,7 @@ def _path(
         seconds = time.perf_counter() - started
         score, _ = goal.scored(data, held_back.matvec(weights), validation)
         path.append((alpha, score, solution.n_iter, seconds))
-        if worse_twice([entry[1] for entry in path]) or search.deadline.beyond(TIME_SHARE):
+        if worse_twice([entry[1] for entry in path]) or search.is_over("alpha"):
             break
     return path
 

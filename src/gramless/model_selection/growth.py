@@ -382,6 +382,7 @@ class _Growth:
             # A model needs a grid: the first round is never skipped.
             while more and self.models.n_grids < stage and not (self.kept and stop()):
                 more = self._round(stage)
+                self._tell_round(report)
             n_grids = self.models.n_grids
             score = self.models.fit_all(self.generator.permutation(n_grids))
             losses.append(score)
@@ -411,6 +412,13 @@ class _Growth:
         self.history.append(told)
         if report is not None:
             report("growth", f"{2 * n_rows:>7} rows, {n_grids} grown grids -> {score:.5f}", **told)
+
+    def _tell_round(self, report: Reporter | None) -> None:
+        if report is not None and report.tells_details:
+            n_grids = self.models.n_grids
+            score = self.models.score() if self.judge is None else self.judge()
+            told = f"{2 * self.models.half:>7} rows, {n_grids} grids so far -> {score:.5f}"
+            report.detail("growth", told, n_grids=n_grids, score=score)
 
     def _round(self, stage: int) -> bool:
         """Add the best of many candidates; return False where none helps."""

@@ -176,6 +176,6 @@ def _enough_grids(
         found = validate(search, goal, matrix, part, alpha)
         record(search, goal, "size", chosen.settings, found, len(part[0]), size)
         enough = found.score > scaled_score(last, 1.0 - _LEAST_GAIN) or size == most
-        if enough or search.deadline.beyond(TIME_SHARE):
+        if enough or search.is_over("size"):
             return size
         size, last = min(2 * size, most), found.score

@@ -117,6 +117,10 @@ class Search:
         """What :meth:`scored` returns, in words."""
         return self.data.measure if self.scorer is None else self.scorer.name
 
+    def is_over(self, stage: str) -> bool:
+        """Tell whether the time for trials is spent, or a callback has ended those of a stage."""
+        return stage in self.report.ended or self.deadline.beyond(TIME_SHARE)
+
     def run(self) -> Hyperparameters:
         """Return the settings with the best score.
 
@@ -135,7 +139,7 @@ class Search:
         best = equal
         if self.space.relevance != "equal" and self.space.bandwidth is None:
             best = self._best_relevance(sample, equal)
-        if n_rows > 1.5 * small and not self.deadline.beyond(TIME_SHARE):
+        if n_rows > 1.5 * small and not self.is_over("search"):
             sample = Sample(self, large, most, best.settings.alpha)
             best = self._refine(sample, best.settings, equal.settings)
         if self.space.alpha is not None:
@@ -178,7 +182,7 @@ class Search:
         for step in steps:
             best = self._walk(sample, best, step)
         others = [s for s in scalings if s != best.settings.scaling]
-        if not others or self.deadline.beyond(TIME_SHARE):
+        if not others or self.is_over("search"):
             return best
         return min([best, self._best_scaling(sample, best.settings, others)], key=_by_score)
 
@@ -188,7 +192,7 @@ class Search:
         """Return the best trial of some scalings, or of as many as there is time for."""
         tried = [sample.trial(replace(settings, scaling=scalings[0]))]
         for scaling in scalings[1:]:
-            if not self.deadline.beyond(TIME_SHARE):
+            if not self.is_over("search"):
                 tried.append(sample.trial(replace(settings, scaling=scaling)))
         return min(tried, key=_by_score)
 
@@ -208,7 +212,7 @@ class Search:
         least = np.inf if self.space.relevance == "learned" else best.score
         for _ in range(_RELEVANCE_ROUNDS):
             relevance = sample.relevance(trial.settings)
-            if relevance is None or self.deadline.beyond(TIME_SHARE):
+            if relevance is None or self.is_over("search"):
                 return best
             trial = sample.trial(replace(trial.settings, relevance=relevance))
             if trial.score >= least:
@@ -230,7 +234,7 @@ class Search:
             while True:
                 bandwidth = (best.settings.bandwidth or _START) * factor
                 inside = _BANDWIDTH_RANGE[0] <= bandwidth <= _BANDWIDTH_RANGE[1]
-                if not inside or self.deadline.beyond(TIME_SHARE):
+                if not inside or self.is_over("search"):
                     break
                 trial = sample.trial(replace(best.settings, bandwidth=bandwidth))
                 if trial.score >= best.score:
@@ -267,7 +271,7 @@ class Sample:
             alphas = alphas[max(0, at - 1) : at + 2]
         paths = [self._path(settings, alphas, 0)]
         for k in range(1, len(self.splits)):
-            if self.search.deadline.beyond(TIME_SHARE):
+            if self.search.is_over("search"):
                 break
             paths.append(self._path(settings, alphas, k))
         seconds = (time.perf_counter() - started) / len(alphas)
@@ -311,14 +315,14 @@ class Sample:
             def watch(iteration: int, w: Vector, curve: list[float] = curve) -> bool:
                 if iteration % 4 == 0:
                     curve.append(search.scored(held_back.matvec(w), validation))
-                return search.deadline.beyond(TIME_SHARE)
+                return search.is_over("search")
 
             solution = solver.solve(problem, weights, watch)
             weights = solution.weights
             curve.append(search.scored(held_back.matvec(weights), validation))
             path.append((curve, solution.n_iter))
             worse = worse_twice([curve[-1] for curve, _ in path])
-            if worse or search.deadline.beyond(TIME_SHARE):
+            if worse or search.is_over("search"):
                 break
         return path
 

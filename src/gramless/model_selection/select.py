@@ -195,7 +195,7 @@ def select_grown(
         loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss)
         if loss < least:
             return ridge.selected(budget, grown[0].history)
-    if given is None:
+    if given is None and not validation.is_ended:
         result = validation.nearby(best.matrix, result)
     alpha = result.alpha / len(order) if given is None else given
     return SelectedModel(
@@ -300,6 +300,11 @@ class _Validation:
     split: Split
     size: int
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether a callback wants no more trials."""
+        return "validation" in self.search.report.ended
+
     def of(
         self,
         matrix: FeatureMatrix,
@@ -361,7 +366,7 @@ def _with_smooth_kernels(
     """Return the grids with smooth kernels beside them, if these help."""
     search, binned = validation.search, grown.binned
     n_landmarks = min(config.n_landmarks, _MOST_SMOOTH_NUMBERS // binned.shape[0])
-    if n_landmarks < _LEAST_LANDMARKS:
+    if n_landmarks < _LEAST_LANDMARKS or validation.is_ended:
         return grown
     numbers = len(config.smooth_lengths) * n_landmarks * binned.shape[0]
     if not validation.budget.has_memory(_BYTES_A_NUMBER * numbers, "the trial of smooth kernels"):
@@ -419,7 +424,9 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
     """
     binned, weights = features.binned, features.weights
     n_dropped = int(share * binned.n_grids)
-    if n_dropped == 0 or not validation.budget.has_time(_PRUNING_SHARE, "the trial of fewer grids"):
+    if n_dropped == 0 or validation.is_ended:
+        return features
+    if not validation.budget.has_time(_PRUNING_SHARE, "the trial of fewer grids"):
         return features
     counts = binned.gram_diagonal() / binned.scale**2
     strength = contributions(counts, binned.offsets, weights[: binned.shape[1]])
@@ -465,7 +472,9 @@ def _grown(
             seed=search.seed + k,
             n_jobs=search.n_jobs,
             groups=search.groups,
-            stop=lambda: not budget.has_time(_GROWTH_SHARE, "growth"),
+            stop=lambda: (
+                "growth" in search.report.ended or not budget.has_time(_GROWTH_SHARE, "growth")
+            ),
             fits=lambda n_columns: budget.fits(config.n_seeds * n_columns),
             max_first_loss=max_first_loss,
             report=search.report,

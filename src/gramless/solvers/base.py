@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from gramless.base.deadline import Watch
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float, is_whole, too_large
 from gramless.base.state import Stateful
@@ -259,7 +260,10 @@ class Iterations:
         """Run to the end, or until the callback returns True."""
         for iteration in self._numbers():
             # Looking at the weights may cost a product.
-            if callback is not None and callback(iteration, self.weights):
+            if isinstance(callback, Watch):
+                if callback.stops(iteration):
+                    break
+            elif callback is not None and callback(iteration, self.weights):
                 break
         return Solution(self.weights, self.status, len(self.history) - 1, self.history)
 
@@ -281,5 +285,6 @@ class IterativeSolver(Solver):
     ) -> Solution:
         """Minimise a problem, see :meth:`Solver.solve`."""
         self.check_problem(problem)
-        state = self.begin(problem, start, callback is not None)
+        watched = callback is not None and not isinstance(callback, Watch)
+        state = self.begin(problem, start, watched)
         return Iterations(state, problem.weights_shape, self.max_iter).run(callback)

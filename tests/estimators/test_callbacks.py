@@ -1,0 +1,79 @@
+"""What callbacks of a fit are told, and what they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gramless import KernelClassifier, KernelRegressor
+from gramless.base.errors import InputError
+from gramless.base.reporting import Progress
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, size=(400, 3))
+Y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=400)
+
+
+def machine(**options: Any) -> KernelRegressor:
+    return KernelRegressor(**{"grids": "grown", "effort": 1, "random_state": 0, **options})
+
+
+def stages(model: Any, *callbacks: Any) -> tuple[Any, list[Progress]]:
+    """Return the fitted model and what callbacks were told."""
+    told: list[Progress] = []
+    return model.fit(X, Y, callbacks=[told.append, *callbacks]), told
+
+
+def test_every_step_is_told_and_nothing_else_changes() -> None:
+    model, told = stages(machine(n_grids=24))
+    np.testing.assert_array_equal(model.coef_, machine(n_grids=24).fit(X, Y).coef_)
+    names = {progress.stage for progress in told}
+    assert {"growth", "validation", "solve", "final fit"} <= names
+    for name in names:
+        own = [progress for progress in told if progress.stage == name]
+        assert [progress.number for progress in own] == list(range(1, len(own) + 1))
+    seconds = [progress.seconds for progress in told]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
+    rounds = [progress.score for progress in told if progress.stage == "growth"]
+    assert len(rounds) >= 3
+    assert rounds[-1] == model.growth_[-1]["score"]
+    assert next(progress.score for progress in told if progress.stage == "solve") is None
+    assert [p.stage for p in told].count("solve") == model.n_iter_
+
+
+def test_a_callback_ends_growth() -> None:
+    def patience(progress: Progress) -> bool:
+        return progress.stage == "growth" and progress.number >= 2
+
+    model, told = stages(machine(), patience)
+    assert model.growth_[-1]["n_grids"] == 16
+    assert [p.stage for p in told].count("growth") == 3
+    assert "callback: growth was ended early" in model.limits_
+    assert model.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("stage", ["validation", "solve"])
+def test_a_callback_ends_trials_and_the_solve(stage: str) -> None:
+    model, told = stages(machine(n_grids=24, tol=1e-8), lambda progress: progress.stage == stage)
+    assert model.limits_ == [f"callback: {stage} was ended early"]
+    assert [p.stage for p in told].count(stage) == 1
+    assert (model.status_ == "stopped") == (stage == "solve")
+
+
+def test_a_callback_ends_a_search() -> None:
+    def first(progress: Progress) -> bool:
+        return progress.stage == "search"
+
+    model = KernelClassifier(grids="random", n_grids=8, random_state=0)
+    model.fit(X, Y > 0, callbacks=first)
+    searched = {(t["scaling"], t["bandwidth"]) for t in model.search_ if t["stage"] == "search"}
+    assert len(searched) == 1
+    assert model.limits_ == ["callback: search was ended early"]
+
+
+def test_what_is_no_callback_is_refused() -> None:
+    with pytest.raises(InputError, match="callbacks must be functions"):
+        machine().fit(X, Y, callbacks=[3])
