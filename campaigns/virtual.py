@@ -34,7 +34,7 @@ def requirements() -> list[str]:
 def asked_for(kind: str) -> list[str]:
     """Return arguments for pip: every lower bound as an exact version, or names alone."""
     lines = sorted(set(requirements()))
-    if not all(re.fullmatch(r"[\w.-]+>=[\d.]+", line) for line in lines):
+    if not all(re.fullmatch(r"[\w.-]+(\[[\w,-]+\])?>=[\d.]+", line) for line in lines):
         raise ValueError(f"pyproject.toml asks for something other than name>=version: {lines}")
     if kind == "lowest":
         return [line.replace(">=", "==") for line in lines]
