@@ -31,8 +31,9 @@ def test_sums_are_as_precise_as_a_sixtieth_bit_of_the_bound(parts):
     bound = sum(float(np.abs(part).max()) for part in parts)
     exponent = exponent_of(bound)
     found = as_floats(fixed_sum(parts, exponent), exponent)
-    # Each part is rounded once to a unit of 2**-61 of at most twice the bound.
-    allowed = len(parts) * bound * 2.0**-60 + 2**-50 * np.abs(parts).sum(axis=0)
+    # Each part is rounded once to a unit of 2**-61 of at most twice the bound, or 2**-1000.
+    allowed = len(parts) * max(bound * 2.0**-60, 2.0**-1000)
+    allowed = allowed + 2**-50 * np.abs(parts).sum(axis=0)
     assert (np.abs(found - np.sum(parts, axis=0)) <= allowed).all()
 
 
