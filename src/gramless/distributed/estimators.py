@@ -36,6 +36,7 @@ from gramless.distributed.solving import ClusterProblem, squares
 from gramless.estimators.available import available_if
 from gramless.estimators.base import Chosen, KernelMachine
 from gramless.estimators.classifier import KernelClassifier, _check_probabilities
+from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.regressor import KernelRegressor
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
 from gramless.features.binning import BinningMap
@@ -75,6 +76,7 @@ class DaskMachine(_Machine):
         groups: Any = None,
         *,
         callbacks: Callbacks = None,
+        eval_set: EvalSet = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
         """Choose what was left on "auto" by a sample of the rows, then fit to all rows.
@@ -88,6 +90,8 @@ class DaskMachine(_Machine):
         callbacks : callable or list of callables, optional
             Called with a :class:`~gramless.base.reporting.Progress` after each step; where one
             returns True the step's stage ends.
+        eval_set : None
+            Only fits on one machine take one.
         checkpoint : path, optional
             Where the state of the final solve is kept, every half minute and when the fit fails. A
             fit to the same rows with the same parameters goes on there, to the same bits, and
@@ -106,6 +110,8 @@ class DaskMachine(_Machine):
         """
         name = type(self).__name__
         self._check_distributable()
+        if eval_set is not None:
+            raise InputError(f"{name}: eval_set is for fits on one machine; give cv or groups.")
         cluster = Cluster(self.client, name)
         parts = Partitions.of(name, X, y, sample_weight, groups)
         labels = isinstance(self, KernelClassifier)

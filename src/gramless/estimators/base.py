@@ -31,6 +31,7 @@ from gramless.base.state import (
 )
 from gramless.base.threads import row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.estimators.eval_rows import EvalRows, EvalSet
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
 from gramless.estimators.inputs import RowInputs
@@ -126,6 +127,7 @@ class KernelMachine(StatefulEstimator, ABC):
         groups: ArrayLike | None = None,
         *,
         callbacks: Callbacks = None,
+        eval_set: EvalSet = None,
     ) -> Self:
         """Choose what was left on "auto", then fit to all rows.
 
@@ -146,6 +148,9 @@ class KernelMachine(StatefulEstimator, ABC):
             round of growth, and iteration of the final solve. Where one returns True the record's
             ``stage`` ends ("search", "size", "growth", "validation", "solve"), and the fit goes on
             with what it has; ``limits_`` says so. Nothing else changes.
+        eval_set : (X, y) or list with one such pair, optional
+            Rows that judge growth, choices, pruning and errors in the place of rows held back, and
+            are never fitted; ``evals_result_`` has their scores. Does not go with ``cv``.
 
         Returns
         -------
@@ -158,7 +163,7 @@ class KernelMachine(StatefulEstimator, ABC):
             wrong parameters, and scores that are no numbers.
         """
         with limited_memory(self._memory()):
-            chosen = self._choose(X, y, sample_weight, groups, callbacks)
+            chosen = self._choose(X, y, sample_weight, groups, callbacks, eval_set)
             self._final_fit(chosen)
             self._learn_errors(chosen)
         return self
@@ -170,15 +175,20 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
         callbacks: Callbacks,
+        eval_set: EvalSet = None,
     ) -> Chosen:
         """Check rows and parameters, and choose what was left on "auto"."""
         self._solver(self._named_loss())
         self._search_config()
         deadline = self._deadline()
+        # Before the training rows: what targets say of their classes is remembered of those.
+        judges = None if eval_set is None else EvalRows.of(self, eval_set)
         self.inputs_, rows, targets = RowInputs.fit(
             self, X, self._plain_targets(y), self.categorical_features, self._target_options
         )
-        return self._choose_for(X, rows, targets, sample_weight, groups, deadline, callbacks)
+        return self._choose_for(
+            X, rows, targets, sample_weight, groups, deadline, callbacks, judges
+        )
 
     def _choose_for(
         self,
@@ -189,9 +199,9 @@ class KernelMachine(StatefulEstimator, ABC):
         groups: ArrayLike | None,
         deadline: Deadline,
         callbacks: Callbacks,
+        judges: EvalRows | None = None,
     ) -> Chosen:
         """Choose for the inputs that a table has become."""
-        config, scorer = self._search_config(), NamedScorer.of(self)
         targets, weight = self._check_targets(targets), None
         if sample_weight is not None:
             weight = self._check_weight(sample_weight, rows)
@@ -209,33 +219,69 @@ class KernelMachine(StatefulEstimator, ABC):
             given = given.taking(timely)
             classes = None if classes is None else classes[timely]
         data = self._data(rows, targets, weight, encoder)
-        feature_map = self._feature_map(data, seed)
-        report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
-        folds = given.folds(self, classes, seed)
-        if folds is not None and weight is not None:
+        if (self.cv is not None or groups is not None or judges is not None) and weight is not None:
             data = replace(data, count_unit=_count(sample_weight, given.used) / weight.sum())
+        if judges is not None:
+            data, given, classes = self._judged(data, targets, given, classes, judges, encoder)
+        report = Reporter(type(self).__name__, callbacks, bool(self.verbose))
+        feature_map = self._feature_map(data, seed)
         search = self._search(data, feature_map, seed, report, deadline)
+        folds = given.folds(self, classes, seed)
         search = replace(search, classes=classes, folds=folds)
+        budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given + data.n_judging)
+        return self._selected(search, budget, given, encoder)
+
+    def _selected(
+        self, search: Search, budget: Budget, given: GivenRows, encoder: TargetEncoder
+    ) -> Chosen:
+        """Choose what was left on "auto" for data that are ready."""
+        data, config, scorer = search.data, self._search_config(), NamedScorer.of(self)
         grows = self._grows_grids(search)
         self.loss_ = self._loss_of(data.n_outputs, grows)
         self._solver(self.loss_)
         goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
-        validates = self._validates(search, grows)
+        judges_for_sure = data.n_judging > 0 and is_auto(self.calibrate)
+        validates = self._validates(search, grows) or judges_for_sure
         if scorer is not None:
             search, goal = _chosen_by(scorer, search, goal, given, encoder)
         self.scorer_ = "loss" if scorer is None else scorer.name
-        self.cv_ = told_cv(self.cv, given.groups)
-        budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given)
+        self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, given.groups)
         if grows:
             selected = select_grown(search, goal, budget, config, self._squares(encoder))
         else:
-            selected = select_random(search, goal, budget, validates)
+            selected = select_random(search, goal, budget, validates or data.n_judging > 0)
         self.loss_ = selected.loss
         goal = replace(goal, loss=selected.loss)
         judged = selected.validation if validates else None
         if judged is not None:
             judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
-        return Chosen(data, goal, selected, judged, encoder, report, deadline)
+        self.evals_result_ = {}
+        if data.n_judging:
+            self.evals_result_ = {"valid_0": _scores_by_round(selected, goal, data)}
+        return Chosen(data, goal, selected, judged, encoder, search.report, search.deadline)
+
+    def _judged(
+        self,
+        data: Data,
+        targets: AnyArray,
+        given: GivenRows,
+        classes: IntArray | None,
+        judges: EvalRows,
+        encoder: TargetEncoder,
+    ) -> tuple[Data, GivenRows, IntArray | None]:
+        """Return rows, with those that only judge behind them, and the classes of both."""
+        rows, codes = judges.inputs(self, data.rows), judges.codes(self, encoder, targets)
+        weight = self._weights_of_judges(judges.targets, data.sample_weight)
+        if classes is not None:
+            own = encoder.class_numbers(judges.targets)
+            assert own is not None
+            classes = np.concatenate([classes, own])
+        given = given.followed_by(judges.table, judges.targets, weight)
+        return data.with_judges(rows, codes, weight), given, classes
+
+    def _weights_of_judges(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+        """Return sample weights of rows that only judge: all alike."""
+        return None if weight is None else np.full(len(y), weight.mean())
 
     def _data(
         self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
@@ -416,7 +462,7 @@ class KernelMachine(StatefulEstimator, ABC):
         else:
             solution = Solution(chosen.selected.weights, "converged", 1, [])
             self.solver_reason_ = "cholesky: kernel ridge regression, an unknown a row"
-        self._keep_solution(solution, chosen, chosen.data.rows.shape[0])
+        self._keep_solution(solution, chosen, chosen.data.n_fitted)
 
     def _in_turns(self, problem: Problem, solution: Solution, chosen: Chosen) -> Solution:
         """Fit what the loss or the targets leave open and the weights in turns."""
@@ -660,6 +706,20 @@ def _chosen_by(
     noise = stream(search.seed, "scoring").normal(size=data.targets[rows].shape)
     goal.scored(data, data.targets[rows] + noise, rows)
     return search, goal
+
+
+def _scores_by_round(selected: SelectedModel, goal: Goal, data: Data) -> dict[str, list[float]]:
+    """Return by their measure the scores of growth, then of fits; the last is the one chosen."""
+    measure = f"{goal.loss.name} loss" if goal.scorer is None else goal.scorer.name
+    scores = {measure: [stage["score"] for stage in selected.growth]}
+    for trial in selected.trials:
+        if trial["stage"] == "validation":
+            scores.setdefault(trial["measure"], []).append(trial["score"])
+    assert selected.validation is not None
+    chosen, own = selected.validation.score, scores.setdefault(goal.measure(data), [])
+    if own[-1:] != [chosen]:
+        own.append(chosen)
+    return {name: own for name, own in scores.items() if own}
 
 
 def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:

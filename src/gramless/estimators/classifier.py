@@ -216,6 +216,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     growth_ : list of dict
         Grids, score of rows not fitted to, alpha and seconds after each stage of
         growth; empty where none were grown.
+    evals_result_ : dict
+        With ``eval_set`` its scores, less is better: ``evals_result_["valid_0"]`` has by measure
+        those of the stages of growth, then those of fits with all grids, that chosen last.
     scorer_, cv_ : str
         What chose, "loss" without a scorer, and on which rows. Model files keep these, of
         ``scoring`` a name and of ``cv`` a number.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import _num_samples
 
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray, NamedColumns, TableLike
@@ -25,7 +26,7 @@ class GivenRows:
 
     ``targets`` and ``groups``, the number of each row's group, are of all rows that were given;
     ``used`` are those that are fitted, whose sample weight is not 0, and ``weight`` their weights
-    relative to the largest.
+    relative to the largest. Rows of ``later``, a second table, follow them: they only judge.
     """
 
     table: TableLike = field(repr=False)
@@ -34,6 +35,7 @@ class GivenRows:
     weight: FloatArray | None = field(repr=False)
     group_names: AnyArray | None = field(repr=False)
     groups: IntArray | None = field(repr=False)
+    later: TableLike | None = field(repr=False, default=None)
 
     @classmethod
     def of(
@@ -66,11 +68,36 @@ class GivenRows:
         weight = None if self.weight is None else self.weight[chosen]
         return replace(self, used=self.used[chosen], weight=weight)
 
+    def followed_by(
+        self, table: TableLike, targets: AnyArray, weight: FloatArray | None
+    ) -> GivenRows:
+        """Return the rows, followed by others that only judge."""
+        n_given = len(self.targets)
+        own = None if weight is None or self.weight is None else [self.weight, weight]
+        return replace(
+            self,
+            targets=np.concatenate([self.targets, targets]),
+            used=np.concatenate([self.used, n_given + np.arange(len(targets))]),
+            weight=None if own is None else np.concatenate(own),
+            later=table,
+        )
+
+    def rows_at(self, places: IntArray) -> Any:
+        """Return some rows as given; where there are later ones only these are asked for."""
+        from sklearn.utils import _safe_indexing
+
+        if self.later is None:
+            return _safe_indexing(self.table, places)
+        n_later = _num_samples(self.later)
+        return _safe_indexing(self.later, places - (len(self.targets) - n_later))
+
     def folds(self, owner: Any, classes: IntArray | None, seed: int) -> Folds | None:
         """Return the folds that parameter ``cv`` of an estimator asks for, of rows that are fitted.
 
         ``classes`` are of these too. None where neither folds nor groups are given.
         """
+        if self.later is not None:
+            return self._later_ones(owner)
         if owner.cv is None and self.groups is None:
             return None
         groups, n_parts, what = None, len(self.used), "rows"
@@ -88,6 +115,20 @@ class GivenRows:
         if groups is None:
             return Folds(class_folds(n_parts, n_folds, seed, classes))
         return Folds(group_folds(groups, n_folds, seed, classes), groups)
+
+    def _later_ones(self, owner: Any) -> Folds:
+        """Return the one fold that holds back the later rows."""
+        if owner.cv is not None:
+            raise InputError(
+                f"{type(owner).__name__}: cv={_short(owner.cv)} and eval_set both say which rows "
+                f"are held back; give one of them."
+            )
+        n_later, n_rows = _num_samples(self.later), len(self.used)
+        split = np.arange(n_rows - n_later), np.arange(n_rows - n_later, n_rows)
+        if self.groups is None:
+            return Folds([split])
+        own = np.unique(self.groups[self.used[split[0]]], return_inverse=True)[1].reshape(-1)
+        return Folds([split], np.append(own, np.full(n_later, own.max() + 1)))
 
     def _split_by(self, owner: Any) -> list[Split]:
         """Return the folds of a splitter of scikit-learn's kind, or pairs as given, checked."""

@@ -18,6 +18,7 @@ from gramless.base.reporting import Callbacks
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.parameters import check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
 from gramless.losses import Huber, Loss, SmoothPinball, Squared, Tweedie
@@ -180,6 +181,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     growth_ : list of dict
         Grids, score of rows not fitted to, alpha and seconds after each stage of
         growth; empty where none were grown.
+    evals_result_ : dict
+        With ``eval_set`` its scores, less is better: ``evals_result_["valid_0"]`` has by measure
+        those of the stages of growth, then those of fits with all grids, that chosen last.
     scorer_, cv_ : str
         What chose, "loss" without a scorer, and on which rows. Model files keep these, of
         ``scoring`` a name and of ``cv`` a number.
@@ -241,6 +245,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         groups: ArrayLike | None = None,
         *,
         callbacks: Callbacks = None,
+        eval_set: EvalSet = None,
     ) -> Self:
         """Choose what was left on "auto", then fit to all rows; see :meth:`KernelMachine.fit`."""
         if self.intervals not in ("split", "quantiles"):
@@ -248,14 +253,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 f"KernelRegressor: intervals must be 'split' or 'quantiles', got "
                 f"{self.intervals!r}."
             )
-        super().fit(X, y, sample_weight, groups, callbacks=callbacks)
+        super().fit(X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set)
         if self.intervals == "quantiles":
             own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}
             model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
             if self.time_budget is not None:
                 model.time_budget = _FIRST_SHARE * self.time_budget
             self.quantile_model_: KernelRegressor | None = model.fit(
-                X, y, sample_weight, groups, callbacks=callbacks
+                X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set
             )
         return self
 

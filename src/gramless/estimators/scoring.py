@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import _safe_indexing
 
 from gramless.base.errors import InputError
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
@@ -69,7 +68,7 @@ class ScikitScorer(RowScorer):
             options["sample_weight"] = given.weight[rows]
         try:
             # scikit-learn's own scorers hand the rows through.
-            X = raw if _is_scikit(self.scorer) else _safe_indexing(given.table, places)
+            X = raw if _is_scikit(self.scorer) else given.rows_at(places)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 answers = self._answers(raw, rows)

@@ -243,6 +243,9 @@ class KernelSurvival(KernelMachine):
         expected = SurvivalEncoder(self.baseline_).expected(y)
         return expected if weight is None else weight * expected
 
+    def _weights_of_judges(self, y: AnyArray, weight: FloatArray | None) -> FloatArray | None:
+        return SurvivalEncoder(self.baseline_).expected(y)
+
     def _target_encoder(self, y: AnyArray, weight: FloatArray | None) -> SurvivalEncoder:
         return SurvivalEncoder(self.baseline_)
 

@@ -132,7 +132,7 @@ def search_alpha(search: Search, settings: Hyperparameters, goal: Goal) -> Hyper
     least = min(trial.score for trial in trials)
     tie = scaled_score(least, _TIE if goal.sparse else 1.0)
     best = next(t for t in trials if t.score <= tie)
-    more = search.data.rows.shape[0] / search.data.mass_of(sample.splits[0][0])
+    more = search.data.n_fitted / search.data.mass_of(sample.splits[0][0])
     if not goal.sparse:
         return replace(settings, alpha=best.settings.alpha / more)
     # What noise adds to a bin's gradient falls as 1/sqrt(rows), its value as 1/sqrt(grids).

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -25,7 +27,8 @@ class Data:
 
     ``intercept`` says whether predictions have an unpenalised constant, ``categorical`` which
     inputs are categories, None if none is. Weights times ``count_unit`` count rows; without it
-    those of any rows have a mean of 1. ``measure`` is what ``score`` is called.
+    those of any rows have a mean of 1. ``measure`` is what ``score`` is called. The last
+    ``n_judging`` rows are never fitted: they judge alone.
     """
 
     rows: Rows
@@ -36,11 +39,38 @@ class Data:
     categorical: NDArray[np.bool_] | None = None
     count_unit: float | None = None
     measure: str = "squared error"
+    n_judging: int = 0
 
     @property
     def n_outputs(self) -> int:
         """Number of outputs K."""
         return 1 if self.targets.ndim == 1 else self.targets.shape[1]
+
+    @property
+    def n_fitted(self) -> int:
+        """Number of rows of the final fit, the first ones."""
+        return len(self.targets) - self.n_judging
+
+    @property
+    def fitted(self) -> slice:
+        """Which rows these are."""
+        return slice(None) if self.n_judging == 0 else slice(0, self.n_fitted)
+
+    def with_judges(
+        self, rows: Rows, targets: Vector, sample_weight: NDArray[np.float64] | None
+    ) -> Self:
+        """Return the same rows, followed by some that are never fitted."""
+        weights = self.sample_weight
+        if weights is not None and sample_weight is not None:
+            weights = np.concatenate([weights, sample_weight])
+        both = [self.rows, rows]
+        return replace(
+            self,
+            rows=sp.vstack(both, format="csr") if sp.issparse(rows) else np.concatenate(both),
+            targets=np.concatenate([self.targets, targets]),
+            sample_weight=weights,
+            n_judging=len(targets),
+        )
 
     def matrix(self, features: FeatureMatrix) -> FeatureMatrix:
         """Return the feature matrix, with a column of ones for the intercept if there is one."""
@@ -61,14 +91,20 @@ class Data:
         return ElasticNet(alpha, l1_ratio, n_free) if l1_ratio > 0 else L2(alpha, n_free)
 
     def scaler(self, kind: ScalingKind) -> Scaler:
-        """Return a scaler fitted to the rows."""
+        """Return a scaler fitted to the rows, but for those that only judge."""
+        if self.n_judging > 0:
+            return self.take(self.fitted).scaler(kind)
         return Scaler.fit(kind, self.rows, self.sample_weight, self.categorical)
 
     def take(self, rows: NDArray[np.intp] | slice) -> Data:
         """Return some of the rows."""
         weights = self.weights_of(rows)
         return replace(
-            self, rows=self.rows[rows], targets=self.targets[rows], sample_weight=weights
+            self,
+            rows=self.rows[rows],
+            targets=self.targets[rows],
+            sample_weight=weights,
+            n_judging=0,
         )
 
     def weights_of(self, rows: NDArray[np.intp] | slice) -> NDArray[np.float64] | None:

@@ -119,7 +119,7 @@ def validate_random(
     one: bins of no training row keep the weight zero, as if they had never been seen.
     """
     n_rows = search.data.rows.shape[0]
-    alpha = chosen.settings.alpha * n_rows
+    alpha = chosen.settings.alpha * search.data.n_fitted
     if not isinstance(chosen.template, BinningMap):
         results = [_validated_apart(chosen, search, goal, split, alpha) for split in splits]
         return replace(joined(results), weights=None), None, None
@@ -166,7 +166,7 @@ def _enough_grids(
     share = min(1.0, _SIZING_ROWS / (len(split[0]) + len(split[1])))
     first, second = (rows[: max(1, int(share * len(rows)))] for rows in split)
     part = first, second
-    alpha = chosen.settings.alpha * search.data.rows.shape[0]
+    alpha = chosen.settings.alpha * search.data.n_fitted
     size, last = min(_FIRST_SIZE, most), np.inf
     while True:
         sized = replace(chosen, template=chosen.template.resized(size))

@@ -145,7 +145,7 @@ class Search:
         if self.space.alpha is not None:
             return best.settings
         # ``n_rows * alpha``, the penalty beside the summed losses, stays for all rows.
-        more = n_rows / self.data.mass_of(sample.splits[0][0])
+        more = self.data.n_fitted / self.data.mass_of(sample.splits[0][0])
         return replace(best.settings, alpha=best.settings.alpha / more)
 
     def bandwidth(self, settings: Hyperparameters, scaler: Scaler) -> Any:

@@ -30,6 +30,7 @@ from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
 from gramless.model_selection.config import SearchConfig
+from gramless.model_selection.data import Data
 from gramless.model_selection.growth import GrownGrids, grow
 from gramless.model_selection.kernel_ridge import (
     GaussianRidge,
@@ -77,6 +78,9 @@ _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 
 
+Order = IntArray | slice
+
+
 @dataclass(frozen=True, eq=False)
 class SelectedModel:
     """What model selection decided: features of all rows, and the penalty of their fit.
@@ -84,7 +88,7 @@ class SelectedModel:
     Attributes
     ----------
     matrix : FeatureMatrix (n_rows, n_columns)
-        Features of all rows in ``order``, without the intercept's column.
+        Features of the rows of the final fit in ``order``, without the intercept's column.
     bandwidth : float, array or None
         Of random features, in units of the scaled inputs.
     validation : ValidationResult or None
@@ -100,7 +104,7 @@ class SelectedModel:
     scaler: Scaler
     feature_map: FeatureMap
     matrix: FeatureMatrix
-    order: IntArray | slice = field(repr=False)
+    order: Order = field(repr=False)
     settings: Hyperparameters
     bandwidth: Any
     relevance: FloatArray = field(repr=False)
@@ -128,7 +132,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
         raise InputError("calibrate=True needs at least 2 rows, to hold one back.")
     splits = search.splits()
     chosen = choose_random(search, goal, splits[0], budget)
-    order: IntArray | slice = slice(None)
+    order: Order = data.fitted
     result, feature_map, matrix = None, None, None
     if validates:
         result, feature_map, matrix = validate_random(chosen, search, goal, splits, budget)
@@ -139,6 +143,7 @@ def select_random(search: Search, goal: Goal, budget: Budget, validates: bool) -
     elif len(splits) == 1:
         order = all_rows(splits[0], n_rows)
     assert matrix is not None
+    order, matrix = _fitted(data, order, matrix)
     budget.note_disk(matrix)
     return SelectedModel(
         chosen.scaler,
@@ -197,12 +202,13 @@ def select_grown(
             return ridge.selected(budget, grown[0].history)
     if given is None and not validation.is_ended:
         result = validation.nearby(best.matrix, result)
-    alpha = result.alpha / len(order) if given is None else given
+    fitted, matrix = _fitted(data, order, best.matrix)
+    alpha = result.alpha / data.n_fitted if given is None else given
     return SelectedModel(
         scaler,
         best.feature_map,
-        best.matrix,
-        order,
+        matrix,
+        fitted,
         replace(_GROWN, alpha=alpha),
         None,
         grown[0].relevance(data.rows.shape[1]),
@@ -212,6 +218,13 @@ def select_grown(
         budget.limits,
         goal.loss,
     )
+
+
+def _fitted(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, FeatureMatrix]:
+    """Return order and features of the rows of the final fit, from those of all."""
+    if data.n_judging == 0 or isinstance(order, slice):
+        return order, matrix
+    return order[: data.n_fitted], matrix.take_rows(slice(0, data.n_fitted))
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,16 +254,16 @@ class _Ridge:
     def selected(self, budget: Budget, growth: list[dict[str, float]]) -> SelectedModel:
         """Return the fit to all rows, after some growth of grids."""
         data, chosen = self.search.data, self.chosen
-        n_rows, n_inputs = data.rows.shape
-        expansion, weights = chosen.fitted(data, slice(None), self.search.n_jobs)
+        n_rows, rows = data.n_fitted, data.fitted
+        expansion, weights = chosen.fitted(data, rows, self.search.n_jobs)
         return SelectedModel(
             chosen.scaler,
             expansion,
-            expansion.rows_matrix(chosen.scaler.rows(data.rows[:], self.search.n_jobs)),
-            slice(None),
+            expansion.rows_matrix(chosen.scaler.rows(data.rows[rows], self.search.n_jobs)),
+            rows,
             chosen.settings(n_rows),
             chosen.bandwidth,
-            np.ones(n_inputs),
+            np.ones(data.rows.shape[1]),
             self.result,
             growth,
             [trial.as_dict() for trial in self.search.trials],
