@@ -27,7 +27,7 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.base.types import AnyArray, FloatArray, TableLike
+from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.kernels import Kernel, KernelLike, as_kernel, bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.computed import ComputedMatrix
@@ -120,6 +120,30 @@ class DifferentiableMap(FeatureMap):
 
         Weights (n_features_out,) or (n_features_out, K) give (n_rows, n_features) or (n_rows,
         n_features, K), 0 for ignored and categorical inputs.
+        """
+
+
+class SeparableMap(FeatureMap):
+    """A feature map whose linear functions are sums of products over the inputs.
+
+    ``Z w`` is the real part of :meth:`terms` of ``w``, summed after each is multiplied by
+    :meth:`factors` of disjoint sets of columns that together are all.
+    """
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether it is so: for some maps the kernel decides."""
+        return True
+
+    @abstractmethod
+    def terms(self, weights: FloatArray) -> AnyArray:
+        """Return the coefficients of the terms (n_terms, K) for weights (n_features_out, K)."""
+
+    @abstractmethod
+    def factors(self, X: FloatArray, columns: IntArray) -> AnyArray:
+        """Return what some columns of validated, dense rows multiply each term by.
+
+        Of the shape (n_rows, n_terms).
         """
 
 

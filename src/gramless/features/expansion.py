@@ -8,15 +8,15 @@ import numpy as np
 
 from gramless.base.state import State, array_in, check_columns, require
 from gramless.base.threads import one_blas_thread
-from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
-from gramless.features.base import FeatureMap
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.features.base import SeparableMap
 from gramless.features.landmarks import InputKernel, Values, dense_rows, fill
 from gramless.kernels import KernelLike, as_kernel
 from gramless.matrices.computed import ComputedMatrix
 from gramless.preprocessing.rows import Rows, check_rows, check_width
 
 
-class KernelExpansion(FeatureMap):
+class KernelExpansion(SeparableMap):
     """The kernel values of rows with fixed landmarks, as they are; see :meth:`of`.
 
     A linear function of them is the expansion ``f(x) = sum_i a_i k(l_i, x)`` of a kernel machine.
@@ -95,6 +95,19 @@ class KernelExpansion(FeatureMap):
         """Write the kernel values of a block of validated rows into ``out``."""
         fill(self._values(), X, out)
 
+    @property
+    def is_separable(self) -> bool:
+        """Whether the kernel is."""
+        return as_kernel(self.kernel).is_separable
+
+    def terms(self, weights: FloatArray) -> FloatArray:
+        """Return the weights: the terms are the features."""
+        return weights
+
+    def factors(self, X: FloatArray, columns: IntArray) -> FloatArray:
+        """Return the kernel values of some inputs alone."""
+        return self._source().of_columns(X, self.landmarks_, columns)
+
     def check_state(self, state: State) -> None:
         """Check that fitted attributes from a file fit each other."""
         as_kernel(self.kernel)
@@ -118,7 +131,8 @@ class KernelExpansion(FeatureMap):
     def _values(self) -> Values:
         # Not part of the state: models read from a file make it when they need it.
         if "_made" not in self.__dict__:
-            kernel = as_kernel(self.kernel)
-            source = InputKernel(kernel, self.bandwidth_, self.categorical_)
-            self._made = source.towards(self.landmarks_)
+            self._made = self._source().towards(self.landmarks_)
         return self._made
+
+    def _source(self) -> InputKernel:
+        return InputKernel(as_kernel(self.kernel), self.bandwidth_, self.categorical_)

@@ -17,8 +17,8 @@ from gramless.base.memory import check_memory
 from gramless.base.random import RandomState, stream
 from gramless.base.state import State, Stateful, array_in, part_in, require
 from gramless.base.threads import one_blas_thread, row_blocks
-from gramless.base.types import AnyArray, FloatArray
-from gramless.features.base import DenseMap, DifferentiableMap
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+from gramless.features.base import DenseMap, DifferentiableMap, SeparableMap
 from gramless.kernels import (
     Kernel,
     KernelLike,
@@ -298,7 +298,7 @@ _PHASES_KEPT = 1024
 """Categories whose phases are cached, since drawing them costs more than all else."""
 
 
-class RandomFourier(DenseMap, DifferentiableMap):
+class RandomFourier(DenseMap, DifferentiableMap, SeparableMap):
     """Random Fourier features (Rahimi & Recht 2007, section 3 and Algorithm 1).
 
     A kernel of the difference of two rows is the mean of ``cos(w'(x - y))`` over a law of
@@ -452,7 +452,8 @@ class RandomFourier(DenseMap, DifferentiableMap):
         starts[:n] = 0.0 if phases is None else phases / np.pi
         turn = trig.paired if phases is None else trig.cosines
         scale = out.dtype.type(np.sqrt((1.0 if phases is None else 2.0) / n))
-        inverse, categories = self._inverse_bandwidth(), self._phases_of_categories(X, out.dtype)
+        inverse, categorical = self._inverse_bandwidth(), self.spreads_ > 0
+        categories = self._phases_of_categories(X, categorical, out.dtype)
         n_together = min(frequencies.rows_at_once, X.shape[0])
         room = frequencies.room(n_together, sp.issparse(X))
         # The loops fill up the last group of rows.
@@ -487,6 +488,23 @@ class RandomFourier(DenseMap, DifferentiableMap):
         with one_blas_thread():
             found = np.einsum("nmk,md->ndk", slopes, self.frequencies_, optimize=True)
         return found.reshape(*found.shape[:2], *weights.shape[1:])
+
+    def terms(self, weights: FloatArray) -> AnyArray:
+        n = self._n_frequencies
+        if self.phases_ is None:
+            return np.sqrt(1.0 / n) * (weights[::2] - 1j * weights[1::2])
+        turned: AnyArray = np.sqrt(2.0 / n) * np.exp(1j * self.phases_)[:, None] * weights
+        return turned
+
+    def factors(self, X: FloatArray, columns: IntArray) -> AnyArray:
+        categorical = np.zeros(X.shape[1], bool)
+        categorical[columns] = self.spreads_[columns] > 0
+        used = self.frequencies_[:, columns]
+        with one_blas_thread():
+            angles = (X[:, columns] - self.center_[columns]) @ used.T
+        for table, codes in self._phases_of_categories(X, categorical, np.dtype(np.float64)):
+            angles += np.pi * table[codes]
+        return np.exp(1j * angles)
 
     @property
     def frequencies_(self) -> FloatArray:
@@ -549,11 +567,11 @@ class RandomFourier(DenseMap, DifferentiableMap):
         return np.minimum(inverse, np.finfo(np.float64).max)
 
     def _phases_of_categories(
-        self, X: Rows, dtype: np.dtype[np.floating]
+        self, X: Rows, categorical: BoolArray, dtype: np.dtype[np.floating]
     ) -> list[tuple[AnyArray, NDArray[np.intp]]]:
-        """Return phases (n_values, n_frequencies) and codes of rows for each categorical input."""
+        """Return phases (n_values, n_frequencies) and codes of rows for some categorical inputs."""
         found = []
-        for j, column in dense_columns(X, self.spreads_ > 0):
+        for j, column in dense_columns(X, categorical):
             values, codes = np.unique(np.rint(column), return_inverse=True)
             phases = [_normals(self.seed_, j, int(v), self._n_frequencies) for v in values]
             found.append(((self.spreads_[j] / np.pi * np.stack(phases)).astype(dtype), codes))

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 
 from gramless.base.errors import InputError, KernelError
 from gramless.base.threads import map_blocks, row_blocks
-from gramless.base.types import AnyArray, FloatArray
+from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.kernels import Gaussian, Kernel, RadialKernel
 from gramless.preprocessing.categories import Mask
 from gramless.preprocessing.rows import Rows
@@ -33,6 +33,7 @@ class Precomputed(Kernel):
     """A kernel of which only the values between rows are known: rows hold those."""
 
     name: ClassVar[str] = "precomputed"
+    is_separable = False
     no_binning_because: ClassVar[str] = "only its values between rows are known"
     no_fourier_because: ClassVar[str] = "only its values between rows are known"
 
@@ -73,6 +74,15 @@ class InputKernel:
         """Do as :meth:`towards` by ``Kernel.gram``, without matrix products."""
         return lambda X: self.kernel.gram(
             dense_rows(X), landmarks, bandwidth=self.bandwidth, categorical=self.categorical
+        )
+
+    def of_columns(self, X: FloatArray, landmarks: FloatArray, columns: IntArray) -> FloatArray:
+        """Return the kernel values of some inputs alone, those of the others taken as equal."""
+        return self.kernel.gram(
+            X[:, columns],
+            landmarks[:, columns],
+            bandwidth=self.bandwidth[columns],
+            categorical=self.categorical[columns],
         )
 
     def diagonal(self, X: Rows) -> FloatArray:

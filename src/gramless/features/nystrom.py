@@ -15,8 +15,8 @@ from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.base.types import AnyArray, FloatArray
-from gramless.features.base import DenseMap
+from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.features.base import DenseMap, SeparableMap
 from gramless.features.landmarks import (
     ROWS_AT_ONCE,
     GivenKernel,
@@ -205,7 +205,7 @@ _SQUARES = 2
 """Arrays (n, n) held in a fit: the kernel matrix of the landmarks and its factor."""
 
 
-class LandmarkMap(DenseMap):
+class LandmarkMap(DenseMap, SeparableMap):
     """A map to whitened kernel values, ``z(x) = L^-1 k(landmarks, x)``; see :class:`Nystrom`."""
 
     landmarks_: AnyArray
@@ -264,6 +264,18 @@ class LandmarkMap(DenseMap):
             # Set as one: other threads may ask for other weights.
             known = self._solved = weights.copy(), own
         return known[1]
+
+    @property
+    def is_separable(self) -> bool:
+        return self.check_parameters().is_separable
+
+    def terms(self, weights: FloatArray) -> FloatArray:
+        return self.at_landmarks(weights)
+
+    def factors(self, X: FloatArray, columns: IntArray) -> FloatArray:
+        source = self._source(self.check_parameters())
+        assert isinstance(source, InputKernel)
+        return source.of_columns(X, self.landmarks_, columns)
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:
         n = float(min(self.size, n_rows))

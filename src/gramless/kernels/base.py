@@ -52,6 +52,11 @@ class Kernel(Stateful, ABC, mark="kernel"):
         """The kernels that this one is made of, if any."""
         return ()
 
+    @property
+    def is_separable(self) -> bool:
+        """Whether values are products over the inputs; of kernels that are not, say so."""
+        return all(part.is_separable for part in self.parts)
+
     def part_without(self, kind: type) -> Kernel | None:
         """Return the kernel, or the first of its parts, that is not of a kind; else None."""
         if not isinstance(self, kind):

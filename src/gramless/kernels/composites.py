@@ -107,6 +107,10 @@ class Sum(BinningKernel, SpectralKernel):
     def parts(self) -> tuple[Kernel, ...]:
         return tuple(self.kernels)
 
+    @property
+    def is_separable(self) -> bool:
+        return len(self.kernels) == 1 and self.kernels[0].is_separable
+
     def profile(self, distance: FloatArray) -> FloatArray:
         parts = zip(self.kernels, self._shares(), strict=True)
         profiles = (share * kernel.profile(distance) for kernel, share in parts)

@@ -43,6 +43,10 @@ class Gaussian(RadialKernel):
         with np.errstate(over="ignore"):
             return np.exp(-0.5 * np.square(distance))
 
+    @property
+    def is_separable(self) -> bool:
+        return True
+
     def radii(self, uniforms: FloatArray) -> FloatArray:
         return np.ones(len(uniforms))
 

@@ -85,6 +85,10 @@ class RadialKernel(SpectralKernel):
         "it depends on the Euclidean distance, and random grids multiply over the inputs"
     )
 
+    @property
+    def is_separable(self) -> bool:
+        return False
+
     @abstractmethod
     def radii(self, uniforms: FloatArray) -> FloatArray:
         """Turn uniforms (n_frequencies, n_uniforms) in (0, 1) into factors of normal vectors.

@@ -1,0 +1,179 @@
+"""Shapley values of grids, and sums of products over subsets of inputs.
+
+The game of a row and a sum over bins or terms has the inputs as players: those outside of a subset
+take the values of background rows, and the payoff is the mean over these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramless.loops.binning import number_codes
+from gramless.loops.compile import inner_loop, loop, reordering_loop
+
+FIRST_BITS = 4
+"""Of the index of distinct keys, which grows."""
+
+
+@loop
+def player_keys(columns, chosen, owners, inverse_widths, shifts, multipliers, keys):  # type: ignore[no-untyped-def]
+    """Set ``keys[p, i]`` to what the inputs of player p add to the key of row i in one grid.
+
+    ``columns`` (n_columns, n_rows) has the inputs, of which the grid divides those ``chosen``;
+    ``owners`` are their players.
+    """
+    keys[:] = 0
+    for c in range(len(chosen)):
+        values, own = columns[chosen[c]], keys[owners[c]]
+        inverse, shift, multiplier = inverse_widths[c], shifts[c], multipliers[c]
+        for i in range(len(own)):
+            own[i] += multiplier * np.int64(np.floor((values[i] - shift) * inverse))
+
+
+@inner_loop
+def distinct_keys(keys, n_keys, slots, found, codes):  # type: ignore[no-untyped-def]
+    """Number keys by first appearance from 1; return how many differ, -1 if one finds no slot.
+
+    ``found`` has each key at its number.
+    """
+    for empty in range(1 << FIRST_BITS):
+        slots[empty] = 0
+    count, bits = number_codes(keys, n_keys, slots, FIRST_BITS, found, 0, n_keys, codes)
+    return count if bits > 0 else -1
+
+
+@inner_loop
+def sum_over(keys, rows, n_rows, players, start, out):  # type: ignore[no-untyped-def]
+    """Set ``out[i]`` to ``start`` plus the keys of row ``rows[i]`` of players in a set of bits."""
+    for i in range(n_rows):
+        out[i] = start
+    for p in range(len(keys)):
+        if (players >> p) & 1:
+            own = keys[p]
+            for i in range(n_rows):
+                out[i] += own[rows[i]]
+
+
+@inner_loop
+def first_rows(codes, n_codes, rows):  # type: ignore[no-untyped-def]
+    """Set ``rows[k]`` to the first row with number k + 1."""
+    seen = 0
+    for i in range(n_codes):
+        if codes[i] > seen:
+            rows[seen] = i
+            seen += 1
+
+
+@loop
+def grid_values(  # type: ignore[no-untyped-def]
+    keys, background, offset, slots, bits, table, count, weights, factors, players, integers,
+    numbers, index, out,
+):  # fmt: skip
+    """Add the Shapley values of one grid's weights to ``out`` (n_rows, n_inputs, n_outputs).
+
+    ``keys`` (s, n_rows) and ``background`` (s, m) are those of :func:`player_keys`; a row's bin has
+    the key ``offset`` plus their sum. ``slots``, ``bits``, ``table`` and ``count`` are the grid's
+    bins as in :func:`gramless.loops.binning.number_codes`; ``weights`` (count + 1, n_outputs) has
+    zeros for bins never seen. Joining a subset of size t, a player gets ``factors[t]`` times what
+    the payoff grows by; ``players`` are the inputs. Room: ``integers`` (9, most) for at least
+    n_rows + 1 and m + 1 numbers, ``numbers`` (n_rows * (s + 1) * n_outputs + 2 m,) and ``index``.
+    Rows of one bin are one game. Returns whether all keys found a slot.
+    """
+    n_players, n_rows = keys.shape
+    m, n_outputs, everyone = background.shape[1], weights.shape[1], (1 << n_players) - 1
+    sums, found, codes, rows = integers[0], integers[1], integers[2], integers[3]
+    others, own_codes, other_codes, bins = integers[4], integers[5], integers[6], integers[7]
+    other_rows = integers[8]
+    for i in range(max(n_rows, m)):
+        rows[i] = i
+    sum_over(keys, rows, n_rows, everyone, 0, sums)
+    n_games = distinct_keys(sums, n_rows, index, found, codes)
+    sum_over(background, rows, m, everyone, 0, others)
+    n_others = distinct_keys(others, m, index, found, other_codes)
+    if n_games < 0 or n_others < 0:
+        return False
+    masses, own_masses, values = numbers[:m], numbers[m : 2 * m], numbers[2 * m :]
+    payoffs = values[n_games * n_players * n_outputs :]
+    values[: n_games * n_players * n_outputs] = 0.0
+    masses[:] = 0.0
+    for i in range(m):
+        masses[other_codes[i] - 1] += 1.0 / m
+    first_rows(codes, n_rows, rows)
+    first_rows(other_codes, m, other_rows)
+    for subset in range(everyone + 1):
+        size = 0
+        for p in range(n_players):
+            size += (subset >> p) & 1
+        sum_over(background, other_rows, n_others, everyone ^ subset, offset, sums)
+        n_completions = distinct_keys(sums, n_others, index, others, own_codes)
+        own_masses[:] = 0.0
+        for v in range(n_others):
+            own_masses[own_codes[v] - 1] += masses[v]
+        sum_over(keys, rows, n_games, subset, 0, sums)
+        n_values = distinct_keys(sums, n_games, index, found, own_codes)
+        if n_completions < 0 or n_values < 0:
+            return False
+        for u in range(n_values):
+            for v in range(n_completions):
+                sums[v] = found[u + 1] + others[v + 1]
+            number_codes(sums, n_completions, slots, bits, table, count, count, bins)
+            for k in range(n_outputs):
+                total = 0.0
+                for v in range(n_completions):
+                    total += own_masses[v] * weights[bins[v], k]
+                payoffs[u * n_outputs + k] = total
+        joined = factors[size - 1] if size > 0 else 0.0
+        left = factors[size] if size < n_players else 0.0
+        for u in range(n_games):
+            payoff = (own_codes[u] - 1) * n_outputs
+            for p in range(n_players):
+                factor = joined if (subset >> p) & 1 else -left
+                at = (u * n_players + p) * n_outputs
+                for k in range(n_outputs):
+                    values[at + k] += factor * payoffs[payoff + k]
+    for i in range(n_rows):
+        game = (codes[i] - 1) * n_players
+        for p in range(n_players):
+            for k in range(n_outputs):
+                out[i, players[p], k] += values[(game + p) * n_outputs + k]
+    return True
+
+
+@reordering_loop
+def product_sums(factors, steps, table, room, out):  # type: ignore[no-untyped-def]
+    """Add ``sum_l table[m, l] prod_{p in subset m} factors[i, p, l]`` to ``out[i, m]``; real parts.
+
+    Product m is that of ``room[steps[m, 0]]`` and the factor of player ``steps[m, 2]``, and is kept
+    in ``room[steps[m, 1]]``, another one; the last of ``room`` are ones. Subset 0 is empty, and left
+    alone.
+    """
+    n_terms = factors.shape[2]
+    room[-1] = 1.0
+    for i in range(len(factors)):
+        for m in range(1, len(steps)):
+            before, after, own = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
+            scales = table[m]
+            total = 0.0
+            for j in range(n_terms):
+                product = before[j] * own[j]
+                after[j] = product
+                total += (product * scales[j]).real
+            out[i, m] += total
+
+
+@reordering_loop
+def product_totals(factors, steps, room, out):  # type: ignore[no-untyped-def]
+    """Add the sum over rows of the products of :func:`product_sums` to ``out``.
+
+    It has the shape (n_subsets, n_terms).
+    """
+    n_terms = factors.shape[2]
+    room[-1] = 1.0
+    for i in range(len(factors)):
+        for m in range(1, len(steps)):
+            before, after, own = room[steps[m, 0]], room[steps[m, 1]], factors[i, steps[m, 2]]
+            sums = out[m]
+            for j in range(n_terms):
+                product = before[j] * own[j]
+                after[j] = product
+                sums[j] += product
