@@ -47,6 +47,8 @@ from gramless.estimators.targets import TargetEncoder
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
 from gramless.features.hybrid import parts_of
+from gramless.features.shapley import shapley_values
+from gramless.features.shapley_grids import Players
 from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -73,6 +75,8 @@ _PREDICT_NUMBERS = 1 << 25
 """Bounds rows times columns of a block of dense features in prediction."""
 _SOLVE_SHARE = 0.95
 """Fraction of a time budget after which the final solve stops."""
+_BACKGROUND_ROWS = 200
+"""Rows of a fit that a model keeps, to explain predictions by."""
 _LEAST_WEIGHT = 2.0**-900
 """Sample weights below this fraction of the largest count as zero: the inverse square of
 others is finite."""
@@ -501,6 +505,7 @@ class KernelMachine(StatefulEstimator, ABC):
             self.coef_ = rounded_to_single(self.coef_)
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
+        self.background_ = self._background(chosen.data)
         n_columns = len(solution.weights)
         chosen.report(
             "final fit",
@@ -511,6 +516,62 @@ class KernelMachine(StatefulEstimator, ABC):
             status=self.status_,
             n_iter=self.n_iter_,
         )
+
+    def _background(self, data: Data) -> AnyArray | None:
+        """Return some rows of the fit, drawn by their weights; None where they are sparse."""
+        rows = data.rows
+        if sp.issparse(rows):
+            return None
+        n_rows, weight = rows.shape[0], self._given_weight(data)
+        share = None if weight is None else weight / weight.sum()
+        size = min(n_rows, _BACKGROUND_ROWS) if share is None else _BACKGROUND_ROWS
+        # Not by random_state: a generator that a user gave would go on from another place.
+        drawn = stream(0, "background").choice(n_rows, size, share is not None, share)
+        return np.array(taken(rows, np.sort(drawn)))
+
+    def _given_weight(self, data: Data) -> FloatArray | None:
+        """Return the weights of the rows of a fit as they were given, with those of classes."""
+        return data.sample_weight
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """How much each column of the table moves the predictions, summing to 1.
+
+        The mean absolute Shapley value (see :func:`gramless.inspection.shapley_values`) of some 200
+        rows of the fit, which the model keeps as ``background_``, with the same rows as the
+        background; the share of each column, of several outputs the mean of their shares. It is
+        computed when asked for, and tells of the model, not of how well it predicts. Models of
+        sparse rows have none.
+        """
+        check_is_fitted(self, "coef_")
+        if self.background_ is None:
+            raise AttributeError(
+                f"{type(self).__name__} keeps no rows of a fit to sparse ones, or was saved by an "
+                f"earlier version: it has no feature_importances_. Use shapley_values of "
+                f"gramless.inspection with a background."
+            )
+        values, _ = self._shapley_values(self.background_, self.background_)
+        sizes = np.abs(values).mean(axis=0)
+        totals = sizes.sum(axis=0)
+        moved = totals > 0
+        if not moved.any():
+            return np.zeros(len(sizes))
+        return np.asarray((sizes[:, moved] / totals[moved]).mean(axis=1))
+
+    def _shapley_values(self, inputs: Rows, background: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return Shapley values (n_rows, n_features, K) and the mean raw prediction (K,).
+
+        Rows are inputs, as :class:`RowInputs` returns them. The columns of the table are the
+        players, each with all inputs that were made of it.
+        """
+        scaler, n_features = self.scaler_, self.n_features_in_
+        rows, others = (scaler.rows(part, self.n_jobs) for part in (inputs, background))
+        owners = np.resize(self.inputs_.sources(n_features), rows.shape[1])
+        coef = self.coef_.reshape(len(self.coef_), -1)
+        values, mean = shapley_values(
+            self.features_, coef, rows, others, Players(owners, n_features), n_jobs=self.n_jobs
+        )
+        return values, mean + self.intercept_
 
     def _solved(
         self, problem: Problem, start: Vector | None, tighten: float, chosen: Chosen
@@ -568,6 +629,11 @@ class KernelMachine(StatefulEstimator, ABC):
             number_in(state, "intercept_", float, -np.inf)
         else:
             array_in(state, "intercept_", np.float64, coef.shape[1:], finite=True)
+        if state["background_"] is not None:
+            background = part_in(state, "background_", np.ndarray)
+            fits = background.dtype.kind in "iuf" and background.ndim == 2
+            fits = fits and background.shape[0] > 0 and background.shape[1] == len(scaler.knots)
+            require(fits and np.isfinite(background).all(), "background_ are no rows of inputs")
         if state["errors_"] is not None:
             self._check_errors(part_in(state, "errors_", Conformal), coef)
 
@@ -594,6 +660,7 @@ class KernelMachine(StatefulEstimator, ABC):
                 encoder = part_in(fitted, "encoder_", TableEncoder)
             fitted.pop("encoder_", None)
             fitted["inputs_"] = RowInputs(encoder, None, None)
+        fitted.setdefault("background_", None)
         # Files of earlier versions were chosen by the loss, on rows held back by a rule.
         fitted.setdefault("scorer_", "loss")
         fitted.setdefault("cv_", told_cv(None, None))

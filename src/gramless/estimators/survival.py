@@ -69,9 +69,10 @@ class SurvivalEncoder(TargetEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class SurvivalData(Data):
-    """All rows of a fit, with their times."""
+    """All rows of a fit, with their times, and their weights before exposures."""
 
     observed: AnyArray
+    given: FloatArray
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -253,7 +254,14 @@ class KernelSurvival(KernelMachine):
         self, rows: Rows, targets: AnyArray, weight: FloatArray | None, encoder: TargetEncoder
     ) -> Data:
         data = super()._data(rows, targets, weight, encoder)
-        return SurvivalData(**vars(data), observed=targets)
+        assert isinstance(encoder, SurvivalEncoder)
+        assert weight is not None
+        given = weight / encoder.expected(targets)
+        return SurvivalData(**vars(data), observed=targets, given=given)
+
+    def _given_weight(self, data: Data) -> FloatArray:
+        assert isinstance(data, SurvivalData)
+        return data.given
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""

@@ -3,7 +3,8 @@
 The game of a row has its inputs as players. The payoff of a subset is the mean response over the
 background rows, after their inputs in the subset took the row's values ("interventional" Shapley
 values: Strumbelj & Kononenko 2014, *Explaining prediction models and individual predictions with
-feature contributions*; Lundberg & Lee 2017, *A unified approach to interpreting model predictions*).
+feature contributions*; Lundberg & Lee 2017, *A unified approach to interpreting model
+predictions*).
 Games add up: a sum of grids and smooth parts is explained part by part.
 """
 
@@ -12,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import comb
 
 import numpy as np
 
@@ -129,8 +129,8 @@ def _respond(features: FeatureMap, weights: FloatArray, X: Rows) -> FloatArray:
 def _used_columns(features: FeatureMap) -> BoolArray:
     """Return which columns of rows some feature depends on."""
     if isinstance(features, BinningMap | SmoothBinning):
-        return np.isfinite(features.widths_).any(axis=0)
-    bandwidth = vars(features).get("bandwidth_", np.zeros(features.n_inputs))
+        return np.asarray(np.isfinite(features.widths_).any(axis=0))
+    bandwidth: FloatArray = vars(features).get("bandwidth_", np.zeros(features.n_inputs))
     return np.isfinite(bandwidth)
 
 
@@ -200,7 +200,9 @@ class _ProductGame:
             sets = all_sets[a:b]
             tables = self._completions(sets, background)
 
-            def work(a: int, b: int, sets: list[Subsets] = sets, tables: AnyArray = tables) -> None:
+            def work(
+                a: int, b: int, sets: list[Subsets] = sets, tables: list[AnyArray] = tables
+            ) -> None:
                 factors = self._factors(X[a:b])
                 for subsets, table in zip(sets, tables, strict=True):
                     payoffs = self._payoffs(factors, subsets, table)
@@ -299,6 +301,7 @@ class _Evaluated:
                     last = k == n - 1
                     after = np.broadcast_to(whole, before.shape)
                     after = after if last else self.respond(rows).reshape(before.shape)
-                    np.add.at(found, (slice(None), order[:, k]), (after - before).swapaxes(0, 1))
+                    for grown, p in zip(after - before, order[:, k], strict=True):
+                        found[:, p] += grown
                     before = after
         return found / (2 * m)

@@ -64,6 +64,13 @@ def first_rows(codes, n_codes, rows):  # type: ignore[no-untyped-def]
             seen += 1
 
 
+@inner_loop
+def add_scaled(out, at, factor, numbers, start, n):  # type: ignore[no-untyped-def]
+    """Add some numbers, times a factor, to ``out`` from a place on."""
+    for k in range(n):
+        out[at + k] += factor * numbers[start + k]
+
+
 @loop
 def grid_values(  # type: ignore[no-untyped-def]
     keys, background, offset, slots, bits, table, count, weights, factors, players, integers,
@@ -117,11 +124,10 @@ def grid_values(  # type: ignore[no-untyped-def]
             for v in range(n_completions):
                 sums[v] = found[u + 1] + others[v + 1]
             number_codes(sums, n_completions, slots, bits, table, count, count, bins)
-            for k in range(n_outputs):
-                total = 0.0
-                for v in range(n_completions):
-                    total += own_masses[v] * weights[bins[v], k]
-                payoffs[u * n_outputs + k] = total
+            payoffs[u * n_outputs : (u + 1) * n_outputs] = 0.0
+            for v in range(n_completions):
+                for k in range(n_outputs):
+                    payoffs[u * n_outputs + k] += own_masses[v] * weights[bins[v], k]
         joined = factors[size - 1] if size > 0 else 0.0
         left = factors[size] if size < n_players else 0.0
         for u in range(n_games):
@@ -129,13 +135,11 @@ def grid_values(  # type: ignore[no-untyped-def]
             for p in range(n_players):
                 factor = joined if (subset >> p) & 1 else -left
                 at = (u * n_players + p) * n_outputs
-                for k in range(n_outputs):
-                    values[at + k] += factor * payoffs[payoff + k]
+                add_scaled(values, at, factor, payoffs, payoff, n_outputs)
     for i in range(n_rows):
         game = (codes[i] - 1) * n_players
         for p in range(n_players):
-            for k in range(n_outputs):
-                out[i, players[p], k] += values[(game + p) * n_outputs + k]
+            add_scaled(out[i, players[p]], 0, 1.0, values, (game + p) * n_outputs, n_outputs)
     return True
 
 
@@ -144,8 +148,8 @@ def product_sums(factors, steps, table, room, out):  # type: ignore[no-untyped-d
     """Add ``sum_l table[m, l] prod_{p in subset m} factors[i, p, l]`` to ``out[i, m]``; real parts.
 
     Product m is that of ``room[steps[m, 0]]`` and the factor of player ``steps[m, 2]``, and is kept
-    in ``room[steps[m, 1]]``, another one; the last of ``room`` are ones. Subset 0 is empty, and left
-    alone.
+    in ``room[steps[m, 1]]``, another one; the last of ``room`` are ones. Subset 0 is empty, and
+    left alone.
     """
     n_terms = factors.shape[2]
     room[-1] = 1.0

@@ -1,0 +1,252 @@
+"""Displays in the manner of scikit-learn: what is drawn is kept, and drawn again by ``plot``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramless.base.errors import InputError
+from gramless.base.types import AnyArray, FloatArray
+from gramless.estimators.base import KernelMachine
+from gramless.inspection.attributions import Attributions, shapley_values
+from gramless.inspection.explanation import Rows, input_columns
+from gramless.inspection.pictures import require_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_HIGH, _LOW, _INK = "#d1495b", "#1b6ca8", "#1b6ca8"
+_BAND = 0.4
+"""Half the height of the row of points of a column."""
+
+
+class _BarDisplay:
+    """Axes with a column of the table on each line."""
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    def _begin(self, ax: Axes | None, names: list[str]) -> Axes:
+        """Return axes whose lines bear names, the first on top."""
+        require_matplotlib()
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6.4, 1.2 + 0.34 * len(names)), layout="constrained")
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+class FeatureImportancesDisplay(_BarDisplay):
+    """Bars of ``feature_importances_``, the largest on top.
+
+    Parameters
+    ----------
+    importances : array (n_features,)
+    feature_names : list of str
+
+    Attributes
+    ----------
+    ax_, figure_ : of matplotlib
+        Once drawn.
+
+    Examples
+    --------
+    >>> display = FeatureImportancesDisplay(np.array([0.2, 0.8]), ["a", "b"]).plot()
+    >>> [text.get_text() for text in display.ax_.get_yticklabels()]
+    ['b', 'a']
+    """
+
+    def __init__(self, importances: FloatArray, feature_names: list[str]) -> None:
+        self.importances, self.feature_names = importances, feature_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: KernelMachine, *, max_features: int = 20, ax: Axes | None = None
+    ) -> Self:
+        """Draw the importances of a fitted model.
+
+        Parameters
+        ----------
+        estimator : KernelRegressor, KernelClassifier or KernelSurvival
+        max_features : int, default=20
+            The most that are drawn.
+        ax : matplotlib axes, optional
+            New ones if left out.
+
+        Returns
+        -------
+        FeatureImportancesDisplay
+        """
+        check_is_fitted(estimator, "coef_")
+        names = list(input_columns(estimator))
+        return cls(estimator.feature_importances_, names).plot(ax, max_features=max_features)
+
+    def plot(self, ax: Axes | None = None, *, max_features: int = 20, **options: Any) -> Self:
+        """Draw; ``options`` are those of matplotlib's ``barh``."""
+        order = _largest(self.importances, max_features)
+        axes = self._begin(ax, [self.feature_names[j] for j in order])
+        axes.barh(range(len(order)), self.importances[order], **{"color": _INK, **options})
+        axes.set_xlabel("share of the mean absolute Shapley values")
+        return self
+
+
+class AttributionsDisplay(_BarDisplay):
+    """Shapley values of many rows as points, or of one row as steps from the mean.
+
+    Parameters
+    ----------
+    attributions : Attributions
+    output : int, default=0
+        Which of several outputs is drawn.
+
+    Attributes
+    ----------
+    ax_, figure_ : of matplotlib
+        Once drawn.
+
+    Examples
+    --------
+    >>> from gramless import KernelRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(400, 2))
+    >>> model = KernelRegressor(effort=1, random_state=0).fit(X, X[:, 1] ** 2)
+    >>> display = AttributionsDisplay.from_estimator(model, X[:50])
+    >>> [text.get_text() for text in display.ax_.get_yticklabels()]
+    ['x2', 'x1']
+    """
+
+    def __init__(self, attributions: Attributions, output: int = 0) -> None:
+        self.attributions, self.output = attributions, output
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: KernelMachine,
+        X: Rows,
+        *,
+        background: Rows | None = None,
+        output: int = 0,
+        row: int | None = None,
+        max_features: int = 12,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Explain rows and draw their Shapley values.
+
+        Parameters
+        ----------
+        estimator : KernelRegressor, KernelClassifier or KernelSurvival
+            Fitted.
+        X, background
+            As of :func:`shapley_values`.
+        output : int, default=0
+        row, max_features, ax
+            As of :meth:`plot`.
+
+        Returns
+        -------
+        AttributionsDisplay
+        """
+        display = cls(shapley_values(estimator, X, background), output)
+        return display.plot(ax, row=row, max_features=max_features)
+
+    def plot(
+        self, ax: Axes | None = None, *, row: int | None = None, max_features: int = 12
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            New ones if left out.
+        row : int, optional
+            Draw this row alone, as steps from the mean prediction to its own. Else every row is a
+            point on each column's line, red where the column has a large value, blue where small,
+            grey where it holds no numbers.
+        max_features : int, default=12
+            Columns with the largest values; those of all others are summed on the last line of a
+            row's steps.
+
+        Returns
+        -------
+        AttributionsDisplay
+        """
+        found = self.attributions
+        values, base = found.values, found.base_values
+        if values.ndim == 3:
+            values, base = values[:, :, self.output], base[:, self.output]
+        if not len(values):
+            raise InputError("AttributionsDisplay: there are no rows to draw.")
+        if row is None:
+            self._points(ax, values, max_features)
+        else:
+            self._steps(ax, values[row], float(base[row]), row, max_features)
+        return self
+
+    def _points(self, ax: Axes | None, values: FloatArray, most: int) -> None:
+        from matplotlib.colors import LinearSegmentedColormap
+
+        data, names = self.attributions.data, self.attributions.feature_names
+        order = _largest(np.abs(values).mean(axis=0), most)
+        axes = self._begin(ax, [names[j] for j in order])
+        colours = LinearSegmentedColormap.from_list("values", [_LOW, "0.8", _HIGH])
+        for line, j in enumerate(order):
+            ranks, drawn = _ranks(data[:, j]), line + _offsets(values[:, j])
+            axes.scatter(
+                values[:, j], drawn, c=ranks, cmap=colours, vmin=0.0, vmax=1.0, s=9, linewidths=0,
+                plotnonfinite=True,
+            )  # fmt: skip
+        axes.axvline(0.0, color="0.5", lw=0.8, zorder=0)
+        axes.set_xlabel("Shapley value: what the column adds to the raw prediction")
+
+    def _steps(self, ax: Axes | None, values: FloatArray, base: float, row: int, most: int) -> None:
+        data, names = self.attributions.data[row], self.attributions.feature_names
+        order = _largest(np.abs(values), most)
+        labels = [f"{names[j]} = {_shown(data[j])}" for j in order]
+        sizes = values[order]
+        if len(order) < len(values):
+            sizes = np.append(sizes, values.sum() - sizes.sum())
+            labels.append(f"{len(values) - len(order)} others")
+        axes = self._begin(ax, labels)
+        ends = base + np.cumsum(sizes)
+        colours = [_HIGH if size > 0 else _LOW for size in sizes]
+        axes.barh(range(len(sizes)), sizes, left=ends - sizes, color=colours)
+        axes.axvline(base, color="0.5", lw=0.8, zorder=0)
+        axes.set_xlabel(f"raw prediction: mean {_shown(base)}, of this row {_shown(ends[-1])}")
+
+
+def _largest(sizes: FloatArray, most: int) -> AnyArray:
+    return np.argsort(-sizes, kind="stable")[:most]
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _ranks(values: AnyArray) -> FloatArray:
+    """Return ranks in [0, 1], equal where values are; NaN for anything but numbers."""
+    if not all(isinstance(value, float) for value in values.tolist()):
+        return np.full(len(values), np.nan)
+    numbers = values.astype(np.float64)
+    _, places = np.unique(numbers, return_inverse=True)
+    ranks = places / max(1, int(places.max()))
+    return np.where(np.isnan(numbers), np.nan, ranks)
+
+
+def _offsets(values: FloatArray) -> FloatArray:
+    """Return how far points move off their line, so that those of one place stand side by side."""
+    low, high = float(values.min()), float(values.max())
+    place = np.zeros(len(values), np.intp)
+    if high > low:
+        place = ((values - low) / (high - low) * 80).astype(np.intp)
+    order = np.lexsort((values, place))
+    counts = np.bincount(place)
+    rank = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    signs = np.where(rank % 2 == 0, 1.0, -1.0)
+    offsets = np.empty(len(values))
+    offsets[order] = signs * ((rank + 1) // 2) * 2.0 * _BAND / max(1, int(counts.max()))
+    return offsets

@@ -1,0 +1,189 @@
+"""Shapley values of predictions: they sum up, and equal brute force over all subsets."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import factorial
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramless import (
+    Hybrid,
+    IndependentBlocks,
+    KernelClassifier,
+    KernelRegressor,
+    KernelSurvival,
+    Nystrom,
+    RandomBinning,
+    RandomFourier,
+    SmoothBinning,
+)
+from gramless.base.errors import InputError
+from gramless.features.shapley import Subsets
+from gramless.inspection import shapley_values
+from gramless.kernels import Laplacian, Matern, Sum
+
+pd = pytest.importorskip("pandas")
+rng = np.random.default_rng(0)
+D = 4
+X, BACKGROUND = rng.normal(size=(400, D)), rng.normal(size=(12, D))
+NEW = np.vstack([rng.normal(size=(5, D)), [[50.0, -50.0, 0.0, 1e30]]])
+Y = np.sin(2 * X[:, 0]) * X[:, 1] + X[:, 2]
+GIVEN = {"bandwidth": 2.0, "alpha": 1e-3, "random_state": 0}
+
+
+def brute_force(predict: Any, row: NDArray, background: NDArray) -> NDArray:
+    """Return the Shapley values of a row by their definition, (d, K)."""
+    d = len(row)
+    members = (np.arange(1 << d)[:, None] >> np.arange(d)) & 1 == 1
+    mixed = np.where(members[:, None], row, background)
+    payoffs = predict(mixed.reshape(-1, d)).reshape(1 << d, len(background), -1).mean(axis=1)
+    found = np.zeros((d, payoffs.shape[1]))
+    for subset, own in enumerate(members):
+        for p in np.flatnonzero(~own):
+            t = int(own.sum())
+            share = factorial(t) * factorial(d - t - 1) / factorial(d)
+            found[p] += share * (payoffs[subset | 1 << p] - payoffs[subset])
+    return found
+
+
+def check(model: Any, predict: Any, new: NDArray, background: NDArray, tol: float = 1e-9) -> Any:
+    """Check values against brute force and their sums; return what was found."""
+    found = shapley_values(model, new, background)
+    np.testing.assert_allclose(
+        found.base_values + found.values.sum(axis=1), predict(new), atol=1e-10
+    )
+    for row, values in zip(new, found.values, strict=True):
+        wanted = brute_force(predict, row, background)
+        np.testing.assert_allclose(values.reshape(wanted.shape), wanted, atol=tol)
+    return found
+
+
+MAPS: dict[str, Any] = {
+    "bins": RandomBinning(n_grids=32),
+    "smooth bins": SmoothBinning(n_grids=32),
+    "nystrom": Nystrom(n_components=40),
+    "not separable": Nystrom(Matern(), n_components=40),
+    "a sum of kernels": Nystrom(Sum([Laplacian(), Laplacian()], [1, 2]), n_components=20),
+    "blocks": IndependentBlocks(block_rows=50),
+    "side by side": Hybrid([RandomBinning(n_grids=8), Nystrom(n_components=10)], weights=[2, 1]),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_feature_maps(name: str) -> None:
+    model = KernelRegressor(MAPS[name], **GIVEN).fit(X, Y)
+    check(model, model.predict, NEW, BACKGROUND)
+
+
+@pytest.mark.parametrize("map_", ["paired", "shifted"])
+def test_fourier_features_within_single_precision(map_: Any) -> None:
+    model = KernelRegressor(RandomFourier(n_components=32, map=map_), **GIVEN).fit(X, Y)
+    check(model, model.predict, NEW[:-1], BACKGROUND, tol=1e-5)
+
+
+@cache
+def grown(n_inputs: int) -> tuple[KernelRegressor, NDArray]:
+    rows = np.random.default_rng(1).normal(size=(2500, n_inputs))
+    targets = np.sin(2 * rows[:, 0]) * rows[:, 1] + np.abs(rows[:, 2]) + rows[:, 3] * rows[:, -1]
+    return KernelRegressor(effort=2, random_state=0).fit(rows, targets), rows
+
+
+def test_a_default_model_of_eight_inputs() -> None:
+    model, rows = grown(8)
+    found = check(model, model.predict, rows[:3], rows[100:130])
+    assert np.ptp(found.base_values) == 0.0
+    assert found.importances()[[5, 6]].max() < 0.1 * found.importances()[0]
+
+
+def test_rows_do_not_depend_on_each_other_or_on_threads() -> None:
+    model, rows = grown(8)
+    many = shapley_values(model, rows).values
+    model.set_params(n_jobs=1)
+    one = shapley_values(model, rows).values
+    model.set_params(n_jobs=None)
+    np.testing.assert_array_equal(one, many)
+    np.testing.assert_allclose(shapley_values(model, rows[7:9]).values, many[7:9], atol=1e-12)
+
+
+def test_classes() -> None:
+    model = KernelClassifier(effort=1, random_state=0).fit(X, np.digitize(Y, [-1, 1]))
+    found = check(model, model.decision_function, NEW, BACKGROUND)
+    assert found.values.shape == (6, D, 3)
+    assert found.output_names == ["0", "1", "2"]
+    two = KernelClassifier(effort=1, random_state=0).fit(X, Y > 0)
+    assert shapley_values(two, NEW).values.shape == (6, D)
+
+
+def test_positive_targets_are_explained_by_their_logarithms() -> None:
+    counts = np.random.default_rng(2).poisson(np.exp(0.5 * X[:, 0]))
+    model = KernelRegressor(loss="poisson", effort=1, random_state=0).fit(X, counts)
+    found = check(model, lambda rows: np.log(model.predict(rows)), NEW, BACKGROUND)
+    assert found.importances().argmax() == 0
+
+
+def test_risks() -> None:
+    y = np.empty(400, [("event", bool), ("time", float)])
+    y["event"], y["time"] = True, np.random.default_rng(3).exponential(np.exp(-2 * X[:, 3]))
+    model = KernelSurvival(effort=1, random_state=0).fit(X, y)
+    check(model, model.predict, NEW[:2], BACKGROUND)
+    assert model.feature_importances_.argmax() == 3
+
+
+def test_columns_of_a_frame_are_the_players() -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.loc[::7, "a"] = np.nan
+    frame["t"] = np.where(X[:, 1] > 0, "u", "v")
+    model = KernelRegressor(effort=1, random_state=0).fit(frame, Y)
+    found = shapley_values(model, frame[:10], frame[10:30])
+    assert found.feature_names == [*"abcd", "t"]
+    assert found.data[0, 4] in ("u", "v")
+    sums = found.base_values + found.values.sum(axis=1)
+    np.testing.assert_allclose(sums, model.predict(frame[:10]), atol=1e-10)
+    assert shapley_values(model, frame[:0]).values.shape == (0, 5)
+    with pytest.raises(InputError, match="the background has no rows"):
+        shapley_values(model, frame, frame[:0])
+    same = frame[:1].copy()
+    same["a"] = np.nan
+    missing = pd.concat([same.assign(a=v) for v in (np.nan, 5.0)])
+    assert np.ptp(shapley_values(model, missing, same).values[:, [1, 2, 3]]) < 1e-12
+
+
+@pytest.mark.parametrize("features", [RandomBinning(n_grids=8), Nystrom(n_components=30)])
+def test_sampled_permutations_sum_up_and_are_near(features: Any) -> None:
+    rows = np.random.default_rng(4).normal(size=(300, 14))
+    model = KernelRegressor(features, bandwidth=8.0, alpha=1e-3, random_state=0)
+    model.fit(rows, rows[:, 0] + rows[:, 1])
+    found = shapley_values(model, rows[:4], rows[:20])
+    sums = found.base_values + found.values.sum(axis=1)
+    np.testing.assert_allclose(sums, model.predict(rows[:4]), atol=1e-10)
+    assert set(np.argsort(found.importances())[-2:]) == {0, 1}
+
+
+def test_orders_reach_all_subsets_of_a_path() -> None:
+    subsets = Subsets.along(np.array([2, 0, 1]))
+    sets: list[set[int]] = [set()]
+    kept: dict[int, set[int]] = {2: set()}
+    for before, after, player in subsets.steps[1:].tolist():
+        kept[after] = kept[before] | {player}
+        sets.append(kept[after])
+    assert sets == [set(), {2}, {0, 2}, {1}, {0, 1}, {0, 1, 2}]
+    assert [own | other for own, other in zip(sets, sets[::-1], strict=True)] == [{0, 1, 2}] * 6
+    payoffs = np.array([0.0, 1.0, 3.0, 5.0, 6.0, 10.0])
+    np.testing.assert_allclose(payoffs @ subsets.factors, [1.5, 6.0, 2.5])
+
+
+def test_sparse_rows_need_a_background() -> None:
+    sparse = sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))
+    model = KernelRegressor("nystrom", **GIVEN).fit(sparse, Y)
+    with pytest.raises(InputError, match="give some as background"):
+        shapley_values(model, sparse[:3])
+    with pytest.raises(AttributeError, match="keeps no rows"):
+        _ = model.feature_importances_
+    found = shapley_values(model, sparse[:3], sparse[:20])
+    sums = found.base_values + found.values.sum(axis=1)
+    np.testing.assert_allclose(sums, model.predict(sparse[:3]), atol=1e-10)

@@ -1,0 +1,93 @@
+"""Displays draw what they hold, and scikit-learn's own work on our models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless import KernelClassifier, KernelRegressor
+from gramless.base.errors import InputError
+from gramless.inspection import (
+    Attributions,
+    AttributionsDisplay,
+    FeatureImportancesDisplay,
+    shapley_values,
+)
+
+pd = pytest.importorskip("pandas")
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("agg")
+from matplotlib import pyplot as plt  # noqa: E402
+from sklearn.inspection import PartialDependenceDisplay  # noqa: E402
+
+X = np.random.default_rng(0).uniform(-1, 1, size=(400, 3))
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def model() -> KernelRegressor:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    return KernelRegressor(effort=1, random_state=0).fit(frame, X[:, 1] + 0.3 * X[:, 2])
+
+
+def names_of(display: AttributionsDisplay | FeatureImportancesDisplay) -> list[str]:
+    return [text.get_text() for text in display.ax_.get_yticklabels()]
+
+
+def test_importances(model: KernelRegressor) -> None:
+    display = FeatureImportancesDisplay.from_estimator(model, max_features=2)
+    assert names_of(display) == ["b", "c"]
+    lengths: NDArray = np.array([bar.get_width() for bar in display.ax_.patches])
+    np.testing.assert_allclose(lengths, model.feature_importances_[[1, 2]])
+    _, ax = plt.subplots()
+    again = display.plot(ax, color="red")
+    assert again.ax_ is ax
+    assert again.figure_ is ax.figure
+    assert names_of(again) == ["b", "c", "a"]
+
+
+def test_points_of_rows(model: KernelRegressor) -> None:
+    frame = pd.DataFrame(X[:40], columns=["a", "b", "c"])
+    display = AttributionsDisplay.from_estimator(model, frame, max_features=2)
+    assert names_of(display) == ["b", "c"]
+    points, values = display.ax_.collections, display.attributions.values
+    np.testing.assert_array_equal(points[0].get_offsets()[:, 0], values[:, 1])
+    assert np.abs(points[0].get_offsets()[:, 1]).max() <= 0.4
+    colours = np.asarray(points[0].get_array())
+    assert (np.argsort(colours) == np.argsort(X[:40, 1])).all()
+
+
+def test_steps_of_a_row(model: KernelRegressor) -> None:
+    found = shapley_values(model, pd.DataFrame(X[:2], columns=["a", "b", "c"]))
+    display = AttributionsDisplay(found).plot(row=1, max_features=1)
+    assert names_of(display) == [f"b = {X[1, 1]:.4g}", "2 others"]
+    last = display.ax_.patches[-1]
+    end = last.get_x() + last.get_width()
+    assert end == pytest.approx(found.base_values[1] + found.values[1].sum())
+
+
+def test_outputs_and_columns_without_numbers() -> None:
+    classes = KernelClassifier(effort=1, random_state=0).fit(X, np.digitize(X[:, 0], [-0.3, 0.3]))
+    display = AttributionsDisplay.from_estimator(classes, X[:30], output=2)
+    values = display.attributions.values[:, 0, 2]
+    np.testing.assert_array_equal(display.ax_.collections[0].get_offsets()[:, 0], values)
+    texts = np.array([["u", 1.0], ["v", np.nan]], object)
+    AttributionsDisplay(Attributions(np.ones((2, 2)), np.zeros(2), texts, ["t", "n"])).plot()
+    none = Attributions(np.ones((0, 2)), np.zeros(0), texts[:0], ["t", "n"])
+    with pytest.raises(InputError, match="no rows"):
+        AttributionsDisplay(none).plot()
+
+
+def test_partial_dependence_of_scikit_learn(model: KernelRegressor) -> None:
+    frame = pd.DataFrame(X[:50], columns=["a", "b", "c"])
+    display = PartialDependenceDisplay.from_estimator(model, frame, ["b"], grid_resolution=5)
+    means = display.pd_results[0]["average"][0]
+    assert means[-1] - means[0] == pytest.approx(1.8, abs=0.2)

@@ -1,0 +1,138 @@
+"""Loops of Shapley values against slow twins in NumPy."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import factorial
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gramless.loops import shapley as loops
+from gramless.loops.binning import index_bins, slot_bits
+
+N, M, S, K = 40, 15, 3, 2
+
+
+def cells_of(rows: NDArray, inverse: NDArray, shifts: NDArray) -> NDArray:
+    return np.floor((rows - shifts) * inverse).astype(np.int64)
+
+
+def twin_keys(columns: Any, chosen: Any, owners: Any, *grid: Any, n_players: int) -> NDArray:
+    inverse, shifts, multipliers = grid
+    own = multipliers * cells_of(columns[chosen].T, inverse, shifts)
+    return np.stack([own[:, owners == p].sum(axis=1) for p in range(n_players)])
+
+
+def subsets_of(n: int) -> list[tuple[int, ...]]:
+    return [own for size in range(n + 1) for own in combinations(range(n), size)]
+
+
+def twin_values(keys: NDArray, background: NDArray, offset: int, weight_of: Any) -> NDArray:
+    """Return Shapley values (n_rows, s, K) by looking up every mixed row."""
+    n_players, found = len(keys), np.zeros((keys.shape[1], len(keys), K))
+    for i in range(keys.shape[1]):
+        payoffs = {}
+        for own in subsets_of(n_players):
+            joined = [keys[p, i] if p in own else background[p] for p in range(n_players)]
+            mixed = sum((np.broadcast_to(part, background.shape[1]) for part in joined), offset)
+            payoffs[own] = np.mean([weight_of(key) for key in np.asarray(mixed)], axis=0)
+        for p in range(n_players):
+            for own in payoffs:
+                if p not in own:
+                    t = len(own)
+                    share = factorial(t) * factorial(n_players - t - 1) / factorial(n_players)
+                    grown = payoffs[tuple(sorted((*own, p)))] - payoffs[own]
+                    found[i, p] += share * grown
+    return found
+
+
+@pytest.fixture(scope="module")
+def grid() -> dict[str, Any]:
+    """Return a grid over four columns of three players, with bins that other rows occupy."""
+    rng = np.random.default_rng(0)
+    chosen, owners = np.array([0, 2, 3, 5]), np.array([1, 0, 2, 2])
+    inverse, shifts = rng.uniform(0.3, 1.0, 4), rng.normal(size=4)
+    multipliers = rng.integers(-(2**62), 2**62, 4) * 2 + 1
+    learned, rows, others = (rng.normal(size=(6, n)) for n in (60, N, M))
+    cells = chosen, owners, inverse, shifts, multipliers
+    grid = inverse, shifts, multipliers
+    offset = int(rng.integers(-(2**62), 2**62))
+    keys = twin_keys(learned, chosen, owners, *grid, n_players=S).sum(axis=0) + offset
+    bins = np.unique(keys)
+    return {
+        "cells": cells,
+        "grid": grid,
+        "rows": rows,
+        "others": others,
+        "offset": offset,
+        "bins": bins,
+        "weights": np.vstack([np.zeros(K), rng.normal(size=(len(bins), K))]),
+    }
+
+
+def test_keys_of_players(grid: dict[str, Any]) -> None:
+    found = np.full((S, N), 7)
+    loops.player_keys(grid["rows"], *grid["cells"], found)
+    chosen, owners = grid["cells"][:2]
+    wanted = twin_keys(grid["rows"], chosen, owners, *grid["grid"], n_players=S)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_values_of_a_grid(grid: dict[str, Any]) -> None:
+    keys, background = np.empty((S, N), np.int64), np.empty((S, M), np.int64)
+    loops.player_keys(grid["rows"], *grid["cells"], keys)
+    loops.player_keys(grid["others"], *grid["cells"], background)
+    bins, weights = grid["bins"], grid["weights"]
+    bits = slot_bits(len(bins), 4)
+    table = np.concatenate([[0], bins])[None]
+    slots, counts = np.empty((1, 1 << bits), np.int32), np.array([len(bins)])
+    assert index_bins(table, counts, slots, np.array([bits])) == 1
+    places = {key: k + 1 for k, key in enumerate(bins.tolist())}
+    wanted = twin_values(keys, background, grid["offset"], lambda key: weights[places.get(key, 0)])
+    assert np.abs(wanted).max() > 0.1
+    out = np.ones((N, 5, K))
+    fits = loops.grid_values(
+        keys,
+        background,
+        grid["offset"],
+        slots[0],
+        bits,
+        table[0],
+        len(bins),
+        weights,
+        np.array([1 / 3, 1 / 6, 1 / 3]),
+        np.array([4, 1, 2]),
+        np.empty((9, N + 1), np.int64),
+        np.empty(N * (S + 1) * K + 2 * M),
+        np.empty(1 << slot_bits(N, loops.FIRST_BITS), np.int32),
+        out,
+    )
+    assert fits
+    np.testing.assert_allclose(out[:, [4, 1, 2]] - 1.0, wanted, atol=1e-13)
+    assert (out[:, [0, 3]] == 1.0).all()
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.complex128])
+def test_products(kind: type[np.number[Any]]) -> None:
+    rng, n_terms = np.random.default_rng(1), 11
+    factors = rng.normal(size=(5, S, n_terms)).astype(kind)
+    table = rng.normal(size=(4, n_terms)).astype(kind)
+    if kind is np.complex128:
+        factors += 1j * rng.normal(size=factors.shape)
+        table += 1j * rng.normal(size=table.shape)
+    # Of {}, {2}, {2, 0} and {1}; products 0 and 1 are kept, and 2 are the ones.
+    steps = np.array([[0, 0, 0], [2, 0, 2], [0, 1, 0], [2, 1, 1]])
+    products = [None, factors[:, 2], factors[:, 2] * factors[:, 0], factors[:, 1]]
+    out, room = np.ones((5, 4)), np.empty((3, n_terms), kind)
+    loops.product_sums(factors, steps, table, room, out)
+    totals = np.ones((4, n_terms), kind)
+    loops.product_totals(factors, steps, room, totals)
+    assert (out[:, 0] == 1.0).all()
+    assert (totals[0] == 1.0).all()
+    for m, own in enumerate(products[1:], 1):
+        assert own is not None
+        np.testing.assert_allclose(out[:, m] - 1.0, (own @ table[m]).real, atol=1e-12)
+        np.testing.assert_allclose(totals[m] - 1.0, own.sum(axis=0), atol=1e-12)
