@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,14 +14,32 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# Examples may register things, which no other test should see: they run in a process of their own.
 RUNNER = """
-import sys, types
-name, path = sys.argv[1:]
-module = types.ModuleType(name)
-sys.modules[name] = module
-exec(compile(sys.stdin.read(), path, "exec"), module.__dict__)
+import contextlib, json, sys, traceback, types
+
+failed = {}
+for name, code in json.load(sys.stdin).items():
+    module = sys.modules[name] = types.ModuleType(name)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(compile(code, sys.argv[1], "exec"), module.__dict__)
+    except BaseException:
+        failed[name] = traceback.format_exc()
+print(json.dumps(failed))
 """
+
+
+def failures(codes: dict[str, str], page: Path, folder: Path | None = None) -> dict[str, str]:
+    """Run codes as modules of given names, and return the errors of those that fail.
+
+    Examples may register things, which no other test should see: they have a process of their own.
+    """
+    command = [sys.executable, "-c", RUNNER, str(page)]
+    done = subprocess.run(
+        command, input=json.dumps(codes), cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
 
 
 def sections() -> dict[str, str]:
@@ -39,13 +58,17 @@ def sections() -> dict[str, str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def failed() -> dict[str, str]:
+    """Return the errors of all sections, by their titles."""
+    names = {title: "extending_" + title.split()[-1] for title in sections()}
+    found = failures({names[title]: code for title, code in sections().items()}, PAGE)
+    return {title: found[name] for title, name in names.items() if name in found}
+
+
 @pytest.mark.parametrize("title", sections())
-def test_section_runs(title: str) -> None:
-    command = [sys.executable, "-c", RUNNER, "extending_" + title.split()[-1], str(PAGE)]
-    done = subprocess.run(
-        command, input=sections()[title], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def test_section_runs(title: str, failed: dict[str, str]) -> None:
+    assert title not in failed, failed[title]
 
 
 def test_the_first_sections_are_there() -> None:

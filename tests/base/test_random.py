@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gramless.base.random import seed_from, stream, streams, words
 
 seeds = st.integers(0, 2**32 - 1)
-purposes = st.text(max_size=20)
+# Of few letters: a process that first draws from all of Unicode makes a table of it.
+purposes = st.text("grids\0 é€\U0001f600", max_size=20)
 blocks = st.integers(0, 2**63)
 
 RAW_OF_7_GRIDS_2 = [8876708514014404785, 266711982785369620]

@@ -379,9 +379,12 @@ def test_given_arrays_are_never_changed() -> None:
 @pytest.mark.parametrize(
     ("scaling", "exponent"),
     [
-        *(("auto", exponent) for exponent in (-1000, -530, 530, 1000)),
-        *((scaling, exponent) for scaling in SCALINGS[1:] for exponent in (-1000, 1000)),
-        *(slow(scaling, exponent) for scaling in SCALINGS[1:] for exponent in (-530, 530)),
+        *(("auto", exponent) for exponent in (-1000, 530)),
+        *(("none", 1000), ("standard", -530), ("quantile", 1000)),
+        *(slow("auto", exponent) for exponent in (-530, 1000)),
+        *(slow("none", exponent) for exponent in (-1000, -530, 530)),
+        *(slow("standard", exponent) for exponent in (-1000, 530, 1000)),
+        *(slow("quantile", exponent) for exponent in (-1000, -530, 530)),
     ],
 )
 def test_huge_and_tiny_rows(scaling: str, exponent: int) -> None:
@@ -400,9 +403,10 @@ def test_huge_and_tiny_columns(exponent: int) -> None:
 @pytest.mark.parametrize(
     ("n_outputs", "exponent"),
     [
-        *((None, exponent) for exponent in (-1000, -530, 530, 1000, 1018)),
-        *((2, exponent) for exponent in (-1000, 1018)),
-        *(slow(2, exponent) for exponent in (-530, 530, 1000)),
+        *((None, exponent) for exponent in (-1000, 530, 1018)),
+        *((2, exponent) for exponent in (-530, 1000)),
+        *(slow(None, exponent) for exponent in (-530, 1000)),
+        *(slow(2, exponent) for exponent in (-1000, 530, 1018)),
     ],
 )
 def test_huge_and_tiny_targets(n_outputs: int | None, exponent: int) -> None:
@@ -500,10 +504,10 @@ def test_hardly_any_rows(n_rows: int) -> None:
 @pytest.mark.parametrize(
     ("form", "value"),
     [
-        *((np.asarray, value) for value in (0.0, 0.1, 1.7e9, 1e300)),
-        *((sp.csr_array, value) for value in (0.0, 1.7e9, 1e300)),
+        *((np.asarray, value) for value in (0.0, 0.1, 1e300)),
+        *((sp.csr_array, value) for value in (0.0, 1.7e9)),
         *(slow(form, -3.0) for form in (np.asarray, sp.csr_array)),
-        slow(sp.csr_array, 0.1),
+        *(slow(np.asarray, 1.7e9), slow(sp.csr_array, 0.1), slow(sp.csr_array, 1e300)),
     ],
 )
 def test_constant_columns_change_nothing(value: float, form: Any) -> None:

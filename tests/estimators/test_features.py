@@ -42,8 +42,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_a_regressor_finds_a_smooth_function(name: str):
-    model = KernelRegressor(small(name), grids="random", relevance="equal", random_state=0)
-    model.fit(X, Y)
+    given = {"scaling": "standard", "relevance": "equal"}
+    model = KernelRegressor(small(name), grids="random", **given, random_state=0).fit(X, Y)
     assert np.std(model.predict(NEW) - TRUTH) < 0.45 * np.std(TRUTH)
     assert model.settings_.grids == "random"
 

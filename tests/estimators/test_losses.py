@@ -24,6 +24,7 @@ from gramless.losses import (
 )
 
 CLASS_LOSSES = ["squared", "squared_hinge", "logistic"]
+SCALED = {"scaling": "standard", "relevance": "equal", "random_state": 0}
 GIVEN = {"bandwidth": 4.0, "alpha": 1e-4, "scaling": "standard", "random_state": 0}
 
 
@@ -131,7 +132,7 @@ def test_robust_losses_withstand_outliers(loss):
     X, y, truth = contaminated(4000)
     errors = {}
     for kind in ("squared", loss):
-        model = KernelRegressor(loss=kind, grids="random", n_grids=64, random_state=0)
+        model = KernelRegressor(loss=kind, grids="random", n_grids=64, **SCALED)
         model.fit(X[:3000], y[:3000])
         errors[kind] = np.abs(model.predict(X[3000:]) - truth[3000:]).mean()
     assert errors[loss] < 0.3 * errors["squared"]
@@ -238,7 +239,7 @@ def counted(n_rows: int, n_outputs: int = 1):
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_counts_are_fitted_through_their_link(n_outputs, tmp_path):
     X, mean, y = counted(5000, n_outputs)
-    model = KernelRegressor(loss="poisson", random_state=0).fit(X[:3000], y[:3000])
+    model = KernelRegressor(loss="poisson", effort=1, random_state=0).fit(X[:3000], y[:3000])
     assert model.settings_.grids == "grown"
     assert isinstance(model.loss_, Poisson)
     assert set(np.argsort(-model.relevance_)[:2]) == {0, 1}
@@ -260,7 +261,7 @@ def test_counts_are_fitted_through_their_link(n_outputs, tmp_path):
 
 def test_counts_on_random_grids():
     X, mean, y = counted(1500)
-    model = KernelRegressor(loss="poisson", grids="random", n_grids=64, random_state=0)
+    model = KernelRegressor(loss="poisson", grids="random", n_grids=64, **SCALED)
     found = model.fit(X[:900], y[:900]).predict(X[900:])
     assert (found > 0).all()
     assert np.mean(np.log(found / mean[900:]) ** 2) < 0.5 * np.var(np.log(mean))
@@ -376,7 +377,7 @@ def varying(n_rows: int):
 def test_several_quantiles_never_cross_and_cover(tmp_path):
     X, y = varying(4000)
     levels = [0.05, 0.5, 0.95]
-    model = KernelRegressor(loss="quantile", quantile=levels, random_state=0)
+    model = KernelRegressor(loss="quantile", quantile=levels, effort=1, random_state=0)
     model.fit(X[:3000], y[:3000])
     found, truth = model.predict(X[3000:]), y[3000:]
     assert found.shape == (1000, 3)
@@ -481,12 +482,12 @@ def graded(n_rows: int):
 
 def test_ordered_classes_on_grown_grids(tmp_path):
     X, y = graded(2500)
-    model = KernelClassifier(random_state=0).fit(X[:1500], y[:1500])
+    model = KernelClassifier(effort=1, random_state=0).fit(X[:1500], y[:1500])
     assert isinstance(model.loss_, CumulativeLogistic)
     assert model.classes_.tolist() == ["poor", "fair", "good", "best"]
     found, truth = model.predict_proba(X[1500:]), np.asarray(y.cat.codes[1500:])
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    plain = KernelClassifier(random_state=0).fit(X[:1500], np.asarray(y[:1500]))
+    plain = KernelClassifier(effort=1, random_state=0).fit(X[:1500], np.asarray(y[:1500]))
     columns = [plain.classes_.tolist().index(name) for name in model.classes_]
     losses = [log_loss(truth, own) for own in (found, plain.predict_proba(X[1500:])[:, columns])]
     assert losses[0] < losses[1] + 0.01

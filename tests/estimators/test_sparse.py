@@ -24,6 +24,7 @@ from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.grid_descent import GridDescent
 from gramless.solvers.objective import Problem, Solution
 from gramless.solvers.random_descent import ParallelRandomDescent, RandomDescent
+from tests.solvers.pairwise import covering
 
 Array = NDArray[np.float64]
 
@@ -40,7 +41,11 @@ CASES = [
     *(("numbers", loss, k) for loss in ("squared", "huber") for k in (1, 2)),
 ]
 every_case = pytest.mark.parametrize(("task", "loss", "k"), CASES)
-both_ratios = pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
+# Any two of a loss, a number of outputs and a ratio.
+every_pair = pytest.mark.parametrize(
+    ("task", "loss", "k", "l1_ratio"),
+    covering((*case, ratio) for case in CASES for ratio in (0.5, 1.0)),
+)
 NEW: Array = np.random.default_rng(2).normal(scale=2.0, size=(150, 5))
 NEW[-1] = 1e6
 
@@ -98,8 +103,7 @@ def columns(array: Array) -> Array:
 # What is minimised, and what is kept of it.
 
 
-@every_case
-@both_ratios
+@every_pair
 def test_weights_are_optimal(task: str, loss: str, k: int, l1_ratio: float) -> None:
     model, problem, solution = fitted(task, loss, k, l1_ratio)
     assert model.status_ == solution.status == "converged"
@@ -113,8 +117,7 @@ def test_weights_are_optimal(task: str, loss: str, k: int, l1_ratio: float) -> N
     assert model.tol == 1e-2
 
 
-@every_case
-@both_ratios
+@every_pair
 def test_weights_are_optimal_on_a_matrix_of_our_own(
     task: str, loss: str, k: int, l1_ratio: float
 ) -> None:
@@ -137,8 +140,7 @@ def test_weights_are_optimal_on_a_matrix_of_our_own(
     assert (np.abs(gradient + l1[:, None] * np.sign(weights)) <= slack)[~zero].all()
 
 
-@every_case
-@both_ratios
+@every_pair
 def test_what_is_kept_is_what_has_weight(task: str, loss: str, k: int, l1_ratio: float) -> None:
     model, problem, solution = fitted(task, loss, k, l1_ratio)
     full = full_map(model, table(task, k)[0])
@@ -159,8 +161,7 @@ def test_what_is_kept_is_what_has_weight(task: str, loss: str, k: int, l1_ratio:
     assert isinstance(model.sparsity_, float)
 
 
-@every_case
-@both_ratios
+@every_pair
 def test_predictions_are_those_of_all_bins(task: str, loss: str, k: int, l1_ratio: float) -> None:
     model, _, solution = fitted(task, loss, k, l1_ratio)
     X, y = table(task, k)
@@ -201,8 +202,7 @@ def test_squares_leave_every_bin(task: str, loss: str, ratio: float) -> None:
     assert model.coef_.tobytes() == default.coef_.tobytes()
 
 
-@every_case
-@both_ratios
+@every_pair
 def test_a_penalty_too_strong_leaves_one_bin_and_a_constant(
     task: str, loss: str, k: int, l1_ratio: float, tmp_path: Any
 ) -> None:
@@ -351,14 +351,15 @@ class Untouchable(RandomBinning):
         raise AssertionError("rows were binned before the parameters were checked")
 
 
+NO_RATIOS = -0.1, 1.1, -1e-9, 1 + 1e-9, "a", "auto", np.nan, np.inf, True, False, None, [0.5], 1j
+
+
 @pytest.mark.parametrize("made", [KernelClassifier, KernelRegressor])
-@pytest.mark.parametrize(
-    "value", [-0.1, 1.1, -1e-9, 1 + 1e-9, "a", "auto", np.nan, np.inf, True, False, None, [0.5], 1j]
-)
-def test_ratios_that_are_none(made: Any, value: Any) -> None:
+def test_ratios_that_are_none(made: Any) -> None:
     said = rf"{made.__name__}: l1_ratio must be a finite number, at least 0, at most 1; got "
-    with pytest.raises(InputError, match=said):
-        made(Untouchable(), l1_ratio=value).fit(*table("classes", 2))
+    for value in NO_RATIOS:
+        with pytest.raises(InputError, match=said):
+            made(Untouchable(), l1_ratio=value).fit(*table("classes", 2))
 
 
 @pytest.mark.parametrize("value", [1, np.float32(1.0), np.int64(1)])
@@ -432,8 +433,7 @@ def test_the_solver_and_the_reason_are_told() -> None:
 # Files.
 
 
-@every_case
-@both_ratios
+@every_pair
 def test_files_hold_the_same_bits_and_are_smaller(
     task: str, loss: str, k: int, l1_ratio: float, tmp_path: Any
 ) -> None:

@@ -164,7 +164,7 @@ def test_state_is_plain_arrays() -> None:
     assert restored.transform(X).tobytes() == features.transform(X).tobytes()
 
 
-@parametrize_with_checks([ExactKernel(), ExactKernel("laplacian")])
+@parametrize_with_checks([ExactKernel()])
 def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 

@@ -150,13 +150,13 @@ def test_block_rows_are_whole_tiles_of_bounded_size(n_columns):
 
 @pytest.mark.parametrize("layout", ["chosen", "tiles", "patterns", "nonzeros", "mixed"])
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize(("start", "stop"), [(0, 3000), (100, 103), (1024, 3000), (7, 2056)])
-def test_every_layout_holds_the_rows(layout, order, start, stop):
-    X = np.asarray(rows_of_every_kind(3000), order=order)
-    plan = plan_columns(X) if layout == "chosen" else plans(33)[layout]
-    block = pack_block(X, start, stop, plan, limits_for(X))
-    assert block.n_rows == stop - start
-    np.testing.assert_array_equal(unpacked(block, 33), X[start:stop])
+def test_every_layout_holds_the_rows(layout, order):
+    for start, stop in [(0, 3000), (100, 103), (1024, 3000), (7, 2056)]:
+        X = np.asarray(rows_of_every_kind(3000), order=order)
+        plan = plan_columns(X) if layout == "chosen" else plans(33)[layout]
+        block = pack_block(X, start, stop, plan, limits_for(X))
+        assert block.n_rows == stop - start
+        np.testing.assert_array_equal(unpacked(block, 33), X[start:stop])
 
 
 @given(

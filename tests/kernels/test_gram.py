@@ -67,9 +67,9 @@ def test_profile_of_a_binning_kernel_is_convex(binning_kernel):
     assert np.diff(binning_kernel.profile(distance), 2).min() > -1e-14
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
-def test_profile_keeps_the_shape(kernel, shape):
-    assert np.shape(kernel.profile(np.ones(shape))) == shape
+def test_profile_keeps_the_shape(kernel):
+    for shape in [(), (3,), (2, 3), (0,)]:
+        assert np.shape(kernel.profile(np.ones(shape))) == shape
 
 
 @few_examples
@@ -176,15 +176,15 @@ def test_distances_that_overflow_give_zero(kernel):
     assert 0.0 <= far[0, 0] < 1e-60
 
 
-@pytest.mark.parametrize("block_rows", [1, 3, 7, 100])
-def test_blocks_are_the_gram_matrix(kernel, block_rows):
-    rng = np.random.default_rng(5)
-    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
-    found = np.full((7, 5), np.nan)
-    for rows, block in kernel.gram_blocks(X, Y, bandwidth=2.0, block_rows=block_rows):
-        assert len(block) <= block_rows
-        found[rows] = block
-    np.testing.assert_array_equal(found, kernel.gram(X, Y, bandwidth=2.0))
+def test_blocks_are_the_gram_matrix(kernel):
+    for block_rows in [1, 3, 7, 100]:
+        rng = np.random.default_rng(5)
+        X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
+        found = np.full((7, 5), np.nan)
+        for rows, block in kernel.gram_blocks(X, Y, bandwidth=2.0, block_rows=block_rows):
+            assert len(block) <= block_rows
+            found[rows] = block
+        np.testing.assert_array_equal(found, kernel.gram(X, Y, bandwidth=2.0))
 
 
 def test_blocks_with_faults_are_refused_before_any_is_computed():

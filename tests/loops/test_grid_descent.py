@@ -303,38 +303,38 @@ def test_more_threads_than_parts() -> None:
 
 @every_cut
 @every_choice
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-def test_add_columns(parts: list[int], columns: list[int], dtype: type) -> None:
-    lists, rng = make_lists(parts, dtype), np.random.default_rng(4)
-    changes = rng.normal(size=len(columns))
-    changes[::3] = 0.0
-    before = rng.normal(size=40)
-    for p in range(len(parts) - 1):
-        out = before.copy()
-        loops.add_columns(
-            *(*lists.chosen(columns), changes, lists.rows, lists.bounds, lists.parts),
-            *(lists.values, p, out),
-        )
-        own = slice(parts[p], parts[p + 1])
-        expected = before.copy()
-        expected[own] += lists.dense[own][:, columns] @ changes
-        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
+def test_add_columns(parts: list[int], columns: list[int]) -> None:
+    for dtype in [np.uint16, np.uint32]:
+        lists, rng = make_lists(parts, dtype), np.random.default_rng(4)
+        changes = rng.normal(size=len(columns))
+        changes[::3] = 0.0
+        before = rng.normal(size=40)
+        for p in range(len(parts) - 1):
+            out = before.copy()
+            loops.add_columns(
+                *(*lists.chosen(columns), changes, lists.rows, lists.bounds, lists.parts),
+                *(lists.values, p, out),
+            )
+            own = slice(parts[p], parts[p + 1])
+            expected = before.copy()
+            expected[own] += lists.dense[own][:, columns] @ changes
+            np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
 
 
 @every_cut
 @every_choice
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-def test_sum_columns(parts: list[int], columns: list[int], dtype: type) -> None:
-    lists, vector = make_lists(parts, dtype), np.random.default_rng(5).normal(size=40)
-    for p in range(len(parts) - 1):
-        out = np.full(len(columns), np.nan)
-        loops.sum_columns(
-            *(*lists.chosen(columns), lists.rows, lists.bounds, lists.parts),
-            *(lists.values, p, vector, out),
-        )
-        own = slice(parts[p], parts[p + 1])
-        expected = vector[own] @ lists.dense[own][:, columns] ** 2
-        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
+def test_sum_columns(parts: list[int], columns: list[int]) -> None:
+    for dtype in [np.uint16, np.uint32]:
+        lists, vector = make_lists(parts, dtype), np.random.default_rng(5).normal(size=40)
+        for p in range(len(parts) - 1):
+            out = np.full(len(columns), np.nan)
+            loops.sum_columns(
+                *(*lists.chosen(columns), lists.rows, lists.bounds, lists.parts),
+                *(lists.values, p, vector, out),
+            )
+            own = slice(parts[p], parts[p + 1])
+            expected = vector[own] @ lists.dense[own][:, columns] ** 2
+            np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
 
 
 # Distances from optimal.

@@ -102,20 +102,23 @@ def close(measured, expected):
     np.testing.assert_allclose(measured, expected, rtol=1e-12, atol=1e-12 * size)
 
 
-@pytest.mark.parametrize("tail", [(), (0,), (1,), (3,), (10,)])
-def test_products(matrix, dense, tail):
-    n_rows, n_columns = dense.shape
-    assert matrix.shape == dense.shape
-    w, v, out = draw((n_columns, *tail)), draw((n_rows, *tail), 1), draw((n_columns, *tail), 2)
-    close(matrix.matvec(w), dense @ w)
-    close(matrix.rmatvec(v), dense.T @ v)
-    expected = out + dense.T @ v
-    matrix.add_rmatvec(v, out)
-    close(out, expected)
-    for product, operand, length in ((matrix.matvec, w, n_rows), (matrix.rmatvec, v, n_columns)):
-        place = np.full((length, *tail), np.nan)
-        assert product(operand, out=place) is place
-        np.testing.assert_array_equal(place, product(operand))
+def test_products(matrix, dense):
+    for tail in [(), (0,), (1,), (3,), (10,)]:
+        n_rows, n_columns = dense.shape
+        assert matrix.shape == dense.shape
+        w, v, out = draw((n_columns, *tail)), draw((n_rows, *tail), 1), draw((n_columns, *tail), 2)
+        close(matrix.matvec(w), dense @ w)
+        close(matrix.rmatvec(v), dense.T @ v)
+        expected = out + dense.T @ v
+        matrix.add_rmatvec(v, out)
+        close(out, expected)
+        for product, operand, length in (
+            (matrix.matvec, w, n_rows),
+            (matrix.rmatvec, v, n_columns),
+        ):
+            place = np.full((length, *tail), np.nan)
+            assert product(operand, out=place) is place
+            np.testing.assert_array_equal(place, product(operand))
 
 
 def test_diagonal_and_products_of_rows(matrix, dense):

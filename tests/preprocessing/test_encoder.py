@@ -139,13 +139,13 @@ TEXT = {
 
 
 @pytest.mark.parametrize("fitted", TEXT)
-@pytest.mark.parametrize("applied", TEXT)
-def test_text_is_one_column_of_codes_whatever_holds_it(fitted, applied):
-    encoder = TableEncoder().fit(TEXT[fitted])
-    assert encoder.output_names == encoder.categorical == ("t",)
-    assert encoder.columns[0].categories == ("", "b", "a")
-    assert encoder.categorical_outputs.tolist() == [True]
-    np.testing.assert_array_equal(encoder.transform(TEXT[applied])[:, 0], [1, 2, 0, 1])
+def test_text_is_one_column_of_codes_whatever_holds_it(fitted):
+    for applied in TEXT:
+        encoder = TableEncoder().fit(TEXT[fitted])
+        assert encoder.output_names == encoder.categorical == ("t",)
+        assert encoder.columns[0].categories == ("", "b", "a")
+        assert encoder.categorical_outputs.tolist() == [True]
+        np.testing.assert_array_equal(encoder.transform(TEXT[applied])[:, 0], [1, 2, 0, 1])
 
 
 def test_categories_that_are_numbers_match_their_text():
