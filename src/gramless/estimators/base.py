@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from gramless.base.compact import rounded_to_single
 from gramless.base.deadline import Deadline, Watch
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import taken
+from gramless.base.lazy_rows import LazyRows, taken
 from gramless.base.memory import limited_memory, parse_bytes
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import Callbacks, Reporter
@@ -30,7 +30,7 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import row_blocks, thread_count
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, RowTable, TableLike
 from gramless.estimators.eval_rows import EvalRows, EvalSet
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
@@ -46,6 +46,7 @@ from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
+from gramless.features.expansion import KernelExpansion
 from gramless.features.hybrid import parts_of
 from gramless.features.shapley import shapley_values
 from gramless.features.shapley_grids import Players
@@ -60,11 +61,17 @@ from gramless.model_selection.data import Data
 from gramless.model_selection.random_features import is_open
 from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import SearchSpace
-from gramless.model_selection.select import SelectedModel, select_grown, select_random
+from gramless.model_selection.select import (
+    EarlierFit,
+    SelectedModel,
+    select_again,
+    select_grown,
+    select_random,
+)
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.rows import Rows, validated
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
@@ -82,6 +89,15 @@ _LEAST_WEIGHT = 2.0**-900
 others is finite."""
 _WARM_TOL = 0.15
 """Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
+_MOST_LANDMARKS = 5000
+"""Of kernel ridge regression that goes on: its time grows with the cube of the rows."""
+FREE_TO_CHANGE = frozenset(
+    [
+        *("alpha", "calibrate", "class_weight", "max_iter", "memory_budget", "n_jobs", "solver"),
+        *("time_budget", "tol", "verbose", "warm_start"),
+    ]
+)
+"""Parameters that steer no choice: with others, a warm start begins anew."""
 _SHARE_OF_ERROR, _LEAST_TOL = 10.0, 1e-4
 """The tolerance falls with the validation error where that is below a tenth of the targets'
 deviation, but never below the least."""
@@ -120,6 +136,7 @@ class KernelMachine(StatefulEstimator, ABC):
     tol: float = 1e-2
     max_iter: int = 100
     random_state: RandomState = None
+    warm_start: bool = False
     n_jobs: int | None = None
     verbose: int = 0
 
@@ -170,7 +187,54 @@ class KernelMachine(StatefulEstimator, ABC):
             chosen = self._choose(X, y, sample_weight, groups, callbacks, eval_set)
             self._final_fit(chosen)
             self._learn_errors(chosen)
+        self._choice = self._steering()
         return self
+
+    def _steering(self) -> dict[str, object]:
+        """Return the parameters that steer what a fit chooses."""
+        given = self.get_params().items()
+        steering = {k: v for k, v in given if k.partition("__")[0] not in FREE_TO_CHANGE}
+        return steering | {"chooses alpha": is_auto(self.alpha)}
+
+    def _keeps_choice(self, X: TableLike) -> bool:
+        """Tell whether a fit to rows keeps what the last one chose."""
+        if not check_switch(self, "warm_start") or "coef_" not in vars(self):
+            return False
+        before, now = self._choice, self._steering()
+        # What was found beside a penalty that was given need not be what would be chosen.
+        same = now["chooses alpha"] is False or before["chooses alpha"] is True
+        same = same and before.keys() == now.keys()
+        names = now.keys() - {"chooses alpha"}
+        same = same and all(_are_same(before[name], now[name]) for name in names)
+        if isinstance(self.features_, KernelExpansion) and _num_samples(X) > _MOST_LANDMARKS:
+            return False
+        return same and not isinstance(X, (RowTable, LazyRows))
+
+    def _earlier_fit(self, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
+        """Return what the last fit chose, for so many rows with encoded targets."""
+        n_outputs = self.coef_[:1].size
+        if encoder.n_outputs != n_outputs:
+            raise InputError(
+                f"{type(self).__name__}: targets have {encoder.n_outputs} outputs, and those of "
+                f"the fit that goes on had {n_outputs}; set warm_start=False."
+            )
+        alpha = self._given_alpha()
+        if alpha is None:
+            alpha = self.alpha_ * (self.n_samples_fit_ or n_rows) / n_rows
+        return EarlierFit(
+            self.scaler_,
+            self.features_,
+            self.settings_,
+            alpha,
+            self.bandwidth_,
+            self.relevance_,
+            self.growth_,
+            encoder.encode_weights(self.coef_, self.intercept_),
+        )
+
+    def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
+        """Return what turns targets into numbers, for a model that is fitted already."""
+        return self._target_encoder(y, weight)
 
     def _choose(
         self,
@@ -187,12 +251,27 @@ class KernelMachine(StatefulEstimator, ABC):
         deadline = self._deadline()
         # Before the training rows: what targets say of their classes is remembered of those.
         judges = None if eval_set is None else EvalRows.of(self, eval_set)
-        self.inputs_, rows, targets = RowInputs.fit(
-            self, X, self._plain_targets(y), self.categorical_features, self._target_options
-        )
+        y, again = self._plain_targets(y), self._keeps_choice(X)
+        if again:
+            rows, targets = self._known_rows(X, y)
+        else:
+            self.inputs_, rows, targets = RowInputs.fit(
+                self, X, y, self.categorical_features, self._target_options
+            )
         return self._choose_for(
-            X, rows, targets, sample_weight, groups, deadline, callbacks, judges
+            X, rows, targets, sample_weight, groups, deadline, callbacks, judges, again
         )
+
+    def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
+        """Return the inputs of rows of the same table as before, and their targets."""
+        rows = self.inputs_.transform(self, X)
+        targets = validated(self, "no_validation", y, **self._target_options)
+        if rows.shape[0] != len(targets):
+            raise InputError(
+                f"{type(self).__name__}: X has {rows.shape[0]} rows and y {len(targets)}; give one "
+                f"target a row."
+            )
+        return rows, targets
 
     def _choose_for(
         self,
@@ -204,6 +283,7 @@ class KernelMachine(StatefulEstimator, ABC):
         deadline: Deadline,
         callbacks: Callbacks,
         judges: EvalRows | None = None,
+        again: bool = False,
     ) -> Chosen:
         """Choose for the inputs that a table has become."""
         targets, weight = self._check_targets(targets), None
@@ -213,7 +293,8 @@ class KernelMachine(StatefulEstimator, ABC):
         if weight is not None and not weight.all():
             rows, targets, weight = _taken(weight > 0, rows, targets, weight)
         weight = self._weigh(targets, weight)
-        encoder, n_given = self._target_encoder(targets, weight), len(targets)
+        encode = self._target_encoder_again if again else self._target_encoder
+        encoder, n_given = encode(targets, weight), len(targets)
         seed = seed_from(self.random_state)
         classes = encoder.class_numbers(targets)
         most = rows_in_time(rows, encoder.n_outputs, deadline.seconds)
@@ -233,14 +314,19 @@ class KernelMachine(StatefulEstimator, ABC):
         folds = given.folds(self, classes, seed)
         search = replace(search, classes=classes, folds=folds)
         budget = Budget(data.rows.shape, deadline, report, data.n_outputs, n_given + data.n_judging)
-        return self._selected(search, budget, given, encoder)
+        return self._selected(search, budget, given, encoder, again)
 
     def _selected(
-        self, search: Search, budget: Budget, given: GivenRows, encoder: TargetEncoder
+        self,
+        search: Search,
+        budget: Budget,
+        given: GivenRows,
+        encoder: TargetEncoder,
+        again: bool,
     ) -> Chosen:
         """Choose what was left on "auto" for data that are ready."""
         data, config, scorer = search.data, self._search_config(), NamedScorer.of(self)
-        grows = self._grows_grids(search)
+        grows = self.settings_.grids == "grown" if again else self._grows_grids(search)
         self.loss_ = self._loss_of(data.n_outputs, grows)
         self._solver(self.loss_)
         goal = Goal(self.loss_, float(self.l1_ratio), encoder.score_of(self.loss_))
@@ -250,7 +336,11 @@ class KernelMachine(StatefulEstimator, ABC):
             search, goal = _chosen_by(scorer, search, goal, given, encoder)
         self.scorer_ = "loss" if scorer is None else scorer.name
         self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, given.groups)
-        if grows:
+        if again:
+            earlier = self._earlier_fit(encoder, data.n_fitted)
+            goal = self._goal_again(goal, encoder)
+            selected = select_again(search, goal, budget, earlier, validates)
+        elif grows:
             selected = select_grown(search, goal, budget, config, self._squares(encoder))
         else:
             selected = select_random(search, goal, budget, validates or data.n_judging > 0)
@@ -263,6 +353,14 @@ class KernelMachine(StatefulEstimator, ABC):
         if data.n_judging:
             self.evals_result_ = {"valid_0": _scores_by_round(selected, goal, data)}
         return Chosen(data, goal, selected, judged, encoder, search.report, search.deadline)
+
+    def _goal_again(self, goal: Goal, encoder: TargetEncoder) -> Goal:
+        """Return the goal of kernel ridge regression, if that was chosen, else the same."""
+        if not isinstance(self.features_, KernelExpansion):
+            return goal
+        squares = self._squares(encoder)
+        assert squares is not None
+        return replace(goal, loss=squares.loss, score=squares.score)
 
     def _judged(
         self,
@@ -485,6 +583,8 @@ class KernelMachine(StatefulEstimator, ABC):
         found, start, tighten = chosen.selected.validation, None, 1.0
         if found is not None and found.weights is not None:
             start, tighten = found.weights, _WARM_TOL
+        elif chosen.selected.start is not None:
+            start, tighten = chosen.selected.start, _WARM_TOL
         if found is not None:
             least = _LEAST_TOL / max(float(self.tol), _LEAST_TOL)
             share = _SHARE_OF_ERROR * relative_error(chosen.goal, found)
@@ -503,6 +603,7 @@ class KernelMachine(StatefulEstimator, ABC):
             # Half the bytes in files; features are bins and whitened, so that rounding cancels
             # nothing.
             self.coef_ = rounded_to_single(self.coef_)
+        self.n_samples_fit_ = n_rows
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
         self.background_ = self._background(chosen.data)
@@ -619,6 +720,7 @@ class KernelMachine(StatefulEstimator, ABC):
         part_in(state, "inputs_", RowInputs).check_sizes(len(scaler.knots), n_features)
         check_columns(state, n_features)
         number_in(state, "alpha_", float)
+        number_in(state, "n_samples_fit_", int, 0)
         for name in ("scorer_", "cv_"):
             part_in(state, name, str)
         require(isinstance(state.get("loss_"), Loss), "loss_ is no loss")
@@ -664,7 +766,9 @@ class KernelMachine(StatefulEstimator, ABC):
         # Files of earlier versions were chosen by the loss, on rows held back by a rule.
         fitted.setdefault("scorer_", "loss")
         fitted.setdefault("cv_", told_cv(None, None))
+        fitted.setdefault("n_samples_fit_", 0)
         super()._restore(fitted)
+        self._choice = self._steering()
 
     def _given_bandwidth(self, n_inputs: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")
@@ -744,6 +848,13 @@ class Chosen:
         selected = self.selected
         matrix = self.data.matrix(selected.matrix)
         return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
+
+
+def _are_same(first: object, second: object) -> bool:
+    """Tell whether two values of a parameter are the same."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.array_equal(np.asarray(first), np.asarray(second))
+    return first is second or (type(first) is type(second) and bool(first == second))
 
 
 def relative_weights(weight: FloatArray, largest: float) -> FloatArray:

@@ -184,6 +184,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         within about 1e-4 of its minimum, relative to the way from the start.
     max_iter : int, default=100
     random_state : int, RandomState or None, default=None
+    warm_start : bool, default=False
+        Whether a further ``fit`` goes on from the last one, to new rows of the same table or
+        another ``alpha``, ``tol``, ``max_iter``, ``solver`` or ``class_weight``: units of the
+        inputs, classes, features and penalty are kept, and the solve starts from the old weights.
+        It ends where one from zero would, to ``tol``. Which bins there are is learned from the rows
+        of the last fit, and a penalty that was chosen keeps its weight beside the summed losses.
+        Nothing is kept if another parameter has changed, or of rows on the disk.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
     verbose : int, default=0
@@ -505,6 +512,23 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             self.loss_ = CumulativeLogistic.of_ranks(ranks, weight, n_classes)
         self.classes_ = encoder.classes
         return encoder
+
+    def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
+        if self.multilabel_ != (y.ndim == 2):
+            raise InputError(
+                "KernelClassifier: the fit that goes on had several labels a row, or one class; "
+                "set warm_start=False."
+            )
+        if self.multilabel_:
+            return LabelsEncoder(y.shape[1])
+        unknown = ~np.isin(y, self.classes_)
+        if unknown.any():
+            raise InputError(
+                f"KernelClassifier: the label {y[unknown].tolist()[0]!r} is none of the classes of "
+                f"the fit that goes on; fit a new model, to rows of all classes."
+            )
+        ordered = isinstance(self.loss_, CumulativeLogistic)
+        return OrderedEncoder(self.classes_) if ordered else ClassEncoder(self.classes_)
 
     def _refuse_scoring(self, what: str) -> None:
         if self.scoring is not None:

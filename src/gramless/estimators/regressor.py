@@ -17,7 +17,7 @@ from gramless.base.random import seed_from
 from gramless.base.reporting import Callbacks
 from gramless.base.state import State, array_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
-from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.base import FREE_TO_CHANGE, Chosen, KernelMachine
 from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.parameters import check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
@@ -155,6 +155,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         within about 1e-4 of its minimum, relative to the way from the start.
     max_iter : int, default=100
     random_state : int, RandomState or None, default=None
+    warm_start : bool, default=False
+        Whether a further ``fit`` goes on from the last one, to new rows of the same table or
+        another ``alpha``, ``tol``, ``max_iter``, ``solver`` or ``class_weight``: units of the
+        inputs, classes, features and penalty are kept, and the solve starts from the old weights.
+        It ends where one from zero would, to ``tol``. Which bins there are is learned from the rows
+        of the last fit, and a penalty that was chosen keeps its weight beside the summed losses.
+        Nothing is kept if another parameter has changed, or of rows on the disk.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
     verbose : int, default=0
@@ -253,16 +260,25 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 f"KernelRegressor: intervals must be 'split' or 'quantiles', got "
                 f"{self.intervals!r}."
             )
+        model = self._quantile_model(X) if self.intervals == "quantiles" else None
         super().fit(X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set)
-        if self.intervals == "quantiles":
-            own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}
-            model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
-            if self.time_budget is not None:
-                model.time_budget = _FIRST_SHARE * self.time_budget
+        if model is not None:
             self.quantile_model_: KernelRegressor | None = model.fit(
                 X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set
             )
         return self
+
+    def _quantile_model(self, X: TableLike) -> KernelRegressor:
+        """Return the second model before its fit, which may go on from an earlier one."""
+        own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}
+        model = clone(self).set_params(**own, calibrate=True, n_posterior=0)
+        if self.time_budget is not None:
+            model.time_budget = _FIRST_SHARE * self.time_budget
+        earlier = vars(self).get("quantile_model_")
+        if earlier is None or not self._keeps_choice(X):
+            return model
+        params = model.get_params(deep=False).items()
+        return earlier.set_params(**{k: v for k, v in params if k in FREE_TO_CHANGE})
 
     def _deadline(self) -> Deadline:
         deadline = super()._deadline()

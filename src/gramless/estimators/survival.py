@@ -60,6 +60,10 @@ class SurvivalEncoder(TargetEncoder):
         """Return coefficients and intercept."""
         return weights[:-1], float(weights[-1])
 
+    def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
+        """Return coefficients, and the intercept behind them."""
+        return np.append(coef, intercept)
+
     def class_numbers(self, y: AnyArray) -> IntArray:
         """Return whether each row's event was seen: both are on both sides of a split."""
         return np.asarray(y["event"], np.intp)

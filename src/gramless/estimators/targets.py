@@ -64,6 +64,10 @@ class TargetEncoder(ABC):
     def decode_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray | float]:
         """Return coefficients and intercept of raw predictions in units of the targets."""
 
+    def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
+        """Return the weights of which :meth:`decode_weights` makes these."""
+        return coef
+
     def class_numbers(self, y: AnyArray) -> IntArray | None:
         """Return the number of each target's class; None where targets are no classes."""
         return None
@@ -168,6 +172,14 @@ class NumberEncoder(TargetEncoder):
         else:
             coef, intercept = coef * self.spread, constant * self.spread + self.centre
         return coef, intercept if weights.ndim == 2 else float(intercept)
+
+    def encode_weights(self, coef: FloatArray, intercept: FloatArray | float) -> FloatArray:
+        """Return coefficients and intercept in units of encoded targets, or of their link."""
+        if self.offset is not None:
+            constant = intercept - self.offset
+        else:
+            coef, constant = coef / self.spread, (intercept - self.centre) / self.spread
+        return np.concatenate([coef, np.reshape(constant, (1, *coef.shape[1:]))])
 
     @staticmethod
     def score(raw: FloatArray, codes: FloatArray, weight: FloatArray | None) -> float:

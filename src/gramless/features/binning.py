@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import pairwise
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -97,12 +99,13 @@ class BinningMap(GridMap):
         """The grids whose bins are known."""
         return self._grids
 
-    def learn_bins(self, X: Rows, grids: Grids) -> PlainBins:
+    def learn_bins(self, X: Rows, grids: Grids, scale: float | None = None) -> PlainBins:
         """Learn which bins of some grids the rows occupy; return their feature matrix.
 
-        Codes that outgrow the memory that a user gave lie on the disk.
+        Features have the value ``scale``, by default such that rows have length 1. Codes that
+        outgrow the memory that a user gave lie on the disk.
         """
-        self.scale_ = scale = unit_scale(len(grids))
+        self.scale_ = scale = unit_scale(len(grids)) if scale is None else scale
         matrix: PlainBins
         if outgrows_memory(bytes_of_codes(X.shape[0], len(grids))):
             blocks, known = grids.learn_on_disk(X, self.n_jobs)
@@ -116,6 +119,34 @@ class BinningMap(GridMap):
             )
         self.describe(fullest_shares(matrix))
         return matrix
+
+    def relearned(self, X: Rows) -> tuple[Self, PlainBins]:
+        """Return a map of the same grids and values to the bins that other rows occupy."""
+        other = copy(self)
+        return other, other.learn_bins(X, self.grids, self.scale_)
+
+    def weights_in(self, other: BinningMap, weights: FloatArray) -> FloatArray:
+        """Return weights of these bins as those of another map over the same grids.
+
+        Bins that are new there weigh 0. Weights of columns that follow the bins stay behind them.
+        """
+        n_old, n_new = self._n_features_out, other._n_features_out
+        moved = np.zeros((n_new + len(weights) - n_old, *weights.shape[1:]))
+        places = self._columns_in(other)
+        moved[places[places >= 0]] = weights[:n_old][places >= 0]
+        moved[n_new:] = weights[n_old:]
+        return moved
+
+    def _columns_in(self, other: BinningMap) -> IntArray:
+        """Return which column of another map over the same grids each one is, -1 for none."""
+        found = np.full(self._n_features_out, -1)
+        own, others = self.keys, other.keys
+        for (a, b), (c, d) in zip(pairwise(self.offsets_), pairwise(other.offsets_), strict=True):
+            order = np.argsort(others[c:d])
+            ranked = others[c:d][order]
+            places = np.minimum(np.searchsorted(ranked, own[a:b]), d - c - 1)
+            found[a:b] = np.where(ranked[places] == own[a:b], c + order[places], -1)
+        return found
 
     def take_bins(self, keys: IntArray, offsets: IntArray, code_type: CodeType) -> None:
         """Know the bins of the same grids that other rows occupy, by their keys grid after grid."""

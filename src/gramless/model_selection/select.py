@@ -18,9 +18,10 @@ import numpy as np
 from gramless.base.errors import InputError
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap
-from gramless.features.binning import GivenBinning
+from gramless.features.binning import BinningMap, GivenBinning
+from gramless.features.expansion import KernelExpansion
 from gramless.features.grids import Grids
-from gramless.features.hybrid import JoinedMaps
+from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.features.nystrom import Nystrom
 from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -49,7 +50,13 @@ from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
 from gramless.model_selection.smooth import contributions, fineness, smooth_bandwidths
 from gramless.model_selection.splits import Split, all_rows
-from gramless.model_selection.validation import ValidationResult, improve_alpha, record, validate
+from gramless.model_selection.validation import (
+    ValidationResult,
+    improve_alpha,
+    joined,
+    record,
+    validate,
+)
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
 
@@ -99,6 +106,8 @@ class SelectedModel:
         What a budget of time or memory cut short.
     weights : array (n_columns,) or (n_columns, K), optional
         The fit itself, that of the intercept last if there is one, where selection has made it.
+    start : array of the same shape, optional
+        Weights of an earlier fit, from which the final one starts where there is no validation.
     """
 
     scaler: Scaler
@@ -114,6 +123,7 @@ class SelectedModel:
     limits: list[str]
     loss: Loss
     weights: Vector | None = field(default=None, repr=False)
+    start: Vector | None = field(default=None, repr=False)
 
     @property
     def alpha(self) -> float:
@@ -197,6 +207,7 @@ def select_grown(
     least = _BETTER * validation.loss_of(result)
     if ridge is not None and ridge.loss < _MORE_ROWS * least:
         ridge = ridge.validated(split)
+        assert ridge.result is not None
         loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss)
         if loss < least:
             return ridge.selected(budget, grown[0].history)
@@ -220,6 +231,92 @@ def select_grown(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class EarlierFit:
+    """What an earlier fit chose, and its weights for the targets as they are encoded now.
+
+    ``alpha`` is the penalty of the mean loss over the rows that are to be fitted.
+    """
+
+    scaler: Scaler
+    feature_map: FeatureMap
+    settings: Hyperparameters
+    alpha: float
+    bandwidth: Any
+    relevance: FloatArray = field(repr=False)
+    growth: list[dict[str, float]] = field(repr=False)
+    weights: Vector = field(repr=False)
+
+    def relearned(
+        self, data: Data, order: Order, n_jobs: int | None
+    ) -> tuple[FeatureMap, FeatureMatrix, Vector]:
+        """Return the map, features of rows, and the weights as those of the map's columns.
+
+        Which bins there are is learned from the rows; other features stay as they are.
+        """
+        maps = parts_of(self.feature_map)
+        bins = maps[0]
+        if not isinstance(bins, BinningMap):
+            rows = self.scaler.rows(data.rows[order], n_jobs)
+            return self.feature_map, self.feature_map.rows_matrix(rows), self.weights
+        rows = self.scaler.ordered(data.rows, order, n_jobs)
+        again, matrix = bins.relearned(rows)
+        weights = bins.weights_in(again, self.weights)
+        if not isinstance(self.feature_map, JoinedMaps):
+            return again, matrix, weights
+        whole, scales = np.asarray(rows), self.feature_map.scales_.tolist()
+        dense = [DenseMatrix(np.asarray(part.transform(whole)), n_jobs) for part in maps[1:]]
+        both = JoinedMaps.of([again, *maps[1:]], scales, n_jobs)
+        return both, HStack([matrix, *dense], scales), weights
+
+
+def select_again(
+    search: Search, goal: Goal, budget: Budget, earlier: EarlierFit, validates: bool
+) -> SelectedModel:
+    """Keep what an earlier fit chose, for other rows or another penalty.
+
+    ``validates`` says whether a fit that does not know some rows is wanted.
+    """
+    data, n_rows, strength = search.data, search.data.rows.shape[0], earlier.alpha
+    settings, ridge = replace(earlier.settings, alpha=strength), strength * data.n_fitted
+    splits = search.splits() if validates else []
+    if isinstance(earlier.feature_map, KernelExpansion):
+        length = settings.bandwidth or 1.0
+        median = earlier.bandwidth / length
+        chosen = GaussianRidge(earlier.scaler, length, median, ridge, np.inf)
+        kept = _Ridge(search, goal, chosen, None, np.inf)
+        return (kept.validated(splits[0]) if splits else kept).selected(budget, earlier.growth)
+    order: Order = all_rows(splits[0], n_rows) if len(splits) == 1 else data.fitted
+    feature_map, matrix, weights = earlier.relearned(data, order, search.n_jobs)
+    budget.note_disk(matrix)
+    result = None
+    if len(splits) == 1:
+        result = validate(search, goal, matrix, splits[0], ridge, weights)
+    elif splits:
+        parts = [(split, matrix.take_rows(np.concatenate(split))) for split in splits]
+        found = [validate(search, goal, own, split, ridge, weights) for split, own in parts]
+        result = replace(joined(found), weights=None)
+    if result is not None:
+        size = feature_map.numbers_per_row
+        record(search, goal, "validation", settings, result, len(splits[0][0]), size)
+    order, matrix = _fitted(data, order, matrix)
+    return SelectedModel(
+        earlier.scaler,
+        feature_map,
+        matrix,
+        order,
+        settings,
+        earlier.bandwidth,
+        earlier.relevance,
+        result,
+        earlier.growth,
+        [trial.as_dict() for trial in search.trials],
+        budget.limits,
+        goal.loss,
+        start=weights,
+    )
+
+
 def _fitted(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, FeatureMatrix]:
     """Return order and features of the rows of the final fit, from those of all."""
     if data.n_judging == 0 or isinstance(order, slice):
@@ -234,7 +331,7 @@ class _Ridge:
     search: Search
     squares: Goal
     chosen: GaussianRidge
-    result: ValidationResult
+    result: ValidationResult | None
     loss: float
 
     @classmethod

@@ -1,0 +1,149 @@
+"""Fits that go on from the last one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gramless import KernelClassifier, KernelRegressor, KernelSurvival, load, save
+from gramless.base.errors import InputError
+from gramless.features.hybrid import JoinedMaps
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, size=(900, 3))
+Y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=900)
+FIRST, LAST = slice(0, 500), slice(300, 900)
+GROWN: dict[str, Any] = {"grids": "grown", "n_grids": 24, "effort": 1, "random_state": 0}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "grown": (KernelRegressor, GROWN),
+    "joined": (KernelRegressor, {**GROWN, "effort": 2, "n_grids": 40}),
+    "random": (KernelRegressor, {"grids": "random", "n_grids": 8, "random_state": 0}),
+    "nystrom": (KernelRegressor, {"features": "nystrom", "random_state": 0}),
+    "poisson": (KernelRegressor, {**GROWN, "loss": "poisson"}),
+    "classes": (KernelClassifier, GROWN),
+    "ordered": (KernelClassifier, {**GROWN, "loss": "cumulative"}),
+}
+
+
+def targets(name: str) -> Any:
+    if name == "poisson":
+        return RNG.poisson(np.exp(Y)).astype(float)
+    return Y if KINDS[name][0] is KernelRegressor else np.digitize(Y, [-0.5, 0.5])
+
+
+def raw(model: Any) -> Any:
+    return model._responses(X)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_optimum_is_that_of_a_cold_fit(name: str) -> None:
+    """From zero weights, with the same features, another fit ends at the same predictions."""
+    kind, options = KINDS[name]
+    y = targets(name)
+    model = kind(**options, tol=1e-6, warm_start=True).fit(X[FIRST], y[FIRST])
+    assert isinstance(model.features_, JoinedMaps) == (name == "joined")
+    cold = copy.deepcopy(model)
+    cold.coef_, cold.intercept_ = np.zeros_like(cold.coef_), 0.0 * np.asarray(cold.intercept_)
+    features, growth, alpha = model.features_, model.growth_, model.alpha_
+    n_first = model.n_samples_fit_
+    for own in (model, cold):
+        own.fit(X[LAST], y[LAST])
+    spread = np.std(raw(cold))
+    np.testing.assert_allclose(raw(model), raw(cold), rtol=0, atol=2e-3 * spread)
+    assert model.growth_ == growth
+    assert type(model.features_) is type(features)
+    assert model.n_samples_fit_ == 600
+    assert model.alpha_ * 600 == pytest.approx(alpha * n_first)
+
+
+def test_little_is_left_to_do_and_errors_are_learned_again() -> None:
+    model = KernelRegressor(**GROWN, warm_start=True).fit(X, Y)
+    before, scores = model.predict(X), model.errors_.scores
+    cold = model.n_iter_
+    model.fit(X, Y)
+    assert model.n_iter_ <= cold
+    assert np.std(model.predict(X) - before) < 0.03 * np.std(Y)
+    assert len(model.errors_.scores) == len(scores)
+    assert [trial["stage"] for trial in model.search_] == ["validation"]
+
+
+def test_bins_of_new_rows_are_learned() -> None:
+    model = KernelRegressor(**GROWN, alpha=1e-4, warm_start=True).fit(X[:300], Y[:300])
+    n_bins = model.features_._n_features_out
+    model.fit(X, Y)
+    assert model.features_._n_features_out > n_bins
+    assert model.alpha_ == 1e-4
+    model.set_params(alpha=1e-2).fit(X, Y)
+    assert model.alpha_ == 1e-2
+    assert len(model.growth_) > 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"n_grids": 8}, {"random_state": 1}, {"scaling": "standard"}, {"warm_start": False}]
+)
+def test_what_steers_the_choice_begins_anew(change: dict[str, Any]) -> None:
+    model = KernelRegressor(**GROWN, warm_start=True).fit(X[:300], Y[:300])
+    first = model.growth_
+    model.set_params(**change).fit(X[:300], Y[:300])
+    assert model.growth_ is not first
+    assert [stage["seconds"] for stage in model.growth_] != [stage["seconds"] for stage in first]
+
+
+def test_a_penalty_that_was_given_is_none_that_was_chosen() -> None:
+    model = KernelRegressor(**GROWN, alpha=0.5, warm_start=True).fit(X[:300], Y[:300])
+    first = model.growth_
+    assert model.set_params(alpha="auto").fit(X[:300], Y[:300]).growth_ is not first
+
+
+def test_kernel_ridge_regression_takes_all_rows() -> None:
+    model = KernelRegressor(random_state=0, warm_start=True).fit(X[:400], Y[:400])
+    bandwidth = model.bandwidth_
+    assert len(model.features_.landmarks_) == 400
+    model.fit(X, Y)
+    assert len(model.features_.landmarks_) == 900
+    assert model.bandwidth_ == pytest.approx(bandwidth, rel=1e-12)
+    assert model.score(X, Y) > 0.95
+
+
+def test_copies_pickles_and_files_go_on(tmp_path: Path) -> None:
+    model = KernelRegressor(**GROWN, warm_start=True).fit(X[FIRST], Y[FIRST])
+    save(model, tmp_path / "model")
+    again = [pickle.loads(pickle.dumps(model)), load(tmp_path / "model")]
+    expected = model.fit(X, Y).predict(X)
+    for other in again:
+        np.testing.assert_array_equal(other.fit(X, Y).predict(X), expected)
+
+
+def test_intervals_by_a_second_model_go_on_too() -> None:
+    model = KernelRegressor(**GROWN, intervals="quantiles", warm_start=True).fit(X, Y)
+    growth = model.quantile_model_.growth_
+    model.set_params(alpha=1e-3).fit(X, Y)
+    assert model.quantile_model_.growth_ == growth
+    assert model.quantile_model_.alpha_ == 1e-3
+
+
+def test_times_to_events_go_on() -> None:
+    y = np.empty(900, [("event", bool), ("time", float)])
+    y["event"], y["time"] = RNG.uniform(size=900) < 0.7, RNG.exponential(np.exp(-Y))
+    model = KernelSurvival(**GROWN, tol=1e-4, warm_start=True).fit(X, y)
+    before, growth = model.predict(X), model.growth_
+    model.fit(X, y)
+    assert model.growth_ == growth
+    np.testing.assert_allclose(model.predict(X), before, atol=0.02)
+
+
+def test_other_targets_are_refused() -> None:
+    model = KernelRegressor(**GROWN, warm_start=True).fit(X, Y)
+    with pytest.raises(InputError, match="2 outputs, and those of the fit that goes on had 1"):
+        model.fit(X, np.column_stack([Y, Y]))
+    with pytest.raises(InputError, match="give one target a row"):
+        model.fit(X[:10], Y)
+    labels = KernelClassifier(**GROWN, warm_start=True).fit(X, Y > 0)
+    assert labels.fit(X[Y > 0], Y[Y > 0] > 0).classes_.tolist() == [False, True]
+    with pytest.raises(InputError, match="the label 7 is none of the classes"):
+        labels.fit(X, np.where(Y > 0, 7, 0))
