@@ -49,6 +49,9 @@ class Loss(Stateful, ABC):
         each row's Hessian.
     smooth : bool, default=True
         Whether the derivative is continuous. Otherwise ``gradient`` is a subgradient.
+    straight : bool, default=False
+        Whether the loss is straight but for a corner that is rounded off: few rows have any
+        curvature, and these are others at each output.
     smoothness : float, default=inf
         The largest eigenvalue that a row's Hessian can have (beta in RB16, Theorem 1).
 
@@ -76,6 +79,7 @@ class Loss(Stateful, ABC):
     targets: ClassVar[tuple[TargetKind, ...]]
     coupled: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
+    straight: ClassVar[bool] = False
 
     @property
     def smoothness(self) -> float:
@@ -135,6 +139,10 @@ class Loss(Stateful, ABC):
             )
         if not (y.sum(axis=0) > 0.0).all():
             raise InputError(f"the loss {self.name!r} needs targets that are not all 0.")
+
+    def of_output(self, k: int) -> Loss:
+        """Return the loss of one output alone, by default the same."""
+        return self
 
     def adapted(self, z: Values, y: Values, weights: Values) -> Loss:
         """Return the loss whose own parameters suit predictions like these, by default itself."""
@@ -478,6 +486,7 @@ class SmoothPinball(Loss):
     width: float = 0.05
     name = "quantile"
     targets = ("numbers",)
+    straight = True
 
     def __post_init__(self) -> None:
         levels = np.atleast_1d(self.levels)
@@ -513,6 +522,10 @@ class SmoothPinball(Loss):
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
         # The parabola that touches the loss at z is nowhere below it (Hunter & Lange 2000).
         return 0.5 / np.maximum(np.abs(y - z), self.width)
+
+    def of_output(self, k: int) -> SmoothPinball:
+        """Return the loss of the output's own quantile."""
+        return self if self.levels.ndim == 0 else replace(self, quantile=float(self.levels[k]))
 
     def adapted(self, z: Values, y: Values, weights: Values) -> SmoothPinball:
         """Return the loss with a width that is small beside the errors of these predictions."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gramless import RandomBinning
 from gramless.base.deadline import Deadline
 from gramless.base.reporting import Progress, Reporter
-from gramless.losses import Logistic, Loss, Squared
+from gramless.losses import Logistic, Loss, SmoothPinball, Squared
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.data import Data
@@ -114,6 +114,15 @@ def test_too_weak_a_penalty_is_made_stronger_after_one_look_the_other_way() -> N
     np.testing.assert_allclose(np.array(alphas[3:]) / alphas[2:-1], NEARBY[1])
     assert alphas[2] == pytest.approx(0.01 * NEARBY[1])
     assert found.alpha > 0.01
+
+
+def test_straight_losses_look_at_stronger_penalties_first() -> None:
+    search, goal = parts(Y)
+    goal = replace(goal, loss=SmoothPinball(0.5), score=mean_loss(SmoothPinball(0.5)))
+    first = validate(search, goal, MATRIX, SPLIT, 1.0)
+    found = improve_alpha(search, goal, MATRIX, SPLIT, first)
+    assert found.trials[0]["alpha"] * 200 == pytest.approx(NEARBY[1])
+    assert found.score <= first.score
 
 
 @pytest.mark.parametrize("alpha", [0.1, 3.0, 100.0])

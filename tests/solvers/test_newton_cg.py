@@ -514,6 +514,18 @@ def test_an_output_that_stalls_does_not_hold_up_the_others() -> None:
     assert not solution.weights[:, 1].any()
 
 
+def test_several_quantiles_are_those_of_fits_of_each() -> None:
+    case, levels = make_case(Squared(), n_outputs=3), (0.1, 0.5, 0.8)
+    together = replace(case.problem, loss=SmoothPinball(levels, 0.2))
+    found = NewtonCG(tol=1e-3).solve(together)
+    assert found.weights.shape == case.shape
+    for k, level in enumerate(levels):
+        targets = np.ascontiguousarray(case.problem.targets[:, k])
+        alone = replace(together, targets=targets, loss=SmoothPinball(level, 0.2))
+        expected = NewtonCG(tol=1e-3).solve(alone).weights
+        np.testing.assert_array_equal(found.weights[:, k], expected)
+
+
 @pytest.mark.parametrize(("tol", "status"), [(1e-10, "converged"), (0.0, "stalled")])
 @pytest.mark.parametrize("loss", [Squared(), Huber(), Poisson()], ids=lambda loss: loss.name)
 def test_no_steps_on_rounding(loss: Loss, tol: float, status: str) -> None:

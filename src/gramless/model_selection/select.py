@@ -79,6 +79,9 @@ _BYTES_A_NUMBER = 8
 _GROWN = Hyperparameters("both", None, 0.0, grids="grown")
 _AS_GOOD = 1.002
 """The weakest grids go if the score rises to no more than this share."""
+_STRAIGHT_FIRST = 10.0
+"""Straight losses are fitted with so many times the penalty of growth, whose models fit them less
+closely than a solve does."""
 _MOST_ADAPTATIONS = 4
 """Of a loss with parameters of its own, such as thresholds."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
@@ -197,10 +200,15 @@ def select_grown(
     binned = _fitting(binning, binning.learn_bins(rows, grids), budget)
     budget.note_disk(binned)
     given, n_training = search.space.alpha, len(split[0])
-    first = float(np.mean([own.alpha for own in grown])) if given is None else given * n_training
+    straight, first = goal.loss.straight, float(np.mean([own.alpha for own in grown]))
+    first *= _STRAIGHT_FIRST if straight else 1.0
+    if given is not None:
+        first = given * n_training
     validation = _Validation(search, goal, budget, split, len(grids))
     best = _Features(binning, binned, validation.of(binned, first, None))
     goal, validation, best = _with_adapted_loss(goal, validation, best)
+    if given is None and straight and not validation.is_ended:
+        best = replace(best, result=validation.nearby(best.matrix, best.result))
     best = _with_smooth_kernels(best, validation, config, scaler, rows)
     best = _without_the_weakest(best, validation, config.dropped_share)
     result = best.result
@@ -211,7 +219,7 @@ def select_grown(
         loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss)
         if loss < least:
             return ridge.selected(budget, grown[0].history)
-    if given is None and not validation.is_ended:
+    if given is None and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
     fitted, matrix = _fitted(data, order, best.matrix)
     alpha = result.alpha / data.n_fitted if given is None else given

@@ -98,11 +98,12 @@ def improve_alpha(
     """Return the result of the best penalty near that of a result of :func:`validate`.
 
     The penalty is multiplied by the first of some factors, again and again, while that lowers the
-    score; by the next one if the first does not help. The trials are those made here.
+    score; by the next one if the first does not help. Stronger penalties come first for straight
+    losses, whose weakly penalised fits take longest. The trials are those made here.
     """
     path = _Path(search, goal, matrix, split)
     path.found[found.alpha] = replace(found, trials=[])
-    for factor in NEARBY:
+    for factor in NEARBY[::-1] if goal.loss.straight else NEARBY:
         at, moved = path.best.alpha, False
         for _ in range(_MOST_STEPS):
             if search.deadline.beyond(_TIME_SHARE):
@@ -186,7 +187,7 @@ class _Path:
         if self.solver is None:
             self.solver = self.goal.solver(problem, self.n_jobs)
             if isinstance(self.solver, NewtonCG | ConjugateGradient) and start is not None:
-                newton = isinstance(self.solver, NewtonCG)
+                newton = isinstance(self.solver, NewtonCG) and not self.goal.loss.straight
                 share = _WARM_NEWTON_SHARE if newton else _WARM_SHARE
                 self.solver = replace(self.solver, tol=share * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.found:

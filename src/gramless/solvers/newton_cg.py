@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
 from gramless.penalties import L2, Penalty
-from gramless.solvers.base import Capabilities, IterativeSolver
+from gramless.solvers.base import Capabilities, IterativeSolver, State
 from gramless.solvers.cg import (
     ConjugateRuns,
     Curvature,
@@ -100,8 +100,16 @@ class NewtonCG(IterativeSolver):
     all_rows_below: int = 4096
     capabilities: ClassVar[Capabilities] = Capabilities()
 
-    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> NewtonState:
-        return _LocalNewtonState(problem, start, self, watched)
+    def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
+        targets = columns(problem.targets)
+        if not (problem.loss.straight and targets.shape[1] > 1):
+            return _LocalNewtonState(problem, start, self, watched)
+        states: list[NewtonState] = []
+        for k, own in enumerate(np.ascontiguousarray(targets.T)):
+            alone = replace(problem, targets=own, loss=problem.loss.of_output(k))
+            first = None if start is None else np.ascontiguousarray(columns(start)[:, k])
+            states.append(_LocalNewtonState(alone, first, self, watched))
+        return _SeparateStates(states)
 
 
 class NewtonState(ABC):
@@ -269,6 +277,37 @@ class NewtonState(ABC):
 
     def _inner(self, a: Vector, b: Vector) -> FloatArray:
         return self.by_run(weighted_inner(self.ridge, a, b, self.options.n_jobs))
+
+
+class _SeparateStates:
+    """Outputs that are solved side by side, each by the rows that have curvature at it.
+
+    Together they would need the rows of all, and a preconditioner that suits none.
+    """
+
+    def __init__(self, states: list[NewtonState]) -> None:
+        self.states, self.stalled = states, np.zeros(len(states), bool)
+
+    @property
+    def weights(self) -> Vector:
+        return np.hstack([state.weights for state in self.states])
+
+    def converged(self) -> bool:
+        return all(state.converged() for state in self.states)
+
+    def record(self) -> dict[str, float]:
+        records = [state.record() for state in self.states]
+        total = {key: sum(own[key] for own in records) for key in ("objective", "products")}
+        return {**total, "residual": max(own["residual"] for own in records)}
+
+    def step(self) -> bool:
+        """Take a Newton step of each output that needs one; False when none helps."""
+        moved = False
+        for k, state in enumerate(self.states):
+            if not (self.stalled[k] or state.converged()):
+                self.stalled[k] = not state.step()
+                moved |= not self.stalled[k]
+        return moved
 
 
 class _LocalNewtonState(NewtonState):
