@@ -81,7 +81,24 @@ def test_keys_of_players(grid: dict[str, Any]) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_values_of_a_grid(grid: dict[str, Any]) -> None:
+def twin_of_orders(
+    keys: NDArray, background: NDArray, offset: int, weight_of: Any, orders: NDArray
+) -> NDArray:
+    """Return the mean growth of payoffs when players join in an order, and in its reverse."""
+    found = np.zeros((keys.shape[1], len(keys), K))
+    for i in range(keys.shape[1]):
+        for b, order in enumerate(orders):
+            for path in (order, order[::-1]):
+                mixed = background[:, b].copy()
+                for p in path:
+                    before = weight_of(int(offset + mixed.sum()))
+                    mixed[p] = keys[p, i]
+                    found[i, p] += weight_of(int(offset + mixed.sum())) - before
+    return found / (2 * len(orders))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_values_of_a_grid(grid: dict[str, Any], sampled: bool) -> None:
     keys, background = np.empty((S, N), np.int64), np.empty((S, M), np.int64)
     loops.player_keys(grid["rows"], *grid["cells"], keys)
     loops.player_keys(grid["others"], *grid["cells"], background)
@@ -91,25 +108,31 @@ def test_values_of_a_grid(grid: dict[str, Any]) -> None:
     slots, counts = np.empty((1, 1 << bits), np.int32), np.array([len(bins)])
     assert index_bins(table, counts, slots, np.array([bits])) == 1
     places = {key: k + 1 for k, key in enumerate(bins.tolist())}
-    wanted = twin_values(keys, background, grid["offset"], lambda key: weights[places.get(key, 0)])
-    assert np.abs(wanted).max() > 0.1
-    out = np.ones((N, 5, K))
-    fits = loops.grid_values(
-        keys,
-        background,
-        grid["offset"],
-        slots[0],
-        bits,
-        table[0],
-        len(bins),
-        weights,
-        np.array([1 / 3, 1 / 6, 1 / 3]),
-        np.array([4, 1, 2]),
-        np.empty((9, N + 1), np.int64),
-        np.empty(N * (S + 1) * K + 2 * M),
+    # Background rows of one bin count by the order of the first.
+    _, firsts = np.unique(background.sum(axis=0), return_index=True)
+    background = np.concatenate([background[:, firsts]] * 2, axis=1)
+    orders = np.random.default_rng(2).permuted(np.tile(np.arange(S), (len(firsts), 1)), axis=1)
+    game = keys, background, grid["offset"]
+
+    def weight_of(key: int) -> NDArray:
+        return weights[places.get(key, 0)]
+
+    bins = slots[0], bits, table[0], len(bins), weights
+    room = (
+        np.empty((8, N + 1), np.int64),
+        np.empty(N * (S + 1) * K + 2 * background.shape[1]),
         np.empty(1 << slot_bits(N, loops.FIRST_BITS), np.int32),
-        out,
     )
+    out, players = np.ones((N, 5, K)), np.array([4, 1, 2])
+    twice = np.concatenate([orders, orders])
+    if sampled:
+        wanted = twin_of_orders(*game, weight_of, twice)
+        fits = loops.sampled_grid_values(*game, *bins, twice, players, *room, out)
+    else:
+        wanted = twin_values(*game, weight_of)
+        factors = np.array([1 / 3, 1 / 6, 1 / 3])
+        fits = loops.grid_values(*game, *bins, factors, players, *room, out)
+    assert np.abs(wanted).max() > 0.1
     assert fits
     np.testing.assert_allclose(out[:, [4, 1, 2]] - 1.0, wanted, atol=1e-13)
     assert (out[:, [0, 3]] == 1.0).all()

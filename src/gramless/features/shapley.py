@@ -29,7 +29,9 @@ from gramless.preprocessing.rows import Rows
 
 _MOST_EVALUATED = 6
 """Players of a game of which all subsets are looked at, where each takes predictions."""
-_PERMUTATION_PAIRS = 32
+_MOST_PAIRS, _LEAST_PAIRS, _PAIRS_OF_PLAYERS = 32, 4, 512
+"""Orders of players are sampled with their reverses, which are exact for pairs of players that
+interact: fewer for more players."""
 _TERM_NUMBERS, _TABLE_NUMBERS, _MOST_TERM_ROWS = 1 << 22, 1 << 23, 256
 """Factors of a block of rows, and payoffs of terms, that are held at once."""
 _EVALUATED_ROWS = 8192
@@ -103,11 +105,8 @@ def _add_part(
     """Add the Shapley values of one map to ``out``."""
     rows, others = _dense(X), _dense(background)
     if isinstance(features, BinningMap):
-        games = GridGames.of(features, weights, rows, others, players)
-        games.add_values(n_jobs, out)
-        if not games.left.any():
-            return
-        features, weights = games.others()
+        GridGames.of(features, weights, rows, others, players).add_values(n_jobs, out)
+        return
     ends = _respond(features, weights, X), _respond(features, weights, background)
     own, columns = players.columns_of(_used_columns(features))
     if not len(own):
@@ -128,7 +127,7 @@ def _respond(features: FeatureMap, weights: FloatArray, X: Rows) -> FloatArray:
 
 def _used_columns(features: FeatureMap) -> BoolArray:
     """Return which columns of rows some feature depends on."""
-    if isinstance(features, BinningMap | SmoothBinning):
+    if isinstance(features, SmoothBinning):
         return np.asarray(np.isfinite(features.widths_).any(axis=0))
     bandwidth: FloatArray = vars(features).get("bandwidth_", np.zeros(features.n_inputs))
     return np.isfinite(bandwidth)
@@ -222,7 +221,8 @@ class _ProductGame:
         n = len(self.columns)
         if n <= MOST_EXACT:
             return [Subsets.all_of(n)]
-        orders = (stream(0, "players", k).permutation(n) for k in range(_PERMUTATION_PAIRS))
+        n_pairs = int(np.clip(_PAIRS_OF_PLAYERS // n, _LEAST_PAIRS, _MOST_PAIRS))
+        orders = (stream(0, "players", k).permutation(n) for k in range(n_pairs))
         return [Subsets.along(order) for order in orders]
 
     def _factors(self, X: FloatArray) -> AnyArray:

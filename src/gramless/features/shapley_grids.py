@@ -8,17 +8,18 @@ from math import comb
 import numpy as np
 
 from gramless.base.errors import InputError
+from gramless.base.random import stream
 from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import BoolArray, FloatArray, IntArray
-from gramless.features.binning import BinningMap, GivenBinning
-from gramless.features.grids import KnownBins, cell_limits
+from gramless.features.binning import BinningMap
+from gramless.features.grids import cell_limits
 from gramless.loops.binning import slot_bits
-from gramless.loops.shapley import FIRST_BITS, grid_values, player_keys
+from gramless.loops.shapley import FIRST_BITS, grid_values, player_keys, sampled_grid_values
 
 MOST_EXACT = 12
 """Players of a game of which all subsets are looked at; of more, permutations are sampled."""
 _FEW, _MOST_WORK = 8, 1 << 20
-"""Grids over more players than this are exact where subsets times bins are no more than that."""
+"""All subsets of more players than a few are looked at where these times bins are no more."""
 _ROWS_AT_ONCE, _ROOM_NUMBERS = 2048, 1 << 21
 
 
@@ -51,7 +52,8 @@ class _Game:
     """One grid: its players, what a row's columns add to its key, and its bins with weights.
 
     ``cells`` are columns, the places of their players, inverse widths, shifts and multipliers;
-    ``offset`` is what all other columns add.
+    ``offset`` is what all other columns add. ``orders`` are those in which too many players join
+    for each background row, None where all subsets are looked at.
     """
 
     players: IntArray
@@ -60,6 +62,7 @@ class _Game:
     offset: int
     bins: tuple[object, ...]
     weights: FloatArray
+    orders: IntArray | None
 
     def keys(self, columns: FloatArray, out: IntArray) -> IntArray:
         """Return what each player adds to the keys of rows, whose columns are given."""
@@ -67,20 +70,32 @@ class _Game:
         player_keys(columns, *self.cells, keys)
         return keys
 
+    def add_values(
+        self, keys: IntArray, room: tuple[IntArray, FloatArray, IntArray], out: FloatArray
+    ) -> None:
+        """Add the Shapley values of rows, whose keys are given, to ``out``."""
+        game = keys, self.background, self.offset, *self.bins, self.weights
+        if self.orders is None:
+            factors = joining_factors(len(self.players))
+            fits = grid_values(*game, factors, self.players, *room, out)
+        else:
+            fits = sampled_grid_values(*game, self.orders, self.players, *room, out)
+        if not fits:
+            raise InputError(
+                "the rows fall into bins whose hashes collide more than 500 times: rows do so "
+                "only if they are made for these grids."
+            )
+
 
 @dataclass(frozen=True)
 class GridGames:
     """The grids of a map as games between rows to be explained and a background.
 
-    ``left`` are grids of too many players and bins for all subsets; what lies in one cell of a
-    grid, in all rows, is none of its players.
+    What lies in one cell of a grid, in all rows, is none of its players.
     """
 
-    features: BinningMap
-    weights: FloatArray
     columns: FloatArray
     games: list[_Game] = field(repr=False)
-    left: BoolArray
 
     @classmethod
     def of(
@@ -104,12 +119,11 @@ class GridGames:
         with np.errstate(over="ignore"):
             shared = grids.multipliers * first.astype(np.int64)
         divided, bins = first < last, _bins_of(features)
-        starts, games, left = features.offsets_, [], np.zeros(len(grids), bool)
+        starts, games, m = features.offsets_, [], others.shape[1]
         for r, own in enumerate(divided):
             columns = np.flatnonzero(own)
             joined, places = np.unique(players.owners[columns], return_inverse=True)
-            left[r] = _too_many(len(joined), int(counts[r]))
-            if left[r] or not len(joined):
+            if not len(joined):
                 continue
             parts = (part[r, columns] for part in (inverse, grids.shifts, grids.multipliers))
             # Bins never seen have number 0, and no weight.
@@ -117,65 +131,47 @@ class GridGames:
             padded[1:] = features.scale_ * weights[starts[r] : starts[r + 1]]
             offset = int(np.append(shared[r, ~own], grids.offsets[r]).sum())
             cells = (columns, places, *parts)
-            keys = np.empty((len(joined), others.shape[1]), np.int64)
+            keys = np.empty((len(joined), m), np.int64)
             player_keys(others, *cells, keys)
-            games.append(_Game(joined, cells, keys, offset, bins[r], padded))
-        return cls(features, weights, rows, games, left)
+            exact = _is_exact(len(joined), int(counts[r]))
+            orders = None if exact else _orders(r, m, len(joined))
+            games.append(_Game(joined, cells, keys, offset, bins[r], padded, orders))
+        return cls(rows, games)
 
     def add_values(self, n_jobs: int | None, out: FloatArray) -> None:
-        """Add the Shapley values of all games but those left to ``out`` (n_rows, n_players, K)."""
-        at_once = int(np.clip(_ROOM_NUMBERS // (MOST_EXACT * out.shape[2]), 1, _ROWS_AT_ONCE))
+        """Add the Shapley values of all games to ``out`` (n_rows, n_players, K)."""
+        at_once = int(np.clip(_ROOM_NUMBERS // (out.shape[1] * out.shape[2]), 1, _ROWS_AT_ONCE))
         map_blocks(
             lambda a, b: self._add_block(self.columns[:, a:b].copy(), out[a:b]),
-            row_blocks(len(out), at_once),
+            row_blocks(len(out) if self.games else 0, at_once),
             n_jobs,
         )
 
-    def others(self) -> tuple[GivenBinning, FloatArray]:
-        """Return the grids that are left as a map, with their weights."""
-        features, left = self.features, self.left
-        bins = np.repeat(left, features.n_bins_)
-        offsets = np.concatenate([[0], np.cumsum(features.n_bins_[left])])
-        some = GivenBinning(n_jobs=features.n_jobs)
-        some.scale_ = features.scale_
-        some._know(KnownBins.from_keys(features.grids.take(left), features.keys[bins], offsets))
-        return some, self.weights[bins]
-
     def _add_block(self, columns: FloatArray, out: FloatArray) -> None:
-        if not self.games:
-            return
         n, m = columns.shape[1], self.games[0].background.shape[1]
-        keys = np.empty((MOST_EXACT, n), np.int64)
-        integers = np.empty((9, max(n, m) + 1), np.int64)
-        numbers = np.empty(n * (MOST_EXACT + 1) * out.shape[2] + 2 * m)
-        index = np.empty(1 << slot_bits(max(n, m), FIRST_BITS), np.int32)
-        factors = [joining_factors(size) for size in range(MOST_EXACT + 1)]
+        most_players = max(len(game.players) for game in self.games)
+        keys, most = np.empty((most_players, n), np.int64), max(n, m, most_players)
+        room = (
+            np.empty((8, most + 1), np.int64),
+            np.empty(n * (most_players + 1) * out.shape[2] + 2 * m),
+            np.empty(1 << slot_bits(most, FIRST_BITS), np.int32),
+        )
         for game in self.games:
-            fits = grid_values(
-                game.keys(columns, keys),
-                game.background,
-                game.offset,
-                *game.bins,
-                game.weights,
-                factors[len(game.players)],
-                game.players,
-                integers,
-                numbers,
-                index,
-                out,
-            )
-            if not fits:
-                raise InputError(
-                    "the rows fall into bins whose hashes collide more than 500 times: rows do so "
-                    "only if they are made for these grids."
-                )
+            game.add_values(game.keys(columns, keys), room, out)
 
 
-def _too_many(n_players: int, n_bins: int) -> bool:
-    """Tell whether all subsets of the players of a grid would take too long."""
+def _is_exact(n_players: int, n_bins: int) -> bool:
+    """Tell whether all subsets of the players of a grid are looked at."""
     if n_players <= _FEW:
-        return False
-    return n_players > MOST_EXACT or (1 << n_players) * n_bins > _MOST_WORK
+        return True
+    return n_players <= MOST_EXACT and (1 << n_players) * n_bins <= _MOST_WORK
+
+
+def _orders(grid: int, n_orders: int, n_players: int) -> IntArray:
+    """Return random orders of the players of a grid, the same for all rows."""
+    generator, orders = stream(0, "players", grid), np.empty((n_orders, n_players), np.int64)
+    orders[:] = np.arange(n_players)
+    return generator.permuted(orders, axis=1)
 
 
 def _bins_of(features: BinningMap) -> list[tuple[object, ...]]:

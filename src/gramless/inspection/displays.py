@@ -201,7 +201,7 @@ class AttributionsDisplay(_BarDisplay):
                 plotnonfinite=True,
             )  # fmt: skip
         axes.axvline(0.0, color="0.5", lw=0.8, zorder=0)
-        axes.set_xlabel("Shapley value: what the column adds to the raw prediction")
+        axes.set_xlabel("what columns add to the raw prediction\nred: large values; blue: small")
 
     def _steps(self, ax: Axes | None, values: FloatArray, base: float, row: int, most: int) -> None:
         data, names = self.attributions.data[row], self.attributions.feature_names
@@ -214,8 +214,12 @@ class AttributionsDisplay(_BarDisplay):
         axes = self._begin(ax, labels)
         ends = base + np.cumsum(sizes)
         colours = [_HIGH if size > 0 else _LOW for size in sizes]
-        axes.barh(range(len(sizes)), sizes, left=ends - sizes, color=colours)
+        lines = np.arange(len(ends))
+        axes.barh(lines, sizes, left=ends - sizes, color=colours)
+        axes.vlines(ends[:-1], lines[:-1], lines[1:], color="0.4", lw=0.8)
         axes.axvline(base, color="0.5", lw=0.8, zorder=0)
+        axes.use_sticky_edges = False
+        axes.margins(x=0.05)
         axes.set_xlabel(f"raw prediction: mean {_shown(base)}, of this row {_shown(ends[-1])}")
 
 
@@ -243,7 +247,7 @@ def _offsets(values: FloatArray) -> FloatArray:
     place = np.zeros(len(values), np.intp)
     if high > low:
         place = ((values - low) / (high - low) * 80).astype(np.intp)
-    order = np.lexsort((values, place))
+    order = np.argsort(place, kind="stable")
     counts = np.bincount(place)
     rank = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
     signs = np.where(rank % 2 == 0, 1.0, -1.0)

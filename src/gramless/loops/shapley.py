@@ -65,10 +65,55 @@ def first_rows(codes, n_codes, rows):  # type: ignore[no-untyped-def]
 
 
 @inner_loop
+def total_keys(keys, start, out):  # type: ignore[no-untyped-def]
+    """Set ``out[i]`` to ``start`` plus the keys of row i of all players."""
+    for i in range(keys.shape[1]):
+        out[i] = start
+    for p in range(len(keys)):
+        own = keys[p]
+        for i in range(len(own)):
+            out[i] += own[i]
+
+
+@inner_loop
+def distinct_games(keys, background, integers, index, masses):  # type: ignore[no-untyped-def]
+    """Find rows of one bin, which are one game, and background rows of one bin.
+
+    Row i plays game ``integers[2, i]``, from 1, first played by row ``integers[3, k]``;
+    ``integers[4]`` are first rows of the background, with the share of all rows in ``masses``.
+    Returns the numbers of both, the first of them -1 if a key finds no slot.
+    """
+    n_rows, m = keys.shape[1], background.shape[1]
+    sums, found, codes, others = integers[0], integers[1], integers[2], integers[5]
+    total_keys(background, 0, sums)
+    n_others = distinct_keys(sums, m, index, found, others)
+    total_keys(keys, 0, sums)
+    n_games = distinct_keys(sums, n_rows, index, found, codes)
+    if n_others < 0 or n_games < 0:
+        return -1, n_others
+    first_rows(codes, n_rows, integers[3])
+    first_rows(others, m, integers[4])
+    masses[:] = 0.0
+    for i in range(m):
+        masses[others[i] - 1] += 1.0 / m
+    return n_games, n_others
+
+
+@inner_loop
 def add_scaled(out, at, factor, numbers, start, n):  # type: ignore[no-untyped-def]
     """Add some numbers, times a factor, to ``out`` from a place on."""
     for k in range(n):
         out[at + k] += factor * numbers[start + k]
+
+
+@inner_loop
+def add_games(codes, n_rows, players, values, n_outputs, out):  # type: ignore[no-untyped-def]
+    """Add each row's values of its game to ``out`` (n_rows, n_inputs, n_outputs)."""
+    n_players = len(players)
+    for i in range(n_rows):
+        game = (codes[i] - 1) * n_players
+        for p in range(n_players):
+            add_scaled(out[i, players[p]], 0, 1.0, values, (game + p) * n_outputs, n_outputs)
 
 
 @loop
@@ -82,37 +127,25 @@ def grid_values(  # type: ignore[no-untyped-def]
     the key ``offset`` plus their sum. ``slots``, ``bits``, ``table`` and ``count`` are the grid's
     bins as in :func:`gramless.loops.binning.number_codes`; ``weights`` (count + 1, n_outputs) has
     zeros for bins never seen. Joining a subset of size t, a player gets ``factors[t]`` times what
-    the payoff grows by; ``players`` are the inputs. Room: ``integers`` (9, most) for at least
-    n_rows + 1 and m + 1 numbers, ``numbers`` (n_rows * (s + 1) * n_outputs + 2 m,) and ``index``.
-    Rows of one bin are one game. Returns whether all keys found a slot.
+    the payoff grows by; ``players`` are the inputs. Room: ``integers`` (8, most) for more than
+    n_rows, m and s numbers, ``numbers`` (n_rows * (s + 1) * n_outputs + 2 m,) and ``index``.
+    Returns whether all keys found a slot.
     """
-    n_players, n_rows = keys.shape
-    m, n_outputs, everyone = background.shape[1], weights.shape[1], (1 << n_players) - 1
-    sums, found, codes, rows = integers[0], integers[1], integers[2], integers[3]
-    others, own_codes, other_codes, bins = integers[4], integers[5], integers[6], integers[7]
-    other_rows = integers[8]
-    for i in range(max(n_rows, m)):
-        rows[i] = i
-    sum_over(keys, rows, n_rows, everyone, 0, sums)
-    n_games = distinct_keys(sums, n_rows, index, found, codes)
-    sum_over(background, rows, m, everyone, 0, others)
-    n_others = distinct_keys(others, m, index, found, other_codes)
-    if n_games < 0 or n_others < 0:
-        return False
+    n_players, m, n_outputs = len(keys), background.shape[1], weights.shape[1]
     masses, own_masses, values = numbers[:m], numbers[m : 2 * m], numbers[2 * m :]
-    payoffs = values[n_games * n_players * n_outputs :]
+    n_games, n_others = distinct_games(keys, background, integers, index, masses)
+    if n_games < 0:
+        return False
+    sums, found, codes, rows = integers[0], integers[1], integers[2], integers[3]
+    other_rows, own_codes, completions, bins = integers[4], integers[5], integers[6], integers[7]
+    everyone, payoffs = (1 << n_players) - 1, values[n_games * n_players * n_outputs :]
     values[: n_games * n_players * n_outputs] = 0.0
-    masses[:] = 0.0
-    for i in range(m):
-        masses[other_codes[i] - 1] += 1.0 / m
-    first_rows(codes, n_rows, rows)
-    first_rows(other_codes, m, other_rows)
     for subset in range(everyone + 1):
         size = 0
         for p in range(n_players):
             size += (subset >> p) & 1
         sum_over(background, other_rows, n_others, everyone ^ subset, offset, sums)
-        n_completions = distinct_keys(sums, n_others, index, others, own_codes)
+        n_completions = distinct_keys(sums, n_others, index, completions, own_codes)
         own_masses[:] = 0.0
         for v in range(n_others):
             own_masses[own_codes[v] - 1] += masses[v]
@@ -122,7 +155,7 @@ def grid_values(  # type: ignore[no-untyped-def]
             return False
         for u in range(n_values):
             for v in range(n_completions):
-                sums[v] = found[u + 1] + others[v + 1]
+                sums[v] = found[u + 1] + completions[v + 1]
             number_codes(sums, n_completions, slots, bits, table, count, count, bins)
             payoffs[u * n_outputs : (u + 1) * n_outputs] = 0.0
             for v in range(n_completions):
@@ -136,10 +169,52 @@ def grid_values(  # type: ignore[no-untyped-def]
                 factor = joined if (subset >> p) & 1 else -left
                 at = (u * n_players + p) * n_outputs
                 add_scaled(values, at, factor, payoffs, payoff, n_outputs)
-    for i in range(n_rows):
-        game = (codes[i] - 1) * n_players
-        for p in range(n_players):
-            add_scaled(out[i, players[p]], 0, 1.0, values, (game + p) * n_outputs, n_outputs)
+    add_games(codes, keys.shape[1], players, values, n_outputs, out)
+    return True
+
+
+@loop
+def sampled_grid_values(  # type: ignore[no-untyped-def]
+    keys, background, offset, slots, bits, table, count, weights, orders, players, integers,
+    numbers, index, out,
+):  # fmt: skip
+    """Do as :func:`grid_values` by one order in which players join, and its reverse.
+
+    For each background row v these are ``orders[v]``. Whose cell is the same in both rows does not
+    count.
+    """
+    n_players, m, n_outputs = len(keys), background.shape[1], weights.shape[1]
+    masses, values = numbers[:m], numbers[2 * m :]
+    n_games, n_others = distinct_games(keys, background, integers, index, masses)
+    if n_games < 0:
+        return False
+    sums, codes, rows, other_rows = integers[0], integers[2], integers[3], integers[4]
+    joining, bins, steps = integers[5], integers[6], integers[7]
+    values[: n_games * n_players * n_outputs] = 0.0
+    for v in range(n_others):
+        b = other_rows[v]
+        for u in range(n_games):
+            i, n_joining, start = rows[u], 0, offset
+            for q in range(n_players):
+                p = orders[b, q]
+                start += background[p, b]
+                if keys[p, i] != background[p, b]:
+                    joining[n_joining] = p
+                    steps[n_joining] = keys[p, i] - background[p, b]
+                    n_joining += 1
+            for turned in range(2):
+                sums[0] = start
+                for q in range(n_joining):
+                    at = n_joining - 1 - q if turned else q
+                    sums[q + 1] = sums[q] + steps[at]
+                number_codes(sums, n_joining + 1, slots, bits, table, count, count, bins)
+                for q in range(n_joining):
+                    at = joining[n_joining - 1 - q if turned else q]
+                    own = (u * n_players + at) * n_outputs
+                    for k in range(n_outputs):
+                        grown = weights[bins[q + 1], k] - weights[bins[q], k]
+                        values[own + k] += 0.5 * masses[v] * grown
+    add_games(codes, keys.shape[1], players, values, n_outputs, out)
     return True
 
 
