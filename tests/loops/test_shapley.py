@@ -91,9 +91,9 @@ def twin_of_orders(
             for path in (order, order[::-1]):
                 mixed = background[:, b].copy()
                 for p in path:
-                    before = weight_of(int(offset + mixed.sum()))
+                    before = weight_of(int(np.append(mixed, offset).sum()))
                     mixed[p] = keys[p, i]
-                    found[i, p] += weight_of(int(offset + mixed.sum())) - before
+                    found[i, p] += weight_of(int(np.append(mixed, offset).sum())) - before
     return found / (2 * len(orders))
 
 
