@@ -620,6 +620,8 @@ class KernelMachine(StatefulEstimator, ABC):
 
     def _background(self, data: Data) -> AnyArray | None:
         """Return some rows of the fit, drawn by their weights; None where they are sparse."""
+        # Rows that only judge are none of the fit.
+        data = data if data.n_judging == 0 else data.take(data.fitted)
         rows = data.rows
         if sp.issparse(rows):
             return None
