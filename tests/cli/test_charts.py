@@ -7,11 +7,23 @@ import re
 import xml.etree.ElementTree as ET
 
 import matplotlib
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramless.cli.charts import HEIGHT, WIDTH, Bars, Chart, Series, bar_chart, key, line_chart
+from gramless.cli.charts import (
+    HEIGHT,
+    WIDTH,
+    Cell,
+    Chart,
+    Series,
+    aligned,
+    bar_cells,
+    heat_map,
+    key,
+    line_chart,
+)
 from gramless.cli.svg import COLOURS, DARK, LIGHT, variables
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -83,18 +95,13 @@ def test_axes_hold_what_they_must():
 def test_nothing_to_draw():
     for y in ([], [math.inf]):
         assert "Nothing measured yet" in line_chart(chart(range(len(y)), y))
-    assert ">0<" in bar_chart("", ["a"], [Bars("", [0.0], ["0"])])
 
 
 def test_text_stays_text():
     odd = Chart(ODD, ODD, ODD, [Series([1, 2], [1, 2], MARKED, ODD)])
-    for text in (
-        line_chart(odd),
-        bar_chart(ODD, [ODD], [Bars(ODD, [1], [ODD])]),
-    ):
-        picture = ET.fromstring(text.encode())
-        assert SHOWN in texts(picture)
-        assert picture.find(f"{SVG}title").text.startswith(SHOWN)
+    picture = ET.fromstring(line_chart(odd).encode())
+    assert SHOWN in texts(picture)
+    assert picture.find(f"{SVG}title").text.startswith(SHOWN)
 
 
 def test_long_names_are_cut():
@@ -104,16 +111,31 @@ def test_long_names_are_cut():
 
 
 def test_bars_have_the_lengths_of_their_values():
-    def widths(*columns):
-        text = bar_chart("", [""] * len(columns[0].values), columns)
-        boxes = re.findall(r'd="M ([\d.]+) \S+ L ([\d.]+) [^"]+z" style="fill: var', text)
-        return [abs(float(right) - float(left)) for left, right in boxes]
+    cells = bar_cells([4.0, -2.0, 0.0, math.nan], ["a", "b", "c", "d"])
+    lengths = [cell.end - cell.start for cell in cells]
+    assert lengths == pytest.approx([2 / 3, 1 / 3, 0.0, 0.0])
+    assert cells[0].start == cells[1].end == pytest.approx(1 / 3)
+    assert [cell.css == "" for cell in cells] == [False, False, True, True]
+    assert "--from: 33.3%; --to: 100.0%" in cells[0].css
+    assert [cell.text for cell in cells] == ["a", "b", "c", "d"]
+    assert Cell("").css == bar_cells([0.0])[0].css == ""
 
-    first, second, none = widths(Bars("", [4.0, -2.0, 0.0], ["x"] * 3))
-    assert first == pytest.approx(2.0 * second, rel=1e-2)
-    assert none == 0.0
-    one, four = widths(Bars("", [1.0], ["1"], reach=[4.0]), Bars("", [4.0], ["4"], reach=[4.0]))
-    assert four == pytest.approx(4.0 * one, rel=1e-2)
+
+def test_maps_are_darker_where_numbers_are_larger():
+    found = heat_map("", ["a", "b"], ["c", "d"], np.array([[0.0, 5.0], [10.0, 2.5]]))
+    assert [[cell.strength for cell in cells] for _, cells in found.rows] == [[0, 0.5], [1, 0.25]]
+    assert [[cell.text for cell in cells] for _, cells in found.rows] == [
+        ["0.0", "5.0"],
+        ["10.0", "2.5"],
+    ]
+    assert aligned(np.zeros(2)) == ["0", "0"]
+    same = heat_map("", ["a"], ["c"], np.ones((1, 1)))
+    assert same.rows[0][1][0].strength == 0.0
+
+
+@pytest.mark.parametrize(("x", "has"), [([1, 1, 1], False), ([1, 2, 1], False), ([1, 2, 3], True)])
+def test_a_course_has_several_places(x, has):
+    assert chart(x, [1.0, 2.0, 3.0]).has_course is has
 
 
 def test_colours_follow_the_page():

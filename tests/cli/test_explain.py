@@ -51,6 +51,17 @@ def pictures(root) -> dict[str, ET.Element]:
     return found
 
 
+def tables(root) -> dict[str, dict[str, list[str]]]:
+    """Return the cells of each row of each table, by its caption or its first heads."""
+    found = {}
+    for table in root.iter("table"):
+        caption, heads = table.find("caption"), [head.text for head in table.iter("th")]
+        name = heads[0] if caption is None else caption.text
+        rows = [one for one in table.iter("tr") if one.find("th[@scope='row']") is not None]
+        found[name] = {row[0].text: [words(cell) for cell in row[1:]] for row in rows}
+    return found
+
+
 def texts(picture) -> list[str]:
     return [element.text for element in picture.iter(f"{SVG}text")]
 
@@ -66,12 +77,12 @@ def dots(picture) -> list[int]:
 
 
 HEADINGS = [
-    "What was chosen, and why",
-    "The learning curve",
-    "Which inputs matter",
-    "Inputs that grids use together",
-    "How predictions depend on an input",
-    "Error on these rows, and size",
+    "How good are the predictions?",
+    "What drives them?",
+    "How do they depend on the inputs?",
+    "For whom do they fail?",
+    "Some rows, one by one",
+    "How the model was chosen",
 ]
 
 
@@ -80,7 +91,16 @@ def check_page(text: str, root) -> None:
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert not [element for element in root.iter() if element.tag in ("script", "link", "img")]
     assert "nan" not in words(root).lower().split()
-    assert list(root.iter(f"{SVG}svg"))
+    levels = [int(one.tag[1]) for one in root.iter() if re.fullmatch("h[1-6]", str(one.tag))]
+    assert levels[0] == 1
+    assert max(np.diff(levels)) <= 1
+    assert root.find(".//details/summary/h2").text == HEADINGS[-1]
+    assert all("scope" in head.attrib for head in root.iter("th"))
+    for figure in root.iter("figure"):
+        picture = figure.find(f"{SVG}svg")
+        assert picture.find(f"{SVG}title").text
+        marks = list(picture.iter(f"{SVG}use"))
+        assert len({mark.get("x") for mark in marks}) > 1 or max(dots(picture), default=0) > 1
 
 
 # The page.
@@ -99,11 +119,17 @@ def test_a_page_of_numbers(name, explained, shell, tmp_path, write):
     assert document["bytes"] == (tmp_path / "page.html").stat().st_size
     names = ["size", "weight"] if name == "a.csv" else ["x1", "x2"]
     assert sorted(document["importance"]) == names
-    bars = pictures(root)["input"]
-    assert set(names) <= set(texts(bars))
-    assert {*names, "Predicted against true numbers, 120 rows"} <= set(pictures(root))
+    assert list(tables(root)["input"]) == list(document["importance"])
+    assert {*names, "Actual against predicted values, 120 rows"} <= set(pictures(root))
     assert "Nothing was searched" in words(root)
-    assert "Every grid of this model divides all inputs" in words(root)
+    scores = tables(root)["predicted by"]
+    assert list(scores) == ["this model", "a linear model", "a constant (the mean)"]
+    assert document["scores"]["this model"]["RMSE"] == pytest.approx(told["rmse"])
+    errors = [own["RMSE"] for own in document["scores"].values()]
+    assert errors == sorted(errors)
+    assert [one.text.partition(": ")[2] for one in root.iter("h3") if "Row" in one.text] == [
+        *("typical", "typical", "best", "worst", "worst", "worst")
+    ]
 
 
 def test_it_is_the_same_page_every_time(explained):
@@ -114,11 +140,9 @@ def test_text_columns_are_shuffled_whole(explained, shell, write, tmp_path):
     text, root, document = explained(chosen=TEXT)
     check_page(text, root)
     assert sorted(document["importance"]) == ["colour", "size"]
-    # Red is dearer by one: the bars stand for three categories, in the order of their number.
-    colours = pictures(root)["colour"]
-    assert {"colour", "blue", "green", "red", "mean"} <= set(texts(colours))
-    values = [float(text) for text in texts(colours) if re.fullmatch(r"[-\d.]+", text)]
-    assert values[2] > max(values[:2]) + 0.3
+    # Red is dearer by one.
+    colours = {name: float(cells[1]) for name, cells in tables(root)["colour"].items()}
+    assert colours["red"] > max(colours["blue"], colours["green"]) + 0.3
     shown = shell(
         "explain", tmp_path / "m.gramless", "--data", write("b.csv", TEXT), "-o", "p.html"
     )
@@ -143,12 +167,15 @@ def test_a_page_of_classes(kind, explained, shell, tmp_path, write):
     text, root, document = explained(*options, chosen=chosen)
     check_page(text, root)
     told = shell.json("evaluate", tmp_path / "m.gramless", write("a.csv", chosen))
-    assert document["error"] == told["error"] == pytest.approx(document["shuffled_error"])
-    assert document["error_name"] == "share of wrong classes"
+    assert document["error"] == told["error"]
+    assert document["error_name"] == "log loss"
+    assert document["shuffled_error"] == pytest.approx(told["log_loss"])
     assert f"Mean {what}" in words(root)
-    assert "log loss" in words(root)
-    classes = {"blue", "green", "red"} if "three" in kind else set()
-    assert classes <= legend(root)
+    classes = {"blue", "green", "red"} if "three" in kind else {"cheap", "dear"}
+    assert classes <= legend(root) or len(classes) == 2
+    counts = tables(root)["Actual class (rows) by predicted class"]
+    assert {name: sum(map(int, own)) for name, own in counts.items()}.keys() == classes
+    assert sum(int(count) for own in counts.values() for count in own) == N_ROWS
     assert "Always naming the most frequent class would be wrong" in words(root)
 
 
@@ -166,7 +193,8 @@ def test_names_and_categories_are_text(shell, tmp_path, columns):
     check_page(text, root)
     assert "<script" not in text
     assert {odd, 'pet & "co"', "x<y"} == set(document["importance"])
-    assert {odd, 'pet & "co"', "x<y"} <= set(pictures(root))
+    assert {odd, 'pet & "co"', "x<y"} == set(tables(root)["input"])
+    assert {odd, "x<y"} <= set(pictures(root)) | set(tables(root))
     assert f"KernelClassifier for <b>, looked at with {N_ROWS} rows" in words(root)
 
 
@@ -194,21 +222,35 @@ def test_trials_are_shown(shell, tmp_path, columns):
     assert sum(dots(picture)) == len(trials)
     assert any("standard scaling" in name for name in legend(root))
     table = next(table for table in root.iter("table") if "score" in words(table))
-    scores = [float(row[4].text) for row in table.find("tbody")]
+    scores = [float(row[0].text) for row in table.find("tbody")]
     best = sorted(trial["score"] for trial in trials)[:5]
     assert scores == [float(f"{score:.4g}") for score in best]
+    assert "best on held-back rows" in words(root)
 
 
 def test_the_last_stage_asks_for_alpha(shell, tmp_path, columns):
     made = KernelClassifier(binning(), loss="logistic", bandwidth=2.0, random_state=0)
     shell(*fitted_model(tmp_path, columns, made))
     root = ET.parse(tmp_path / "p.html").getroot()
-    stages = [title for title in pictures(root) if "grids," in title]
-    assert [title.rpartition(", ")[2] for title in stages] == ["wrong classes", "logistic loss"]
-    assert "its score is the logistic loss" in words(root)
-    assert texts(pictures(root)[stages[1]]).count("alpha") == 1
-    count = sum(sum(dots(pictures(root)[stage])) for stage in stages)
+    captions = [one.text for one in root.iter("figcaption") if "grids," in str(one.text)]
+    measures = [title.rpartition(", ")[2] for title in captions]
+    assert measures == ["wrong classes", "logistic loss"]
+    stages = [pictures(root)[title] for title in captions]
+    assert texts(stages[1]).count("alpha") == 1
+    count = sum(sum(dots(stage)) for stage in stages)
     assert count == len(load(tmp_path / "m").search_)
+
+
+def test_a_single_trial_is_no_picture(shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, KernelRegressor(binning(), random_state=0))
+    model = load(tmp_path / "m")
+    model.search_ = model.search_[:1]
+    save(model, tmp_path / "m")
+    shell(*command)
+    root = ET.parse(tmp_path / "p.html").getroot()
+    check_page((tmp_path / "p.html").read_text(), root)
+    assert "1 trial was judged" in words(root)
+    assert not [one for one in root.iter("figcaption") if "grids," in str(one.text)]
 
 
 def test_few_rows_are_not_searched(shell, tmp_path, columns):
@@ -265,12 +307,11 @@ def test_grids_that_choose_are_told(most, shell, tmp_path, columns, monkeypatch)
     root = ET.parse(tmp_path / "p.html").getroot()
     check_page((tmp_path / "p.html").read_text(), root)
     assert "each of 1.4 inputs on average" in words(root)
-    assert "weight of its grids" in texts(pictures(root)["input"])
     if most == 1:
         assert "No small grid divides two inputs" in words(root)
     else:
         assert document["pairs"] == [["x1", "x2", 0.375]]
-        assert {"x1 × x2", "37.5%"} <= set(texts(pictures(root)["inputs"]))
+        assert "x1 × x2 (38%)" in words(root)
 
 
 def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
@@ -286,14 +327,12 @@ def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
     assert "Of 40 inputs the 30 most promising were shuffled" in words(ET.parse(out).getroot())
 
 
-def test_learned_relevance_stands_beside(shell, tmp_path, columns):
+def test_learned_relevance_is_data(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     model = load(tmp_path / "m")
     model.relevance_ = np.array([1.5, 0.25])
     save(model, tmp_path / "m")
     assert shell.json(*command)["relevance"] == {"x1": 1.5, "x2": 0.25}
-    bars = pictures(ET.parse(tmp_path / "p.html").getroot())["input"]
-    assert {"learned relevance", "1.5", "0.25"} <= set(texts(bars))
 
 
 # What is refused.

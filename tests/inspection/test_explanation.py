@@ -16,6 +16,7 @@ from gramless.inspection.explanation import (
     dependence_on,
     grid_use,
     input_columns,
+    joint_dependence_on,
     main_effect,
     model_grid_use,
     partial_dependence,
@@ -234,6 +235,39 @@ def test_a_column_without_numbers_has_no_dependence():
     X = Table({"x": np.full(5, np.nan), "y": np.arange(5.0)})
     found = dependence_on(lambda rows: np.zeros((len(rows), 1)), X, 0, "x")
     assert len(found.values) == len(found.shares) == len(found.means) == 0
+
+
+# Two columns together.
+
+
+def test_joint_means_are_those_of_single_columns(pets):
+    model, table = pets
+    few = take_rows(table, np.arange(20))
+
+    def response(rows):
+        return model.predict(rows)[:, None]
+
+    found = joint_dependence_on(response, few, (0, 1), ("age", "pet"))
+    assert found.means.shape == (len(found.values[0]), len(found.values[1]), 1)
+    age = int(np.flatnonzero(few.column(0) == found.values[0][1])[0])
+    columns = {name: few.column(name) for name in few.columns}
+    same = Table(columns | {"age": np.full(20, columns["age"][age])})
+    donors = [int(np.flatnonzero(few.column(1) == pet)[0]) for pet in found.values[1]]
+    expected = partial_dependence(response, same, 1, np.array(donors))
+    np.testing.assert_allclose(found.means[1], expected)
+
+
+def test_sums_have_no_interaction_and_products_have():
+    X = np.random.default_rng(0).uniform(-1, 1, (600, 2))
+
+    def response(rows):
+        return np.column_stack([rows[:, 0] + rows[:, 1] ** 2, rows[:, 0] * rows[:, 1]])
+
+    found = joint_dependence_on(response, X, (0, 1), ("a", "b"))
+    middles = np.quantile(X, (np.arange(6) + 0.5) / 6, axis=0)
+    np.testing.assert_allclose(np.column_stack(found.values), middles, atol=0.02)
+    assert found.interaction[0] == pytest.approx(0.0, abs=1e-12)
+    assert found.interaction[1] == pytest.approx(1 / 9, rel=0.1)
 
 
 # What a column explains by itself.

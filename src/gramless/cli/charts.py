@@ -1,4 +1,4 @@
-"""Charts of pages, drawn by matplotlib: lines and points on axes, and horizontal bars."""
+"""Charts of pages: lines and points on axes by matplotlib, bars and heat maps as tables."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from matplotlib.ticker import (
 
 from gramless.base.formatting import power_of_ten
 from gramless.base.types import FloatArray
-from gramless.cli.svg import COLOURS, LIGHT, cut, drawing, svg_text
+from gramless.cli.svg import cut, drawing, svg_text
 
 WIDTH, HEIGHT = 340.0, 240.0
-_LONGEST, _LONGEST_LABEL = 46, 28
-"""Characters of the longest names of axes, and of rows of bars, that are shown whole."""
+_LONGEST = 46
+"""Characters of the longest names of axes that are shown whole."""
 _MULTIPLES = {1.0: (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), 2.5: (1.0, 2.0, 5.0)}
 """Multiples of powers of ten to label, by the largest number of decades of the axis."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -66,6 +66,11 @@ class Chart:
     y_held: Sequence[float] = ()
     x_ticks: Mapping[float, str] = field(default_factory=dict)
     y_down: bool = False
+
+    @property
+    def has_course(self) -> bool:
+        """Whether one of the series has points at more than two places along the x axis."""
+        return any(len({x for x in one.x if math.isfinite(x)}) > 2 for one in self.series)
 
     @property
     def legend(self) -> list[Series]:
@@ -197,42 +202,98 @@ def _locator(low: float, high: float) -> LogLocator:
 
 
 @dataclass(frozen=True)
-class Bars:
-    """A column of horizontal bars from ``base``, on a scale that also spans ``reach``."""
+class Cell:
+    """A number in a table, over a bar from ``start`` to ``end``, in parts of the cell's width.
 
-    title: str
-    values: Sequence[float]
-    texts: Sequence[str]
-    base: float = 0.0
-    reach: Sequence[float] = ()
-    colour: str = COLOURS[0]
+    ``strength`` is how much of the colour, a name of :data:`gramless.cli.svg.LIGHT`, shows: up to
+    1, over which text is still read well.
+    """
 
+    text: str
+    start: float = 0.0
+    end: float = 0.0
+    colour: str = "c0"
+    strength: float = 0.8
 
-def bar_chart(
-    title: str, labels: Sequence[str], columns: Sequence[Bars], width: float = 760.0
-) -> Markup:
-    """Draw columns of horizontal bars side by side, with one row for each label."""
-    with drawing(width, 30.0 + 20.0 * len(labels)) as figure:
-        panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-        panels[0].set_yticks(range(len(labels)), [cut(label, _LONGEST_LABEL) for label in labels])
-        panels[0].set_ylim(len(labels) - 0.5, -0.5)
-        panels[0].tick_params("y", labelcolor=LIGHT["ink"])
-        heading = {"xycoords": "axes fraction", "ha": "right", "va": "bottom", "weight": "bold"}
-        panels[0].annotate(cut(title, _LONGEST_LABEL), (-0.02, 1.0), **heading)
-        for axes, column in zip(panels, columns, strict=True):
-            _draw_bars(axes, column)
-        return svg_text(figure, title)
+    @property
+    def css(self) -> str:
+        """The bar as CSS, empty where there is none."""
+        if not self.end > self.start:
+            return ""
+        tint = f"color-mix(in srgb, var(--{self.colour}) {45.0 * self.strength:.0f}%, transparent)"
+        return f"--from: {100 * self.start:.1f}%; --to: {100 * self.end:.1f}%; --tint: {tint}"
 
 
-def _draw_bars(axes: Axes, column: Bars) -> None:
-    axes.spines["bottom"].set_visible(False)
-    axes.grid(visible=False)
-    axes.tick_params("x", length=0.0, labelbottom=False)
-    lengths = [value - column.base for value in column.values]
-    bars = axes.barh(range(len(lengths)), lengths, 0.7, column.base, color=column.colour)
-    texts = [cut(text, _LONGEST_LABEL) for text in column.texts]
-    axes.bar_label(bars, texts, padding=5.0, color=LIGHT["soft"])
-    axes.update_datalim([(value, 0.0) for value in column.reach], updatey=False)
-    axes.autoscale_view(scaley=False)
-    axes.axvline(column.base, color=LIGHT["ink"], linewidth=1.0)
-    axes.set_title(cut(column.title, _LONGEST_LABEL), color=LIGHT["soft"])
+@dataclass(frozen=True)
+class ShadedTable:
+    """A table whose rows have a name and cells; pages draw bars and heat maps as such tables."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    is_map: bool = False
+
+
+def bar_cells(
+    values: Sequence[float], texts: Sequence[str] | None = None, colour: str = "c0"
+) -> list[Cell]:
+    """Return cells with bars from zero, those of negative values to the left.
+
+    Examples
+    --------
+    >>> [(cell.start, cell.end) for cell in bar_cells([3.0, -1.0])]
+    [(0.25, 1.0), (0.0, 0.25)]
+    """
+    known = [value if math.isfinite(value) else 0.0 for value in values]
+    low, high = min([0.0, *known]), max([0.0, *known])
+    reach = (high - low) or 1.0
+    return [
+        Cell(text, (min(0.0, value) - low) / reach, (max(0.0, value) - low) / reach, own)
+        for value, text, own in zip(
+            known,
+            texts or [""] * len(known),
+            [colour if value > 0.0 else "c1" for value in known],
+            strict=True,
+        )
+    ]
+
+
+def heat_map(
+    caption: str, labels: Sequence[str], head: Sequence[str], values: FloatArray
+) -> ShadedTable:
+    """Return a table of numbers (n_labels, n_head), whose cells are the darker the larger."""
+    shades = (values - values.min()) / (np.ptp(values) or 1.0)
+    texts = np.reshape(aligned(values.ravel()), values.shape)
+    rows = [
+        (label, [Cell(text, 0.0, 1.0, strength=shade) for text, shade in zip(*own, strict=True)])
+        for label, *own in zip(labels, texts.tolist(), shades.tolist(), strict=True)
+    ]
+    return ShadedTable(caption, ["", *head], rows, is_map=True)
+
+
+def readable(value: float, digits: int = 4) -> str:
+    """Return a number with so many significant digits, as people write it.
+
+    Examples
+    --------
+    >>> [readable(value) for value in (0.123456, 27312.0, -3e12, 0.0)]
+    ['0.1235', '27,310', '-3·10¹²', '0']
+    """
+    if value != 0.0 and not 1e-4 <= abs(value) < 1e9:
+        return power_of_ten(value) if math.isfinite(value) else str(value)
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def aligned(values: FloatArray, digits: int = 3) -> list[str]:
+    """Return numbers with as many decimals each, so that the largest has so many digits.
+
+    Examples
+    --------
+    >>> aligned(np.array([0.5, 0.1234])), aligned(np.array([1234.5, 2.0]))
+    (['0.500', '0.123'], ['1,234', '2'])
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    if not 1e-4 <= largest < 1e9:
+        return [readable(value, digits) for value in values.tolist()]
+    decimals = max(0, digits - 1 - math.floor(math.log10(largest)))
+    return [f"{value:,.{decimals}f}" for value in values.tolist()]

@@ -35,15 +35,16 @@ def explain(
 ) -> None:
     """Write a page that tells what a model has learned.
 
-    What was chosen and why, the trials of the search, which inputs matter,
-    which ones grids use together, how predictions depend on an input, and the
-    error on the rows given. One HTML file with everything in it: no script,
-    nothing is fetched. Labels are found as in evaluate.
+    How good the predictions of the rows given are, beside simple ones; which
+    inputs drive them, and how; groups of rows for which they fail; some rows
+    one by one; how the model was chosen. One HTML file with everything in it:
+    no script, nothing is fetched. Labels are found as in evaluate.
     """
     with reporting(as_json, debug) as report:
         options.check_output("-o", output, {"the model": model, "the data": data})
         with report.stage("read", f"reading {data}"):
             from gramless.estimators.streamed import StreamedMachine
+            from gramless.estimators.survival import KernelSurvival
 
             predictor = load_predictor(model, n_jobs)
             if isinstance(predictor, StreamedMachine):
@@ -51,6 +52,10 @@ def explain(
                     f"{model} holds a {type(predictor).__name__}, which has no search and no grids "
                     "to explain; gramless inspect --picture draws its run, gramless evaluate tells "
                     "its errors."
+                )
+            if isinstance(predictor, KernelSurvival):
+                raise InputError(
+                    f"{model} holds a KernelSurvival; explain takes regressors and classifiers."
                 )
             X, y, name = labelled_rows(predictor, data, target, part, limits)
         with report.stage("explain", "explaining"):
@@ -81,17 +86,22 @@ def _show(report: Report, found: Findings, output: Path) -> None:
         "bytes": n_bytes,
         **found.places,
         **metrics,
-        "error_name": shuffled.error_name,
+        "error_name": found.measure.name,
+        "scores": found.scores,
         "shuffled_error": shuffled.error,
         "importance": importance,
         "relevance": dict(zip(found.names, found.relevance.tolist(), strict=True)),
+        "worst_groups": [
+            {"group": one.words, "rows": len(one.rows), "loss": one.loss, "ratio": one.ratio}
+            for one in found.groups
+        ],
         "pairs": [[found.names[i], found.names[j], weight] for i, j, weight in found.use.pairs],
         "seconds": report.seconds,
     }
     top = [f"{name} (+{number(mean)})" for name, mean in importance.items() if mean > 0]
     lines = {
         "rows": metrics["rows"],
-        shuffled.error_name: metrics["rmse" if "rmse" in metrics else "error"],
+        found.measure.name: found.scores["this model"][found.measure.name],
         "inputs that matter most": ", ".join(top[:5]) or None,
         "page": f"{output} ({sized(n_bytes)})",
     }

@@ -4,44 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import combinations, cycle
 from typing import Any, TypeAlias
 
 import numpy as np
-from markupsafe import Markup
 
 import gramless
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.base.types import AnyArray, FloatArray
-from gramless.cli.charts import Bars, Chart, Series, bar_chart, key, line_chart
-from gramless.cli.metrics import (
-    class_metrics,
-    comparable_labels,
-    has_probabilities,
-    regression_metrics,
+from gramless.cli.charts import (
+    Cell,
+    Chart,
+    Series,
+    ShadedTable,
+    aligned,
+    bar_cells,
+    heat_map,
+    key,
+    line_chart,
+    readable,
 )
-from gramless.cli.report import number
+from gramless.cli.measures import Measure, linear_predictions, measure_of
+from gramless.cli.metrics import class_metrics, has_probabilities, regression_metrics
 from gramless.cli.summaries import bandwidth_of, features_of
-from gramless.cli.svg import COLOURS, LIGHT, variables
+from gramless.cli.svg import COLOURS, LIGHT, cut, variables
 from gramless.cli.templating import environment
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.regressor import KernelRegressor
 from gramless.features.hybrid import parts_of
+from gramless.inspection.attributions import Attributions, shapley_values
 from gramless.inspection.explanation import (
     Dependence,
     GridUse,
+    JointDependence,
     Predictor,
     Rows,
     column_values,
     dependence_on,
     input_columns,
+    joint_dependence_on,
     main_effect,
     model_grid_use,
     permutation_importance,
     sampled_rows,
+    shape_of,
     take_rows,
 )
+from gramless.inspection.slices import WorstGroup, worst_groups
+from gramless.losses import SmoothPinball
 
 Model: TypeAlias = KernelClassifier | KernelRegressor
 Trial: TypeAlias = Mapping[str, Any]
@@ -49,26 +60,25 @@ Trial: TypeAlias = Mapping[str, Any]
 Stage: TypeAlias = tuple[str, Sequence[Trial]]
 """A stage of a search: its name and its trials."""
 
-_MOST_INPUTS, _MOST_DRAWN, _MOST_OUTPUTS = 30, 6, 5
+_MOST_INPUTS, _MOST_BARS, _MOST_DRAWN, _MOST_OUTPUTS = 30, 15, 6, 5
 _ROWS, _LEAST_ROWS, _NUMBERS = 2000, 250, 200_000
 """Rows whose columns are shuffled: at most, at least, and by the numbers in them."""
-_DRAWN_ROWS = 500
-_BEST, _PAIRS, _MOST_TICKS = 5, 12, 14
+_DRAWN_ROWS, _PAIR_ROWS, _COVERED_ROWS = 500, 200, 5000
+_IN_PAIRS, _PAIRS, _LEAST_INTERACTION = 5, 3, 0.003
+"""Inputs whose pairs are tried, pairs shown, and what they explain of the predictions at least."""
+_BEST, _MOST_TICKS, _GRID_PAIRS = 5, 14, 6
+_GROUPS, _INPUTS_OF_ROW = 10, 6
+_MOST_ATTRIBUTED, _LEAST_ATTRIBUTED, _ATTRIBUTED_NUMBERS = 256, 30, 4000
+"""Inputs up to which there are attributions; rows at least, and by the numbers in them."""
+_SLIGHT = 0.01
+"""Of the growth of the error by the most important input; the text names no input below this."""
 _TOO_FAR_APART = 4.0
 """Above this ratio of the scores a chart gets a logarithmic axis."""
-_METRICS = {
-    "rmse": "RMSE",
-    "rmse_std": "RMSE in standard deviations of the target",
-    "mae": "mean absolute error",
-    "r2": "R2",
-    "error": "share of wrong classes",
-    "guess_error": "the same, always naming the most frequent class",
-    "balanced_accuracy": "balanced accuracy",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-}
+_COVERAGES = 0.5, 0.8, 0.9, 0.95
+_MOST_CLASSES, _LONGEST_NAME = 12, 40
 _GIVEN = "as given"
-_WIDE, _NARROW = 760.0, 372.0
+_SHARE = "share"
+_DIAGONAL = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,6 @@ class Shuffled:
     n_shuffles).
     """
 
-    error_name: str
     error: float
     n_rows: int
     columns: AnyArray
@@ -87,19 +96,42 @@ class Shuffled:
 
 
 @dataclass(frozen=True)
+class ShownRow:
+    """One row: its number in the table, from 0, why it is shown, and what its inputs hold.
+
+    ``output`` is the number of the raw prediction that is told of.
+    """
+
+    number: int
+    kind: str
+    true: str
+    predicted: str
+    output: int
+    inputs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class Findings:
     """Everything that the page shows.
 
     ``places`` has the files ``model`` and ``data`` and the name of the ``target``; ``metrics`` are
-    those of ``gramless evaluate``, with ``rows``. ``relevance`` is the largest among the inputs of
-    a column. ``dependence`` has means of the ``response`` for each of the ``outputs``, whose name
-    is empty if there is only one. ``scatter`` has true and predicted numbers of some rows.
+    those of ``gramless evaluate``, with ``rows``. ``y`` and ``predicted`` are as ``measure`` takes
+    them, and ``scores`` has the figures of the model and of simple predictions. ``coverage`` lists
+    how many intervals are asked for and hold, and their mean width. ``relevance`` is the largest
+    among the inputs of a column. ``dependence`` has means of the ``response`` for each of the
+    ``outputs``, whose name is empty if there is only one. ``attributions`` are those of a sample
+    and of ``rows`` after it; None of very many inputs.
     """
 
     model: Model
     places: dict[str, Any]
     stages: Sequence[Stage]
     metrics: dict[str, Any]
+    measure: Measure
+    y: AnyArray
+    predicted: FloatArray
+    scores: Mapping[str, Mapping[str, float]]
+    coverage: Sequence[tuple[float, float, float]]
     names: Sequence[str]
     relevance: FloatArray
     use: GridUse
@@ -107,13 +139,18 @@ class Findings:
     response: str
     outputs: Sequence[str]
     dependence: Sequence[Dependence]
-    scatter: Sequence[tuple[float, float]]
+    pairs: Sequence[JointDependence]
+    groups: Sequence[WorstGroup]
+    rows: Sequence[ShownRow]
+    attributions: Attributions | None
 
 
 def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Findings:
     """Examine a model with rows and their labels."""
-    predicted, inputs = model.predict(X), input_columns(model)
-    metrics, names = _metrics(model, X, y, predicted), list(inputs)
+    _check_outputs(model)
+    measure, inputs = measure_of(model), input_columns(model)
+    truth, predicted, names = measure.targets(y), measure.predict(X), list(inputs)
+    losses = measure.losses(truth, predicted)
     n_rows = min(_ROWS, max(_LEAST_ROWS, _NUMBERS // len(model.relevance_)))
     rows, few = sampled_rows(len(y), n_rows), sampled_rows(len(y), _DRAWN_ROWS)
     some, drawn = take_rows(X, rows), take_rows(X, few)
@@ -121,15 +158,22 @@ def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Find
     relevance = np.array([model.relevance_[own].max() for own in inputs.values()])
     what, outputs, response = _response(model, predicted)
     columns = _promising(some, response, relevance * use.share)
-    shuffled = _shuffle(model, some, y[rows], columns)
+    shuffled = _shuffle(measure, some, truth[rows], columns)
     top = [int(j) for j in shuffled.columns[:_MOST_DRAWN]]
     dependence = [dependence_on(response, drawn, j, names[j]) for j in top]
-    scatter = list(zip(y[few], predicted[few], strict=True))
+    varied = [j for j, one in zip(top, dependence, strict=True) if len(one.values) > 1]
+    values = {names[j]: column_values(X, j)[0] for j in map(int, shuffled.columns)}
+    shown = _shown_rows(model, losses, predicted, y, values)
     return Findings(
         model,
         places,
         _stages(model),
-        metrics,
+        _metrics(model, X, y, truth, predicted),
+        measure,
+        truth,
+        predicted,
+        _scores(model, measure, X, truth, predicted),
+        _coverage(model, X, y),
         names,
         relevance,
         use,
@@ -137,8 +181,32 @@ def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Find
         what,
         outputs,
         [one for one in dependence if len(one.values) > 1],
-        [] if isinstance(model, KernelClassifier) else scatter,
+        _interactions(response, drawn, names, varied[:_IN_PAIRS]),
+        worst_groups(losses, values),
+        shown,
+        _attributions(model, X, [row.number for row in shown]),
     )
+
+
+def _check_outputs(model: Model) -> None:
+    """Refuse models of several targets."""
+    several = (
+        model.multilabel_
+        if isinstance(model, KernelClassifier)
+        else (model.coef_.ndim == 2 and model.loss_.name != "quantile")
+    )
+    if several:
+        raise InputError(
+            f"This model predicts {model.coef_.shape[1]} numbers a row; explain takes models of "
+            "one target."
+        )
+
+
+def _levels(model: Model) -> FloatArray:
+    """Return the quantiles of a model that predicts several."""
+    loss = model.loss_
+    assert isinstance(loss, SmoothPinball)
+    return loss.levels
 
 
 def _stages(model: Model) -> list[Stage]:
@@ -156,29 +224,63 @@ def _stages(model: Model) -> list[Stage]:
     return list(stages.items())
 
 
-def _metrics(model: Model, X: Rows, y: AnyArray, predicted: AnyArray) -> dict[str, Any]:
-    if predicted.ndim > 1:
-        raise InputError(
-            f"This model predicts {predicted.shape[1]} numbers a row; explain takes models of one."
-        )
-    if not isinstance(model, KernelClassifier):
-        return {"rows": len(y), **regression_metrics(y, predicted)}
-    found = class_metrics(model, X, y, predicted)
-    _, counts = np.unique(y, return_counts=True)
-    return {"rows": len(y), **found, "guess_error": float(1.0 - counts.max() / len(y))}
+def _metrics(
+    model: Model, X: Rows, y: AnyArray, truth: AnyArray, predicted: FloatArray
+) -> dict[str, Any]:
+    """Return the metrics of ``gramless evaluate``, of which several quantiles have none."""
+    if isinstance(model, KernelClassifier):
+        found = class_metrics(model, X, y, model.predict(X))
+        _, counts = np.unique(y, return_counts=True)
+        return {"rows": len(y), **found, "guess_error": float(1.0 - counts.max() / len(y))}
+    return {"rows": len(y)} | ({} if predicted.ndim > 1 else regression_metrics(truth, predicted))
 
 
-def _response(model: Model, predicted: AnyArray) -> tuple[str, list[str], Predictor]:
+def _scores(
+    model: Model, measure: Measure, X: Rows, y: AnyArray, predicted: FloatArray
+) -> dict[str, dict[str, float]]:
+    """Return the error and further figures of the model and of simple predictions."""
+    compared = {
+        "this model": predicted,
+        "a linear model": linear_predictions(measure, model, X, y),
+        f"a constant ({measure.constant_words})": measure.all_constant(y),
+    }
+    return {
+        name: {measure.name: measure.error(y, own)} | measure.scores(y, own)
+        for name, own in compared.items()
+        if own is not None
+    }
+
+
+def _coverage(model: Model, X: Rows, y: AnyArray) -> list[tuple[float, float, float]]:
+    """Return the shares of targets that intervals should and do hold, and their mean widths."""
+    if isinstance(model, KernelClassifier) or (model.quantile_model_ or model).errors_ is None:
+        return []
+    rows = sampled_rows(len(y), _COVERED_ROWS)
+    some, own, found = take_rows(X, rows), y[rows], []
+    for coverage in _COVERAGES:
+        lower, upper = model.predict_interval(some, coverage)
+        inside = float(np.mean((lower <= own) & (own <= upper)))
+        found.append((coverage, inside, float(np.mean(upper - lower))))
+    return found
+
+
+def _response(model: Model, predicted: FloatArray) -> tuple[str, list[str], Predictor]:
     """Describe predictions, name the outputs shown, and return the function that gives them."""
     if not isinstance(model, KernelClassifier):
-        return "prediction", [""], lambda X: model.predict(X)[:, None]
+        if predicted.ndim == 1:
+            return "prediction", [""], lambda X: model.predict(X)[:, None]
+        levels = _levels(model)
+        shown = np.unique(np.round(np.linspace(0, len(levels) - 1, _MOST_OUTPUTS)).astype(int))
+        names = [f"quantile {level:g}" for level in levels[shown]]
+        return "predicted quantile", names, lambda X: model.predict(X)[:, shown]
     classes, likely = model.classes_, has_probabilities(model)
     if len(classes) == 2 and likely:
         return f"probability of {classes[1]}", [""], lambda X: model.predict_proba(X)[:, 1:]
     if len(classes) == 2:
         what = f"response (above 0 for {classes[1]}, below for {classes[0]})"
         return what, [""], lambda X: model.decision_function(X)[:, None]
-    counts = np.bincount(np.searchsorted(classes, predicted), minlength=len(classes))
+    chosen = predicted.argmax(axis=1) if likely else predicted
+    counts = np.bincount(chosen, minlength=len(classes))
     shown = np.sort(np.argsort(-counts, kind="stable")[:_MOST_OUTPUTS])
     names = [str(label) for label in classes[shown]]
     if likely:
@@ -197,36 +299,459 @@ def _promising(X: Rows, response: Predictor, weights: FloatArray) -> list[int]:
     return [int(j) for j in np.argsort(-weights, kind="stable")[:_MOST_INPUTS]]
 
 
-def _shuffle(model: Model, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
+def _shuffle(measure: Measure, X: Rows, y: AnyArray, columns: list[int]) -> Shuffled:
     def error(rows: Rows) -> float:
-        predicted = model.predict(rows)
-        if not isinstance(model, KernelClassifier):
-            return regression_metrics(y, predicted)["rmse"]
-        truth, classes = comparable_labels(y, model.classes_)
-        return float(np.mean(classes[np.searchsorted(model.classes_, predicted)] != truth))
+        return measure.error(y, measure.predict(rows))
 
     increases = permutation_importance(error, X, columns)
     order = np.argsort(-increases.mean(axis=1), kind="stable")
-    name = "share of wrong classes" if isinstance(model, KernelClassifier) else "RMSE"
-    return Shuffled(name, error(X), len(y), np.array(columns)[order], increases[order])
+    return Shuffled(error(X), len(y), np.array(columns)[order], increases[order])
+
+
+def _interactions(
+    response: Predictor, X: Rows, names: Sequence[str], columns: Sequence[int]
+) -> list[JointDependence]:
+    """Return the pairs of columns whose joint effect differs most from the sum of both."""
+    few = take_rows(X, sampled_rows(len(response(X)), _PAIR_ROWS))
+    variance = response(few).var(axis=0).max()
+    found = [
+        joint_dependence_on(response, few, pair, (names[pair[0]], names[pair[1]]))
+        for pair in combinations(columns, 2)
+    ]
+    strong = [one for one in found if one.interaction.max() > _LEAST_INTERACTION * variance]
+    return sorted(strong, key=lambda one: -one.interaction.max())[:_PAIRS]
+
+
+def _shown_rows(
+    model: Model,
+    losses: FloatArray,
+    predicted: FloatArray,
+    y: AnyArray,
+    values: Mapping[str, AnyArray],
+) -> list[ShownRow]:
+    """Choose two typical rows, the best and three of the worst."""
+    order, n_rows = np.argsort(losses, kind="stable"), len(losses)
+    middle = order[int(0.4 * n_rows) : int(0.6 * n_rows) + 1]
+    height = predicted[middle].reshape(len(middle), -1)[:, -1]
+    by_height = middle[np.argsort(height, kind="stable")]
+    chosen = dict.fromkeys(
+        [(int(by_height[int(part * (len(by_height) - 1))]), "typical") for part in (0.2, 0.8)]
+    )
+    chosen |= dict.fromkeys([(int(order[0]), "best"), *((int(k), "worst") for k in order[:-4:-1])])
+    seen: dict[int, str] = {}
+    for row, kind in chosen:
+        seen.setdefault(row, kind)
+    return [
+        ShownRow(
+            row,
+            kind,
+            str(y[row]) if isinstance(model, KernelClassifier) else readable(float(y[row])),
+            _told(model, predicted[row]),
+            _raw_output(model, predicted[row]),
+            [(name, _value(own[row])) for name, own in list(values.items())[:_INPUTS_OF_ROW]],
+        )
+        for row, kind in seen.items()
+    ]
+
+
+def _told(model: Model, predicted: AnyArray) -> str:
+    """Return the prediction of one row in words."""
+    if not isinstance(model, KernelClassifier):
+        return " to ".join(map(readable, dict.fromkeys(np.ravel(predicted)[[0, -1]].tolist())))
+    if predicted.ndim == 0:
+        return str(model.classes_[int(predicted)])
+    best = int(predicted.argmax())
+    return f"{model.classes_[best]} ({predicted[best]:.0%})"
+
+
+def _raw_output(model: Model, predicted: AnyArray) -> int:
+    """Return the number of the raw prediction of a row's class, or of the middle quantile."""
+    if model.coef_.ndim == 1:
+        return 0
+    if isinstance(model, KernelClassifier):
+        return int(predicted if predicted.ndim == 0 else predicted.argmax())
+    return int(np.abs(_levels(model) - 0.5).argmin())
+
+
+def _attributions(model: Model, X: Rows, rows: Sequence[int]) -> Attributions | None:
+    """Return what inputs add to the raw predictions of a sample and of further rows."""
+    n_rows, n_columns = shape_of(X)
+    if n_columns > _MOST_ATTRIBUTED:
+        return None
+    few = sampled_rows(
+        n_rows, min(_PAIR_ROWS, max(_LEAST_ATTRIBUTED, _ATTRIBUTED_NUMBERS // n_columns))
+    )
+    return shapley_values(model, take_rows(X, np.append(few, rows)), take_rows(X, few))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return "missing" if np.isnan(value) else readable(value)
+    return str(value) or "missing"
+
+
+# The page.
 
 
 def page(found: Findings) -> str:
     """Return a page of HTML that is also well-formed XML."""
     templates = environment("gramless.cli")
-    templates.filters["number"] = number
-    templates.globals.update(
-        bar_chart=bar_chart, line_chart=line_chart, key=key, variables=variables
-    )
+    templates.filters["number"] = readable
+    templates.filters["brief"] = lambda name, most=_LONGEST_NAME: cut(name, most)
+    templates.globals.update(line_chart=line_chart, key=key, variables=variables)
     model = found.model
     return templates.get_template("explain.html").render(
-        **vars(found) | _searched(found) | _inputs(found) | _error_and_size(found),
+        **vars(found) | _performance(found) | _drivers(found) | _searched(found),
         version=gramless.__version__,
         kind=type(model).__name__,
         is_classifier=isinstance(model, KernelClassifier),
-        choices=_choices(found),
         dependences=_dependences(found),
+        maps=[_pair_map(one, found.outputs) for one in found.pairs],
+        failures=_failures(found),
+        cards=[(row, _row_table(found, k)) for k, row in enumerate(found.rows)],
+        raw=_raw_words(model),
+        base=_base(found),
+        choices=_choices(found),
     )
+
+
+def _performance(found: Findings) -> dict[str, object]:
+    """Return how good the predictions are: a table, charts and further tables."""
+    metrics = list(found.scores["this model"])
+    columns = [[own[metric] for own in found.scores.values()] for metric in metrics]
+    cells = [bar_cells(columns[0], [readable(value) for value in columns[0]])]
+    cells += [[Cell(readable(value)) for value in own] for own in columns[1:]]
+    rows = list(zip(found.scores, map(list, zip(*cells, strict=True)), strict=True))
+    error, *others = (own[found.measure.name] for own in found.scores.values())
+    charts = _error_charts(found)
+    return {
+        "comparison": ShadedTable("", ["predicted by", *metrics], rows),
+        "error": error,
+        "compared": [
+            f"{_compared(error, other)} {name}"
+            for other, name in zip(others, list(found.scores)[1:], strict=True)
+        ],
+        "error_charts": [chart for chart in charts if chart.has_course],
+        "error_tables": _error_tables(found),
+        "spread": _spread(found),
+    }
+
+
+def _compared(error: float, other: float) -> str:
+    if not other > 0.0 or not np.isfinite(other):
+        return f"against {readable(other)} of"
+    change = error / other - 1.0
+    return f"{abs(change):.0%} {'less' if change < 0.0 else 'more'} than that of"
+
+
+def _error_charts(found: Findings) -> list[Chart]:
+    y, predicted = found.y, found.predicted
+    if isinstance(found.model, KernelClassifier):
+        if predicted.ndim == 1:
+            return []
+        if predicted.shape[1] == 2:
+            label = str(found.model.classes_[1])
+            title = f"How often it is {label}, by the probability told"
+            return [_tenths(title, _SHARE, "predicted probability", predicted[:, 1], y == 1)]
+        title = "How often the predicted class is right, by its probability"
+        return [_reliability(title, found.metrics["reliability"])]
+    if predicted.ndim == 2:
+        levels = _levels(found.model)
+        below = np.mean(y[:, None] <= predicted, axis=0)
+        line = _joined("", list(zip(levels.tolist(), below.tolist(), strict=True)))
+        title = "Rows below each predicted quantile"
+        return [Chart(title, "quantile", "share of the rows below it", [_diagonal([0, 1]), line])]
+    return [
+        _scatter(y, predicted),
+        _tenths(
+            "Mean of the actual values, by tenths of the rows", "actual", "predicted", predicted, y
+        ),
+    ]
+
+
+def _diagonal(ends: Sequence[float]) -> Series:
+    return Series(ends, ends, _DIAGONAL, "as predicted")
+
+
+def _scatter(y: AnyArray, predicted: FloatArray) -> Chart:
+    few = sampled_rows(len(y), _DRAWN_ROWS)
+    across, up = predicted[few].tolist(), y[few].tolist()
+    ends = [min(across + up), max(across + up)]
+    of_all = "" if len(few) == len(y) else f" of {len(y):,}"
+    title = f"Actual against predicted values, {len(few):,}{of_all} rows"
+    points = _dots(list(zip(across, up, strict=True)), COLOURS[0])
+    return Chart(title, "predicted", "actual", [_diagonal(ends), points])
+
+
+def _tenths(title: str, up: str, along: str, predicted: FloatArray, observed: AnyArray) -> Chart:
+    """Chart what came true against what was predicted, in groups of rows of equal size."""
+    parts = np.array_split(np.argsort(predicted, kind="stable"), min(_GROUPS, len(observed)))
+    x = [float(predicted[own].mean()) for own in parts]
+    y = [float(observed[own].mean()) for own in parts]
+    errors = [float(observed[own].std()) / len(own) ** 0.5 for own in parts]
+    return _against_diagonal(title, along, up, x, y, errors)
+
+
+def _reliability(title: str, tenths: Sequence[Mapping[str, float]]) -> Chart:
+    """Chart how often probabilities were right, in groups of rows of like probability."""
+    x, y = ([own[key] for own in tenths] for key in ("predicted", "observed"))
+    errors = [(at * (1.0 - at) / own["rows"]) ** 0.5 for at, own in zip(x, tenths, strict=True)]
+    return _against_diagonal(title, "predicted probability", _SHARE, x, y, errors)
+
+
+def _against_diagonal(
+    title: str,
+    along: str,
+    up: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    errors: Sequence[float],
+) -> Chart:
+    """Chart what came true against what was predicted, with two standard errors to both sides."""
+    bars = [
+        (at, height + sign * error)
+        for at, height, error in zip(x, y, errors, strict=True)
+        for sign in (-2.0, 2.0, np.nan)
+    ]
+    across, heights = np.array(bars).T
+    if up == _SHARE:
+        heights = np.clip(heights, 0.0, 1.0)
+    look = {"color": COLOURS[0], "alpha": 0.45, "linewidth": 4.0}
+    spread = Series(across, heights, look, "two standard errors")
+    line = _joined("", list(zip(x, y, strict=True)))
+    return Chart(title, along, up, [_diagonal([min(x), max(x)]), spread, line])
+
+
+def _error_tables(found: Findings) -> list[ShadedTable]:
+    """Return how often intervals hold, or which classes are taken for which."""
+    if found.coverage:
+        rows = [
+            (f"{asked:.0%}", [Cell(f"{held:.1%}", 0.0, held), Cell(readable(width))])
+            for asked, held, width in found.coverage
+        ]
+        head = ["intervals for", "actual values inside", "mean width"]
+        return [ShadedTable("Prediction intervals", head, rows)]
+    if not isinstance(found.model, KernelClassifier):
+        return []
+    classes = found.metrics["classes"]
+    tables = []
+    if "confusion" in found.metrics:
+        tables.append(
+            _confusion([str(own["class"]) for own in classes], found.metrics["confusion"])
+        )
+    worst = sorted(classes, key=lambda own: own["f1"])[:_MOST_CLASSES]
+    rows = [
+        (
+            str(own["class"]),
+            [
+                Cell(f"{own['rows']:,}"),
+                Cell(f"{own['recall']:.1%}", 0.0, own["recall"]),
+                Cell(f"{own['precision']:.1%}", 0.0, own["precision"]),
+            ],
+        )
+        for own in worst
+    ]
+    title = (
+        "Classes"
+        if len(worst) == len(classes)
+        else f"The {len(worst)} worst of {len(classes)} classes"
+    )
+    head = ["class", "rows", "found (recall)", "right when named (precision)"]
+    return [*tables, ShadedTable(title, head, rows)]
+
+
+def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> ShadedTable:
+    """Return the actual by the predicted classes, mistakes in a colour of their own."""
+    rows = []
+    for k, (name, own) in enumerate(zip(names, counts, strict=True)):
+        total = max(1, sum(own))
+        cells = [
+            Cell(
+                f"{count:,}",
+                0.0,
+                float(count > 0),
+                "c0" if j == k else "c1",
+                (count / total) ** 0.5,
+            )
+            for j, count in enumerate(own)
+        ]
+        rows.append((name, cells))
+    return ShadedTable("Actual class (rows) by predicted class", ["", *names], rows, is_map=True)
+
+
+def _middle(model: Model, predicted: FloatArray) -> FloatArray:
+    """Return predicted numbers, of several quantiles the one nearest to the median."""
+    if predicted.ndim == 1:
+        return predicted
+    return np.asarray(predicted[:, np.abs(_levels(model) - 0.5).argmin()])
+
+
+def _spread(found: Findings) -> tuple[float, float] | None:
+    """Return by how much half and nine tenths of predicted numbers are off at most."""
+    if isinstance(found.model, KernelClassifier):
+        return None
+    off = np.abs(found.y - _middle(found.model, found.predicted))
+    half, most = np.quantile(off, [0.5, 0.9])
+    return float(half), float(most)
+
+
+def _drivers(found: Findings) -> dict[str, object]:
+    """Return the bars of shuffled inputs."""
+    shuffled = found.shuffled
+    mean, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
+    names = [found.names[j] for j in shuffled.columns]
+    texts = [f"{readable(m, 3)} ± {readable(s, 2)}" for m, s in zip(mean, spread, strict=True)]
+    cells = bar_cells(np.maximum(mean, 0.0).tolist(), texts)
+    head, columns = ["input", f"growth of the {found.measure.name} when shuffled"], [cells]
+    if found.attributions is not None:
+        effects = np.abs(found.attributions.values[: -len(found.rows)])
+        means = effects.reshape(*effects.shape[:2], -1).mean(axis=(0, 2))[shuffled.columns]
+        texts = [readable(value, 3) for value in means.tolist()]
+        columns.append(bar_cells(means.tolist(), texts, "c2"))
+        head.append("mean effect on a prediction")
+    rows = [(name, list(own)) for name, *own in zip(names, *columns, strict=True)][:_MOST_BARS]
+    return {
+        "shuffled_names": names,
+        "matter": [
+            name for name, own in zip(names, mean, strict=True) if own > max(0.0, _SLIGHT * mean[0])
+        ],
+        "importance": ShadedTable("", head, rows),
+    }
+
+
+def _dependences(found: Findings) -> list[Chart | ShadedTable]:
+    """Return charts for numerical inputs and tables for categorical ones."""
+    numbers = [one for one in found.dependence if one.values.dtype.kind == "f"]
+    means = [float(value) for one in numbers for value in _inner(one).means.ravel()]
+    return [
+        _dependence_chart(_inner(one), found.outputs, [min(means), max(means)])
+        if one.values.dtype.kind == "f"
+        else _category_table(one, found.outputs, found.response)
+        for one in found.dependence
+    ]
+
+
+def _inner(one: Dependence) -> Dependence:
+    """Leave out the least and the largest of many numbers, which are hardly ever met."""
+    if len(one.values) < _GROUPS:
+        return one
+    return Dependence(one.name, one.values[1:-1], one.shares[1:-1], one.means[1:-1])
+
+
+def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> ShadedTable:
+    labels = [str(value) or "missing" for value in one.values]
+    if len(outputs) > 1:
+        return heat_map(cut(one.name, _LONGEST_NAME), labels, outputs, one.means)
+    middle = float(np.average(one.means[:, 0], weights=one.shares))
+    bars = bar_cells((one.means[:, 0] - middle).tolist())
+    texts = aligned(one.means[:, 0])
+    rows = [
+        (label, [Cell(f"{share:.0%}"), Cell(text), bar])
+        for label, share, text, bar in zip(labels, one.shares, texts, bars, strict=True)
+    ]
+    return ShadedTable(
+        cut(one.name, _LONGEST_NAME), ["", "rows", f"mean {response}", "from the average"], rows
+    )
+
+
+def _dependence_chart(one: Dependence, outputs: Sequence[str], held: Sequence[float]) -> Chart:
+    values = one.values.tolist()
+    series = [
+        _joined(name, list(zip(values, means.tolist(), strict=True)), colour)
+        for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False)
+    ]
+    marks = {"marker": "|", "markersize": 8.0, "linestyle": "none", "color": LIGHT["base"]}
+    tenths = values[1::2] if len(values) > _GROUPS else values
+    series.append(Series(tenths, [held[0]] * len(tenths), marks))
+    far = values[0] > 0.0 and values[-1] > 30.0 * values[0]
+    return Chart(cut(one.name, _LONGEST_NAME), "", "", series, x_log=far, y_held=held)
+
+
+def _pair_map(one: JointDependence, outputs: Sequence[str]) -> ShadedTable:
+    """Map the output of a pair of inputs in which they do most together."""
+    output = int(one.interaction.argmax())
+    down, across = ([_value(value) for value in own] for own in one.values)
+    of_what = f": {outputs[output]}" if outputs[output] else ""
+    down_name, across_name = (cut(name, _LONGEST_NAME) for name in one.names)
+    caption = f"{down_name} (down) and {across_name} (across){of_what}"
+    return heat_map(caption, down, across, one.means[:, :, output])
+
+
+def _failures(found: Findings) -> ShadedTable | None:
+    """Return the groups with the largest errors, and which way predictions are off there."""
+    if not found.groups:
+        return None
+    groups = {group.words: group.rows for group in found.groups}
+    groups = {"all rows": np.arange(len(found.y))} | groups
+    overall = found.scores["this model"][found.measure.name]
+    errors = [overall, *(found.measure.shown(group.loss) for group in found.groups)]
+    shares = [len(rows) / len(found.y) for rows in groups.values()]
+    columns = {
+        found.measure.name: bar_cells(errors, list(map(readable, errors)), "c1"),
+        "rows": [
+            Cell(f"{len(rows):,} ({share:.0%})")
+            for rows, share in zip(groups.values(), shares, strict=True)
+        ],
+        "wrong" if isinstance(found.model, KernelClassifier) else "off on average": [
+            Cell(_bias(found, rows)) for rows in groups.values()
+        ],
+    }
+    lines = [(words, list(cells)) for words, *cells in zip(groups, *columns.values(), strict=True)]
+    return ShadedTable("", ["rows whose", *columns], lines)
+
+
+def _bias(found: Findings, rows: AnyArray) -> str:
+    """Tell which way predictions of some rows are off."""
+    y, predicted = found.y[rows], found.predicted[rows]
+    if isinstance(found.model, KernelClassifier):
+        chosen = predicted if predicted.ndim == 1 else predicted.argmax(axis=1)
+        return f"{np.mean(chosen != y):.1%}"
+    gap = float(np.mean(y - _middle(found.model, predicted)))
+    return f"{readable(abs(gap), 3)} too {'low' if gap > 0 else 'high'}"
+
+
+def _row_table(found: Findings, k: int) -> ShadedTable:
+    """Return what the inputs of a row hold, and how far they move its raw prediction."""
+    row, told = found.rows[k], found.attributions
+    if told is None:
+        return ShadedTable("", [], [(name, [Cell(text)]) for name, text in row.inputs])
+    at = k - len(found.rows)
+    values = told.values[at].reshape(len(found.names), -1)[:, row.output]
+    order = np.argsort(-np.abs(values), kind="stable")
+    chosen, others = order[:_INPUTS_OF_ROW], order[_INPUTS_OF_ROW:]
+    effects, names = values[chosen].tolist(), [found.names[j] for j in chosen]
+    held = [_value(told.data[at, j]) for j in chosen]
+    if len(others):
+        effects.append(float(values[others].sum()))
+        names.append(f"{len(others)} more" if len(others) > 1 else found.names[others[0]])
+        held.append("" if len(others) > 1 else _value(told.data[at, others[0]]))
+    texts = [f"{'+' if effect > 0 else ''}{readable(effect, 3)}" for effect in effects]
+    bars = bar_cells(effects)
+    lines = [
+        (name, [Cell(value), Cell(text), bar])
+        for name, value, text, bar in zip(names, held, texts, bars, strict=True)
+    ]
+    return ShadedTable("", ["input", "value", "effect", ""], lines)
+
+
+def _base(found: Findings) -> str:
+    """Return the mean raw prediction that effects start from; empty where rows differ in it."""
+    if found.attributions is None or isinstance(found.model, KernelClassifier):
+        return ""
+    return readable(float(np.ravel(found.attributions.base_values[-1])[found.rows[-1].output]))
+
+
+def _raw_words(model: Model) -> str:
+    """Say what effects add up to."""
+    if isinstance(model, KernelClassifier):
+        if model.loss_.name == "logistic":
+            return f"log odds of {model.classes_[1]}"
+        if model.coef_.ndim == 1:
+            return f"raw prediction, which is larger for {model.classes_[-1]}"
+        return "raw prediction of the named class"
+    if model.loss_.has_positive_means:
+        return "logarithm of the prediction"
+    return "prediction" if model.coef_.ndim == 1 else "predicted middle quantile"
 
 
 def _choices(found: Findings) -> list[tuple[str, str, str]]:
@@ -240,25 +765,33 @@ def _choices(found: Findings) -> list[tuple[str, str, str]]:
     return [
         ("scaling", settings.scaling, best if model.scaling == "auto" else _GIVEN),
         ("bandwidth", bandwidth_of(model), best if model.bandwidth == "auto" else _GIVEN),
-        ("alpha", number(model.alpha_), best if model.alpha == "auto" else _GIVEN),
+        ("alpha", readable(model.alpha_), best if model.alpha == "auto" else _GIVEN),
         ("inputs", "all alike", _GIVEN if model.relevance == "equal" else equal)
         if settings.relevance is None
         else ("inputs", "weighed by relevance", best),
         ("features", features_of(model), f"each of {each}"),
         ("loss", model.loss_.name, by_rule if model.loss == "auto" else _GIVEN),
         ("solver", f"{model.status_} after {model.n_iter_} iterations", model.solver_reason_),
+        ("weights", f"{model.coef_.size:,}", ""),
+        ("model file", sized(found.places["model"].stat().st_size), ""),
     ]
 
 
 def _searched(found: Findings) -> dict[str, object]:
-    """Return the trials of the search and the learning curve."""
-    model, growth = found.model, vars(found.model).get("growth_") or []
+    """Return the trials of the search, the learning curve, and which inputs grids use together."""
+    model, growth, use = found.model, vars(found.model).get("growth_") or [], found.use
     last = found.stages[-1][1] if found.stages else []
+    names = [cut(name, _LONGEST_NAME) for name in found.names]
+    curve = _learning_curve(model, growth, found.stages)
+    stages = [_trials(*stage, model) for stage in found.stages]
     return {
-        "stages": [_trials(*stage, model) for stage in found.stages],
+        "stages": [chart for chart in stages if chart.has_course],
         "best_trials": sorted(last, key=lambda trial: trial["score"])[:_BEST],
         "growth": growth,
-        "curve": _learning_curve(model, growth, found.stages),
+        "curve": curve if curve.has_course else None,
+        "grid_pairs": [
+            f"{names[i]} × {names[j]} ({weight:.0%})" for i, j, weight in use.pairs[:_GRID_PAIRS]
+        ],
     }
 
 
@@ -338,88 +871,3 @@ def _learning_curve(model: Model, growth: Sequence[Trial], stages: Sequence[Stag
         points = [(float(k), step["objective"]) for k, step in enumerate(model.history_)]
     wide = _is_wide([value for _, value in points])
     return Chart("", along, what, [_joined("", points)], y_log=wide)
-
-
-def _inputs(found: Findings) -> dict[str, object]:
-    """Return the bars of shuffled inputs and of pairs that share grids."""
-    shuffled, use = found.shuffled, found.use
-    mean, spread = shuffled.increases.mean(axis=1), shuffled.increases.std(axis=1)
-    texts = [f"{m:.3g} ± {s:.2g}" for m, s in zip(mean, spread, strict=True)]
-    columns = [Bars(f"{shuffled.error_name} grows by", mean.tolist(), texts)]
-    relevance, share = found.relevance[shuffled.columns], use.share[shuffled.columns]
-    is_learned = bool(np.ptp(found.relevance) > 0)
-    if is_learned:
-        shown = [number(weight) for weight in relevance]
-        columns.append(Bars("learned relevance", relevance.tolist(), shown, colour=COLOURS[1]))
-    if use.selective:
-        shown = [f"{part:.0%}" for part in share]
-        columns.append(Bars("weight of its grids", share.tolist(), shown, colour=COLOURS[2]))
-    pairs = use.pairs[:_PAIRS]
-    weights = [weight for _, _, weight in pairs]
-    return {
-        "shuffled_names": [found.names[j] for j in shuffled.columns],
-        "input_bars": columns,
-        "is_relevance_learned": is_learned,
-        "pair_names": [f"{found.names[i]} × {found.names[j]}" for i, j, _ in pairs],
-        "pair_bars": [Bars("weight of shared grids", weights, [f"{w:.1%}" for w in weights])],
-    }
-
-
-def _dependences(found: Findings) -> list[Chart | Markup]:
-    """Return charts for numerical inputs and bars for categorical ones."""
-    means = [float(value) for one in found.dependence for value in one.means.ravel()]
-    return [
-        _dependence_chart(one, found.outputs, min(means), max(means))
-        if one.values.dtype.kind == "f"
-        else _category_bars(one, found.outputs)
-        for one in found.dependence
-    ]
-
-
-def _category_bars(one: Dependence, outputs: Sequence[str]) -> Markup:
-    middle = np.average(one.means, axis=0, weights=one.shares)
-    reach = one.means.ravel().tolist()
-    columns = [
-        Bars(name or "mean", means, [f"{value:.3g}" for value in means], base, reach, colour)
-        for name, means, base, colour in zip(
-            outputs, one.means.T.tolist(), middle.tolist(), cycle(COLOURS), strict=False
-        )
-    ]
-    labels = [value or "(missing)" for value in one.values]
-    return bar_chart(one.name, labels, columns, _NARROW if len(outputs) == 1 else _WIDE)
-
-
-def _dependence_chart(one: Dependence, outputs: Sequence[str], low: float, high: float) -> Chart:
-    series = [
-        _joined(name, list(zip(one.shares.tolist(), means.tolist(), strict=True)), colour)
-        for name, means, colour in zip(outputs, one.means.T, cycle(COLOURS), strict=False)
-    ]
-    # The values nearest to the quartiles are named.
-    named = sorted({int(np.abs(one.shares - part).argmin()) for part in np.linspace(0, 1, 5)})
-    ticks = {float(one.shares[k]): number(float(one.values[k])) for k in named}
-    return Chart(one.name, "", "", series, x_held=(0.0, 1.0), y_held=(low, high), x_ticks=ticks)
-
-
-def _error_and_size(found: Findings) -> dict[str, object]:
-    model, metrics = found.model, found.metrics
-    sizes = {
-        "features": features_of(model),
-        "weights": f"{model.coef_.size:,}",
-        "model file": sized(found.places["model"].stat().st_size),
-    }
-    shown = [(name, number(metrics[key])) for key, name in _METRICS.items() if key in metrics]
-    return {
-        "errors": [("rows", f"{metrics['rows']:,}"), *shown],
-        "scatter": _scatter(found.scatter),
-        "sizes": list(sizes.items()),
-    }
-
-
-def _scatter(points: Sequence[tuple[float, float]]) -> Chart | None:
-    if not points:
-        return None
-    true, predicted = zip(*points, strict=True)
-    ends = [min(true + predicted), max(true + predicted)]
-    diagonal = Series(ends, ends, {"color": LIGHT["base"], "dashes": (4.0, 3.0)})
-    title = f"Predicted against true numbers, {len(true):,} rows"
-    return Chart(title, "true", "predicted", [diagonal, _dots(points, COLOURS[0])])

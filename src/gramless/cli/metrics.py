@@ -16,6 +16,7 @@ from gramless.base.columns import labels
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
 from gramless.estimators.classifier import KernelClassifier
 from gramless.estimators.doubly_stochastic import DoublyStochasticClassifier
+from gramless.estimators.targets import ClassEncoder
 
 Classifier: TypeAlias = KernelClassifier | DoublyStochasticClassifier
 
@@ -114,14 +115,21 @@ def comparable_labels(y: AnyArray, classes: AnyArray) -> tuple[AnyArray, AnyArra
     return np.array([*labels(y)], dtype=np.str_), np.array([*labels(classes)], dtype=np.str_)
 
 
+def class_numbers(y: AnyArray, classes: AnyArray) -> IntArray:
+    """Return the number of each true label among a model's classes, -1 for an unknown one."""
+    truth, known = comparable_labels(y, classes)
+    columns = {str(label): k for k, label in enumerate(known)}
+    return np.array([columns.get(str(label), -1) for label in truth])
+
+
 def class_metrics(
     model: Classifier, X: TableLike, y: AnyArray, predicted: AnyArray
 ) -> dict[str, Any]:
     """Compare a classifier's predictions, and its probabilities if it has any, with the truth."""
     truth, classes = comparable_labels(y, model.classes_)
-    found = classification_metrics(truth, classes[np.searchsorted(model.classes_, predicted)])
+    numbers = ClassEncoder(model.classes_).numbers(predicted)
+    found = classification_metrics(truth, classes[numbers])
     if has_probabilities(model):
-        columns = {str(label): k for k, label in enumerate(classes)}
-        known = np.array([columns.get(str(label), -1) for label in truth])
-        found |= probability_metrics(known, model.predict_proba(X))
+        numbers = class_numbers(y, model.classes_)
+        found |= probability_metrics(numbers, model.predict_proba(X))
     return found

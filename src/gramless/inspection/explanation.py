@@ -30,7 +30,9 @@ T = TypeVar("T")
 Predictor: TypeAlias = Callable[[Any], FloatArray]
 """From a table of the kind that was given to numbers, ``(n_rows,)`` or ``(n_rows, n_outputs)``."""
 
-_SLICES, _QUANTILES, _CATEGORIES = 10, 21, 12
+_SLICES, _CATEGORIES = 10, 12
+_ENDS, _MIDDLES = np.linspace(0.0, 1.0, 21), (np.arange(6) + 0.5) / 6.0
+"""Quantiles at which the dependence on one number is shown, and that on two."""
 
 
 @runtime_checkable
@@ -213,7 +215,7 @@ def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Depen
     ([[0.0], [2.0]], array([0.25, 0.75]))
     """
     values, categorical = column_values(X, column)
-    donors = _category_rows(values) if categorical else _quantile_rows(values)
+    donors = _category_rows(values) if categorical else _quantile_rows(values, _ENDS)
     chosen = values[donors]
     if categorical:
         shares = np.mean(values == chosen[:, None], axis=1)
@@ -224,12 +226,69 @@ def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Depen
     return Dependence(name, chosen, shares, partial_dependence(response, X, column, donors))
 
 
-def _quantile_rows(values: FloatArray) -> AnyArray:
-    """Return rows whose values are evenly spaced quantiles in ascending order, all distinct."""
+@dataclass(frozen=True)
+class JointDependence:
+    """The dependence of responses on two columns together, averaged over the rows.
+
+    ``values`` are ascending numbers or names of categories of each column, ``means`` has shape
+    (n_values, n_other_values, n_outputs). ``interaction`` is the variance, of each output, of what
+    is left of the means without the sum of an effect of each column.
+    """
+
+    names: tuple[str, str]
+    values: tuple[AnyArray, AnyArray]
+    means: FloatArray
+    interaction: FloatArray
+
+
+def joint_dependence_on(
+    response: Predictor, X: Rows, columns: tuple[int, int], names: tuple[str, str]
+) -> JointDependence:
+    """Return the partial dependence on two columns: middles of sixths, or their main categories.
+
+    Parameters
+    ----------
+    response : callable
+        ``response(X)`` returns (n_rows, n_outputs).
+    X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+    columns : pair of int
+    names : pair of str
+
+    Returns
+    -------
+    JointDependence
+
+    Notes
+    -----
+    At most 36 predictions of all rows.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> found = joint_dependence_on(lambda rows: rows[:, :1] * rows[:, 1:], X, (0, 1), ("a", "b"))
+    >>> found.means[:, :, 0].tolist(), found.interaction
+    ([[0.0, 0.0], [1.0, 3.0]], array([0.25]))
+    """
+    read = [column_values(X, column) for column in columns]
+    first, second = (
+        _category_rows(values)[: len(_MIDDLES)] if categorical else _quantile_rows(values, _MIDDLES)
+        for values, categorical in read
+    )
+    n_rows = shape_of(X)[0]
+    changed = (_with_column_from(X, columns[0], np.full(n_rows, donor)) for donor in first)
+    means = np.array([partial_dependence(response, own, columns[1], second) for own in changed])
+    effects = means.mean(axis=0, keepdims=True) + means.mean(axis=1, keepdims=True)
+    left = means - effects + means.mean(axis=(0, 1))
+    values = read[0][0][first], read[1][0][second]
+    return JointDependence(names, values, means, np.mean(left**2, axis=(0, 1)))
+
+
+def _quantile_rows(values: FloatArray, levels: AnyArray) -> AnyArray:
+    """Return rows whose values are quantiles in ascending order, all distinct."""
     order = np.argsort(values, kind="stable")[: np.count_nonzero(~np.isnan(values))]
     if not len(order):
         return order
-    at = np.round(np.linspace(0.0, len(order) - 1.0, _QUANTILES)).astype(np.intp)
+    at = np.round(levels * (len(order) - 1.0)).astype(np.intp)
     _, first = np.unique(values[order[at]], return_index=True)
     return order[at[first]]
 

@@ -1,0 +1,199 @@
+"""What the predictions of a model are judged by, and simple predictions to compare them with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression, Ridge, TweedieRegressor
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from gramless.base.types import AnyArray, FloatArray, TableLike
+from gramless.cli.metrics import class_numbers, has_probabilities, regression_metrics
+from gramless.estimators.base import KernelMachine
+from gramless.estimators.classifier import KernelClassifier
+from gramless.estimators.targets import ClassEncoder
+from gramless.inspection.explanation import Predictor
+from gramless.losses import Huber, Loss, SmoothPinball, TweedieFamily
+
+_LEAST = 1e-15
+"""Probabilities and means below this are taken for so much."""
+_FOLDS, _MOST_FITTED, _MOST_INPUTS, _MOST_CATEGORIES = 5, 10_000, 200, 50
+_Pair = Callable[[AnyArray, FloatArray], Any]
+"""Takes targets and predictions of the same rows."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How the predictions of a model are judged, in the measure of its loss.
+
+    ``predict`` returns what ``losses`` takes beside targets that went through ``targets``: one loss
+    a row. ``shown`` turns a mean loss into the error that people know. ``constant`` returns the
+    best prediction that is the same for all rows, ``constant_words`` what that is. ``scores`` has
+    further figures by name. ``linear`` is a linear model with a like loss; None where none is
+    cheap.
+    """
+
+    name: str
+    predict: Predictor
+    losses: Callable[[AnyArray, FloatArray], FloatArray]
+    constant: Callable[[AnyArray], Any]
+    constant_words: str
+    scores: Callable[[AnyArray, FloatArray], dict[str, float]]
+    linear: BaseEstimator | None = None
+    targets: Callable[[AnyArray], AnyArray] = np.asarray
+    shown: Callable[[float], float] = float
+
+    def error(self, y: AnyArray, predicted: FloatArray) -> float:
+        """Return the error of predictions."""
+        return self.shown(float(np.mean(self.losses(y, predicted))))
+
+    def all_constant(self, y: AnyArray) -> FloatArray:
+        """Return the best constant as the prediction of every row."""
+        best = np.asarray(self.constant(y))
+        return np.broadcast_to(best, (len(y), *best.shape))
+
+
+def measure_of(model: KernelMachine) -> Measure:
+    """Return how the predictions of a model are judged."""
+    if isinstance(model, KernelClassifier):
+        return _class_measure(model)
+    loss = model.loss_
+    make: partial[Measure] = partial(Measure, predict=model.predict, scores=_number_scores)
+    if isinstance(loss, Huber) or (isinstance(loss, SmoothPinball) and loss.quantile == 0.5):
+        return make(
+            "mean absolute error",
+            losses=lambda y, predicted: np.abs(y - predicted),
+            constant=np.median,
+            constant_words="the median",
+            linear=Ridge(),
+        )
+    if isinstance(loss, SmoothPinball):
+        return make(
+            "pinball loss",
+            losses=partial(_pinball, loss.levels),
+            constant=lambda y: np.quantile(y, loss.quantile),
+            constant_words="the quantiles of all rows",
+            scores=lambda y, predicted: {},
+        )
+    if loss.has_positive_means:
+        return make(
+            f"mean {loss.name.title()} deviance",
+            losses=partial(_deviances, loss),
+            constant=np.mean,
+            constant_words="the mean",
+            linear=TweedieRegressor(power=loss.power, link="log", alpha=1e-3, max_iter=200)
+            if isinstance(loss, TweedieFamily)
+            else None,
+        )
+    return make(
+        "RMSE",
+        losses=lambda y, predicted: (y - predicted) ** 2,
+        constant=np.mean,
+        constant_words="the mean",
+        linear=Ridge(),
+        shown=lambda loss: float(np.sqrt(loss)),
+    )
+
+
+def _number_scores(y: AnyArray, predicted: FloatArray) -> dict[str, float]:
+    found = regression_metrics(y, predicted)
+    return {"mean absolute error": found["mae"], "R2": found["r2"]}
+
+
+def _pinball(levels: FloatArray, y: AnyArray, predicted: FloatArray) -> FloatArray:
+    above = y[:, None] - predicted.reshape(len(y), -1)
+    losses = np.maximum(levels * above, (levels - 1.0) * above)
+    return np.asarray(losses.mean(axis=1))
+
+
+def _deviances(loss: Loss, y: AnyArray, predicted: FloatArray) -> FloatArray:
+    return 2.0 * loss.value(np.log(np.maximum(predicted, _LEAST)), y)
+
+
+def _class_measure(model: KernelClassifier) -> Measure:
+    """Return how classes are judged; as targets they are numbers, -1 for unknown ones."""
+    n_classes = len(model.classes_)
+    make: partial[Measure] = partial(
+        Measure,
+        targets=lambda y: class_numbers(y, model.classes_),
+        linear=LogisticRegression(max_iter=200),
+    )
+    if has_probabilities(model):
+        return make(
+            "log loss",
+            model.predict_proba,
+            losses=_log_losses,
+            constant=lambda y: np.bincount(y[y >= 0], minlength=n_classes) / len(y),
+            constant_words="the shares of the classes",
+            scores=_probability_scores,
+        )
+    encoder = ClassEncoder(model.classes_)
+    return make(
+        "share of wrong classes",
+        lambda X: encoder.numbers(model.predict(X)),
+        losses=lambda y, predicted: (y != predicted).astype(np.float64),
+        constant=lambda y: np.bincount(y[y >= 0], minlength=n_classes).argmax(),
+        constant_words="the most frequent class",
+        scores=lambda y, predicted: {},
+    )
+
+
+def _log_losses(y: AnyArray, probabilities: FloatArray) -> FloatArray:
+    given = np.where(y >= 0, probabilities[np.arange(len(y)), y], 0.0)
+    return -np.log(np.maximum(given, _LEAST))
+
+
+def _probability_scores(y: AnyArray, probabilities: FloatArray) -> dict[str, float]:
+    truth = np.eye(probabilities.shape[1] + 1)[y, :-1]
+    found = {
+        "share of wrong classes": float(np.mean(probabilities.argmax(axis=1) != y)),
+        "Brier score": float(((probabilities - truth) ** 2).sum(axis=1).mean()),
+    }
+    if probabilities.shape[1] == 2 and set(np.unique(y)) == {0, 1}:
+        found["area under the ROC curve"] = float(roc_auc_score(y, probabilities[:, 1]))
+    return found
+
+
+def linear_predictions(
+    measure: Measure, model: KernelMachine, X: TableLike, y: AnyArray
+) -> FloatArray | None:
+    """Return what linear models predict of folds that they were not fitted to.
+
+    The rows of the model's own fit are not known any more. None where a linear model is not cheap.
+    """
+    rows = model.inputs_.transform(model, X)
+    if measure.linear is None or rows.shape[1] > _MOST_INPUTS:
+        return None
+    if sp.issparse(rows):
+        rows = rows.toarray()
+    known = y >= 0 if is_classifier(measure.linear) else np.ones(len(y), bool)
+    if known.sum() < 2 * _FOLDS:
+        return None
+    given = model.inputs_.categorical
+    categorical = np.zeros(rows.shape[1], bool) if given is None else given
+    codes = OneHotEncoder(handle_unknown="ignore", max_categories=_MOST_CATEGORIES)
+    prepared = ColumnTransformer(
+        [("codes", codes, categorical), ("numbers", StandardScaler(), ~categorical)]
+    )
+    predicted = np.array(measure.all_constant(y), dtype=np.float64)
+    for fitted, others in KFold(_FOLDS, shuffle=True, random_state=0).split(rows):
+        own = fitted[known[fitted]][:_MOST_FITTED]
+        if is_classifier(measure.linear) and len(np.unique(y[own])) < 2:
+            return None
+        linear = make_pipeline(prepared, clone(measure.linear)).fit(rows[own], y[own])
+        if predicted.ndim == 2:
+            predicted[others] = 0.0
+            predicted[np.ix_(others, linear.classes_)] = linear.predict_proba(rows[others])
+        else:
+            predicted[others] = linear.predict(rows[others])
+    return predicted

@@ -1,0 +1,175 @@
+"""For whom predictions fail: groups of rows, in words, where errors are larger than elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramless.base.random import stream
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
+
+_LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9
+"""Quantiles at which numbers are parted."""
+_CATEGORIES, _LEAST_ROWS, _LEAST_SHARE = 12, 20, 0.02
+_WORSE = 1.1
+"""Least ratio of a group's loss to that of all rows, and to that of larger groups that hold it."""
+_FOUND, _CONFIRMED = 3.0, 2.0
+"""Standard errors by which a group is worse: where it was found, and in rows of its own."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What one column of a row must be, in words, and which rows meet it."""
+
+    column: str
+    words: str
+    holds: BoolArray
+
+
+@dataclass(frozen=True)
+class WorstGroup:
+    """Rows whose loss is larger than that of the others.
+
+    Attributes
+    ----------
+    conditions : sequence of Condition
+        One or two, all of which hold.
+    rows : array (n_rows,)
+        The numbers of all its rows.
+    loss : float
+        The mean loss of those of its rows in which it was not searched for.
+    ratio : float
+        That over the mean loss of all rows that were not searched.
+    """
+
+    conditions: Sequence[Condition]
+    rows: IntArray
+    loss: float
+    ratio: float
+
+    @property
+    def words(self) -> str:
+        """The conditions as one phrase."""
+        first, *rest = self.conditions
+        others = [
+            one.words if one.column == first.column else f"{one.column} is {one.words}"
+            for one in rest
+        ]
+        return " and ".join([f"{first.column} is {first.words}", *others])
+
+
+def worst_groups(
+    losses: FloatArray, columns: Mapping[str, AnyArray], *, most: int = 5, seed: int = 0
+) -> list[WorstGroup]:
+    """Return groups of rows whose losses are certainly larger than those of other rows.
+
+    Groups are at most half of the rows that meet one condition or two: a number above or up to a
+    quantile, a category, a missing value. They are searched for in half of the rows, and kept if
+    they are worse in the other half too, by two standard errors, also without the rows of groups
+    that are more certain; their losses are from there.
+
+    Parameters
+    ----------
+    losses : array (n_samples,)
+    columns : mapping of str to array (n_samples,)
+        Numbers with NaN where missing, or labels with ``""`` where missing.
+    most : int, default=5
+    seed : int, default=0
+
+    Returns
+    -------
+    list of WorstGroup
+        The largest losses first; empty where no group is certainly worse.
+
+    Notes
+    -----
+    Some 10 conditions a column, and the sums of all pairs of them: ``n_samples * n_conditions**2``
+    operations.
+
+    Examples
+    --------
+    >>> age = np.random.default_rng(0).uniform(0, 100, 1000)
+    >>> (group,) = worst_groups(np.where(age > 90, 4.0, 1.0), {"age": age})
+    >>> group.words, group.loss
+    ('age is above 90', 4.0)
+    """
+    conditions = [one for name, own in columns.items() for one in _conditions(name, own)]
+    searched = np.zeros(len(losses), bool)
+    searched[stream(seed, "rows searched for groups").permutation(len(losses))[::2]] = True
+    if not conditions or not 0.0 < losses[~searched].mean() < np.inf:
+        return []
+    holds = np.column_stack([one.holds for one in conditions])
+    found: list[WorstGroup] = []
+    left = ~searched
+    for chosen in _candidates(losses[searched], holds[searched]):
+        inside = holds[:, chosen].all(axis=1)
+        if not _is_worse(losses[inside & left], losses[~inside & ~searched]):
+            continue
+        loss = float(losses[inside & ~searched].mean())
+        ratio = loss / float(losses[~searched].mean())
+        own = [conditions[k] for k in chosen]
+        found.append(WorstGroup(own, np.flatnonzero(inside), loss, ratio))
+        left &= ~inside
+        if len(found) == most:
+            break
+    return sorted(found, key=lambda group: -group.loss)
+
+
+def _conditions(name: str, values: AnyArray) -> Iterator[Condition]:
+    """Yield the conditions that a column may be asked for."""
+    if values.dtype.kind != "f":
+        labels, counts = np.unique(values, return_counts=True)
+        for label in labels[np.argsort(-counts, kind="stable")[:_CATEGORIES]]:
+            yield Condition(name, str(label) or "missing", values == label)
+        return
+    missing = np.isnan(values)
+    if missing.any():
+        yield Condition(name, "missing", missing)
+    for cut in _cuts(values[~missing]):
+        with np.errstate(invalid="ignore"):
+            yield Condition(name, f"at most {cut:.12g}", values <= cut)
+            yield Condition(name, f"above {cut:.12g}", values > cut)
+
+
+def _cuts(known: FloatArray) -> list[float]:
+    """Return distinct quantiles of numbers, rounded as far as their spread allows."""
+    if not len(known) or np.ptp(known) == 0.0:
+        return []
+    ends = np.quantile(known, [0.05, 0.95])
+    spread = float(np.ptp(ends) or np.ptp(known))
+    rounded = np.round(np.quantile(known, _LEVELS), 1 - math.floor(math.log10(spread)))
+    return [float(cut) for cut in np.unique(rounded) if known.min() <= cut < known.max()]
+
+
+def _candidates(losses: FloatArray, holds: BoolArray) -> Iterator[list[int]]:
+    """Yield conditions and pairs of them whose rows are worse, the most certain first."""
+    n_rows, mask = len(losses), holds.astype(np.float64)
+    counts = mask.T @ mask
+    sums, squares = (mask.T @ (mask * own[:, None]) for own in (losses, losses**2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means, others = sums / counts, (losses.sum() - sums) / (n_rows - counts)
+        spread = squares / counts - means**2
+        rest = ((losses**2).sum() - squares) / (n_rows - counts) - others**2
+        certain = (means - others) / np.sqrt(spread / counts + rest / (n_rows - counts))
+        alone = np.maximum.outer(np.diag(means), np.diag(means))
+        adds = (means > _WORSE * alone) | np.eye(len(means), dtype=bool)
+        large = (counts >= max(_LEAST_ROWS, _LEAST_SHARE * n_rows)) & (2.0 * counts <= n_rows)
+        worse = adds & large & (certain > _FOUND) & (means > _WORSE * losses.mean())
+    for k in np.argsort(-np.where(worse, certain, -np.inf), axis=None, kind="stable"):
+        i, j = divmod(int(k), len(means))
+        if not worse[i, j]:
+            return
+        if i <= j:
+            yield [i] if i == j else [i, j]
+
+
+def _is_worse(own: FloatArray, others: FloatArray) -> bool:
+    """Tell whether the losses of some rows are certainly larger than those of others."""
+    if min(len(own), len(others)) < 2:
+        return False
+    gap = math.sqrt(own.var(ddof=1) / len(own) + others.var(ddof=1) / len(others))
+    needed = max(_CONFIRMED * gap, (_WORSE - 1.0) * float(others.mean()))
+    return bool(own.mean() - others.mean() > needed)

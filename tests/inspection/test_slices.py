@@ -1,0 +1,79 @@
+"""Groups of rows with large losses: found, confirmed in other rows, told in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless.inspection.slices import worst_groups
+
+N = 2000
+
+
+@pytest.fixture(scope="module")
+def columns():
+    rng = np.random.default_rng(0)
+    age, size = rng.uniform(0, 100, N), rng.normal(size=N)
+    size[rng.random(N) < 0.15] = np.nan
+    pet = rng.choice(np.array(["cat", "dog", ""], object), N, p=[0.5, 0.3, 0.2])
+    return {"age": age, "pet": pet, "size": size}
+
+
+def noise(seed=1):
+    return np.random.default_rng(seed).exponential(size=N)
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (lambda c: c["pet"] == "dog", "pet is dog"),
+        (lambda c: c["pet"] == "", "pet is missing"),
+        (lambda c: np.isnan(c["size"]), "size is missing"),
+        (lambda c: (c["age"] > 50) & (c["pet"] == "cat"), "age is above 50 and pet is cat"),
+        (lambda c: (c["age"] > 25) & (c["age"] <= 50), "age is above 25 and at most 50"),
+    ],
+)
+def test_what_was_made_worse_is_found(where, words, columns):
+    inside = where(columns)
+    losses = noise() * np.where(inside, 4.0, 1.0)
+    group = next(one for one in worst_groups(losses, columns) if one.words == words)
+    cut = np.flatnonzero(inside)
+    assert len(np.intersect1d(group.rows, cut)) > 0.9 * max(len(cut), len(group.rows))
+    assert group.loss == pytest.approx(4.0, rel=0.25)
+    assert group.ratio == pytest.approx(group.loss / losses.mean(), rel=0.1)
+
+
+def test_groups_that_hold_a_worse_one_are_not_told(columns):
+    losses = noise() * np.where(columns["age"] > 90, 9.0, 1.0)
+    (group,) = worst_groups(losses, columns)
+    assert group.words == "age is above 90"
+
+
+def test_groups_come_by_their_loss(columns):
+    losses = noise() * np.where(columns["pet"] == "dog", 3.0, 1.0)
+    losses *= np.where(columns["age"] > 90, 3.0, 1.0)
+    found = worst_groups(losses, columns)
+    assert len(found) >= 2
+    assert [one.loss for one in found] == sorted((one.loss for one in found), reverse=True)
+    assert len(worst_groups(losses, columns, most=1)) == 1
+
+
+def test_noise_has_no_groups(columns):
+    """Two standard errors in rows of their own leave few of the thousand pairs tried."""
+    found = [group for seed in range(10) for group in worst_groups(noise(seed), columns)]
+    assert len(found) <= 3
+
+
+@pytest.mark.parametrize(
+    ("losses", "columns"),
+    [
+        (np.zeros(100), {"x": np.arange(100.0)}),
+        (np.full(100, np.inf), {"x": np.arange(100.0)}),
+        (np.arange(100.0), {}),
+        (np.arange(100.0), {"x": np.full(100, np.nan), "y": np.ones(100)}),
+        (np.arange(5.0), {"x": np.arange(5.0)}),
+        (np.arange(1.0), {"x": np.arange(1.0)}),
+    ],
+)
+def test_nothing_to_tell(losses, columns):
+    assert worst_groups(losses, columns) == []
