@@ -55,7 +55,7 @@ def far_from_optimal(problem: Problem, weights: Array) -> float:
 
 
 @pytest.mark.parametrize("batch_rows", [30, 1000])
-@pytest.mark.parametrize("alpha", [0.0, 1e-2, 1e3])
+@pytest.mark.parametrize("alpha", [0.0, 1e-2, 1e2])
 def test_exact_solutions(batch_rows: int, alpha: float) -> None:
     """Three outputs, rows with weights and a free constant, against the normal equations."""
     rng = np.random.default_rng(1)

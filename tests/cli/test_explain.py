@@ -150,14 +150,8 @@ def test_text_columns_are_shuffled_whole(explained, shell, write, tmp_path):
 
 
 CLASSES = {
-    "two": (("size", "weight", "kind"), [], "probability of dear"),
     "two, likely": (("size", "weight", "kind"), ["--loss", "logistic"], "probability of dear"),
     "three": (("size", "weight", "colour"), [], "probability of a class"),
-    "three, likely": (
-        ("size", "weight", "colour"),
-        ["--loss", "logistic"],
-        "probability of a class",
-    ),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -168,10 +169,14 @@ def wide(n_rows: int = 60, n_columns: int = 200_000) -> tuple[sp.csr_array, np.n
     return rows, np.asarray(rows.sum(axis=1)).ravel()
 
 
+@cache
+def fitted_to_wide_rows() -> KernelRegressor:
+    return KernelRegressor(n_grids=16, random_state=0).fit(*wide())
+
+
 def test_empty_columns_of_wide_sparse_rows_cost_nothing() -> None:
     rows, targets = wide()
-    used = np.unique(rows.indices)
-    model = KernelRegressor(n_grids=16, random_state=0).fit(rows, targets)
+    used, model = np.unique(rows.indices), fitted_to_wide_rows()
     np.testing.assert_array_equal(model.inputs_.kept, used)
     assert model.features_.widths_.shape == (16, len(used))
     dense_part = KernelRegressor(n_grids=16, random_state=0).fit(rows[:, used].toarray(), targets)
@@ -196,8 +201,7 @@ def test_sparse_rows_of_a_thousand_columns_keep_them_all() -> None:
 
 
 def test_models_of_wide_rows_are_saved_and_explained(tmp_path: Path) -> None:
-    rows, targets = wide()
-    model = KernelRegressor(n_grids=16, random_state=0).fit(rows, targets)
+    rows, model = wide()[0], fitted_to_wide_rows()
     save(model, tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(again.predict(rows), model.predict(rows))

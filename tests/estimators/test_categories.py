@@ -56,8 +56,8 @@ def test_categories_beat_columns_of_zeros_and_ones(table: Any) -> None:
     frame, y = table
     new, truth = shops(seed=1)
     one_hot = [pd.get_dummies(part, dtype=float).to_numpy() for part in (frame, new)]
-    categories = model().fit(frame, y).score(new, truth)
-    columns = model().fit(one_hot[0], y).score(one_hot[1], truth)
+    categories = model(scaling="standard").fit(frame, y).score(new, truth)
+    columns = model(scaling="standard").fit(one_hot[0], y).score(one_hot[1], truth)
     assert 1 - categories < 0.5 * (1 - columns)
     assert categories > 0.8
 
@@ -85,7 +85,7 @@ def test_that_a_value_is_missing_may_say_something(kind: str) -> None:
     y = X[:, 0] + 2.0 * (X[:, 1] > 0.8)
     X[X[:, 1] > 0.8, 1] = np.nan
     rows = pd.DataFrame(X, columns=["a", "b"]) if kind == "frame" else X
-    fitted = model().fit(rows[:800], y[:800])
+    fitted = model(scaling="standard").fit(rows[:800], y[:800])
     assert fitted.score(rows[800:], y[800:]) > 0.95
     assert fitted.n_features_in_ == 2
     assert fitted.scaler_.categorical.tolist() == [False, False, True]
@@ -128,9 +128,9 @@ def test_sparse_rows_may_hold_categories(coded: NDArray, table: Any) -> None:
 def test_threads_change_no_bit(table: Any, kind: Any) -> None:
     frame, y = table[0].copy(), table[1] if kind is KernelRegressor else table[1] > 0
     frame.loc[::7, ["hour", "shop"]] = None
+    options = {"scaling": "standard", "relevance": "learned"}
     one, two = (
-        model(kind, 16, n_jobs=n_jobs, relevance="learned").fit(frame[:400], y[:400])
-        for n_jobs in (1, 2)
+        model(kind, 16, n_jobs=n_jobs, **options).fit(frame[:400], y[:400]) for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.relevance_, two.relevance_)

@@ -328,7 +328,7 @@ def test_memory_does_not_depend_on_the_rows_seen() -> None:
         return found
 
     peak(5)
-    few, many = peak(20), peak(200)
-    # 180 batches more are 72 MB.
+    few, many = peak(20), peak(100)
+    # 80 batches more are 32 MB.
     assert many < few + 1_000_000
     assert many < 20_000_000
