@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
 
 from gramless import (
     Hybrid,
@@ -180,6 +181,8 @@ def test_orders_reach_all_subsets_of_a_path() -> None:
 def test_sparse_rows_need_a_background() -> None:
     sparse = sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))
     model = KernelRegressor("nystrom", **GIVEN).fit(sparse, Y)
+    with pytest.raises(InputError, match="KernelSurvival, got Ridge"):
+        shapley_values(Ridge(), sparse)
     with pytest.raises(InputError, match="give some as background"):
         shapley_values(model, sparse[:3])
     with pytest.raises(AttributeError, match="keeps no rows"):

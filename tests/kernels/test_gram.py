@@ -243,3 +243,11 @@ def test_inputs_that_disagree_in_width_are_refused(kernel):
 def test_bandwidths_that_make_no_sense_are_refused(bandwidth, message):
     with pytest.raises(InputError, match=message):
         bandwidth_vector(bandwidth, 3)
+
+
+def test_separable_kernels_multiply_over_the_inputs(kernel):
+    rows = np.random.default_rng(5).normal(size=(6, 3))
+    mask = np.array([False, False, True])
+    both = kernel.gram(rows, bandwidth=1.5, categorical=mask)
+    alone = [kernel.gram(rows[:, [j]], bandwidth=1.5, categorical=mask[[j]]) for j in range(3)]
+    assert np.allclose(both, np.prod(alone, axis=0), atol=1e-12) is kernel.is_separable

@@ -64,7 +64,8 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
     Raw predictions are what :meth:`KernelRegressor.predict` returns, before the inverse link of the
     losses "poisson", "gamma" and "tweedie": there values add up to the logarithm of the prediction.
     Of a classifier they are ``decision_function``: log odds by ``loss="logistic"``. Of
-    :class:`KernelSurvival` they are logarithms of risks.
+    :class:`KernelSurvival` they are logarithms of risks. Several quantiles are explained before
+    ``predict`` sorts them.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
     Raises
     ------
     InputError
-        If the model keeps no background, which those of sparse rows do not, or it is empty.
+        If the model is of another class, or keeps no background, as those of sparse rows.
 
     Notes
     -----
@@ -109,6 +110,11 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
     >>> bool(np.allclose(sums, model.predict(X[:5]), atol=1e-10))
     True
     """
+    if not isinstance(model, KernelMachine):
+        raise InputError(
+            f"shapley_values: model must be a KernelRegressor, KernelClassifier or KernelSurvival, "
+            f"got {type(model).__name__}; of a pipeline give the last step and the rows it gets."
+        )
     check_is_fitted(model, "coef_")
     n_rows, n_columns = shape_of(X)
     n_outputs = model.coef_[:1].size

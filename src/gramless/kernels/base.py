@@ -54,7 +54,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
 
     @property
     def is_separable(self) -> bool:
-        """Whether values are products over the inputs; of kernels that are not, say so."""
+        """Whether the value of several inputs is the product of those of each."""
         return all(part.is_separable for part in self.parts)
 
     def part_without(self, kind: type) -> Kernel | None:
