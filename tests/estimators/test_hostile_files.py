@@ -180,6 +180,8 @@ HOSTILE: dict[str, tuple[str, Callable[[Content, Tensors], Any]]] = {
     "coef nan": ("regressor", array("coef_", set_at(0, np.nan))),
     "errors missing": ("regressor", lambda state, tensors: state.pop("errors_")),
     "errors of a column": ("regressor", array("errors_.scores", lambda s: s[:, None])),
+    "background wide": ("regressor", array("background_", lambda b: np.c_[b, b])),
+    "background nan": ("regressor", array("background_", set_at((0, 0), np.nan))),
     "draws infinite": ("regressor", array("posterior_.draws", set_at((0, 0), np.inf))),
     "fill nan": ("regressor", array("inputs_.gaps.fill", set_at(0, np.nan))),
     "calibration of others": ("classifier", put("calibration_", "fields", "n_responses", 2)),

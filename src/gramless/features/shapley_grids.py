@@ -32,8 +32,10 @@ class Players:
 
     def columns_of(self, used: BoolArray) -> tuple[IntArray, list[IntArray]]:
         """Return the players that have some of the used columns, and those of each."""
-        own = np.unique(self.owners[used])
-        return own, [np.flatnonzero(used & (self.owners == p)) for p in own]
+        columns = np.flatnonzero(used)
+        columns = columns[np.argsort(self.owners[columns], kind="stable")]
+        own, starts = np.unique(self.owners[columns], return_index=True)
+        return own, np.split(columns, starts)[1:]
 
 
 def joining_factors(n: int) -> FloatArray:
