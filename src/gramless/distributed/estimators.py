@@ -190,8 +190,10 @@ class DaskMachine(_Machine):
                 f"'pcg' or 'newton' and l1_ratio 0, got solver={self.solver!r} and "
                 f"l1_ratio={self.l1_ratio!r}."
             )
-        if self.warm_start:
-            raise InputError(f"{name}: warm_start is for fits on one machine; leave it False.")
+        if self.warm_start or self.monotonic_cst is not None:
+            raise InputError(
+                f"{name}: warm_start and monotonic_cst are for fits on one machine; leave them out."
+            )
         by_name = isinstance(self.features, str) and self.features == "smooth"
         if by_name or isinstance(self.features, (SmoothBinning, Hybrid)):
             raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -35,6 +35,7 @@ from gramless.estimators.eval_rows import EvalRows, EvalSet
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
 from gramless.estimators.inputs import RowInputs
+from gramless.estimators.monotonic import rising_inputs
 from gramless.estimators.parameters import (
     check_count,
     check_number,
@@ -71,10 +72,11 @@ from gramless.model_selection.select import (
 from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
-from gramless.preprocessing.rows import Rows, validated
+from gramless.preprocessing.rows import Rows, validated_targets
 from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
+from gramless.solvers.monotone import MonotoneBins
 from gramless.solvers.objective import Problem, Solution, columns
 
 _PREDICT_ROWS = 65_536
@@ -126,6 +128,7 @@ class KernelMachine(StatefulEstimator, ABC):
     grids: str = "auto"
     n_grids: int | str = "auto"
     l1_ratio: float = 0.0
+    monotonic_cst: ArrayLike | Mapping[str, int] | None = None
     calibrate: bool | str = "auto"
     scoring: str | Callable[..., float] | None = None
     cv: Any = None
@@ -265,7 +268,7 @@ class KernelMachine(StatefulEstimator, ABC):
     def _known_rows(self, X: TableLike, y: ArrayLike) -> tuple[Rows, AnyArray]:
         """Return the inputs of rows of the same table as before, and their targets."""
         rows = self.inputs_.transform(self, X)
-        targets = validated(self, "no_validation", y, **self._target_options)
+        targets = validated_targets(self, y, **self._target_options)
         if rows.shape[0] != len(targets):
             raise InputError(
                 f"{type(self).__name__}: X has {rows.shape[0]} rows and y {len(targets)}; give one "
@@ -506,7 +509,8 @@ class KernelMachine(StatefulEstimator, ABC):
             self.relevance,
             self._given_grids() if isinstance(self.features, str) else feature_map.size,
         )
-        return Search(data, feature_map, space, seed, self.n_jobs, report, deadline)
+        rising = rising_inputs(self, data.n_outputs)
+        return Search(data, feature_map, space, seed, self.n_jobs, report, deadline, rising=rising)
 
     def _validates(self, search: Search, grows: bool) -> bool:
         """Tell whether rows held back are to say how far predictions are off."""
@@ -517,6 +521,8 @@ class KernelMachine(StatefulEstimator, ABC):
     def _search_config(self) -> SearchConfig:
         """Return how thoroughly grids are grown."""
         config = EFFORTS[check_count(self, "effort", high=max(EFFORTS))]
+        if self.monotonic_cst is not None:
+            return replace(config, ridge_rows=0, n_landmarks=0)
         if is_auto(self.solver) and self.l1_ratio == 0:
             return config
         # Solvers that a user names, and those of L1 penalties, may take bins alone.
@@ -530,6 +536,14 @@ class KernelMachine(StatefulEstimator, ABC):
                 f"got {self.grids!r}."
             )
         rows = search.data.rows
+        if search.rising is not None and not self._may_be_monotone(search):
+            raise InputError(
+                f"{type(self).__name__}: monotonic_cst is for grown grids: at least "
+                f"{LEAST_TO_GROW} dense rows, features='binning', grids 'auto' or 'grown', "
+                f"scaling='auto', l1_ratio=0 and no bandwidth."
+            )
+        if search.rising is not None:
+            return True
         if self.grids == "grown" and not isinstance(search.feature_map, RandomBinning):
             raise InputError(
                 f"{type(self).__name__}: grids='grown' chooses bins; use features='binning', "
@@ -552,6 +566,15 @@ class KernelMachine(StatefulEstimator, ABC):
         by_name = isinstance(self.features, str) and self.features == "binning"
         left = by_name and self.scaling == "auto" and self.l1_ratio == 0
         return free and left and can_be_halved and can_grow(search.data)
+
+    def _may_be_monotone(self, search: Search) -> bool:
+        """Tell whether parameters and rows allow for grids along which predictions rise."""
+        rows = search.data.rows
+        enough = not sp.issparse(rows) and rows.shape[0] >= LEAST_TO_GROW
+        by_name = isinstance(self.features, str) and self.features == "binning"
+        own = self.grids != "random" and self.scaling == "auto" and self.l1_ratio == 0
+        can_be_halved = search.folds is None or search.folds.can_be_halved
+        return enough and by_name and own and can_be_halved and search.space.bandwidth is None
 
     def _final_fit(self, chosen: Chosen) -> None:
         """Solve for all rows."""
@@ -682,6 +705,8 @@ class KernelMachine(StatefulEstimator, ABC):
         """Solve with the solver that suits the problem's matrix."""
         n_outputs = columns(problem.targets).shape[1]
         solver, self.solver_reason_ = self._solver(self.loss_, problem.matrix, n_outputs, tighten)
+        if chosen.selected.signs is not None:
+            solver = MonotoneBins(solver, chosen.selected.signs)
         return solver.solve(problem, start, callback=chosen.watch())
 
     def _without_zeros(self, weights: Vector, feature_map: FeatureMap) -> Vector:

@@ -139,6 +139,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are
         forgotten: the model is smaller and predicts faster.
+    monotonic_cst : array-like (n_features,) or dict, default=None
+        For each column, or by its name: 1 where predictions (of two classes the probability of the
+        second) never fall as it rises, -1 where they never rise, 0 for no constraint. It holds
+        exactly, for any rows. Such a column is divided by grids over its ranks alone: its effect is
+        added to that of the others, whatever they are. Grids are grown then, without smooth
+        kernels. For one output, and numbers, not categories.
     calibrate : bool or "auto", default="auto"
         Whether to learn from a fit that does not know some rows how far predictions
         are off, for probabilities and :meth:`predict_set`. "auto" does unless everything else is

@@ -13,7 +13,7 @@ from gramless.base.errors import InputError
 from gramless.base.lazy_rows import LazyRows
 from gramless.base.types import AnyArray, RowTable, TableLike
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, TargetEncoder
-from gramless.preprocessing.rows import Rows, validated
+from gramless.preprocessing.rows import Rows, validated_targets
 
 EvalSet = tuple[TableLike, ArrayLike] | list[tuple[TableLike, ArrayLike]] | None
 
@@ -40,7 +40,7 @@ class EvalRows:
         if isinstance(table, (RowTable, LazyRows)):
             raise InputError(f"{name}: eval_set must be rows in memory, not a table on the disk.")
         options = model._target_options
-        y = validated(model, "no_validation", model._plain_targets(y), **options)
+        y = validated_targets(model, model._plain_targets(y), **options)
         targets, n_rows = model._check_targets(y), _num_samples(table)
         if len(targets) != n_rows:
             raise InputError(f"{name}: eval_set has {n_rows} rows and {len(targets)} targets.")

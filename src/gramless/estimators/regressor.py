@@ -104,6 +104,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         0 penalises squares of the weights (L2), 1 absolute values (L1), which makes
         most weights zero; between them is the elastic net. Bins without weight are
         forgotten: the model is smaller and predicts faster.
+    monotonic_cst : array-like (n_features,) or dict, default=None
+        For each column, or by its name: 1 where predictions (of two classes the probability of the
+        second) never fall as it rises, -1 where they never rise, 0 for no constraint. It holds
+        exactly, for any rows. Such a column is divided by grids over its ranks alone: its effect is
+        added to that of the others, whatever they are. Grids are grown then, without smooth
+        kernels. For one output, and numbers, not categories.
     calibrate : bool or "auto", default="auto"
         Whether to learn from a fit that does not know some rows how far predictions
         are off, for :meth:`predict_interval`. "auto" does where something else was
@@ -298,6 +304,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         config = super()._search_config()
         if not check_count(self, "n_posterior", low=0, high=_MOST_DRAWS):
             return config
+        if self.monotonic_cst is not None:
+            raise InputError("KernelRegressor: n_posterior=0 is all that goes with monotonic_cst.")
         if self._named_loss().name != "squared" or self.l1_ratio != 0:
             raise InputError(
                 f"KernelRegressor: n_posterior needs loss='squared' and l1_ratio=0: other fits "

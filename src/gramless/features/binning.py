@@ -125,6 +125,28 @@ class BinningMap(GridMap):
         other = copy(self)
         return other, other.learn_bins(X, self.grids, self.scale_)
 
+    def complete_cells(self, X: Rows, columns: IntArray) -> BinnedMatrix:
+        """Know all cells from 0 to 1 of grids over one input, in their order; return the features.
+
+        Grid r divides the input ``columns[r]`` of the rows alone, or is left as it is where that is
+        -1.
+        """
+        grids, known = self.grids, []
+        for r, (a, b) in enumerate(pairwise(self.offsets_)):
+            if (j := columns[r]) < 0:
+                known.append(self.keys[a:b])
+                continue
+            inverse, shift = 1.0 / grids.widths[r, j], grids.shifts[r, j]
+            first, last = (int(np.floor((end - shift) * inverse)) for end in (0.0, 1.0))
+            cells = np.arange(first, last + 1)
+            known.append(grids.offsets[r] + grids.multipliers[r, j] * cells)
+        offsets = np.concatenate([[0], np.cumsum([len(own) for own in known])])
+        self._know(KnownBins.from_keys(grids, np.concatenate(known), offsets))
+        codes = self._known.find(X, self.n_jobs)
+        return BinnedMatrix(
+            codes, self.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
+        )
+
     def weights_in(self, other: BinningMap, weights: FloatArray) -> FloatArray:
         """Return weights of these bins as those of another map over the same grids.
 

@@ -17,8 +17,10 @@ from gramless.model_selection.scoring import RowScorer, scaled_score
 from gramless.model_selection.search import ALPHAS, TIME_SHARE, Sample, Search, worse_twice
 from gramless.model_selection.search_space import Hyperparameters, Trial
 from gramless.solvers.base import Solver
+from gramless.solvers.cg import ConjugateGradient
 from gramless.solvers.choose import path_solver
 from gramless.solvers.grid_descent import GridDescent
+from gramless.solvers.monotone import MonotoneBins
 from gramless.solvers.newton_cg import NewtonCG
 from gramless.solvers.objective import Problem, columns
 
@@ -42,13 +44,15 @@ class Goal:
     """What is minimised on training rows, and how held-back rows judge it.
 
     ``l1_ratio`` is the share of the penalty that is on absolute values; ``scorer`` is what a user
-    named to choose by, None chooses by ``score``.
+    named to choose by, None chooses by ``score``. ``signs`` say of grids over one input which way
+    weights go along it, see :class:`~gramless.solvers.monotone.MonotoneBins`.
     """
 
     loss: Loss
     l1_ratio: float
     score: Score
     scorer: RowScorer | None = None
+    signs: IntArray | None = None
 
     @property
     def sparse(self) -> bool:
@@ -77,6 +81,8 @@ class Goal:
         """Return a solver that is good enough to compare alphas, for a problem's matrix."""
         if self.sparse:
             return GridDescent(tol=_SPARSE_TOL, n_jobs=n_jobs)
+        if self.signs is not None:
+            return MonotoneBins(self._free_solver(n_jobs), self.signs)
         if self.loss.name == "squared":
             return path_solver(
                 problem.matrix,
@@ -87,6 +93,12 @@ class Goal:
                 n_outputs=columns(problem.targets).shape[1],
                 n_jobs=n_jobs,
             )
+        return NewtonCG(tol=_TOL, max_iter=_STEPS, n_jobs=n_jobs)
+
+    def _free_solver(self, n_jobs: int | None) -> Solver:
+        """Return a solver for a matrix that is not known yet."""
+        if self.loss.name == "squared":
+            return ConjugateGradient(tol=_SQUARED_TOL, max_iter=_ITERATIONS, n_jobs=n_jobs)
         return NewtonCG(tol=_TOL, max_iter=_STEPS, n_jobs=n_jobs)
 
     def alphas(self, problem: Problem) -> Sequence[float]:

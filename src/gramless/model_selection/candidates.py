@@ -45,6 +45,24 @@ class Candidates:
         """Return the grids of all parts, one after the other."""
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
+    def parted(self, alone: BoolArray) -> Candidates:
+        """Return the grids without inputs that no grid may divide beside others.
+
+        Of a grid whose first input is such a one, that is left.
+        """
+        divided = np.arange(self.inputs.shape[1]) < self.sizes[:, None]
+        leaves = alone[self.inputs] & divided
+        leaves[leaves[:, 0], 1:] = True
+        leaves[:, 0] = False
+        leaves &= divided
+        order = np.argsort(leaves | ~divided, axis=1, kind="stable")
+        return Candidates(
+            np.take_along_axis(self.inputs, order, axis=1),
+            self.sizes - leaves.sum(axis=1),
+            np.take_along_axis(self.widths, order, axis=1),
+            np.take_along_axis(self.shifts, order, axis=1),
+        )
+
     def without_each(self) -> tuple[Candidates, NDArray[np.intp], NDArray[np.int32]]:
         """Return each grid of two inputs or more without each of its inputs.
 
@@ -107,13 +125,14 @@ class Proposer:
     Some are drawn anew: a random number of random inputs, random widths. Most are changes of
     earlier winners: other widths and shifts, and an input more, less or exchanged. Inputs and
     sizes that won are drawn more often. Categorical inputs are whole numbers, which a grid that
-    divides them tells apart.
+    divides them tells apart. No grid divides an input that is to be ``alone`` with others.
     """
 
     n_inputs: int
     generator: np.random.Generator
     categorical: BoolArray
     law: ProposalLaw = field(default_factory=ProposalLaw)
+    alone: BoolArray | None = None
 
     def __post_init__(self) -> None:
         self.most = min(MOST_INPUTS, self.n_inputs)
@@ -129,6 +148,8 @@ class Proposer:
         fresh = self._drawn_anew(n_fresh)
         changed = [] if n_fresh == n_grids else [self._changed(n_grids - n_fresh)]
         found = Candidates.joined([fresh, *changed])
+        if self.alone is not None:
+            found = found.parted(self.alone)
         widths = np.maximum(found.widths, self.law.narrowest)
         shifts = self.generator.random(widths.shape) * widths
         apart = self.categorical[found.inputs]

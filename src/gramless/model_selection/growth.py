@@ -53,6 +53,7 @@ _AS_GOOD = 0.999
 _MOST_SCORED = 3
 """Outputs that candidates are scored on; more are projected on as many random directions."""
 _TASK_GRIDS, _TABLE_BITS, _ROWS_A_BIN = 8, (9, 15), 8
+_LEVELS = 512
 _SETTLED = 160
 """Grids after which stages that gain little end growth."""
 
@@ -97,6 +98,7 @@ def grow(
     max_first_loss: float = np.inf,
     report: Reporter | None = None,
     scorer: RowScorer | None = None,
+    alone: NDArray[np.bool_] | None = None,
 ) -> GrownGrids:
     """Grow grids on dense training rows of a split, two at least; the others say when to stop.
 
@@ -105,7 +107,7 @@ def grow(
     and ``fits`` before grids are added whether so many bins still do;
     growth also ends with the first stage if its loss is above ``max_first_loss``. A scorer says, if
     it is gradual, which stage is the best; growth then ends when the loss and this score both gain
-    little.
+    little. Inputs that are ``alone``, ranks of the scaler, are divided by grids over nothing else.
 
     Scoring takes 1.5 ns a row, candidate and core for four inputs; memory is 2 bytes a row and
     grid, and 4 bytes a row and column of the scaled rows.
@@ -115,7 +117,7 @@ def grow(
     training, half = cut_in_two(split[0], groups, config.growth_rows, generator)
     judges = generator.permutation(split[1])[: config.judging_rows]
     rows = data.take(np.concatenate([training, judges]))
-    candidates = CandidateSpace.of(scaler, np.asarray(scaler.rows(rows.rows, n_jobs)))
+    candidates = CandidateSpace.of(scaler, np.asarray(scaler.rows(rows.rows, n_jobs)), alone)
     models = CrossFittedModels(rows, len(training), loss, most, n_jobs, half)
     judge = None
     if scorer is not None and scorer.is_gradual:
@@ -138,9 +140,12 @@ class CandidateSpace:
     unit: FloatArray
     categorical: NDArray[np.bool_]
     columns: Floats
+    alone: NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, scaler: Scaler, rows: FloatArray) -> CandidateSpace:
+    def of(
+        cls, scaler: Scaler, rows: FloatArray, alone: NDArray[np.bool_] | None = None
+    ) -> CandidateSpace:
         """Return the space of a scaler's rows."""
         usable = np.flatnonzero(np.isfinite(scaler.unit))
         inputs = usable if len(usable) > 0 else np.arange(1)
@@ -154,7 +159,8 @@ class CandidateSpace:
             if categorical[k]:
                 distance = np.unique(distance, return_inverse=True)[1]
             columns[k] = np.clip(distance, -_FARTHEST, _FARTHEST)
-        return cls(scaler, rows, inputs, centre, unit, categorical, columns)
+        own = None if alone is None else alone[inputs]
+        return cls(scaler, rows, inputs, centre, unit, categorical, columns, own)
 
     def grids(self, chosen: Candidates, generator: np.random.Generator) -> Grids:
         """Return candidates as grids over the scaler's rows."""
@@ -164,6 +170,13 @@ class CandidateSpace:
         widths[:, self.inputs] = own_widths * self.unit
         moved = self.centre + own_shifts * self.unit
         shifts[:, self.inputs] = np.where(np.isfinite(own_widths), moved, 0.0)
+        if self.alone is not None:
+            # Ranks of known values are multiples of 1/512: between them, where cells end, nothing
+            # that rounds a rank changes its cell.
+            grid, column = np.nonzero(np.isfinite(own_widths) & self.alone)
+            at = grid, self.inputs[column]
+            widths[at] = np.maximum(np.round(_LEVELS * widths[at]), 1.0) / _LEVELS
+            shifts[at] = (np.floor(_LEVELS * shifts[at]) + 0.5) / _LEVELS
         hashes = generator.integers(-(2**63), 2**63, (shape[0], shape[1] + 1))
         # Cells of undivided inputs are 0: equal multipliers take no room in files.
         odd = np.where(np.isfinite(widths), hashes[:, 1:] | 1, 1)
@@ -363,7 +376,8 @@ class _Growth:
     ) -> None:
         self.space, self.models, self.config, self.most = space, models, config, most
         self.generator, self.n_jobs, self.judge, self.fits = generator, n_jobs, judge, fits
-        self.proposer = Proposer(len(space.inputs), generator, space.categorical)
+        n_inputs = len(space.inputs)
+        self.proposer = Proposer(n_inputs, generator, space.categorical, alone=space.alone)
         drawn = generator.integers(0, 2**32, MOST_INPUTS, dtype=np.uint32)
         self.multipliers = drawn | np.uint32(1)
         self.kept: list[Grids] = []

@@ -66,7 +66,8 @@ class Search:
     The feature map is a template. ``classes`` has the number of each row's class, if targets are
     classes; ``folds`` say which rows are held back, None leaves that to a rule; ``scorer`` is what
     a user named to choose by, for raw predictions by least squares, None chooses by the score of
-    the data. With a budget of time, fewer bandwidths are tried.
+    the data. ``rising`` says of inputs that predictions must not fall along them (1), or not rise
+    (-1); None if of none. With a budget of time, fewer bandwidths are tried.
     """
 
     data: Data
@@ -80,6 +81,7 @@ class Search:
     classes: IntArray | None = None
     folds: Folds | None = None
     scorer: RowScorer | None = None
+    rising: IntArray | None = None
 
     @cached_property
     def groups(self) -> Groups | None:

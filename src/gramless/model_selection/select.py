@@ -111,6 +111,8 @@ class SelectedModel:
         The fit itself, that of the intercept last if there is one, where selection has made it.
     start : array of the same shape, optional
         Weights of an earlier fit, from which the final one starts where there is no validation.
+    signs : array (n_grids,), optional
+        Which way weights go along the input of a grid, see :class:`Goal`.
     """
 
     scaler: Scaler
@@ -127,6 +129,7 @@ class SelectedModel:
     loss: Loss
     weights: Vector | None = field(default=None, repr=False)
     start: Vector | None = field(default=None, repr=False)
+    signs: IntArray | None = field(default=None, repr=False)
 
     @property
     def alpha(self) -> float:
@@ -183,7 +186,7 @@ def select_grown(
     None; this fit is taken if it is better. Rows must be dense. The search gets the trials.
     """
     data, n_jobs = search.data, search.n_jobs
-    splits, scaler = search.splits(), data.scaler("both")
+    splits, scaler = search.splits(), _scaler(search)
     split = splits[0]
     ridge, max_first_loss = None, np.inf
     if squares is not None and _may_try_ridge(search, budget, config):
@@ -197,20 +200,20 @@ def select_grown(
     grids = Grids.joined([own.grids for own in grown])
     binning = GivenBinning(n_jobs=n_jobs)
     search.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
-    binned = _fitting(binning, binning.learn_bins(rows, grids), budget)
-    budget.note_disk(binned)
+    binned = _binned(binning, rows, grids, search, budget)
     given, n_training = search.space.alpha, len(split[0])
     straight, first = goal.loss.straight, float(np.mean([own.alpha for own in grown]))
     first *= _STRAIGHT_FIRST if straight else 1.0
     if given is not None:
         first = given * n_training
-    validation = _Validation(search, goal, budget, split, len(grids))
+    validation = _Validation(search, goal, budget, split, len(grids)).over(binning.grids)
     best = _Features(binning, binned, validation.of(binned, first, None))
     goal, validation, best = _with_adapted_loss(goal, validation, best)
     if given is None and straight and not validation.is_ended:
         best = replace(best, result=validation.nearby(best.matrix, best.result))
     best = _with_smooth_kernels(best, validation, config, scaler, rows)
     best = _without_the_weakest(best, validation, config.dropped_share)
+    validation = validation.over(best.binning.grids)
     result = best.result
     least = _BETTER * validation.loss_of(result)
     if ridge is not None and ridge.loss < _MORE_ROWS * least:
@@ -236,6 +239,7 @@ def select_grown(
         [trial.as_dict() for trial in search.trials],
         budget.limits,
         goal.loss,
+        signs=validation.goal.signs,
     )
 
 
@@ -256,7 +260,7 @@ class EarlierFit:
     weights: Vector = field(repr=False)
 
     def relearned(
-        self, data: Data, order: Order, n_jobs: int | None
+        self, data: Data, order: Order, rising: IntArray | None, n_jobs: int | None
     ) -> tuple[FeatureMap, FeatureMatrix, Vector]:
         """Return the map, features of rows, and the weights as those of the map's columns.
 
@@ -269,6 +273,8 @@ class EarlierFit:
             return self.feature_map, self.feature_map.rows_matrix(rows), self.weights
         rows = self.scaler.ordered(data.rows, order, n_jobs)
         again, matrix = bins.relearned(rows)
+        if rising is not None:
+            matrix = again.complete_cells(rows, _signed_columns(again.grids, rising))
         weights = bins.weights_in(again, self.weights)
         if not isinstance(self.feature_map, JoinedMaps):
             return again, matrix, weights
@@ -295,7 +301,11 @@ def select_again(
         kept = _Ridge(search, goal, chosen, None, np.inf)
         return (kept.validated(splits[0]) if splits else kept).selected(budget, earlier.growth)
     order: Order = all_rows(splits[0], n_rows) if len(splits) == 1 else data.fitted
-    feature_map, matrix, weights = earlier.relearned(data, order, search.n_jobs)
+    rising, signs = search.rising, None
+    feature_map, matrix, weights = earlier.relearned(data, order, rising, search.n_jobs)
+    if rising is not None and isinstance(feature_map, BinningMap):
+        signs = _signs(feature_map.grids, rising)
+        goal = replace(goal, signs=signs)
     budget.note_disk(matrix)
     result = None
     if len(splits) == 1:
@@ -322,7 +332,27 @@ def select_again(
         budget.limits,
         goal.loss,
         start=weights,
+        signs=signs,
     )
+
+
+def _scaler(search: Search) -> Scaler:
+    """Return the scaler for growth: inputs along which predictions rise are ranks."""
+    scaler = search.data.scaler("both")
+    return scaler if search.rising is None else scaler.ranked(search.rising != 0)
+
+
+def _signs(grids: Grids, rising: IntArray) -> IntArray:
+    """Return which way weights of grids over one input go along it, 0 for other grids."""
+    divided = np.isfinite(grids.widths)
+    signs: IntArray = np.tile(rising, 2)[divided.argmax(axis=1)]
+    return np.where(divided.sum(axis=1) == 1, signs, 0)
+
+
+def _signed_columns(grids: Grids, rising: IntArray) -> IntArray:
+    """Return the column that each grid with a sign divides, -1 for others."""
+    columns = np.isfinite(grids.widths).argmax(axis=1)
+    return np.where(_signs(grids, rising) != 0, columns, -1)
 
 
 def _fitted(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, FeatureMatrix]:
@@ -418,6 +448,12 @@ class _Validation:
     split: Split
     size: int
 
+    def over(self, grids: Grids) -> _Validation:
+        """Return the validation of features of some grids."""
+        if self.search.rising is None:
+            return self
+        return replace(self, goal=replace(self.goal, signs=_signs(grids, self.search.rising)))
+
     @property
     def is_ended(self) -> bool:
         """Whether a callback wants no more trials."""
@@ -463,6 +499,17 @@ def _with_adapted_loss(
         again = validation.of(features.matrix, result.alpha, result.weights)
         features = replace(features, result=again)
     return goal, validation, features
+
+
+def _binned(
+    binning: GivenBinning, rows: Rows, grids: Grids, search: Search, budget: Budget
+) -> PlainBins:
+    """Learn the bins of grids; return those of the rows."""
+    binned = _fitting(binning, binning.learn_bins(rows, grids), budget)
+    if search.rising is not None:
+        binned = binning.complete_cells(rows, _signed_columns(binning.grids, search.rising))
+    budget.note_disk(binned)
+    return binned
 
 
 def _fitting(binning: GivenBinning, binned: PlainBins, budget: Budget) -> PlainBins:
@@ -557,7 +604,8 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
         matrix = HStack([matrix, *features.matrix.parts[1:]], features.matrix.scales)
     columns = np.ones(len(weights), bool)
     columns[: binned.shape[1]] = np.repeat(kept, n_bins)
-    tried = validation.of(matrix, features.result.alpha, weights[columns])
+    own = validation.over(features.binning.grids.take(kept))
+    tried = own.of(matrix, features.result.alpha, weights[columns])
     if tried.score >= scaled_score(features.result.score, _AS_GOOD):
         undo()
         return features
@@ -597,6 +645,7 @@ def _grown(
             max_first_loss=max_first_loss,
             report=search.report,
             scorer=goal.scorer,
+            alone=None if search.rising is None else np.tile(search.rising != 0, 2),
         )
         for k in range(config.n_seeds)
     ]

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_y, validate_data
 
 from gramless.base.errors import GramlessError, InputError
 from gramless.base.types import AnyArray, BoolArray, TableLike
@@ -53,6 +53,14 @@ def validated(estimator: BaseEstimator, X: TableLike, *y: object, **options: obj
         return validate_data(estimator, X, *y, **options)
     except GramlessError:
         raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def validated_targets(estimator: BaseEstimator, y: object, **options: object) -> Any:
+    """Check targets alone as :func:`validated` does, and leave the estimator as it is."""
+    try:
+        return _check_y(y, estimator=estimator, **options)
     except ValueError as error:
         raise InputError(str(error)) from error
 

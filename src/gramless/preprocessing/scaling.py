@@ -172,6 +172,17 @@ class Scaler(Stateful):
             unit = self.unit / relevance
         return replace(self, unit=_as_finite(unit, self.unit))
 
+    def ranked(self, chosen: BoolArray) -> Scaler:
+        """Return the scaler, of kind "both", that has only ranks of some inputs.
+
+        They are there even if only two values are known; a constant is ignored.
+        """
+        unit, n_inputs = self.unit.copy(), len(chosen)
+        varies = self.levels[:, -1] > 0.0
+        unit[:n_inputs][chosen] = np.inf
+        unit[n_inputs:][chosen] = np.where(varies[chosen], _UNIFORM_STD, np.inf)
+        return replace(self, unit=unit)
+
     def unscaled(self, bandwidth: float | FloatArray) -> FloatArray:
         """Convert a bandwidth of scaled inputs to units of the rows, keeping finite ones finite."""
         with np.errstate(over="ignore"):
