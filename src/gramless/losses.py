@@ -117,6 +117,14 @@ class Loss(Stateful, ABC):
         """Return the mean of the targets that a raw prediction stands for."""
         return z
 
+    def without_offset(self, y: Values, offset: Values) -> tuple[Values, Values]:
+        """Return targets, and factors of weights, whose fit plus the offset is a fit of ``y``.
+
+        That is, ``L(z + offset, y)`` is the factor times the loss of ``z`` and the targets
+        returned, whatever z.
+        """
+        raise InputError(f"the loss {self.name!r} takes no offset.")
+
     @property
     def has_positive_means(self) -> bool:
         """Whether it is for counts or amounts: raw predictions are logarithms of means."""
@@ -160,8 +168,15 @@ class Loss(Stateful, ABC):
         return float(np.average(self.curvature(z, y), axis=0, weights=weights).mean())
 
 
+class ResidualLoss(Loss):
+    """A loss of ``z - y`` alone."""
+
+    def without_offset(self, y: Values, offset: Values) -> tuple[Values, Values]:
+        return y - offset, np.ones_like(offset)
+
+
 @dataclass(frozen=True)
-class Squared(Loss):
+class Squared(ResidualLoss):
     """``L(z, y) = (z - y)^2 / 2`` (RB16, section 3.2: beta = 1).
 
     Examples
@@ -423,7 +438,7 @@ class _ThresholdObjective:
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class Huber(ResidualLoss):
     """Squared within ``threshold`` of the target, linear beyond.
 
     Parameters
@@ -463,7 +478,7 @@ class Huber(Loss):
 
 
 @dataclass(frozen=True)
-class SmoothPinball(Loss):
+class SmoothPinball(ResidualLoss):
     """The pinball loss, whose minimum is a quantile, rounded off at its corner.
 
     ``max(q (y - z), (q - 1) (y - z))``, convolved with a uniform density of
@@ -589,6 +604,11 @@ class TweedieFamily(Loss):
 
     def deviation(self, mean: Values) -> Values:
         return np.asarray(mean ** (0.5 * self.power))
+
+    def without_offset(self, y: Values, offset: Values) -> tuple[Values, Values]:
+        # All terms are of degree 2 - p in the target and the mean together.
+        with np.errstate(over="ignore"):
+            return y * np.exp(-offset), np.exp((2.0 - self.power) * offset)
 
     def _parts(self, z: Values, y: Values) -> tuple[Values, Values]:
         """Return the negative slopes of the terms with ``y`` and the slopes of those without."""

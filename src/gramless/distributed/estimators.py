@@ -77,6 +77,7 @@ class DaskMachine(_Machine):
         *,
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
+        offset: ArrayLike | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
         """Choose what was left on "auto" by a sample of the rows, then fit to all rows.
@@ -90,8 +91,8 @@ class DaskMachine(_Machine):
         callbacks : callable or list of callables, optional
             Called with a :class:`~gramless.base.reporting.Progress` after each step; where one
             returns True the step's stage ends.
-        eval_set : None
-            Only fits on one machine take one.
+        eval_set, offset : None
+            Only fits on one machine take these.
         checkpoint : path, optional
             Where the state of the final solve is kept, every half minute and when the fit fails. A
             fit to the same rows with the same parameters goes on there, to the same bits, and
@@ -112,6 +113,11 @@ class DaskMachine(_Machine):
         self._check_distributable()
         if eval_set is not None:
             raise InputError(f"{name}: eval_set is for fits on one machine; give cv or groups.")
+        if offset is not None:
+            raise InputError(
+                f"{name}: offset is for fits on one machine; for loss='poisson' fit counts over "
+                f"exposures, with the exposures as sample_weight."
+            )
         cluster = Cluster(self.client, name)
         parts = Partitions.of(name, X, y, sample_weight, groups)
         labels = isinstance(self, KernelClassifier)
@@ -402,10 +408,18 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
 
     client: Client | None = None
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, method: str = "auto") -> Any:
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        method: str = "auto",
+        offset: ArrayLike | None = None,
+    ) -> Any:
         """Return bounds as the local estimator does, of collections two lazy arrays."""
         if not _is_collection(X):
-            return super().predict_interval(X, coverage, method)
+            return super().predict_interval(X, coverage, method, offset)
+        if offset is not None:
+            raise InputError("DaskKernelRegressor: collections are predicted without an offset.")
         self._interval_model(method)
         self._held_back_errors("predict_interval")
         like = np.empty((*self._like("predict").shape, 2))

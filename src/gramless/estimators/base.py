@@ -355,7 +355,9 @@ class KernelMachine(StatefulEstimator, ABC):
         self.evals_result_ = {}
         if data.n_judging:
             self.evals_result_ = {"valid_0": _scores_by_round(selected, goal, data)}
-        return Chosen(data, goal, selected, judged, encoder, search.report, search.deadline)
+        return Chosen(
+            data, goal, selected, judged, encoder, search.report, search.deadline, given.used
+        )
 
     def _goal_again(self, goal: Goal, encoder: TargetEncoder) -> Goal:
         """Return the goal of kernel ridge regression, if that was chosen, else the same."""
@@ -847,7 +849,8 @@ class KernelMachine(StatefulEstimator, ABC):
 class Chosen:
     """What a fit chose, and the rows that it chose by.
 
-    ``judged`` tells of the rows held back that say how far predictions are off, None if none do.
+    ``judged`` tells of the rows held back that say how far predictions are off, None if none do;
+    ``used`` (n_rows,) has the number of each row among those given.
     """
 
     data: Data
@@ -857,6 +860,7 @@ class Chosen:
     encoder: TargetEncoder
     report: Reporter
     deadline: Deadline
+    used: IntArray
 
     def watch(self) -> Watch | None:
         """Return what tells iterations of the final solve, and ends it; None for no one."""

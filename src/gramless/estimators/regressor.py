@@ -15,16 +15,17 @@ from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.random import seed_from
 from gramless.base.reporting import Callbacks
-from gramless.base.state import State, array_in, part_in, require
+from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.base import FREE_TO_CHANGE, Chosen, KernelMachine
 from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.parameters import check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
-from gramless.losses import Huber, Loss, SmoothPinball, Squared, Tweedie
+from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.conformal import Conformal, interval_scores
+from gramless.model_selection.counts import CountDistribution
 from gramless.model_selection.posterior import Posterior, unseen_squares
 
 _LEVELS = 0.05, 0.25, 0.5, 0.75, 0.95
@@ -35,6 +36,16 @@ _MOST_GRIDS_OF_A_PROCESS = 80
 _MOST_DRAWS = 100_000
 """Relative errors of standard deviations are 0.2 % with so many draws."""
 _LEAST_MEAN = 1e-300
+_WHOLE = 1e-9
+"""Relative rounding of counts that were divided by exposures."""
+
+
+@dataclass(frozen=True)
+class _Exposures:
+    """Exposures of the rows of a fit as given, and their sample weights without these."""
+
+    exposure: FloatArray
+    weight: FloatArray | None
 
 
 def _levels(quantile: float | ArrayLike) -> float | tuple[float, ...]:
@@ -43,6 +54,17 @@ def _levels(quantile: float | ArrayLike) -> float | tuple[float, ...]:
     if found.ndim > 1:
         raise InputError(f"quantile must be a number or a list of numbers, got {quantile!r}.")
     return float(found) if found.ndim == 0 else tuple(found.tolist())
+
+
+def _checked_offset(offset: ArrayLike, n_rows: int) -> FloatArray:
+    """Return an offset of rows; refuse another shape, and infinite numbers."""
+    found = np.asarray(offset, np.float64)
+    if found.shape != (n_rows,) or not np.isfinite(found).all():
+        raise InputError(
+            f"KernelRegressor: offset must be a finite number a row, of shape ({n_rows},); got "
+            f"shape {found.shape}."
+        )
+    return found
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -208,6 +230,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         The second model of ``intervals="quantiles"``.
     lower_limit_ : array (n_outputs,)
         0 where no target of the fit is negative, minus infinity elsewhere: intervals end there.
+    dispersion_ : float or None
+        Of counts by the loss "poisson": rows held back with the mean m had about the variance
+        ``m + dispersion_ * m**2``, what predictions were off included. None where targets are not
+        whole numbers of one column, or no rows were held back.
     posterior_ : Posterior or None
         The draws; ``posterior_.noise`` is the standard deviation of the noise.
     scaler_ : Scaler
@@ -249,6 +275,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     power: float = 1.5
     intervals: str = "split"
     n_posterior: int = 0
+    _exposures: ClassVar[_Exposures | None] = None
+    """Of the rows that are being fitted, with an offset."""
 
     def fit(
         self,
@@ -259,20 +287,58 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         *,
         callbacks: Callbacks = None,
         eval_set: EvalSet = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
-        """Choose what was left on "auto", then fit to all rows; see :meth:`KernelMachine.fit`."""
+        """Choose what was left on "auto", then fit to all rows; see :meth:`KernelMachine.fit`.
+
+        ``offset`` (n_samples,) is added to raw predictions, with a coefficient of 1, as in
+        generalised linear models: for counts the logarithm of the time or area over which they
+        were counted. A scorer that chooses sees targets without it, such as counts over
+        exposures.
+        """
         if self.intervals not in ("split", "quantiles"):
             raise InputError(
                 f"KernelRegressor: intervals must be 'split' or 'quantiles', got "
                 f"{self.intervals!r}."
             )
         model = self._quantile_model(X) if self.intervals == "quantiles" else None
-        super().fit(X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set)
+        if offset is not None and eval_set is not None:
+            raise InputError(
+                "KernelRegressor: offset does not go with eval_set, whose rows have none."
+            )
+        try:
+            if offset is not None:
+                y, sample_weight = self._without_offset(y, sample_weight, offset)
+            super().fit(X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set)
+        finally:
+            self.__dict__.pop("_exposures", None)
         if model is not None:
             self.quantile_model_: KernelRegressor | None = model.fit(
                 X, y, sample_weight, groups, callbacks=callbacks, eval_set=eval_set
             )
         return self
+
+    def _without_offset(
+        self, y: ArrayLike, sample_weight: ArrayLike | None, offset: ArrayLike
+    ) -> tuple[FloatArray, ArrayLike | None]:
+        """Return the targets and weights of the fit without an offset; keep the exposures."""
+        loss, numbers = self._named_loss(), np.asarray(self._plain_targets(y), np.float64)
+        added = _checked_offset(offset, len(numbers))
+        if self.intervals == "quantiles" and loss.has_positive_means:
+            raise InputError(
+                "KernelRegressor: intervals='quantiles' takes no offset with this loss: how "
+                "quantiles depend on exposures is not known; use intervals='split'."
+            )
+        by_row = added.reshape(-1, *[1] * (numbers.ndim - 1))
+        targets, factors = loss.without_offset(numbers, by_row)
+        factors = factors.reshape(-1)
+        if not loss.has_positive_means:
+            return targets, sample_weight
+        if not (np.isfinite(factors).all() and np.isfinite(np.exp(added)).all()):
+            raise InputError("KernelRegressor: the exponential of an offset is infinite.")
+        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        self._exposures = _Exposures(np.exp(added), weight)  # type: ignore[misc]
+        return targets, factors if weight is None else factors * weight
 
     def _quantile_model(self, X: TableLike) -> KernelRegressor:
         """Return the second model before its fit, which may go on from an earlier one."""
@@ -317,13 +383,17 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return replace(config, most_grids=few, ridge_rows=0, dropped_share=0.0)
 
     @overload
-    def predict(self, X: TableLike, return_std: Literal[False] = False) -> FloatArray: ...
+    def predict(
+        self, X: TableLike, return_std: Literal[False] = False, offset: ArrayLike | None = None
+    ) -> FloatArray: ...
 
     @overload
-    def predict(self, X: TableLike, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: TableLike, return_std: Literal[True], offset: ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray]: ...
 
     def predict(
-        self, X: TableLike, return_std: bool = False
+        self, X: TableLike, return_std: bool = False, offset: ArrayLike | None = None
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return predictions, with their standard deviations if asked for.
 
@@ -332,6 +402,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         X : array-like, sparse matrix or data frame (n_samples, n_features)
         return_std : bool, default=False
             Needs ``n_posterior``.
+        offset : array-like (n_samples,), optional
+            Added to raw predictions: by a log link, means are times its exponential. Zeros if left
+            out, also where the fit had one.
 
         Returns
         -------
@@ -361,11 +434,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         >>> bool(std[0] < model.posterior_.noise < std[1])
         True
         """
-        predicted = self._means(X)
+        predicted = self._means(X, offset)
         return (predicted, self._deviations(X)) if return_std else predicted
 
     def predict_interval(
-        self, X: TableLike, coverage: float = 0.9, method: str = "auto"
+        self,
+        X: TableLike,
+        coverage: float = 0.9,
+        method: str = "auto",
+        offset: ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Return bounds between which targets of new rows lie, so often as ``coverage`` says.
 
@@ -375,7 +452,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         or by the losses "poisson", "tweedie" and "gamma" a power of the mean, half of 1, of
         ``power`` and of 2. "quantiles" takes the predicted quantiles whose coverage is nearest, and
         moves them by one width (Romano, Patterson & Candes 2019). Bounds are not below 0 where no
-        target of the fit is.
+        target of the fit is. Of counts by the loss "poisson", "split" takes ends of equal
+        probability beyond of :meth:`predict_distribution`, whole numbers, at the level that covers
+        as many rows held back as asked.
 
         Parameters
         ----------
@@ -385,6 +464,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         method : {"auto", "split", "quantiles"}, default="auto"
             "auto" is "quantiles" where the fit has some, by ``intervals="quantiles"`` or by
             ``loss="quantile"`` with several, else "split".
+        offset : array-like (n_samples,), optional
+            As for :meth:`predict`.
 
         Returns
         -------
@@ -409,13 +490,15 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         check_is_fitted(self, "coef_")
         model = self._interval_model(method)
         errors = model._held_back_errors("predict_interval")
-        return model._bounds(model._means(X), errors, coverage)
+        return model._bounds(model._means(X, offset), errors, coverage)
 
     def _bounds(
         self, predicted: FloatArray, errors: Conformal, coverage: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return the bounds of intervals for predictions."""
         margin = np.atleast_1d(errors.quantile(coverage))
+        if self.dispersion_ is not None:
+            return CountDistribution(self.dispersion_).interval(predicted, float(margin[0]))
         if self._n_levels == 1:
             half = margin * self._error_units(predicted)
             lower, upper = predicted - half, predicted + half
@@ -429,18 +512,24 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return np.maximum(lower, self.lower_limit_), np.maximum(upper, self.lower_limit_)
 
     def predict_quantiles(
-        self, X: TableLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)
+        self,
+        X: TableLike,
+        quantiles: ArrayLike = (0.05, 0.5, 0.95),
+        offset: ArrayLike | None = None,
     ) -> FloatArray:
         """Return quantiles of targets of new rows: ends of :meth:`predict_interval`.
 
         The quantile q above 1/2 is the upper end of the interval with coverage ``2 q - 1``, those
-        below are lower ends. 1/2 is the prediction, or the predicted median where there is one.
+        below are lower ends. 1/2 is the prediction, or the predicted median where there is one: of
+        counts by the loss "poisson" that of :meth:`predict_distribution`.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
         quantiles : array-like (n_quantiles,), default=(0.05, 0.5, 0.95)
             Between 0 and 1.
+        offset : array-like (n_samples,), optional
+            As for :meth:`predict`.
 
         Returns
         -------
@@ -460,7 +549,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             raise InputError("KernelRegressor: predict_quantiles needs a fit of one output.")
         model = self._interval_model("auto")
         errors = model._held_back_errors("predict_quantiles")
-        predicted = model._means(X)
+        predicted = model._means(X, offset)
         found = np.empty((len(predicted), len(levels)))
         for k, level in enumerate(levels):
             if level == 0.5:
@@ -471,6 +560,47 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         order = np.argsort(levels, kind="stable")
         found[:, order] = np.sort(found, axis=1)
         return found
+
+    def predict_distribution(self, X: TableLike, offset: ArrayLike | None = None) -> Any:
+        """Return the distributions of counts of new rows, by the loss "poisson".
+
+        They are negative binomial, or Poisson where ``dispersion_`` is 0, with the predicted means
+        and the dispersion of rows held back.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        offset : array-like (n_samples,), optional
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        frozen distribution of scipy.stats
+            Its methods ``pmf``, ``cdf``, ``ppf``, ``mean``, ``std`` and so on return a number for
+            each row.
+
+        Raises
+        ------
+        InputError
+            If the fit is none of counts by the loss "poisson", or held no rows back.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(1000, 2))
+        >>> y = np.random.default_rng(1).poisson(np.exp(X[:, 0]))
+        >>> model = KernelRegressor(loss="poisson", random_state=0).fit(X, y)
+        >>> chance_of_none = model.predict_distribution(X[:5]).pmf(0)
+        >>> bool((0.03 < chance_of_none).all() and (chance_of_none < 0.75).all())
+        True
+        """
+        check_is_fitted(self, "coef_")
+        if self.dispersion_ is None:
+            raise InputError(
+                "KernelRegressor: predict_distribution needs a fit of counts, whole numbers in one "
+                "column, by loss='poisson', with calibrate=True."
+            )
+        return CountDistribution(self.dispersion_).frozen(self._means(X, offset))
 
     def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R2 of the predictions; of several quantiles the mean of their pinball scores.
@@ -515,6 +645,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def _middle(self, predicted: FloatArray) -> FloatArray:
         """Return predicted medians, or the predictions where there are none."""
+        if self.dispersion_ is not None:
+            return np.asarray(CountDistribution(self.dispersion_).frozen(predicted).median())
         if self._n_levels == 1:
             return predicted
         return predicted[:, int(np.abs(self._levels - 0.5).argmin())]
@@ -535,9 +667,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             return np.ones_like(predicted)
         return self.loss_.deviation(np.maximum(predicted, _LEAST_MEAN))
 
-    def _means(self, X: TableLike) -> FloatArray:
+    def _means(self, X: TableLike, offset: ArrayLike | None = None) -> FloatArray:
         """Return raw predictions through the inverse link of the loss, several quantiles sorted."""
         raw = self._responses(X)
+        if offset is not None:
+            added = _checked_offset(offset, len(raw))
+            raw = raw + added.reshape(-1, *[1] * (raw.ndim - 1))
         found = self.loss_.inverse_link(raw)
         return np.sort(found, axis=1) if self._n_levels > 1 else found
 
@@ -551,6 +686,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             fits = fits and np.shape(posterior.noise) == coef.shape[1:]
             require(fits, "posterior_ does not fit coef_")
         coef, loss = part_in(state, "coef_", np.ndarray), state["loss_"]
+        if state["dispersion_"] is not None:
+            number_in(state, "dispersion_", float, 0.0)
+            fits = coef.ndim == 1 and isinstance(loss, Poisson)
+            require(fits and state["errors_"] is not None, "dispersion_ does not fit the loss")
         if isinstance(loss, SmoothPinball) and loss.levels.ndim == 1:
             require(coef.shape[1:] == loss.levels.shape, "coef_ does not fit the quantiles")
         else:
@@ -564,6 +703,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _restore(self, fitted: dict[str, object]) -> None:
         # Files of earlier versions know no quantiles, and no limit.
         fitted.setdefault("quantile_model_", None)
+        fitted.setdefault("dispersion_", None)
         n_outputs = part_in(fitted, "coef_", np.ndarray)[:1].size
         fitted.setdefault("lower_limit_", np.full(n_outputs, -np.inf))
         super()._restore(fitted)
@@ -577,27 +717,55 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         assert isinstance(encoder, NumberEncoder)
         self.errors_ = None
         self.quantile_model_ = None
+        self.dispersion_: float | None = None
         if validation is not None:
-            scores = self._error_scores(validation.raw, data.targets[validation.rows], encoder)
-            self.errors_ = Conformal.fit(scores, data.row_counts(validation.rows))
+            rows, exposures = chosen.used[validation.rows], self._exposures
+            exposure, counts = np.ones(len(rows)), data.row_counts(validation.rows)
+            if exposures is not None:
+                exposure, weight = exposures.exposure[rows], exposures.weight
+                counts = None if weight is None else weight[rows] / weight[rows].mean()
+            self.errors_ = self._learnt_errors(
+                validation.raw, data.targets[validation.rows], exposure, counts, encoder
+            )
         self.posterior_ = self._posterior(chosen, encoder) if self.n_posterior else None
 
-    def _error_scores(
-        self, raw: FloatArray, codes: FloatArray, encoder: NumberEncoder
-    ) -> FloatArray:
+    def _learnt_errors(
+        self,
+        raw: FloatArray,
+        codes: FloatArray,
+        exposure: FloatArray,
+        counts: FloatArray | None,
+        encoder: NumberEncoder,
+    ) -> Conformal:
+        """Return how far off raw predictions of encoded targets are; set the dispersion of counts.
+
+        Each row stands for so many ``counts`` of rows.
+        """
+        unit = exposure * encoder.spread if codes.ndim == 1 else exposure[:, None] * encoder.spread
+        found, whole = codes * unit, np.rint(codes * unit)
+        are_whole = (np.abs(found - whole) <= _WHOLE * np.maximum(whole, 1.0)).all()
+        if not (are_whole and isinstance(self.loss_, Poisson) and codes.ndim == 1):
+            return Conformal.fit(self._error_scores(raw, codes, unit), counts)
+        mean = self.loss_.inverse_link(raw) * unit
+        distribution = CountDistribution.fit(whole, mean, counts)
+        self.dispersion_ = distribution.dispersion
+        return Conformal.fit(distribution.scores(whole, mean), counts)
+
+    def _error_scores(self, raw: FloatArray, codes: FloatArray, unit: FloatArray) -> FloatArray:
         """Return how far off raw predictions of encoded targets are, in units of the targets.
 
-        Of several quantiles how far targets lie outside of each pair, the outer ones first.
+        Of several quantiles how far targets lie outside of each pair, the outer ones first. One
+        encoded target is a ``unit`` of its row.
         """
         predicted = self.loss_.inverse_link(raw)
         n_pairs = self._n_levels // 2
         if n_pairs == 0:
-            scores = interval_scores(predicted, codes) * encoder.spread
-            return scores / self._error_units(predicted * encoder.spread)
+            scores = interval_scores(predicted, codes) * unit
+            return scores / self._error_units(predicted * unit)
         predicted = np.sort(predicted, axis=1)
         below = predicted[:, :n_pairs] - codes[:, :n_pairs]
         above = codes[:, :n_pairs] - predicted[:, ::-1][:, :n_pairs]
-        return np.asarray(np.maximum(below, above) * encoder.spread)
+        return np.asarray(np.maximum(below, above) * unit[:, :1])
 
     def _posterior(self, chosen: Chosen, encoder: NumberEncoder) -> Posterior:
         """Draw the weights, with the noise in units of the targets as given."""

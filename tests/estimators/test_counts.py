@@ -1,0 +1,127 @@
+"""Offsets of log links and others, and distributions of counts, against simulations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gramless
+from gramless import KernelRegressor
+from gramless.base.errors import InputError
+from gramless.base.types import FloatArray
+from gramless.losses import Gamma, Huber, Logistic, Loss, Poisson, SmoothPinball, Squared, Tweedie
+
+N = 2000
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (2 * N, 2))
+RATE = np.exp(1.0 + np.sin(3 * X[:, 0]))
+EXPOSURE = RNG.uniform(0.1, 3.0, 2 * N)
+COUNTS = RNG.poisson(RATE * EXPOSURE).astype(float)
+OFFSET = np.log(EXPOSURE)
+
+
+def fast(**params: Any) -> KernelRegressor:
+    return KernelRegressor(effort=1, n_grids=40, random_state=0, **params)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Squared(), Huber(0.5), SmoothPinball(0.9), Poisson(), Tweedie(1.3), Gamma()],
+    ids=lambda loss: loss.name,
+)
+def test_losses_take_offsets_as_other_targets_and_weights(loss: Loss) -> None:
+    z, y, offset = RNG.normal(size=50), RNG.gamma(2.0, size=50), RNG.normal(size=50)
+    targets, factors = loss.without_offset(y, offset)
+    np.testing.assert_allclose(loss.value(z + offset, y), factors * loss.value(z, targets))
+
+
+def test_other_losses_take_no_offset() -> None:
+    with pytest.raises(InputError, match="'logistic' takes no offset"):
+        Logistic().without_offset(np.ones(1), np.ones(1))
+
+
+def test_an_offset_is_what_targets_over_exposures_with_weights_are() -> None:
+    model = fast(loss="poisson").fit(X[:N], COUNTS[:N], offset=OFFSET[:N])
+    rates = COUNTS[:N] / EXPOSURE[:N]
+    twin = fast(loss="poisson").fit(X[:N], rates, sample_weight=EXPOSURE[:N])
+    new = slice(N, None)
+    np.testing.assert_allclose(model.predict(X[new]), twin.predict(X[new]), rtol=1e-6)
+    counts = model.predict(X[new], offset=OFFSET[new])
+    np.testing.assert_allclose(counts, model.predict(X[new]) * EXPOSURE[new])
+    assert np.corrcoef(np.log(model.predict(X[new])), np.log(RATE[new]))[0, 1] > 0.97
+    lower, upper = model.predict_interval(X[new], offset=OFFSET[new])
+    assert 0.88 <= ((lower <= COUNTS[new]) & (COUNTS[new] <= upper)).mean() <= 0.95
+
+
+def test_an_offset_of_squares_is_subtracted() -> None:
+    y = RATE[:N] + 5.0 * OFFSET[:N]
+    model = fast().fit(X[:N], y, offset=5.0 * OFFSET[:N])
+    twin = fast().fit(X[:N], y - 5.0 * OFFSET[:N])
+    found = model.predict(X[N:], offset=np.full(N, 2.0))
+    np.testing.assert_array_equal(found, twin.predict(X[N:]) + 2.0)
+
+
+@pytest.mark.parametrize(
+    ("params", "options", "match"),
+    [
+        ({}, {"offset": np.zeros(3)}, "shape"),
+        ({}, {"offset": np.full(N, np.inf)}, "finite"),
+        ({}, {"offset": np.zeros(N), "eval_set": (X[:9], COUNTS[:9])}, "eval_set"),
+        ({"loss": "poisson", "intervals": "quantiles"}, {"offset": np.zeros(N)}, "quantiles"),
+        ({"loss": "poisson"}, {"offset": np.full(N, 800.0)}, "infinite"),
+    ],
+)
+def test_offsets_that_are_refused(params: Any, options: Any, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        fast(**params).fit(X[:N], COUNTS[:N], **options)
+
+
+# Distributions.
+
+
+def drawn(mean: FloatArray, dispersion: float, rng: np.random.Generator) -> FloatArray:
+    if dispersion > 0.0:
+        mean = mean * rng.gamma(1.0 / dispersion, dispersion, len(mean))
+    return rng.poisson(mean).astype(float)
+
+
+@pytest.mark.parametrize(("dispersion", "level"), [(0.0, 0.3), (0.0, 10.0), (0.5, 5.0)])
+def test_intervals_of_counts_have_whole_ends_and_cover(dispersion: float, level: float) -> None:
+    covered, found = [], []
+    for seed in range(4):
+        y = drawn(level * RATE, dispersion, np.random.default_rng(seed))
+        model = fast(loss="poisson").fit(X[:N], y[:N])
+        lower, upper = model.predict_interval(X[N:], 0.9)
+        np.testing.assert_array_equal(np.rint(lower), lower)
+        np.testing.assert_array_equal(np.rint(upper), upper)
+        assert (lower >= 0.0).all()
+        covered.append(((lower <= y[N:]) & (y[N:] <= upper)).mean())
+        found.append(model.dispersion_)
+    assert 0.88 <= np.mean(covered) <= 0.92
+    assert np.mean(found) == pytest.approx(dispersion, abs=0.06)
+
+
+def test_distributions_of_counts_have_the_predicted_means(tmp_path: Path) -> None:
+    y = drawn(RATE, 0.5, np.random.default_rng(0))
+    model = fast(loss="poisson").fit(X[:N], y[:N])
+    lower, upper = model.predict_interval(X[N:], 0.9)
+    quantiles = model.predict_quantiles(X[N:], [0.05, 0.5, 0.95])
+    np.testing.assert_array_equal(quantiles[:, [0, 2]], np.column_stack([lower, upper]))
+    pmf = model.predict_distribution(X[:5]).pmf(np.arange(1000)[:, None])
+    np.testing.assert_allclose(pmf.sum(axis=0), 1.0)
+    np.testing.assert_allclose(np.arange(1000) @ pmf, model.predict(X[:5]), rtol=1e-6)
+    gramless.save(model, tmp_path / "model")
+    again = gramless.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_interval(X[N:], 0.9)[1], upper)
+
+
+def test_amounts_have_no_distribution_of_counts() -> None:
+    model = fast(loss="poisson").fit(X[:N], RATE[:N])
+    assert model.dispersion_ is None
+    lower, _ = model.predict_interval(X[N:])
+    assert (np.rint(lower) != lower).any()
+    with pytest.raises(InputError, match="whole numbers"):
+        model.predict_distribution(X[:1])
