@@ -69,9 +69,10 @@ def shapley_values(
 
     Notes
     -----
-    Exact for grids over up to 12 players, and for products over up to 12 players: the kernel values
-    of Nyström features where the kernel multiplies over the inputs, and Fourier features. Elsewhere
-    permutations are sampled, each with its reverse.
+    Exact for grids over up to 12 players (8, where bins are very many), for products over up to 12,
+    which are the kernel values of Nyström features where the kernel multiplies over the inputs, and
+    Fourier features, and for anything over up to 6. Elsewhere permutations are sampled, each with
+    its reverse.
     """
     values = np.zeros((X.shape[0], players.n_players, weights.shape[1]))
     mean = np.zeros(weights.shape[1])
@@ -271,7 +272,7 @@ class _Evaluated:
         """Look at all subsets, with all background rows."""
         n, m = len(self.columns), len(background)
         factors, (whole, empty) = Subsets.all_of(n).factors, ends
-        found = -factors[0][:, None] * -empty.mean(axis=0) + factors[-1][:, None] * whole[:, None]
+        found = factors[0][:, None] * empty.mean(axis=0) + factors[-1][:, None] * whole[:, None]
         for a, b in row_blocks(len(X), max(1, _EVALUATED_ROWS // m)):
             for subset in range(1, (1 << n) - 1):
                 joined = [own for p, own in enumerate(self.columns) if subset >> p & 1]
