@@ -108,7 +108,7 @@ def test_one_model_predicts_on_several_threads(X: NDArray) -> None:
 
 
 def test_cross_validation_on_threads(X: NDArray) -> None:
-    model = KernelRegressor(RandomBinning(n_grids=8), random_state=0)
+    model = KernelRegressor(RandomBinning(n_grids=8), bandwidth=2.0, random_state=0)
     y = TARGETS["regression"](X)
     alone = cross_val_score(model, X[:200], y[:200], cv=3)
     with parallel_backend("threading", n_jobs=3):

@@ -27,7 +27,7 @@ def signatures():
 gramless.warmup(n_jobs=1)
 ready = signatures()
 rng = np.random.default_rng(1)
-X = rng.normal(size=(1500, 6))
+X = rng.normal(size=(1100, 6))
 z = X[:, 0] * X[:, 1] + np.sin(X[:, 2])
 frame = pd.DataFrame(X, columns=list("abcdef"))
 frame["colour"] = pd.Categorical(rng.choice(["red", "green", "blue"], len(X)))

@@ -46,9 +46,9 @@ def test_grids_are_unbiased_over_several_inputs(binning_kernel):
     bandwidth = np.array([0.7, np.inf, 2.0])
     x, y = np.array([0.2, 5.0, -1.0]), np.array([0.5, -9.0, -1.6])
     n_grids = 2000
+    drawn = binning_kernel.sample_grids(streams(5, "grids", n_grids), n_grids, bandwidth)
     hits = 0
-    for r in range(n_grids):
-        widths, shifts = binning_kernel.sample_grid(stream(5, "grids", r), bandwidth)
+    for widths, shifts in zip(*drawn, strict=True):
         hits += np.array_equal(np.floor((x - shifts) / widths), np.floor((y - shifts) / widths))
     exact = binning_kernel.gram([x], [y], bandwidth=bandwidth)[0, 0]
     assert abs(hits / n_grids - exact) < 4 * np.sqrt(exact * (1 - exact) / n_grids)

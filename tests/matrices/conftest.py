@@ -30,9 +30,8 @@ def dense_twin(codes, n_bins, scale) -> NDArray[np.float64]:
     """Write the definition out: one non-zero a row in each grid where the bin is known."""
     grids = [np.zeros((codes.shape[1], n)) for n in n_bins]
     for grid, row in zip(grids, codes, strict=True):
-        for i, code in enumerate(row):
-            if code > 0:
-                grid[i, code - 1] = scale
+        (known,) = np.nonzero(row)
+        grid[known, row[known].astype(int) - 1] = scale
     return np.concatenate([np.zeros((codes.shape[1], 0)), *grids], axis=1)
 
 

@@ -36,9 +36,8 @@ def dense_twin(codes, values, n_bins, scale) -> NDArray[np.float64]:
     """Write the definition out: one non-zero a row in each grid where the bin is known."""
     grids = [np.zeros((codes.shape[1], n)) for n in n_bins]
     for grid, row, numbers in zip(grids, codes, values, strict=True):
-        for i, code in enumerate(row):
-            if code > 0:
-                grid[i, code - 1] = scale * float(numbers[i])
+        (known,) = np.nonzero(row)
+        grid[known, row[known].astype(int) - 1] = scale * numbers[known].astype(float)
     return np.concatenate([np.zeros((codes.shape[1], 0)), *grids], axis=1)
 
 

@@ -138,8 +138,9 @@ def test_categories_of_smooth_features_move(X: NDArray) -> None:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_learned_weights_beat_equal_ones_where_half_the_inputs_are_noise(seed: int) -> None:
     X, y = friedman1(3500, seed=seed)
+    options = {"scaling": "standard", "random_state": 0}
     models = {
-        kind: KernelRegressor(RandomBinning(n_grids=64), relevance=kind, random_state=0)
+        kind: KernelRegressor(RandomBinning(n_grids=64), relevance=kind, **options)
         for kind in ("auto", "equal")
     }
     for model in models.values():
