@@ -65,7 +65,7 @@ def shapley_values(model: KernelMachine, X: Rows, background: Rows | None = None
     losses "poisson", "gamma" and "tweedie": there values add up to the logarithm of the prediction.
     Of a classifier they are ``decision_function``: log odds by ``loss="logistic"``. Of
     :class:`KernelSurvival` they are logarithms of risks. Several quantiles are explained before
-    ``predict`` sorts them.
+    ``predict`` sorts them, and predictions of a fit with an offset without it.
 
     Parameters
     ----------
