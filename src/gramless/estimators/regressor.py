@@ -534,7 +534,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Returns
         -------
         array (n_samples, n_quantiles)
-            Rising with the quantile in every row.
+            Rising with the quantile in every row; not below 0 where no target of the fit is.
 
         Raises
         ------
@@ -559,7 +559,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
                 found[:, k] = ends[int(level > 0.5)]
         order = np.argsort(levels, kind="stable")
         found[:, order] = np.sort(found, axis=1)
-        return found
+        return np.maximum(found, model.lower_limit_)
 
     def predict_distribution(self, X: TableLike, offset: ArrayLike | None = None) -> Any:
         """Return the distributions of counts of new rows, by the loss "poisson".
