@@ -7,8 +7,17 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
 
-from gramless import KernelClassifier, KernelRegressor, RandomBinning, load, save
+from gramless import (
+    KernelClassifier,
+    KernelRegressor,
+    KernelSurvival,
+    RandomBinning,
+    load,
+    save,
+)
 from gramless.inspection.explanation import grid_use
 
 from .conftest import N_ROWS, QUICK
@@ -296,7 +305,7 @@ def test_grids_that_choose_are_told(most, shell, tmp_path, columns, monkeypatch)
     command = fitted_model(tmp_path, columns, given())
     uses = np.array([[True, True]] * 3 + [[True, False]] * 5)
     use = grid_use(uses, np.ones(8), most)
-    monkeypatch.setattr("gramless.cli.explanation_page.model_grid_use", lambda model, X: use)
+    monkeypatch.setattr("gramless.cli.explanation_findings.model_grid_use", lambda model, X: use)
     document = shell.json(*command)
     root = ET.parse(tmp_path / "p.html").getroot()
     check_page((tmp_path / "p.html").read_text(), root)
@@ -321,12 +330,69 @@ def test_of_many_inputs_the_promising_ones_are_shuffled(shell, tmp_path):
     assert "Of 40 inputs the 30 most promising were shuffled" in words(ET.parse(out).getroot())
 
 
+@pytest.mark.parametrize("case", ["one row", "all alike", "huge", "wide and sparse"])
+def test_tables_that_say_little_have_pages(case, shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, given())
+    X, y = np.column_stack([columns["size"], columns["weight"]]), columns["price"]
+    if case == "one row":
+        X, y = X[:1], y[:1]
+    if case == "all alike":
+        X, y = np.zeros((30, 2)), np.ones(30)
+    if case == "huge":
+        X, y = 1e200 * X, 1e150 * y
+        save(given().fit(X, y), tmp_path / "m")
+    if case == "wide and sparse":
+        X = sp.random(60, 1200, 0.01, "csr", random_state=0)
+        y = np.asarray(X.sum(axis=1)).ravel()
+        save(given().fit(X, y), tmp_path / "m")
+        command[3] = tmp_path / "a.libsvm"
+        dump_svmlight_file(X, y, str(command[3]), zero_based=False)
+    else:
+        np.savez(tmp_path / "a.npz", X=X, y=y)
+    shell(*command)
+    text, root = (tmp_path / "p.html").read_text(), ET.parse(tmp_path / "p.html").getroot()
+    check_page(text, root)
+
+
 def test_learned_relevance_is_data(shell, tmp_path, columns):
     command = fitted_model(tmp_path, columns, given())
     model = load(tmp_path / "m")
     model.relevance_ = np.array([1.5, 0.25])
     save(model, tmp_path / "m")
     assert shell.json(*command)["relevance"] == {"x1": 1.5, "x2": 0.25}
+
+
+def test_a_page_of_quantiles(shell, tmp_path, columns):
+    model = given().set_params(loss="quantile", quantile=[0.1, 0.5, 0.9], calibrate=True)
+    document = shell.json(*fitted_model(tmp_path, columns, model))
+    root = ET.parse(tmp_path / "p.html").getroot()
+    check_page((tmp_path / "p.html").read_text(), root)
+    assert document["error_name"] == "pinball loss"
+    assert {"quantile 0.1", "quantile 0.5", "quantile 0.9"} <= legend(root)
+    assert "Rows below each predicted quantile" in pictures(root)
+    assert list(tables(root)["Prediction intervals"]) == ["50%", "80%", "90%", "95%"]
+
+
+def test_effects_add_up_to_the_prediction(shell, tmp_path, columns):
+    shell(*fitted_model(tmp_path, columns, given()))
+    root = ET.parse(tmp_path / "p.html").getroot()
+    base = float(re.search(r"from its mean, (\S+)\. ", words(root))[1])
+    for card in root.iter("article"):
+        predicted = float(re.match(r"predicted (\S+),", card.find("p").text)[1])
+        effects = [float(row[2].text) for row in card.find(".//tbody")]
+        assert base + sum(effects) == pytest.approx(predicted, abs=0.02)
+
+
+def test_groups_that_fail_are_told(shell, tmp_path, columns):
+    command = fitted_model(tmp_path, columns, given())
+    X = np.random.default_rng(0).normal(size=(600, 2))
+    y = load(tmp_path / "m").predict(X) + np.random.default_rng(1).normal(size=600)
+    np.savez(tmp_path / "a.npz", X=X, y=np.where(X[:, 0] > 0.7, y + 9.0, y))
+    (group,) = shell.json(*command)["worst_groups"]
+    assert group["group"].startswith("x1 is above 0.")
+    told = tables(ET.parse(tmp_path / "p.html").getroot())["group"]
+    assert list(told) == ["all rows", group["group"]]
+    assert told[group["group"]][2].endswith("too low")
 
 
 # What is refused.
@@ -368,6 +434,13 @@ def test_several_targets(shell, tmp_path, columns):
     X, y = np.load(tmp_path / "a.npz")["X"], columns["price"]
     save(given().fit(X, np.column_stack([y, -y])), tmp_path / "m")
     assert "predicts 2 numbers a row" in shell.error(*command)
+
+
+def test_survival_is_refused(shell, tmp_path, columns):
+    model = KernelSurvival(binning(), bandwidth=2.0, alpha=1e-3, scaling="standard")
+    assert "takes regressors" in shell.error(
+        *fitted_model(tmp_path, columns | {"price": np.exp(columns["price"])}, model)
+    )
 
 
 def test_places_are_checked_before_the_work(model, write, shell, tmp_path):

@@ -276,11 +276,13 @@ def readable(value: float, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> [readable(value) for value in (0.123456, 27312.0, -3e12, 0.0)]
-    ['0.1235', '27,310', '-3·10¹²', '0']
+    >>> [readable(value) for value in (0.123456, 27312.0, -3e12, 0.0, math.nan)]
+    ['0.1235', '27,310', '-3·10¹²', '0', '–']
     """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else str(value).replace("inf", "∞")
     if value != 0.0 and not 1e-4 <= abs(value) < 1e9:
-        return power_of_ten(value) if math.isfinite(value) else str(value)
+        return power_of_ten(value)
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 

@@ -16,7 +16,7 @@ from gramless.cli.reading import labelled_rows, load_predictor
 from gramless.cli.report import Report, facts, number, reporting
 
 if TYPE_CHECKING:
-    from gramless.cli.explanation_page import Findings
+    from gramless.cli.explanation_findings import Findings
 
 
 def explain(
@@ -59,7 +59,8 @@ def explain(
                 )
             X, y, name = labelled_rows(predictor, data, target, part, limits)
         with report.stage("explain", "explaining"):
-            from gramless.cli.explanation_page import findings, page
+            from gramless.cli.explanation_findings import findings
+            from gramless.cli.explanation_page import page
 
             found = findings(predictor, X, y, {"model": model, "data": data, "target": name})
         with report.stage("write", f"writing {output}"):

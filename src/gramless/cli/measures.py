@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge, TweedieRegressor
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
@@ -27,6 +29,8 @@ from gramless.losses import Huber, Loss, SmoothPinball, TweedieFamily
 
 _LEAST = 1e-15
 """Probabilities and means below this are taken for so much."""
+_LARGEST = 1e100
+"""Inputs beyond this have no squares."""
 _FOLDS, _MOST_FITTED, _MOST_INPUTS, _MOST_CATEGORIES = 5, 10_000, 200, 50
 _Pair = Callable[[AnyArray, FloatArray], Any]
 """Takes targets and predictions of the same rows."""
@@ -91,6 +95,7 @@ def measure_of(model: KernelMachine) -> Measure:
             losses=partial(_deviances, loss),
             constant=np.mean,
             constant_words="the mean",
+            targets=partial(_checked, loss),
             linear=TweedieRegressor(power=loss.power, link="log", alpha=1e-3, max_iter=200)
             if isinstance(loss, TweedieFamily)
             else None,
@@ -110,6 +115,11 @@ def _number_scores(y: AnyArray, predicted: FloatArray) -> dict[str, float]:
     return {"mean absolute error": found["mae"], "R2": found["r2"]}
 
 
+def _checked(loss: Loss, y: AnyArray) -> AnyArray:
+    loss.check_targets(y)
+    return y
+
+
 def _pinball(levels: FloatArray, y: AnyArray, predicted: FloatArray) -> FloatArray:
     above = y[:, None] - predicted.reshape(len(y), -1)
     losses = np.maximum(levels * above, (levels - 1.0) * above)
@@ -126,7 +136,7 @@ def _class_measure(model: KernelClassifier) -> Measure:
     make: partial[Measure] = partial(
         Measure,
         targets=lambda y: class_numbers(y, model.classes_),
-        linear=LogisticRegression(max_iter=200),
+        linear=LogisticRegression(max_iter=500),
     )
     if has_probabilities(model):
         return make(
@@ -176,6 +186,8 @@ def linear_predictions(
         return None
     if sp.issparse(rows):
         rows = rows.toarray()
+    if np.abs(rows).max(initial=0.0) > _LARGEST:
+        return None
     known = y >= 0 if is_classifier(measure.linear) else np.ones(len(y), bool)
     if known.sum() < 2 * _FOLDS:
         return None
@@ -190,7 +202,10 @@ def linear_predictions(
         own = fitted[known[fitted]][:_MOST_FITTED]
         if is_classifier(measure.linear) and len(np.unique(y[own])) < 2:
             return None
-        linear = make_pipeline(prepared, clone(measure.linear)).fit(rows[own], y[own])
+        with warnings.catch_warnings():
+            # A simple model to compare with need not converge.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            linear = make_pipeline(prepared, clone(measure.linear)).fit(rows[own], y[own])
         if predicted.ndim == 2:
             predicted[others] = 0.0
             predicted[np.ix_(others, linear.classes_)] = linear.predict_proba(rows[others])

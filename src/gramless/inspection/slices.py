@@ -99,8 +99,11 @@ def worst_groups(
     conditions = [one for name, own in columns.items() for one in _conditions(name, own)]
     searched = np.zeros(len(losses), bool)
     searched[stream(seed, "rows searched for groups").permutation(len(losses))[::2]] = True
-    if not conditions or not 0.0 < losses[~searched].mean() < np.inf:
+    # Squares of losses in this unit are finite.
+    unit = float(losses.mean())
+    if not conditions or not 0.0 < unit < np.inf or not losses[~searched].any():
         return []
+    losses = losses / unit
     holds = np.column_stack([one.holds for one in conditions])
     found: list[WorstGroup] = []
     left = ~searched
@@ -111,7 +114,7 @@ def worst_groups(
         loss = float(losses[inside & ~searched].mean())
         ratio = loss / float(losses[~searched].mean())
         own = [conditions[k] for k in chosen]
-        found.append(WorstGroup(own, np.flatnonzero(inside), loss, ratio))
+        found.append(WorstGroup(own, np.flatnonzero(inside), loss * unit, ratio))
         left &= ~inside
         if len(found) == most:
             break
