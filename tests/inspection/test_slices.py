@@ -49,6 +49,13 @@ def test_groups_that_hold_a_worse_one_are_not_told(columns):
     assert group.words == "age is above 90"
 
 
+def test_the_worst_of_a_group_is_told_beside_it(columns):
+    losses = noise() * np.where(columns["pet"] == "dog", 3.0, 1.0)
+    losses *= np.where((columns["pet"] == "dog") & (columns["age"] > 76), 4.0, 1.0)
+    found = [group.words for group in worst_groups(losses, columns)]
+    assert found == ["age is above 76 and pet is dog", "pet is dog"]
+
+
 def test_groups_come_by_their_loss(columns):
     losses = noise() * np.where(columns["pet"] == "dog", 3.0, 1.0)
     losses *= np.where(columns["age"] > 90, 3.0, 1.0)

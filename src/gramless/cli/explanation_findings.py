@@ -135,7 +135,8 @@ def findings(model: Model, X: Rows, y: AnyArray, places: dict[str, Any]) -> Find
     what, outputs, response = _response(model, predicted)
     columns = _promising(some, response, relevance * use.share)
     shuffled = _shuffle(measure, some, truth[rows], columns)
-    top = [int(j) for j in shuffled.columns[:_MOST_DRAWN]]
+    n_drawn = min(_MOST_DRAWN, max(1, int((shuffled.increases.mean(axis=1) > 0.0).sum())))
+    top = [int(j) for j in shuffled.columns[:n_drawn]]
     dependence = [dependence_on(response, drawn, j, names[j]) for j in top]
     varied = [j for j, one in zip(top, dependence, strict=True) if len(one.values) > 1]
     values = {names[j]: column_values(X, j)[0] for j in map(int, shuffled.columns)}

@@ -13,7 +13,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 
 _LEVELS = 0.1, 0.25, 0.5, 0.75, 0.9
 """Quantiles at which numbers are parted."""
-_CATEGORIES, _LEAST_ROWS, _LEAST_SHARE = 12, 20, 0.02
+_CATEGORIES, _LEAST_ROWS, _LEAST_SHARE, _LEAST_JUDGED = 12, 20, 0.02, 10
 _WORSE = 1.1
 """Least ratio of a group's loss to that of all rows, and to that of larger groups that hold it."""
 _FOUND, _CONFIRMED = 3.0, 2.0
@@ -68,8 +68,9 @@ def worst_groups(
 
     Groups are at most half of the rows that meet one condition or two: a number above or up to a
     quantile, a category, a missing value. They are searched for in half of the rows, and kept if
-    they are worse in the other half too, by two standard errors, also without the rows of groups
-    that are more certain; their losses are from there.
+    they are worse in the other half too, by two standard errors; their losses are from there. The
+    most certain group comes first, and its worst part if that is worse again; then groups of the
+    rows that are left.
 
     Parameters
     ----------
@@ -105,19 +106,23 @@ def worst_groups(
         return []
     losses = losses / unit
     holds = np.column_stack([one.holds for one in conditions])
-    found: list[WorstGroup] = []
-    left = ~searched
-    for chosen in _candidates(losses[searched], holds[searched]):
-        inside = holds[:, chosen].all(axis=1)
-        if not _is_worse(losses[inside & left], losses[~inside & ~searched]):
-            continue
-        loss = float(losses[inside & ~searched].mean())
-        ratio = loss / float(losses[~searched].mean())
-        own = [conditions[k] for k in chosen]
-        found.append(WorstGroup(own, np.flatnonzero(inside), loss * unit, ratio))
-        left &= ~inside
-        if len(found) == most:
+    overall = float(losses[~searched].mean())
+    left = np.ones(len(losses), bool)
+    chosen: list[list[int]] = []
+    while len(chosen) < most:
+        own = _first(losses, holds, searched, left, 2)
+        if own is None:
             break
+        inside = holds[:, own].all(axis=1)
+        part = _first(losses, holds, searched, left & inside, 1) if len(own) == 1 else None
+        chosen += [own] if part is None else [own, sorted([*own, *part])]
+        left &= ~inside
+    found = []
+    for own in chosen[:most]:
+        inside = holds[:, own].all(axis=1)
+        loss = float(losses[inside & ~searched].mean())
+        words = [conditions[k] for k in own]
+        found.append(WorstGroup(words, np.flatnonzero(inside), loss * unit, loss / overall))
     return sorted(found, key=lambda group: -group.loss)
 
 
@@ -147,6 +152,21 @@ def _cuts(known: FloatArray) -> list[float]:
     return [float(cut) for cut in np.unique(rounded) if known.min() <= cut < known.max()]
 
 
+def _first(
+    losses: FloatArray, holds: BoolArray, searched: BoolArray, within: BoolArray, most: int
+) -> list[int] | None:
+    """Return the most certain conditions, at most so many, that other rows confirm."""
+    rows = searched & within
+    if np.count_nonzero(rows) < 2 * _LEAST_ROWS:
+        return None
+    for chosen in _candidates(losses[rows], holds[rows]):
+        inside = holds[:, chosen].all(axis=1)
+        small = 2 * np.count_nonzero(inside) <= len(losses) and len(chosen) <= most
+        if small and _is_worse(losses, inside, within & ~searched):
+            return chosen
+    return None
+
+
 def _candidates(losses: FloatArray, holds: BoolArray) -> Iterator[list[int]]:
     """Yield conditions and pairs of them whose rows are worse, the most certain first."""
     n_rows, mask = len(losses), holds.astype(np.float64)
@@ -169,9 +189,10 @@ def _candidates(losses: FloatArray, holds: BoolArray) -> Iterator[list[int]]:
             yield [i] if i == j else [i, j]
 
 
-def _is_worse(own: FloatArray, others: FloatArray) -> bool:
-    """Tell whether the losses of some rows are certainly larger than those of others."""
-    if min(len(own), len(others)) < 2:
+def _is_worse(losses: FloatArray, inside: BoolArray, around: BoolArray) -> bool:
+    """Tell whether losses inside a group are certainly larger than those of the rows around it."""
+    own, others = losses[around & inside], losses[around & ~inside]
+    if min(len(own), len(others)) < _LEAST_JUDGED:
         return False
     gap = math.sqrt(own.var(ddof=1) / len(own) + others.var(ddof=1) / len(others))
     needed = max(_CONFIRMED * gap, (_WORSE - 1.0) * float(others.mean()))
