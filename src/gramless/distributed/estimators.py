@@ -147,6 +147,12 @@ class DaskMachine(_Machine):
         self._learn_errors(chosen)
         return self
 
+    def partial_fit(self, X: Any, y: Any, *arguments: Any, **options: Any) -> Self:
+        """Refuse: rows are added on one machine."""
+        raise InputError(
+            f"{type(self).__name__} has no partial_fit; add rows to what its to_local() returns."
+        )
+
     def to_local(self) -> KernelMachine:
         """Return the ordinary estimator with the same parameters and, if fitted, the same fit.
 

@@ -31,6 +31,7 @@ from gramless.base.state import (
 )
 from gramless.base.threads import row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, RowTable, TableLike
+from gramless.estimators.batches import Batch, check_batches
 from gramless.estimators.eval_rows import EvalRows, EvalSet
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
@@ -234,6 +235,39 @@ class KernelMachine(StatefulEstimator, ABC):
             self.growth_,
             encoder.encode_weights(self.coef_, self.intercept_),
         )
+
+    def _add_rows(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+    ) -> Self:
+        """Move the weights by a batch of new rows; see :meth:`KernelRegressor.partial_fit`."""
+        check_batches(self)
+        rows, targets = self._known_rows(X, self._plain_targets(y))
+        targets = self._check_targets(targets)
+        weight = np.ones(len(targets))
+        if sample_weight is not None:
+            weight = self._check_weight(sample_weight, rows)
+            rows, targets, weight = rows[weight > 0], targets[weight > 0], weight[weight > 0]
+        encoder = self._encoder_of_batch(targets)
+        weight = np.asarray(self._weigh(targets, weight))
+        batch = Batch.of(self, rows, encoder)
+        n_rows = self.n_samples_fit_ + len(targets)
+        given, share = self._given_alpha(), len(targets) / n_rows
+        alpha = self.alpha_ * (1.0 - share) if given is None else given
+        solver, _ = self._solver(Squared(), batch.matrix, tighten=_WARM_TOL)
+        codes, intercept = encoder.encode(targets), encoder.fits_intercept
+        found = batch.step(self.loss_, codes, weight, share, alpha, intercept, solver)
+        self.features_ = batch.feature_map
+        self.alpha_: float = alpha
+        self.n_samples_fit_: int = n_rows
+        self.coef_, self.intercept_ = encoder.decode_weights(found)
+        return self
+
+    def _encoder_of_batch(self, y: AnyArray) -> TargetEncoder:
+        """Return what turns targets of new rows into numbers, in the units of the weights."""
+        return self._target_encoder_again(y, None)
 
     def _target_encoder_again(self, y: AnyArray, weight: FloatArray | None) -> TargetEncoder:
         """Return what turns targets into numbers, for a model that is fitted already."""

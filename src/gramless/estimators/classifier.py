@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -277,6 +277,39 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     class_weight: Mapping[Any, float] | str | None = None
 
     _order = cast("AnyArray | None", None)
+
+    def partial_fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add a batch of rows to the fit; see :meth:`KernelRegressor.partial_fit`.
+
+        Probabilities keep the calibration of the first fit.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        y : array-like (n_samples,)
+        classes : array-like (n_classes,), optional
+            All classes. The first batch must have rows of each: features are chosen by it.
+        sample_weight : array-like (n_samples,), optional
+
+        Returns
+        -------
+        The estimator itself.
+        """
+        if "coef_" in vars(self):
+            return self._add_rows(X, y, sample_weight)
+        if classes is not None and not np.isin(classes, np.asarray(y)).all():
+            missing = np.setdiff1d(classes, np.asarray(y)).tolist()[0]
+            raise InputError(
+                f"KernelClassifier: the first batch has no row of the class {missing!r}; it "
+                f"chooses features, and must have rows of all classes."
+            )
+        return self.fit(X, y, sample_weight)
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return the raw responses.

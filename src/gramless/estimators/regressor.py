@@ -340,6 +340,47 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self._exposures = _Exposures(np.exp(added), weight)  # type: ignore[misc]
         return targets, factors if weight is None else factors * weight
 
+    def partial_fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add a batch of rows to the fit, without those before; the first call is :meth:`fit`.
+
+        Features are those of the first rows, and bins that only new rows fall into are added.
+        The weights take one Newton step down the loss of the new rows, in which they have the share
+        of all rows so far; the others are taken for stationary, with the curvature of the new ones.
+        So rows should come in random order, and thousands at a time: this is close to the fit to
+        all rows, not the same. Errors of rows held back stay those of the first fit.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        y : array-like (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like (n_samples,), optional
+
+        Returns
+        -------
+        The estimator itself.
+
+        Raises
+        ------
+        InputError
+            For other losses than "squared", and with ``l1_ratio``, ``n_posterior``,
+            ``monotonic_cst`` or ``intervals="quantiles"``.
+        """
+        if "coef_" not in vars(self):
+            return self.fit(X, y, sample_weight)
+        return self._add_rows(X, y, sample_weight)
+
+    def _encoder_of_batch(self, y: AnyArray) -> NumberEncoder:
+        zeros = np.zeros(y.shape[1:])
+        if zeros.shape != np.shape(self.intercept_):
+            raise InputError(
+                f"KernelRegressor: targets have the shape {y.shape}, other than those before."
+            )
+        least = np.where(np.atleast_2d(y.T).min(axis=1) >= 0.0, 0.0, -np.inf)
+        self.lower_limit_: FloatArray = np.minimum(self.lower_limit_, least)
+        return NumberEncoder(zeros, np.ones_like(zeros))
+
     def _quantile_model(self, X: TableLike) -> KernelRegressor:
         """Return the second model before its fit, which may go on from an earlier one."""
         own = {"loss": "quantile", "quantile": _LEVELS, "intervals": "split"}

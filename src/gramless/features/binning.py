@@ -125,6 +125,21 @@ class BinningMap(GridMap):
         other = copy(self)
         return other, other.learn_bins(X, self.grids, self.scale_)
 
+    def extended(self, X: Rows) -> tuple[Self, BinnedMatrix]:
+        """Return a map that knows the bins of other rows too, and their feature matrix."""
+        found, _ = self.relearned(X)
+        new = found._columns_in(self) < 0
+        keys, offsets = [], [0]
+        for (a, b), (c, d) in zip(pairwise(self.offsets_), pairwise(found.offsets_), strict=True):
+            keys += [self.keys[a:b], found.keys[c:d][new[c:d]]]
+            offsets.append(offsets[-1] + len(keys[-2]) + len(keys[-1]))
+        other = copy(self)
+        other._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))
+        codes = other._known.find(X, self.n_jobs)
+        return other, BinnedMatrix(
+            codes, other.offsets_, scale=self.scale_, has_unseen=False, n_jobs=self.n_jobs
+        )
+
     def complete_cells(self, X: Rows, columns: IntArray) -> BinnedMatrix:
         """Know all cells from 0 to 1 of grids over one input, in their order; return the features.
 

@@ -1,0 +1,127 @@
+"""Rows that are added to a fit, batch by batch: ``partial_fit``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from gramless.base.errors import InputError
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import AnyArray, FloatArray
+from gramless.estimators.targets import TargetEncoder
+from gramless.features.base import FeatureMap
+from gramless.features.binning import BinningMap
+from gramless.features.expansion import KernelExpansion
+from gramless.features.hybrid import JoinedMaps, parts_of
+from gramless.losses import Loss, Squared
+from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import HStack, WithIntercept
+from gramless.penalties import L2
+from gramless.preprocessing.rows import Rows
+from gramless.solvers.base import Solver
+from gramless.solvers.objective import Problem, columns
+
+LOSSES_OF_BATCHES = "squared", "logistic", "multinomial", "squared_hinge"
+_LEAST_CURVATURE = 1e-3
+"""Of the mean: where a loss is straight, steps must end too."""
+_JITTER = 1e-10
+
+
+def check_batches(model: Any) -> None:
+    """Refuse fits to which no rows can be added."""
+    if model.loss_.name not in LOSSES_OF_BATCHES:
+        raise InputError(
+            f"{type(model).__name__}: partial_fit is for the losses "
+            f"{', '.join(map(repr, LOSSES_OF_BATCHES))}, got {model.loss_.name!r}; use fit with "
+            f"warm_start=True and all rows."
+        )
+    given = model.get_params(deep=False)
+    settings = {"l1_ratio": 0, "n_posterior": 0, "monotonic_cst": None, "intervals": "split"}
+    for name, needed in settings.items():
+        if name in given and given[name] != needed:
+            raise InputError(
+                f"{type(model).__name__}: partial_fit needs {name}={needed!r}, got "
+                f"{given[name]!r}; use fit with warm_start=True and all rows."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """New rows in front of a fitted model: their features, and the weights of the model."""
+
+    feature_map: FeatureMap
+    matrix: FeatureMatrix
+    weights: Vector
+    root: FloatArray | None = None
+
+    @classmethod
+    def of(cls, model: Any, rows: Rows, encoder: TargetEncoder) -> Batch:
+        """Find the bins of rows, new ones too; other features stay as they are."""
+        features, n_jobs = model.features_, model.n_jobs
+        weights = encoder.encode_weights(model.coef_, model.intercept_)
+        scaled = model.scaler_.rows(rows, n_jobs)
+        maps = parts_of(features)
+        if isinstance(features, KernelExpansion):
+            # Whitened, so that the penalty is that of the weights of all landmarks.
+            with one_blas_thread():
+                gram = features.transform(features.landmarks_)
+                gram[np.diag_indices_from(gram)] += _JITTER * len(gram)
+                root = cholesky(gram, lower=True)
+                white = solve_triangular(root, features.transform(scaled).T, lower=True).T
+                weights = np.concatenate([root.T @ weights[: len(gram)], weights[len(gram) :]])
+            dense = DenseMatrix(np.ascontiguousarray(white), n_jobs)
+            return cls(features, dense, weights, root)
+        if not isinstance(maps[0], BinningMap):
+            return cls(features, features.rows_matrix(scaled), weights)
+        bins, matrix = maps[0].extended(scaled)
+        weights = maps[0].weights_in(bins, weights)
+        if not isinstance(features, JoinedMaps):
+            return cls(bins, matrix, weights)
+        scales = features.scales_.tolist()
+        others = [DenseMatrix(np.asarray(part.transform(scaled)), n_jobs) for part in maps[1:]]
+        both = JoinedMaps.of([bins, *maps[1:]], scales, n_jobs)
+        return cls(both, HStack([matrix, *others], scales), weights)
+
+    def step(
+        self,
+        loss: Loss,
+        codes: AnyArray,
+        weight: FloatArray,
+        share: float,
+        alpha: float,
+        intercept: bool,
+        solver: Solver,
+    ) -> Vector:
+        """Return the weights after a Newton step that these rows have a share of.
+
+        The loss of the other rows is taken for stationary at the weights, with the curvature that
+        these rows have.
+        """
+        matrix = WithIntercept(self.matrix) if intercept else self.matrix
+        raw = matrix.matvec(self.weights)
+        slopes, bent = (
+            columns(np.broadcast_to(own(raw, codes), raw.shape))
+            for own in (loss.gradient, loss.surrogate_curvature)
+        )
+        moved = columns(self.weights.copy())
+        for k in range(moved.shape[1]):
+            curved = np.maximum(bent[:, k], _LEAST_CURVATURE * max(bent[:, k].mean(), 1e-300))
+            own, mean = weight * curved, float(np.average(curved, weights=weight))
+            problem = Problem(
+                matrix,
+                -share * slopes[:, k] / curved,
+                L2(alpha / mean, int(intercept)),
+                Squared(),
+                own,
+            )
+            moved[:, k] += solver.solve(problem).weights
+        weights = moved.reshape(self.weights.shape)
+        if self.root is None:
+            return weights
+        n = len(self.root)
+        unwhitened = solve_triangular(self.root, weights[:n], lower=True, trans="T")
+        return np.concatenate([unwhitened, weights[n:]])

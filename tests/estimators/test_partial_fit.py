@@ -1,0 +1,116 @@
+"""Rows that are added batch by batch."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gramless import KernelClassifier, KernelRegressor
+from gramless.base.errors import InputError
+from gramless.features.expansion import KernelExpansion
+from gramless.features.hybrid import JoinedMaps
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(6000, 3))
+TRUTH = np.sin(2 * X[:, 0]) * X[:, 1] + np.arctan(3 * X[:, 2])
+Y = TRUTH + 0.5 * RNG.normal(size=6000)
+FIRST, REST, TEST = 1000, 4000, slice(4000, None)
+GROWN: dict[str, Any] = {"grids": "grown", "n_grids": 80, "effort": 1, "random_state": 0}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "grown": (KernelRegressor, GROWN),
+    "joined": (KernelRegressor, {**GROWN, "effort": 2}),
+    "ridge": (KernelRegressor, {"random_state": 0}),
+    "nystrom": (KernelRegressor, {"features": "nystrom", "bandwidth": 1.0, "random_state": 0}),
+    "two outputs": (KernelRegressor, GROWN),
+    "two classes": (KernelClassifier, GROWN),
+    "three classes": (KernelClassifier, GROWN),
+    "squares": (KernelClassifier, {**GROWN, "loss": "squared_hinge"}),
+}
+
+
+def targets(name: str) -> Any:
+    if name in ("joined", "ridge"):
+        # Smooth kernels help where there is little noise.
+        return np.sin(X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=6000)
+    if name == "two outputs":
+        return np.column_stack([Y, 10.0 - Y])
+    if name in ("two classes", "squares"):
+        return (Y > 0).astype(int)
+    return np.digitize(Y, [-1, 1]) if name == "three classes" else Y
+
+
+def error(model: Any, y: Any) -> float:
+    if isinstance(model, KernelClassifier):
+        chances = model.predict_proba(X[TEST])[np.arange(2000), y[TEST]]
+        return float(-np.log(chances).mean())
+    return float(np.mean((model.predict(X[TEST]) - y[TEST]) ** 2))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_batches_come_close_to_all_rows(name: str) -> None:
+    kind, options = KINDS[name]
+    y = targets(name)
+    model = kind(**options, warm_start=True).partial_fit(X[:FIRST], y[:FIRST])
+    assert isinstance(model.features_, JoinedMaps) == (name == "joined")
+    assert isinstance(model.features_, KernelExpansion) == (name == "ridge")
+    first, whole = copy.deepcopy(model), copy.deepcopy(model).fit(X[:REST], y[:REST])
+    # Of few rows smooth kernels see too little: batches of 600 end a tenth above all rows.
+    size = 1500 if name == "joined" else 600
+    for at in range(FIRST, REST, size):
+        model.partial_fit(X[at : at + size], y[at : at + size])
+    assert model.n_samples_fit_ == REST
+    found = [error(own, y) for own in (model, whole, first)]
+    assert found[0] < 1.05 * found[1]
+    assert found[0] < found[2]
+    assert np.shape(model.intercept_) == np.shape(first.intercept_)
+
+
+def test_bins_of_new_rows_are_added_and_old_ones_stay() -> None:
+    model = KernelRegressor(**GROWN).fit(X[:FIRST], Y[:FIRST])
+    before = copy.deepcopy(model)
+    model.partial_fit(X[FIRST:1200], Y[FIRST:1200])
+    old, new = before.features_, model.features_
+    assert new._n_features_out > old._n_features_out
+    moved = old.weights_in(new, np.arange(1.0, old._n_features_out + 1))
+    assert (np.sort(moved[moved > 0]) == np.arange(1.0, old._n_features_out + 1)).all()
+    assert model.alpha_ * 1200 == pytest.approx(before.alpha_ * 1000)
+
+
+def test_one_row_moves_little_and_repeated_predictions_nothing() -> None:
+    model = KernelRegressor(**GROWN).fit(X[:FIRST], Y[:FIRST])
+    before = model.predict(X)
+    model.partial_fit(X[:50], before[:50])
+    np.testing.assert_allclose(model.predict(X), before, rtol=0, atol=1e-6)
+    model.partial_fit(X[5000:5001], Y[5000:5001])
+    assert np.abs(model.predict(X[TEST]) - before[TEST]).mean() < 0.01
+
+
+def test_frames_weights_and_classes() -> None:
+    frame, labels = pd.DataFrame(X, columns=list("abc")), np.where(Y > 0, "yes", "no")
+    model = KernelClassifier(**GROWN, class_weight="balanced")
+    model.partial_fit(frame[:FIRST], labels[:FIRST], classes=["no", "yes"])
+    weight = np.where(np.arange(500) < 250, 1.0, 0.0)
+    other = copy.deepcopy(model)
+    model.partial_fit(frame[1000:1500], labels[1000:1500], sample_weight=weight)
+    other.partial_fit(frame[1000:1250], labels[1000:1250])
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    assert model.score(frame[TEST], labels[TEST]) > 0.8
+    with pytest.raises(InputError, match="no row of the class 'maybe'"):
+        KernelClassifier().partial_fit(frame, labels, classes=["no", "maybe", "yes"])
+    with pytest.raises(InputError, match="the label 'maybe' is none of the classes"):
+        model.partial_fit(frame[:2], ["yes", "maybe"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"loss": "huber"}, {"l1_ratio": 0.5}, {"intervals": "quantiles"}, {"n_posterior": 2}],
+)
+def test_what_takes_no_batches(options: dict[str, Any]) -> None:
+    given = {**GROWN, "n_grids": 8, **options}
+    model = KernelRegressor(**given).partial_fit(X[:300], Y[:300])
+    with pytest.raises(InputError, match="partial_fit"):
+        model.partial_fit(X[:300], Y[:300])
