@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, clone
 from sklearn.metrics import d2_pinball_score, r2_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
@@ -320,9 +320,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def _without_offset(
         self, y: ArrayLike, sample_weight: ArrayLike | None, offset: ArrayLike
-    ) -> tuple[FloatArray, ArrayLike | None]:
+    ) -> tuple[ArrayLike, ArrayLike | None]:
         """Return the targets and weights of the fit without an offset; keep the exposures."""
         loss, numbers = self._named_loss(), np.asarray(self._plain_targets(y), np.float64)
+        if numbers.ndim == 0:
+            return y, sample_weight
         added = _checked_offset(offset, len(numbers))
         if self.intervals == "quantiles" and loss.has_positive_means:
             raise InputError(
@@ -336,7 +338,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             return targets, sample_weight
         if not (np.isfinite(factors).all() and np.isfinite(np.exp(added)).all()):
             raise InputError("KernelRegressor: the exponential of an offset is infinite.")
-        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, numbers, dtype=np.float64)
         self._exposures = _Exposures(np.exp(added), weight)  # type: ignore[misc]
         return targets, factors if weight is None else factors * weight
 
