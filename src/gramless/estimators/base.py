@@ -243,8 +243,8 @@ class KernelMachine(StatefulEstimator, ABC):
         sample_weight: ArrayLike | None,
     ) -> Self:
         """Move the weights by a batch of new rows; see :meth:`KernelRegressor.partial_fit`."""
-        check_batches(self)
         rows, targets = self._known_rows(X, self._plain_targets(y))
+        check_batches(self)
         targets = self._check_targets(targets)
         weight = np.ones(len(targets))
         if sample_weight is not None:
