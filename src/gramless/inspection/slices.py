@@ -160,7 +160,7 @@ def _first(
     if np.count_nonzero(rows) < 2 * _LEAST_ROWS:
         return None
     for chosen in _candidates(losses[rows], holds[rows]):
-        inside = holds[:, chosen].all(axis=1)
+        inside = np.asarray(holds[:, chosen].all(axis=1))
         small = 2 * np.count_nonzero(inside) <= len(losses) and len(chosen) <= most
         if small and _is_worse(losses, inside, within & ~searched):
             return chosen
