@@ -39,6 +39,9 @@ class Cluster:
         self.owner = owner
         self.client = _current(owner) if client is None else client
         self.patience = float(dask.config.get("gramless.patience", _PATIENCE))
+        self._last_tasks: list[Future] = []
+        self._vectors: list[Future] = []
+        self._last_vectors: list[Future] = []
         self.n_tasks = self.n_rounds = self.n_bytes = 0
         self.direct = self._reaches_workers()
 
@@ -126,9 +129,11 @@ class Cluster:
 
     def scatter(self, data: Any, worker: str) -> Future:
         """Send data to a worker, from which the others have them."""
-        return self.client.scatter(
+        sent: Future = self.client.scatter(
             data, workers=[worker], direct=self.direct, hash=False, timeout=_CONNECTING
         )
+        self._vectors.append(sent)
+        return sent
 
     def submit(self, worker: str | None, task: Task, *arguments: Any) -> Future:
         """Run a task on one worker alone, or on any."""
@@ -141,12 +146,18 @@ class Cluster:
     def finished(self, tasks: dict[str, Future]) -> list[Any] | None:
         """Return the results of tasks on workers; None once one of the workers is gone."""
         futures = list(tasks.values())
-        try:
-            with suppress(*LOST):
-                return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
-            return None
-        finally:
-            release(futures)
+        # The client sends again some milliseconds after it has sent: this round's tasks come first.
+        self.forget()
+        self._last_tasks = futures
+        with suppress(*LOST):
+            return self._fetched(futures, lambda workers: tasks.keys() <= workers.keys())
+        return None
+
+    def forget(self) -> None:
+        """Let workers forget the results of the last round, and vectors that nobody refers to."""
+        release(self._last_tasks)
+        self._last_tasks, self._last_vectors = [], self._vectors
+        self._vectors = []
 
     def _fetched(
         self, futures: Sequence[Future], goes_on: Callable[[dict[str, int]], bool]

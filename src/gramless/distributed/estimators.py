@@ -555,14 +555,12 @@ def _is_collection(X: object) -> bool:
 def _new_blocks(
     cluster: Cluster, parts: Partitions, blocks: list[list[int]], plan: RowPlan
 ) -> list[Future]:
-    """Start a task for each block of rows, and wait until all are binned."""
+    """Start a task for each block of rows."""
     make, known = delayed(new_block, pure=False), delayed(plan, pure=False, traverse=False)
     tasks = [
         make(number, [parts.parts[i] for i in own], known) for number, own in enumerate(blocks)
     ]
-    futures = cluster.started(tasks)
-    cluster.wait(futures)
-    return futures
+    return cluster.started(tasks)
 
 
 def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
@@ -571,7 +569,7 @@ def _merged_keys(cluster: Cluster, blocks: list[Future]) -> BinKeys:
     while len(tables) > _MERGED:
         groups = [tables[i : i + _MERGED] for i in range(0, len(tables), _MERGED)]
         tables = [cluster.submit(None, BinKeys.merged, own) for own in groups]
-    cluster.wait(tables)
+    cluster.wait([*blocks, *tables])
     found = cluster.gather(tables)
     release(tables)
     return BinKeys.merged(found)

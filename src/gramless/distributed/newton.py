@@ -17,7 +17,7 @@ from gramless.base.cached import cached_property
 from gramless.base.random import stream
 from gramless.base.types import AnyArray, FloatArray, IntArray
 from gramless.distributed.blocks import RowBlock, joined
-from gramless.distributed.rows import Arrived, Shared, by_block
+from gramless.distributed.rows import Arrived, Shared, Workspace, by_block
 from gramless.distributed.solving import ClusterProblem, RemoteCurvature, inverse_of
 from gramless.losses import Loss
 from gramless.matrices.base import Vector
@@ -95,13 +95,13 @@ class CurvedPart:
 
 
 def curved_part(
-    block: RowBlock, threads: int, draw: Draw, *, w: Arrived, positions: Arrived | None = None
+    block: RowBlock, work: Workspace, draw: Draw, *, w: Arrived, positions: Arrived | None = None
 ) -> CurvedPart:
     """Return the rows of a block that have a say, remembered from the last time."""
     at = None if positions is None else positions.values.astype(np.int64)
 
     def make() -> CurvedPart:
-        losses, there = draw.losses.of(block), responses(block, threads, w)
+        losses, there = draw.losses.of(block), responses(block, work, w)
         held = draw.holding.held(losses.curvatures(there), losses.row_weights)
         rows, upscale = draw.drawn(block, held.max(axis=1), at)
         own = held[rows] * upscale[:, None]
@@ -118,36 +118,36 @@ def curved_part(
     return found
 
 
-def responses(block: RowBlock, threads: int, w: Arrived, name: str = "responses") -> Vector:
+def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "responses") -> Vector:
     """Return the responses of a block's rows to weights, remembered from the last time."""
     if block.n_rows == 0:
         return np.zeros((0, w.shape[1]))
-    found: Vector = block.remembered(name, w.tag, lambda: matvec(block.matrix(threads), w.values))
+    found: Vector = block.remembered(name, w.tag, lambda: matvec(block.matrix(work.threads), w.values))
     return found
 
 
-def sums_of_losses(block: RowBlock, threads: int, there: MeanLoss, *, w: Arrived) -> Any:
+def sums_of_losses(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -> Any:
     """Return a block's mean losses, sensitivity, and sums of curvatures and slopes."""
-    losses, z = there.of(block), responses(block, threads, w)
-    slopes, curvatures = derivatives(losses, z, threads)
+    losses, z = there.of(block), responses(block, work, w)
+    slopes, curvatures = derivatives(losses, z, work.threads)
     sums = np.abs(slopes * z).sum(axis=0), curvatures.sum(axis=0), np.abs(slopes).sum(axis=0)
     return losses.mean(z), *sums
 
 
-def gradient(block: RowBlock, threads: int, there: MeanLoss, *, w: Arrived) -> Vector:
+def gradient(block: RowBlock, work: Workspace, there: MeanLoss, *, w: Arrived) -> Vector:
     """Return a block's part of the gradient of the mean loss."""
-    slopes, _ = derivatives(there.of(block), responses(block, threads, w), threads)
-    return rmatvec(block.matrix(threads), slopes)
+    slopes, _ = derivatives(there.of(block), responses(block, work, w), work.threads)
+    return rmatvec(block.matrix(work.threads), slopes, work.empty("sums", w.shape))
 
 
 def curved_facts(
-    block: RowBlock, threads: int, draw: Draw, *, w: Arrived, positions: Arrived | None = None
+    block: RowBlock, work: Workspace, draw: Draw, *, w: Arrived, positions: Arrived | None = None
 ) -> tuple[int, int, float, float, IntArray | None]:
     """Return how many rows of a block have a say and how many curvature, and their sums.
 
     Where positions are given, also those of the rows with curvature.
     """
-    part = curved_part(block, threads, draw, w=w, positions=positions)
+    part = curved_part(block, work, draw, w=w, positions=positions)
     curved = part.weights != 0
     places = None
     if positions is not None:
@@ -159,7 +159,7 @@ def curved_facts(
 
 def curved_taken(
     block: RowBlock,
-    threads: int,
+    work: Workspace,
     draw: Draw,
     wanted: dict[int, IntArray],
     curved: bool,
@@ -171,14 +171,14 @@ def curved_taken(
     own = wanted.get(block.number)
     if own is None:
         return None
-    part = curved_part(block, threads, draw, w=w, positions=positions)
+    part = curved_part(block, work, draw, w=w, positions=positions)
     rows = np.flatnonzero(part.weights)[own] if curved else own
     return part.block.taken(rows), part.weights[rows]
 
 
 def curved_product(
     block: RowBlock,
-    threads: int,
+    work: Workspace,
     draw: Draw,
     active: NDArray[np.intp],
     *,
@@ -187,40 +187,40 @@ def curved_product(
     positions: Arrived | None = None,
 ) -> Vector | None:
     """Return a block's part of ``Z' C Z p``."""
-    part = curved_part(block, threads, draw, w=w, positions=positions)
+    part = curved_part(block, work, draw, w=w, positions=positions)
     if len(part.rows) == 0:
         return None
-    matrix = part.block.matrix(threads)
-    there = matvec(matrix, p.values)
+    matrix = part.block.matrix(work.threads)
+    there = matvec(matrix, p.values, work.empty("responses", (len(part.rows), p.shape[1])))
     part.curvature.apply(slice(None), there, active)
-    return rmatvec(matrix, there)
+    return rmatvec(matrix, there, work.empty("sums", p.shape))
 
 
 def line_means(
-    block: RowBlock, threads: int, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
+    block: RowBlock, work: Workspace, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
 ) -> FloatArray:
     """Return a block's part of the mean losses at some lengths of a step."""
-    z, change = responses(block, threads, w), responses(block, threads, d, "change")
+    z, change = responses(block, work, w), responses(block, work, d, "change")
     return there.of(block).mean(z + lengths * change)
 
 
 def line_derivatives(
-    block: RowBlock, threads: int, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
+    block: RowBlock, work: Workspace, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
 ) -> FloatArray:
     """Return a block's part of the derivatives of the mean losses, (2, K)."""
-    z, change = responses(block, threads, w), responses(block, threads, d, "change")
+    z, change = responses(block, work, w), responses(block, work, d, "change")
     losses, at, curved = there.of(block), z + lengths * change, change.copy()
     losses.curvature(at).apply(slice(None), curved, np.arange(curved.shape[1]))
     slopes = np.einsum("nk,nk->k", losses.slopes(at), change)
     return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
 
 
-def target_means(block: RowBlock, threads: int, total: float) -> FloatArray:
+def target_means(block: RowBlock, work: Workspace, total: float) -> FloatArray:
     """Return a block's part of the mean targets."""
     return np.einsum("n,nk->k", block.weights / total, columns(block.targets))
 
 
-def curvature_at(block: RowBlock, threads: int, there: MeanLoss, z: FloatArray) -> FloatArray:
+def curvature_at(block: RowBlock, work: Workspace, there: MeanLoss, z: FloatArray) -> FloatArray:
     """Return a block's part of the mean curvature at constant responses."""
     losses = there.of(block)
     return losses.curvatures(np.broadcast_to(z, losses.targets.shape)).sum(axis=0)

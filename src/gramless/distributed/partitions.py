@@ -22,7 +22,7 @@ class Sizes:
 
     sample_rows: int = 100_000
     """That choose; of fewer rows all do."""
-    least_block: int = 1 << 14
+    least_block: int = 1 << 16
     most_block: int = 1 << 20
     n_blocks: int = 64
     """Small partitions are joined to blocks of so many parts of all rows, between the two."""
@@ -32,7 +32,7 @@ class Sizes:
 
         Examples
         --------
-        >>> Sizes().blocks([10_000, 10_000, 20_000, 3, 0])
+        >>> Sizes(least_block=16_384).blocks([10_000, 10_000, 20_000, 3, 0])
         [[0, 1], [2], [3, 4]]
         """
         most = int(np.clip(sum(lengths) // self.n_blocks, self.least_block, self.most_block))

@@ -47,9 +47,11 @@ def over_blocks(function: Callable[[int, int], Any], like: Vector, n_jobs: int |
     return map_blocks(function, parts, n_jobs if len(parts) > _FEW_BLOCKS else 1)
 
 
-def matvec(matrix: FeatureMatrix, w: Vector) -> Vector:
+def matvec(matrix: FeatureMatrix, w: Vector, out: Vector | None = None) -> Vector:
     """Return ``Z @ w`` for ``w`` (n_columns, K), by the faster loops for a vector if K is 1."""
-    return matrix.matvec(w[:, 0])[:, None] if w.shape[1] == 1 else matrix.matvec(w)
+    if w.shape[1] == 1:
+        return matrix.matvec(w[:, 0], None if out is None else out[:, 0])[:, None]
+    return matrix.matvec(w, out)
 
 
 def rmatvec(matrix: FeatureMatrix, v: Vector, out: Vector | None = None) -> Vector:
