@@ -42,6 +42,6 @@ def test_tables_merge_alike_however_they_are_grouped(grids):
 def test_small_partitions_share_a_block():
     sizes = Sizes()
     assert sizes.blocks([0, 0, 7]) == [[0, 1, 2]]
-    assert sizes.blocks([20_000] * 3) == [[0], [1], [2]]
+    assert sizes.blocks([70_000] * 3) == [[0], [1], [2]]
     lengths = [100] + [1] * 99
     assert [i for block in sizes.blocks(lengths) for i in block] == list(range(100))

@@ -122,7 +122,9 @@ def responses(block: RowBlock, work: Workspace, w: Arrived, name: str = "respons
     """Return the responses of a block's rows to weights, remembered from the last time."""
     if block.n_rows == 0:
         return np.zeros((0, w.shape[1]))
-    found: Vector = block.remembered(name, w.tag, lambda: matvec(block.matrix(work.threads), w.values))
+    found: Vector = block.remembered(
+        name, w.tag, lambda: matvec(block.matrix(work.threads), w.values)
+    )
     return found
 
 
@@ -197,7 +199,13 @@ def curved_product(
 
 
 def line_means(
-    block: RowBlock, work: Workspace, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
+    block: RowBlock,
+    work: Workspace,
+    there: MeanLoss,
+    lengths: FloatArray,
+    *,
+    w: Arrived,
+    d: Arrived,
 ) -> FloatArray:
     """Return a block's part of the mean losses at some lengths of a step."""
     z, change = responses(block, work, w), responses(block, work, d, "change")
@@ -205,7 +213,13 @@ def line_means(
 
 
 def line_derivatives(
-    block: RowBlock, work: Workspace, there: MeanLoss, lengths: FloatArray, *, w: Arrived, d: Arrived
+    block: RowBlock,
+    work: Workspace,
+    there: MeanLoss,
+    lengths: FloatArray,
+    *,
+    w: Arrived,
+    d: Arrived,
 ) -> FloatArray:
     """Return a block's part of the derivatives of the mean losses, (2, K)."""
     z, change = responses(block, work, w), responses(block, work, d, "change")

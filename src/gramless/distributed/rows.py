@@ -266,7 +266,9 @@ def _facts(block: RowBlock, work: Workspace) -> tuple[int, float, float, float]:
     return block.n_rows, float(block.weights.sum()), largest, norm
 
 
-def _taken(block: RowBlock, work: Workspace, wanted: dict[int, NDArray[np.intp]]) -> RowBlock | None:
+def _taken(
+    block: RowBlock, work: Workspace, wanted: dict[int, NDArray[np.intp]]
+) -> RowBlock | None:
     own = wanted.get(block.number)
     return None if own is None else block.taken(own)
 
