@@ -53,7 +53,12 @@ KINDS: dict[str, tuple[Any, dict[str, Any], NDArray[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+SLOW = "medians", "ordered"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS]
+)
 def test_the_order_holds_exactly(name: str) -> None:
     kind, options, y = KINDS[name]
     model = kind(**SMALL, **options, monotonic_cst=CST).fit(X, y)
@@ -106,6 +111,7 @@ def test_columns_of_two_values_and_constants() -> None:
     assert found[-1] > found[0] + 0.5
 
 
+@pytest.mark.slow
 def test_times_to_events() -> None:
     y = np.empty(800, [("event", bool), ("time", float)])
     y["event"], y["time"] = RNG.uniform(size=800) < 0.7, RNG.exponential(np.exp(-TRUTH))

@@ -40,7 +40,12 @@ def raw(model: Any) -> Any:
     return model._responses(X)
 
 
-@pytest.mark.parametrize("name", KINDS)
+SLOW = "nystrom", "ordered", "classes"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS]
+)
 def test_the_optimum_is_that_of_a_cold_fit(name: str) -> None:
     """From zero weights, with the same features, another fit ends at the same predictions."""
     kind, options = KINDS[name]
@@ -119,10 +124,12 @@ def test_copies_pickles_and_files_go_on(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.fit(X, Y).predict(X), expected)
 
 
+@pytest.mark.slow
 def test_intervals_by_a_second_model_go_on_too() -> None:
-    model = KernelRegressor(**GROWN, intervals="quantiles", warm_start=True).fit(X, Y)
+    model = KernelRegressor(**GROWN | {"n_grids": 8}, intervals="quantiles", warm_start=True)
+    model.fit(X[:300], Y[:300])
     growth = model.quantile_model_.growth_
-    model.set_params(alpha=1e-3).fit(X, Y)
+    model.set_params(alpha=1e-3).fit(X[:300], Y[:300])
     assert model.quantile_model_.growth_ == growth
     assert model.quantile_model_.alpha_ == 1e-3
 
