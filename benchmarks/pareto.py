@@ -163,18 +163,28 @@ def draw(found: list[Row], path: Path) -> None:
     ax = figure.subplots()
     efforts = [row for row in found if row["method"].startswith("effort")]
     ours = "#1b6ca8"
-    ax.plot([r["fit s"] for r in efforts], [r["error"] for r in efforts], "-", color=ours, zorder=1)
+    times, errors = [r["fit s"] for r in efforts], [r["error"] for r in efforts]
+    ax.plot(times, errors, "o-", color=ours, markersize=8, label="gramless")
     for row in found:
-        own = row in efforts
-        ax.plot(row["fit s"], row["error"], "o", color=ours if own else "#8a8a8a", markersize=8)
-        label = f"gramless, {row['method']}" if own else row["method"]
-        ax.annotate(label, (row["fit s"], row["error"]), (6, 5), textcoords="offset points")
+        own, first = row in efforts, row["method"] == REFERENCE
+        if not own:
+            ax.plot(row["fit s"], row["error"], "o", color="#8a8a8a", markersize=8)
+        # On the side where neither the line nor another label is.
+        left = {"xytext": (-7, -5), "ha": "right", "va": "top" if own else "center"}
+        place = left if own or first else {"xytext": (8, -4)}
+        ax.annotate(
+            row["method"], (row["fit s"], row["error"]), textcoords="offset points", **place
+        )
+    ax.legend(frameon=False)
     ax.set(
         xscale="log",
         xlabel="time of a fit over LightGBM's",
         ylabel="test error over LightGBM's",
+        xticks=(1, 2, 5, 10, 20),
+        xticklabels=("1 x", "2 x", "5 x", "10 x", "20 x"),
     )
-    ax.margins(0.2)
+    ax.minorticks_off()
+    ax.margins(x=0.3, y=0.15)
     ax.grid(alpha=0.3)
     save_picture(figure, path)
 
