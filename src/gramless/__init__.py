@@ -12,6 +12,7 @@ from gramless.base.public import HOMES
 from gramless.base.public import VERSION as __version__
 
 __all__ = [
+    "AnomalyDetector",
     "DoublyStochasticClassifier",
     "DoublyStochasticRegressor",
     "ExactKernel",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from gramless.features.nystrom import Nystrom
     from gramless.features.smooth import SmoothBinning
     from gramless.streaming.opening import open_stream
+    from gramless.unsupervised.anomalies import AnomalyDetector
 
 
 def __getattr__(name: str) -> Any:

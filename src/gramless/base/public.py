@@ -5,6 +5,7 @@ from __future__ import annotations
 VERSION = "0.1.0"
 
 HOMES = {
+    "AnomalyDetector": "gramless.unsupervised.anomalies",
     "DoublyStochasticClassifier": "gramless.estimators.doubly_stochastic",
     "DoublyStochasticRegressor": "gramless.estimators.doubly_stochastic",
     "ExactKernel": "gramless.features.exact",

@@ -1,0 +1,188 @@
+"""Anomalies: scores by their definition, false alarms, streams, files, and what was strange."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import AnomalyDetector, load, save
+from gramless.base.errors import InputError, ModelFileError
+from gramless.estimators.persistence import pack, write
+from gramless.unsupervised import anomalies
+
+
+def clusters(n_rows: int, n_strange: int = 0, seed: int = 0):
+    """Return rows of two clusters in five inputs, the last ones spread evenly."""
+    rng = np.random.default_rng(seed)
+    usual = rng.normal(size=(n_rows, 5)) + 4.0 * rng.integers(0, 2, (n_rows, 1))
+    return np.concatenate([usual, rng.uniform(-3, 7, (n_strange, 5))])
+
+
+def cells_of(detector, X):
+    """Return the cell of each row in each grid, as tuples of whole numbers."""
+    bins, scaled = (
+        detector.masses_.bins,
+        detector.scaler_.rows(detector.inputs_.transform(detector, X)),
+    )
+    for width, shift in zip(bins.widths_, bins.shifts_, strict=True):
+        used = np.isfinite(width)
+        inverse = 1.0 / width[used]
+        yield [tuple(own) for own in np.floor((scaled[:, used] - shift[used]) * inverse)]
+
+
+def slow_scores(detector, X, new, *, joined: int = 0):
+    """Return the scores of new rows by counting: each as if it were ``joined`` rows of the fit."""
+    top, total = np.log(1 + detector.resolution), np.zeros(len(new))
+    for known, asked in zip(cells_of(detector, X), cells_of(detector, new), strict=True):
+        counts = Counter(known)
+        share = np.array([counts[cell] + joined for cell in asked]) / (len(X) + joined)
+        total -= (top - np.log(1 + detector.resolution * share)) ** 2
+    return total / detector.n_grids
+
+
+@parametrize_with_checks([AnomalyDetector(n_grids=8, random_state=0)])
+def test_scikit_learns_checks(estimator, check) -> None:
+    check(estimator)
+
+
+def test_scores_follow_the_definition() -> None:
+    X, new = clusters(200), clusters(20, 10, seed=1)
+    detector = AnomalyDetector(n_grids=20, random_state=3).fit(X)
+    np.testing.assert_allclose(detector.score_samples(new), slow_scores(detector, X, new))
+    np.testing.assert_allclose(detector.score_samples(X), slow_scores(detector, X, X))
+
+
+def test_p_values_follow_the_definition() -> None:
+    X, new = clusters(99), clusters(20, 10, seed=1)
+    detector = AnomalyDetector(n_grids=20, random_state=3).fit(X)
+    top, rarities = np.log(1 + detector.resolution), np.zeros(len(X))
+    for known in cells_of(detector, X):
+        counts = Counter(known)
+        share = np.array([counts[cell] for cell in known]) / (len(X) + 1)
+        rarities += (top - np.log(1 + detector.resolution * share)) ** 2 / detector.n_grids
+    found = -slow_scores(detector, X, new, joined=1)
+    wanted = (1 + (rarities >= found[:, None] - 1e-9).sum(axis=1)) / 100
+    np.testing.assert_allclose(detector.p_values(new), wanted)
+
+
+def test_false_alarms_are_bounded() -> None:
+    alarms = []
+    for seed in range(40):
+        X = clusters(190, seed=seed)
+        detector = AnomalyDetector(n_grids=16, random_state=seed).fit(X[:150])
+        alarms.append(np.mean(detector.p_values(X[150:]) <= 0.1))
+    # Three standard errors of 40 means.
+    assert 0.03 < np.mean(alarms) < 0.1 + 3 * np.std(alarms) / np.sqrt(40)
+
+
+def test_strange_rows_are_found() -> None:
+    X = clusters(2000, 40)
+    detector = AnomalyDetector(contamination=40 / 2040, random_state=0).fit(X)
+    assert roc_auc_score(np.arange(2040) < 2000, detector.score_samples(X)) > 0.98
+    assert np.sum(detector.predict(X) == -1) == 40
+    assert np.mean(detector.predict(X[2000:]) == -1) > 0.7
+
+
+def test_batches_count_as_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = clusters(300)
+    monkeypatch.setattr(anomalies, "_ROWS_AT_ONCE", 64)
+    whole = AnomalyDetector(n_grids=16, random_state=0).fit(X[:200])
+    parts = AnomalyDetector(n_grids=16, random_state=0).fit(X[:200])
+    parts.partial_fit(X[200:230]).partial_fit(X[230:])
+    np.testing.assert_allclose(parts.score_samples(X), slow_scores(whole, X, X))
+    first = AnomalyDetector(n_grids=16, random_state=0).partial_fit(X[:200])
+    np.testing.assert_array_equal(first.score_samples(X), whole.score_samples(X))
+
+
+def test_the_sample_is_bounded_and_drawn_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anomalies, "_MOST_CALIBRATION_ROWS", 50)
+    X = clusters(400)
+    detector = AnomalyDetector(n_grids=16, random_state=0).fit(X[:300]).partial_fit(X[300:])
+    codes = detector.masses_.bins.rows_matrix(detector.scaler_.rows(X)).codes
+    sampled = [np.flatnonzero((row == codes.T).all(axis=1)) for row in detector.masses_.codes.T]
+    assert len(sampled) == 50
+    assert all(len(rows) >= 1 for rows in sampled)
+    assert any(rows[0] >= 300 for rows in sampled)
+    assert detector.p_values(X[:5] + 1e3).max() == pytest.approx(1 / 51, abs=0.1)
+
+
+def test_contributions_add_up_and_point_to_the_input() -> None:
+    X = clusters(500)
+    detector = AnomalyDetector(random_state=0).fit(X)
+    shares, scores = detector.contributions(X), detector.score_samples(X)
+    np.testing.assert_allclose(shares.sum(axis=1), scores.mean() - scores, atol=1e-12)
+    strange = X[:20].copy()
+    strange[np.arange(20), np.arange(20) % 5] += 30.0
+    assert (detector.contributions(strange).argmax(axis=1) == np.arange(20) % 5).mean() > 0.9
+
+
+def test_data_frames_with_gaps_and_categories() -> None:
+    rng = np.random.default_rng(0)
+    colours = rng.choice(["red", "green", "blue"], p=[0.5, 0.497, 0.003], size=1000)
+    colours[:3] = "blue"
+    size = rng.normal(size=1000)
+    size[::50] = np.nan
+    table = pd.DataFrame({"colour": colours, "size": size})
+    detector = AnomalyDetector(n_grids=64, random_state=0).fit(table)
+    scores, shares = detector.score_samples(table), detector.contributions(table)
+    rare = colours == "blue"
+    assert shares.shape == (1000, 2)
+    assert scores[rare].max() < np.quantile(scores[~rare], 0.3)
+    assert (shares[rare].argmax(axis=1) == 0).all()
+
+
+def test_sparse_rows_score_as_dense_ones_without_ranks() -> None:
+    X = sp.random_array((300, 30), density=0.1, format="csr", random_state=0)
+    detector = AnomalyDetector(n_grids=32, random_state=0).fit(X)
+    assert detector.scaler_.kind == "standard"
+    np.testing.assert_array_equal(detector.score_samples(X), detector.score_samples(X.toarray()))
+    assert detector.contributions(X).shape == (300, 30)
+
+
+def test_constant_rows_are_all_usual() -> None:
+    detector = AnomalyDetector(n_grids=8, random_state=0).fit(np.ones((20, 3)))
+    np.testing.assert_allclose(detector.score_samples(np.zeros((2, 3))), 0.0, atol=1e-12)
+    np.testing.assert_array_equal(detector.predict(np.ones((2, 3))), [1, 1])
+
+
+def test_results_do_not_depend_on_threads() -> None:
+    X = clusters(400)
+    one, two = (AnomalyDetector(random_state=0, n_jobs=n).fit(X) for n in (1, 2))
+    np.testing.assert_array_equal(one.score_samples(X), two.score_samples(X))
+
+
+@pytest.mark.parametrize(
+    "given", [{"contamination": 0.7}, {"contamination": "many"}, {"n_grids": 0}, {"resolution": 1}]
+)
+def test_wrong_parameters_are_refused(given) -> None:
+    with pytest.raises(InputError, match=next(iter(given))):
+        AnomalyDetector(**given).fit(clusters(10))
+
+
+def test_files_hold_the_detector(tmp_path) -> None:
+    X = clusters(200, 10)
+    detector = AnomalyDetector(n_grids=16, random_state=0).fit(X)
+    save(detector, tmp_path / "detector")
+    again = load(tmp_path / "detector")
+    np.testing.assert_array_equal(again.score_samples(X), detector.score_samples(X))
+    np.testing.assert_array_equal(again.p_values(X), detector.p_values(X))
+    again.partial_fit(X)
+    detector.partial_fit(X)
+    np.testing.assert_array_equal(again.score_samples(X), detector.score_samples(X))
+
+
+@pytest.mark.parametrize("part", ["codes", "counts", "draws"])
+def test_foreign_files_are_refused(tmp_path, part) -> None:
+    detector = AnomalyDetector(n_grids=8, random_state=0).fit(clusters(50))
+    content, tensors = pack(detector)
+    name = next(name for name in tensors if name.endswith(f"masses_.{part}"))
+    tensors[name] = tensors[name] * 0 + 60000 if part == "codes" else tensors[name][:-1]
+    write(tmp_path / "foreign", content, tensors)
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "foreign")
