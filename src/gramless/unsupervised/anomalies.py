@@ -30,22 +30,22 @@ from gramless.base.state import (
     require,
 )
 from gramless.base.threads import row_blocks
-from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count
 from gramless.features.binning import GivenBinning
 from gramless.features.grids import Grids
 from gramless.matrices.binned import BinnedMatrix
 from gramless.preprocessing.rows import Rows
-from gramless.preprocessing.scaling import Scaler, ScalingKind
 
 _ROWS_AT_ONCE = 1 << 16
 _MOST_CALIBRATION_ROWS = 10_000
-_NARROWEST, _WIDEST = 0.25, 4.0
-"""Widths of cells in standard deviations."""
-_RANGE = 4.0
-"""Standard deviations that most rows span: what the number of cells is reckoned by."""
-_LEAST_SHARE = 0.5
+_NARROWEST, _WIDEST = 0.0625, 1.0
+"""Widths of cells, as shares of the range of an input in a few rows."""
+_RANGED_ROWS = 10_000
+"""Rows from which these few are drawn."""
+_LEAST_RANGE = 1e-300
+_LEAST_POWER = 0.5
 """Grids have from this power of ``resolution`` to ``resolution`` cells."""
 _FENCE = 1.5
 """Tukey's: quartile ranges below the lower quartile."""
@@ -126,14 +126,17 @@ class BinCounts(Stateful):
         )
         return np.sort(self.mean_over_grids(sample, rarities))
 
-    def excess_shares(self, resolution: int) -> list[tuple[IntArray, FloatArray]]:
-        """Return the inputs that each grid divides, and what each of its codes adds to each.
+    def excess_shares(
+        self, resolution: int, sources: IntArray
+    ) -> list[tuple[IntArray, FloatArray]]:
+        """Return the columns that each grid divides, and what each of its codes adds to each.
 
-        That is the rarity above the mean over the rows, shared evenly among the inputs.
+        That is the rarity above the mean over the rows, shared evenly among the columns;
+        ``sources`` are the columns that inputs come from.
         """
         rarities, found = self.rarities(resolution), []
         for width, (a, b) in zip(self.bins.widths_, pairwise(self.bins.offsets_), strict=True):
-            divided = np.flatnonzero(np.isfinite(width))
+            divided = np.unique(sources[np.isfinite(width)])
             usual = self.counts[a:b] @ rarities[a:b] / self.n_rows
             of_codes = np.append(rarities[-1], rarities[a:b]) - usual
             found.append((divided, of_codes / (self.n_grids * max(1, len(divided)))))
@@ -144,9 +147,9 @@ class AnomalyDetector(OutlierMixin, StatefulEstimator):
     """Finds rows that fall into bins of random grids which hold hardly any others.
 
     Each grid divides a few inputs, drawn at random, into some ``sqrt(resolution)`` to
-    ``resolution`` cells. A bin with the share m of all rows has the rarity ``log((1 + resolution) /
-    (1 + resolution * m)) ** 2``, and a row the mean rarity of its bins. Half of the grids divide
-    the inputs themselves, half their ranks.
+    ``resolution`` cells, whose widths are shares of the ranges of these inputs in a few rows. A bin
+    with the share m of all rows has the rarity ``1 / (1 + resolution * m)``, and a row the mean
+    rarity of its bins.
 
     Parameters
     ----------
@@ -171,7 +174,7 @@ class AnomalyDetector(OutlierMixin, StatefulEstimator):
         ``decision_function`` is ``score_samples`` minus this.
     masses_ : BinCounts
         The bins, and how many rows are in each.
-    inputs_, scaler_, seed_, n_features_in_, feature_names_in_
+    inputs_, seed_, n_features_in_, feature_names_in_
 
     Notes
     -----
@@ -232,21 +235,19 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
             self.categorical_features,
             {"ensure_min_samples": 2},
         )
-        kind: ScalingKind = "standard" if sp.issparse(rows) else "both"
-        scaler = Scaler.fit(kind, rows, categorical=inputs.categorical)
         seed = seed_from(self.random_state)
-        grids = draw_grids(scaler, self.n_grids, self.resolution, seed)
-        masses = BinCounts.empty(grids, scaler.rows(rows[:1]), self.n_jobs)
-        for block in _scaled_blocks(scaler, rows, self.n_jobs):
+        grids = draw_grids(rows, inputs.categorical, self.n_grids, self.resolution, seed)
+        masses = BinCounts.empty(grids, rows, self.n_jobs)
+        for block in _blocks(rows):
             masses = masses.added(block, seed)
-        self.inputs_, self.scaler_, self.seed_ = inputs, scaler, seed
+        self.inputs_, self.seed_ = inputs, seed
         self._take_masses(masses)
         return self
 
     def partial_fit(self, X: TableLike, y: object = None) -> Self:
         """Count further rows, or fit to the first.
 
-        Grids and units of the inputs stay those of the first batch, which should hold hundreds of
+        Grids stay those of the first batch, which should hold hundreds of
         rows like those to come; for counts, the order of the rows does not matter.
 
         Parameters
@@ -262,7 +263,7 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
             return self.fit(X)
         self._check_parameters()
         masses = self.masses_
-        for block in self._blocks(X):
+        for block in _blocks(self.inputs_.transform(self, X)):
             masses = masses.added(block, self.seed_)
         self._take_masses(masses)
         return self
@@ -277,7 +278,7 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
         Returns
         -------
         array (n_samples,)
-            0 at most.
+            From -1 to 0.
         """
         check_is_fitted(self)
         return -self._mean_rarities(X, self.masses_.rarities(self.resolution))
@@ -330,8 +331,8 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
         Notes
         -----
         The bound holds for each row by itself, on average over fits, for rows drawn independently
-        (or exchangeable) and units of inputs that do not depend on them. Units are learned from the
-        fit's rows, which matters for few rows or heavy tails.
+        (or exchangeable) and grids that do not depend on them. Widths are shares of ranges in rows
+        of the fit, which may matter where these are few.
         """
         check_is_fitted(self)
         masses = self.masses_
@@ -340,13 +341,13 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
         known = masses.of_sample(own)
         found = self._mean_rarities(X, masses.rarities(self.resolution, joined=1))
         as_strange = len(known) - np.searchsorted(known, found - _ROUNDING)
-        return (1.0 + as_strange) / (1.0 + len(known))
+        return np.asarray((1.0 + as_strange) / (1.0 + len(known)), np.float64)
 
     def contributions(self, X: TableLike) -> FloatArray:
         """Return how much each column makes a row strange.
 
         The rarity of a bin, less the mean over the rows of the fit in its grid, is shared evenly
-        among the inputs that the grid divides.
+        among the columns that the grid divides.
 
         Parameters
         ----------
@@ -359,26 +360,24 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
             the mean of that over the rows of the fit.
         """
         check_is_fitted(self)
-        sources = np.resize(self.inputs_.sources(self.n_features_in_), len(self.scaler_.unit))
-        shares = self.masses_.excess_shares(self.resolution)
+        sources = self.inputs_.sources(self.n_features_in_)
+        shares = self.masses_.excess_shares(self.resolution, sources)
         parts = [np.zeros((0, self.n_features_in_))]
-        for block in self._blocks(X):
+        for block in _blocks(self.inputs_.transform(self, X)):
             codes = self.masses_.bins.rows_matrix(block).codes
             parts.append(np.zeros((block.shape[0], self.n_features_in_)))
-            for own, (divided, share) in zip(codes, shares, strict=True):
-                for j in divided:
-                    parts[-1][:, sources[j]] += share[own]
+            for own, (columns, share) in zip(codes, shares, strict=True):
+                for j in columns:
+                    parts[-1][:, j] += share[own]
         return np.concatenate(parts)
 
     def check_state(self, state: State) -> None:
-        """Check that units, grids and inputs of a file fit each other."""
-        inputs, scaler = part_in(state, "inputs_", RowInputs), part_in(state, "scaler_", Scaler)
-        masses = part_in(state, "masses_", BinCounts)
+        """Check that grids and inputs of a file fit each other."""
+        inputs, masses = part_in(state, "inputs_", RowInputs), part_in(state, "masses_", BinCounts)
         n_features = number_in(state, "n_features_in_", int, 1)
         number_in(state, "seed_", int, 0, 2**64)
         number_in(state, "offset_", float)
-        require(len(scaler.unit) == masses.bins.n_inputs, "scaler_ does not fit the grids")
-        inputs.check_sizes(len(scaler.unit) // (2 if scaler.kind == "both" else 1), n_features)
+        inputs.check_sizes(masses.bins.n_inputs, n_features)
         check_columns(state, n_features)
 
     def _check_parameters(self) -> None:
@@ -402,13 +401,9 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
             offset = np.quantile(scores, self.contamination)
         self.masses_, self.offset_ = masses, float(offset)
 
-    def _blocks(self, X: TableLike) -> Iterator[Rows]:
-        """Yield the scaled inputs of new rows, a block at a time."""
-        return _scaled_blocks(self.scaler_, self.inputs_.transform(self, X), self.n_jobs)
-
     def _mean_rarities(self, X: TableLike, rarities: FloatArray) -> FloatArray:
-        masses = self.masses_
-        parts = (masses.bins.rows_matrix(block) for block in self._blocks(X))
+        masses, rows = self.masses_, self.inputs_.transform(self, X)
+        parts = (masses.bins.rows_matrix(block) for block in _blocks(rows))
         return np.concatenate([masses.mean_over_grids(part, rarities) for part in parts])
 
     def __sklearn_tags__(self) -> Any:
@@ -419,47 +414,53 @@ IsolationForest` does. Time and memory grow with the rows times the grids; rows 
 
 
 def rarity(share: FloatArray, resolution: int) -> FloatArray:
-    """Return how rare bins are that hold some share of the rows: 0 for one that holds all."""
-    found: FloatArray = (np.log1p(resolution) - np.log1p(resolution * share)) ** 2
+    """Return how rare bins are that hold some share of the rows: 1 for empty ones."""
+    found: FloatArray = 1.0 / (1.0 + resolution * share)
     return found
 
 
-def draw_grids(scaler: Scaler, n_grids: int, resolution: int, seed: int) -> Grids:
+def draw_grids(
+    X: Rows, categorical: BoolArray | None, n_grids: int, resolution: int, seed: int
+) -> Grids:
     """Draw grids over few inputs each, of about ``sqrt(resolution)`` to ``resolution`` cells.
 
-    Grid r depends on ``(seed, r)`` alone. Where there are ranks, each second grid divides ranks,
-    and categories with them.
+    Widths are shares of the range of an input in ``resolution`` rows, which are drawn for each grid
+    anew: few grids see an extreme row. Categories are all told apart.
     """
-    unit, categorical = scaler.unit, scaler.categorical_mask
-    pools = _pools(scaler)
-    widths = np.full((n_grids, len(unit)), np.inf)
+    names = np.zeros(X.shape[1], bool) if categorical is None else categorical
+    n_rows = min(X.shape[0], _RANGED_ROWS)
+    drawn = stream(seed, "ranges").choice(X.shape[0], n_rows, replace=False)
+    sample = X[np.sort(drawn)]
+    whole = _half_ranges(sample)
+    pool = np.flatnonzero(whole > _LEAST_RANGE)
+    widths = np.full((n_grids, X.shape[1]), np.inf)
     shifts = np.zeros(widths.shape)
     for r, rng in enumerate(streams(seed, "anomalies", n_grids)):
-        pool = pools[r % len(pools)]
-        width = np.exp(rng.uniform(np.log(_NARROWEST), np.log(_WIDEST)))
-        cells = rng.uniform(_LEAST_SHARE, 1.0) * np.log(resolution)
-        wanted = max(1, round(cells / np.log1p(_RANGE / width)))
+        share = np.exp(rng.uniform(np.log(_NARROWEST), np.log(_WIDEST)))
+        cells = rng.uniform(_LEAST_POWER, 1.0) * np.log(resolution)
+        wanted = max(1, round(cells / np.log1p(1.0 / share)))
         chosen = rng.choice(pool, min(wanted, len(pool)), replace=False)
-        own = width * unit[chosen]
-        names = categorical[chosen]
-        widths[r, chosen] = np.where(names, 1.0, own)
-        shifts[r, chosen] = np.where(names, 0.5, rng.random(len(chosen)) * own)
-    keys = [
-        own.integers(-(2**63), 2**63 - 1, len(unit) + 1) for own in streams(seed, "cells", n_grids)
-    ]
-    hashes = np.array(keys)
+        few = rng.choice(n_rows, min(resolution, n_rows), replace=False)
+        half = _half_ranges(sample[few][:, chosen])
+        # An input that hardly varies may not do so in a few rows.
+        own = 2.0 * share * np.where(half > _LEAST_RANGE, half, whole[chosen])
+        widths[r, chosen] = np.where(names[chosen], 1.0, own)
+        shifts[r, chosen] = np.where(names[chosen], 0.5, rng.random(len(chosen)) * own)
+    drawn_keys, n_keys = streams(seed, "cells", n_grids), X.shape[1] + 1
+    hashes = np.array([own.integers(-(2**63), 2**63 - 1, n_keys) for own in drawn_keys])
     return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
 
-def _pools(scaler: Scaler) -> list[IntArray]:
-    """Return the inputs that grids choose from: as they are; and, where there are, as ranks."""
-    varies = np.isfinite(scaler.unit)
-    if scaler.kind != "both":
-        return [np.flatnonzero(varies)]
-    n_inputs = len(varies) // 2
-    ranked = np.arange(n_inputs) + n_inputs * varies[n_inputs:]
-    return [np.flatnonzero(varies[:n_inputs]), ranked[varies[ranked]]]
+def _half_ranges(X: Rows) -> FloatArray:
+    """Return half the range of each input: that never overflows."""
+    if X.shape[1] == 0:
+        return np.zeros(0)
+    if sp.issparse(X):
+        low, high = (ends.toarray().ravel() for ends in (X.min(axis=0), X.max(axis=0)))
+    else:
+        low, high = X.min(axis=0), X.max(axis=0)
+    return np.asarray(high, np.float64) / 2.0 - np.asarray(low, np.float64) / 2.0
 
 
-def _scaled_blocks(scaler: Scaler, X: Rows, n_jobs: int | None) -> Iterator[Rows]:
-    return (scaler.rows(X[a:b], n_jobs) for a, b in row_blocks(X.shape[0], _ROWS_AT_ONCE))
+def _blocks(X: Rows) -> Iterator[Rows]:
+    return (X[a:b] for a, b in row_blocks(X.shape[0], _ROWS_AT_ONCE))
