@@ -20,12 +20,14 @@ __all__ = [
     "Hybrid",
     "IndependentBlocks",
     "KernelClassifier",
+    "KernelPCA",
     "KernelRegressor",
     "KernelSurvival",
     "Nystrom",
     "RandomBinning",
     "RandomFourier",
     "SmoothBinning",
+    "SpectralClustering",
     "__version__",
     "load",
     "open_stream",
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from gramless.features.smooth import SmoothBinning
     from gramless.streaming.opening import open_stream
     from gramless.unsupervised.anomalies import AnomalyDetector
+    from gramless.unsupervised.clustering import SpectralClustering
+    from gramless.unsupervised.components import KernelPCA
 
 
 def __getattr__(name: str) -> Any:

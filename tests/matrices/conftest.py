@@ -14,6 +14,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
 
@@ -95,6 +96,21 @@ def beside(*samples, scales=None) -> Sample:
     )
 
 
+def centred(sample: Sample) -> Sample:
+    """Subtract a number from each column."""
+    means = np.random.default_rng(1).normal(size=sample.dense.shape[1])
+    return Sample(lambda n_jobs: CentredMatrix(sample.make(n_jobs), means), sample.dense - means)
+
+
+def scaled(sample: Sample) -> Sample:
+    """Multiply each row by a number."""
+    factors = np.random.default_rng(1).normal(size=len(sample.dense))
+    return Sample(
+        lambda n_jobs: RowScaledMatrix(sample.make(n_jobs), factors),
+        sample.dense * factors[:, None],
+    )
+
+
 ALL_MATRICES: dict[str, Sample] = {
     "uint8": binned(np.uint8, [5, 1, 7, 4, 3], 60),
     "uint8_unseen": binned(np.uint8, [5, 1, 7, 4, 3], 60, unseen=True),
@@ -142,6 +158,10 @@ ALL_MATRICES: dict[str, Sample] = {
         computed(np.float32, 70, 4),
         scales=[0.1, 3.0],
     ),
+    "centred": centred(binned(np.uint8, [5, 1, 7], 60, unseen=True)),
+    "centred_dense": centred(stored(np.float32, 50, 6)),
+    "scaled": scaled(binned(np.uint16, [260, 3, 9], 90)),
+    "scaled_and_centred": scaled(centred(stored(np.float64, 40, 5))),
     "beside_nothing": beside(stored(np.float64, 20, 0), binned(np.uint8, [], 20)),
 }
 

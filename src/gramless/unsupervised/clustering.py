@@ -1,0 +1,206 @@
+"""Spectral clustering on features, and clusters of new rows."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin
+from threadpoolctl import threadpool_limits
+
+from gramless.base.errors import InputError
+from gramless.base.state import State, array_in, part_in
+from gramless.base.threads import one_blas_thread
+from gramless.base.types import FloatArray, TableLike
+from gramless.estimators.parameters import check_count
+from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.normalised import RowScaledMatrix
+from gramless.unsupervised.base import BandwidthRule, UnsupervisedMachine
+
+Labels = NDArray[np.int32]
+
+_NO_GAP = 1e-3
+"""Eigenvalues of the Laplacian below this are those of clusters that do not touch."""
+
+
+@dataclass(eq=False, repr=False)
+class SpectralClustering(ClusterMixin, UnsupervisedMachine):
+    """Spectral clustering in time linear in the rows.
+
+    The similarities of rows are the products of their features, ``W = Z Z.T``, which is never
+    formed. With the degrees ``D = diag(Z (Z.T 1))``, the leading left singular vectors of
+    ``D^-1/2 Z`` are the leading eigenvectors of the normalised graph; their rows, scaled to length
+    1, are clustered by k-means (Wu et al. 2018, SC_RB). A new row gets its coordinates by the same
+    projection (Nyström's extension) and the cluster of the nearest centre.
+
+    Parameters
+    ----------
+    n_clusters : int or "eigengap", default=8
+        "eigengap" takes the number from 2 to ``max_clusters`` after which the eigenvalues of the
+        graph's Laplacian, 1 less those of the normalised graph, grow the most: by the largest
+        factor, those below 0.001 taken for 0.001.
+    max_clusters : int, default=20
+        The most clusters that "eigengap" finds.
+    n_init : int, default=10
+        Number of starts of k-means.
+    features : str or feature map, default="binning"
+        As in :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
+    bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
+        In units of the scaled inputs. "neighbors" is the median distance of a row to its tenth
+        neighbour, among at most 1,000 rows, and "median" that between two random ones. "auto" is
+        the bandwidth of the feature map if that is a number, else "neighbors".
+    scaling : str, default="auto"
+        "standard", "quantile", "both" or "none"; "auto" is "standard".
+    categorical_features : "auto" or array-like, default="auto"
+        As in :class:`~gramless.KernelRegressor`.
+    n_grids : int or "auto", default="auto"
+        Number of grids of features by name.
+    tol : float, default=1e-3
+        Of the residuals of singular vectors, relative to the largest singular value.
+    max_iter : int, default=200
+        The most products with a block of vectors.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Number of threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    labels_ : array (n_samples,)
+        The cluster of each training row.
+    n_clusters_ : int
+    cluster_centers_ : array (n_clusters_, n_clusters_)
+        In the coordinates of the singular vectors.
+    components_, singular_values_ : array (n_clusters_, n_features_out), (n_clusters_,)
+        Right singular vectors of ``D^-1/2 Z``, and singular values; their squares are
+        eigenvalues of the normalised graph. "eigengap" keeps the singular values of all candidates.
+    features_, scaler_, bandwidth_ : feature map, units of the inputs, bandwidth
+    n_iter_ : int
+
+    Notes
+    -----
+    Features must have positive products: bins always have. Of Fourier features, which approximate
+    small similarities by numbers around 0, rows may have no positive degree; they are refused.
+
+    Examples
+    --------
+    >>> from gramless import SpectralClustering
+    >>> rng = np.random.default_rng(0)
+    >>> angle, ring = rng.uniform(0, 2 * np.pi, 400), np.repeat([1.0, 3.0], 200)
+    >>> X = np.column_stack([ring * np.cos(angle), ring * np.sin(angle)])
+    >>> clusters = SpectralClustering(2, bandwidth=0.2, random_state=0).fit(X)
+    >>> bool(len(set(clusters.labels_[:200])) == len(set(clusters.labels_[200:])) == 1)
+    True
+    """
+
+    _bandwidth_rule: ClassVar[BandwidthRule] = "neighbors"
+
+    n_clusters: int | str = 8
+    _: KW_ONLY
+    max_clusters: int = 20
+    n_init: int = 10
+    tol: float = 1e-3
+
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Learn features, coordinates and clusters.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        The estimator itself.
+        """
+        n_clusters, n_init = self._given_clusters(), check_count(self, "n_init")
+        matrix, seed = self._fit_features(X)
+        n_rows, least = matrix.shape[0], 2 if n_clusters is None else n_clusters
+        if n_rows < least:
+            raise InputError(
+                f"SpectralClustering: needs at least a row a cluster, got n_samples={n_rows} rows "
+                f"for {least} clusters."
+            )
+        normalised = RowScaledMatrix(matrix, _degrees(matrix) ** -0.5)
+        most = min(n_rows, int(self.max_clusters) + 1) if n_clusters is None else n_clusters
+        found = self._decompose(normalised, most, seed)
+        self.n_clusters_: int = _by_eigengap(found.singular_values) if n_clusters is None else most
+        self.components_ = self.components_[: self.n_clusters_]
+        coordinates = _unit_rows(np.ascontiguousarray(found.left[:, : self.n_clusters_]))
+        kmeans = KMeans(self.n_clusters_, n_init=n_init, random_state=seed)
+        # Its threads add up sums in the order in which they end.
+        with one_blas_thread(), threadpool_limits(1, "openmp"):
+            kmeans.fit(coordinates)
+        self.cluster_centers_: FloatArray = kmeans.cluster_centers_
+        self.labels_: Labels = self._nearest(coordinates)
+        return self
+
+    def predict(self, X: TableLike) -> Labels:
+        """Return the cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,)
+            From 0 to ``n_clusters_ - 1``. A row without any known bin has the cluster whose centre
+            is nearest to 0.
+        """
+        self._check_fitted()
+        # The degree of a row is a factor of all its coordinates, which are scaled to length 1.
+        weights = self.components_.T / self.singular_values_[: len(self.components_)]
+        return self._nearest(_unit_rows(self._products(X, np.ascontiguousarray(weights))))
+
+    def _given_clusters(self) -> int | None:
+        """Return the number of clusters, None where the eigengap decides; check both."""
+        check_count(self, "max_clusters", low=2)
+        if isinstance(self.n_clusters, str) and self.n_clusters == "eigengap":
+            return None
+        return check_count(self, "n_clusters")
+
+    def _nearest(self, coordinates: FloatArray) -> Labels:
+        """Return the nearest centre of each row."""
+        with one_blas_thread(), threadpool_limits(1, "openmp"):
+            nearest = pairwise_distances_argmin(coordinates, self.cluster_centers_)
+        return nearest.astype(np.int32)
+
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        # "eigengap" keeps more singular values than components.
+        n_components = len(part_in(state, "components_", np.ndarray))
+        values = part_in(state, "singular_values_", np.ndarray)
+        super().check_state({**state, "singular_values_": values[:n_components]})
+        array_in(state, "singular_values_", np.float64, (None,), finite=True)
+        array_in(state, "cluster_centers_", np.float64, (None, n_components), finite=True)
+        array_in(state, "labels_", np.int32, (None,))
+
+
+def _degrees(matrix: FeatureMatrix) -> FloatArray:
+    """Return the sum of the similarities of each row, which must be positive."""
+    degrees = matrix.matvec(matrix.rmatvec(np.ones(matrix.shape[0])))
+    n_isolated = np.count_nonzero(~(degrees > 0))
+    if n_isolated:
+        raise InputError(
+            f"SpectralClustering: the similarities of {n_isolated:,} rows do not add up to a "
+            f"positive degree; use a larger bandwidth, more components, or features of bins."
+        )
+    return degrees
+
+
+def _unit_rows(coordinates: FloatArray) -> FloatArray:
+    """Return rows divided by their lengths; rows of zeros stay."""
+    lengths = np.sqrt((coordinates**2).sum(axis=1, keepdims=True))
+    return coordinates / np.where(lengths > 0, lengths, 1.0)
+
+
+def _by_eigengap(singular_values: FloatArray) -> int:
+    """Return the number of eigenvalues of the Laplacian before the largest step, at least 2."""
+    if len(singular_values) < 3:
+        return 2
+    eigenvalues = np.maximum(1.0 - singular_values[1:] ** 2, _NO_GAP)
+    return 2 + int(np.argmax(eigenvalues[1:] / eigenvalues[:-1]))

@@ -1,0 +1,121 @@
+"""SpectralClustering: shapes that k-means cannot tell apart, and clusters of new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import RandomFourier, SpectralClustering, load, save
+from gramless.base.errors import InputError
+
+
+@parametrize_with_checks([SpectralClustering(3, n_grids=32, n_init=1)])
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+def moons(n=600, seed=0):
+    return make_moons(n, noise=0.06, random_state=seed)
+
+
+def test_moons_by_the_rule_of_the_bandwidth():
+    X, y = moons()
+    new, y_new = moons(300, seed=1)
+    clusters = SpectralClustering(2, n_grids=256, random_state=0).fit(X)
+    assert adjusted_rand_score(y, clusters.labels_) > 0.95
+    assert adjusted_rand_score(y_new, clusters.predict(new)) > 0.95
+    assert adjusted_rand_score(y, KMeans(2, n_init=3, random_state=0).fit(X).labels_) < 0.6
+
+
+def test_training_rows_are_predicted_as_they_are_labelled():
+    X, _ = moons()
+    clusters = SpectralClustering(5, n_grids=64, random_state=0).fit(X)
+    np.testing.assert_array_equal(clusters.predict(X), clusters.labels_)
+    np.testing.assert_array_equal(clusters.fit_predict(X), clusters.labels_)
+
+
+def test_it_is_the_spectrum_of_the_normalised_graph():
+    X, _ = moons(200)
+    clusters = SpectralClustering(4, n_grids=32, tol=1e-7, random_state=0).fit(X)
+    gram = clusters.features_.feature_matrix(X).row_gram()
+    root = np.sqrt(gram.sum(axis=1))
+    values, vectors = np.linalg.eigh(gram / np.outer(root, root))
+    np.testing.assert_allclose(clusters.singular_values_**2, values[::-1][:4], rtol=1e-9)
+    # Nothing but the coordinates: the same k-means on the dense twin's.
+    twin = vectors[:, ::-1][:, :4]
+    twin /= np.linalg.norm(twin, axis=1, keepdims=True)
+    labels = KMeans(4, n_init=10, random_state=0).fit(twin).labels_
+    assert adjusted_rand_score(labels, clusters.labels_) > 0.98
+
+
+@pytest.mark.parametrize("n_blobs", [3, 6])
+def test_the_eigengap_counts_clusters(n_blobs):
+    places = np.random.default_rng(n_blobs).permutation(16)[:n_blobs]
+    centres = 5.0 * np.column_stack([places // 4, places % 4])
+    X, y = make_blobs(400, centers=centres, cluster_std=0.5, random_state=0)
+    clusters = SpectralClustering("eigengap", n_grids=128, random_state=0).fit(X)
+    assert clusters.n_clusters_ == n_blobs
+    assert adjusted_rand_score(y, clusters.labels_) > 0.99
+    assert clusters.components_.shape[0] == n_blobs < len(clusters.singular_values_)
+
+
+def test_frames_with_categories_and_gaps():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["a", "b", "c"], 300)
+    table = pd.DataFrame({"kind": kind, "x": rng.normal(size=300)})
+    table.loc[5, "x"] = np.nan
+    clusters = SpectralClustering(3, n_grids=128, bandwidth=0.5, random_state=0).fit(table)
+    assert clusters.predict(table).shape == (300,)
+    assert len(set(clusters.labels_)) == 3
+
+
+def test_sparse_rows():
+    blocks = [sp.random_array((80, 10), density=0.5, rng=seed, format="csr") for seed in (0, 1)]
+    X = sp.csr_array(sp.block_diag(blocks))
+    clusters = SpectralClustering(2, n_grids=256, random_state=0).fit(X)
+    assert adjusted_rand_score(np.repeat([0, 1], 80), clusters.labels_) > 0.9
+
+
+def test_a_saved_model_predicts_the_same(tmp_path):
+    X, _ = moons(200)
+    clusters = SpectralClustering("eigengap", n_grids=32, random_state=0).fit(X)
+    save(clusters, tmp_path / "clusters")
+    again = load(tmp_path / "clusters")
+    np.testing.assert_array_equal(again.predict(X), clusters.predict(X))
+    np.testing.assert_array_equal(again.labels_, clusters.labels_)
+
+
+def test_threads_change_nothing():
+    X, _ = moons(300)
+    one, two = (
+        SpectralClustering(3, n_grids=32, random_state=0, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2)
+    )
+    assert one.cluster_centers_.tobytes() == two.cluster_centers_.tobytes()
+
+
+def test_rows_without_a_positive_degree_are_refused():
+    X = 100.0 * np.random.default_rng(0).normal(size=(300, 3))
+    waves = RandomFourier(bandwidth=0.01, n_components=32)
+    machine = SpectralClustering(2, features=waves, scaling="none", random_state=0)
+    with pytest.raises(InputError, match="positive degree"):
+        machine.fit(X)
+
+
+def test_too_few_rows_are_refused():
+    with pytest.raises(InputError, match="n_samples=3"):
+        SpectralClustering(4).fit(np.ones((3, 1)))
+
+
+@pytest.mark.parametrize("wrong", [{"n_clusters": "many"}, {"n_clusters": 0}, {"max_clusters": 1}])
+def test_wrong_numbers_of_clusters_are_refused(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        SpectralClustering(**wrong).fit(np.zeros((10, 1)))

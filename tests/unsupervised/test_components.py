@@ -1,0 +1,123 @@
+"""KernelPCA: the components of the features, of old rows and new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import PCA
+from sklearn.decomposition import KernelPCA as GramPCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramless import ExactKernel, KernelPCA, RandomBinning, load, save
+from gramless.base.errors import InputError
+
+
+def rows(n=200, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@parametrize_with_checks([KernelPCA(n_grids=8)])
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("features", ["fourier", "nystrom", RandomBinning(n_grids=32)])
+def test_components_are_those_of_the_features(features):
+    X, new = rows(100, 2), rows(40, 2, seed=1)
+    pca = KernelPCA(3, features=features, tol=1e-8, random_state=0).fit(X)
+    Z, Z_new = (np.asarray(pca.features_.feature_matrix(part).toarray()) for part in (X, new))
+    twin = PCA(3, svd_solver="full").fit(Z)
+    np.testing.assert_allclose(pca.singular_values_, twin.singular_values_, rtol=1e-8)
+    np.testing.assert_allclose(pca.explained_variance_, twin.explained_variance_, rtol=1e-8)
+    ratios = twin.explained_variance_ratio_
+    np.testing.assert_allclose(pca.explained_variance_ratio_, ratios, rtol=1e-8)
+    np.testing.assert_allclose(pca.mean_, Z.mean(axis=0), atol=1e-12)
+    signs = np.sign((pca.components_ * twin.components_).sum(axis=1))
+    np.testing.assert_allclose(pca.transform(new), twin.transform(Z_new) * signs, atol=1e-6)
+
+
+def test_coordinates_are_those_of_scikit_learn_on_the_gram_matrix():
+    X = rows(150)
+    pca = KernelPCA(3, n_grids=64, tol=1e-8, random_state=0)
+    mine = pca.fit_transform(X)
+    gram = pca.features_.feature_matrix(X).row_gram()
+    twin = GramPCA(3, kernel="precomputed").fit_transform(gram)
+    np.testing.assert_allclose(np.abs(mine), np.abs(twin), atol=1e-6)
+
+
+def test_bandwidths():
+    X = rows()
+    given = KernelPCA(n_grids=8, bandwidth=3.0, random_state=0).fit(X)
+    np.testing.assert_allclose(given.features_.bandwidth_, 3.0 * X.std(axis=0))
+    assert KernelPCA(n_grids=8, bandwidth=[1.0, 2.0, 3.0]).fit(X).bandwidth_.tolist() == [1, 2, 3]
+    own = KernelPCA(features=RandomBinning(bandwidth=0.7, n_grids=8)).fit(X)
+    assert own.bandwidth_ == 0.7
+    auto, median = (
+        KernelPCA(n_grids=8, bandwidth=rule, random_state=0).fit(X) for rule in ("auto", "median")
+    )
+    assert auto.bandwidth_ == median.bandwidth_
+    near = KernelPCA(n_grids=8, bandwidth="neighbors", random_state=0).fit(X)
+    assert 0 < near.bandwidth_ < median.bandwidth_
+    with pytest.raises(InputError, match="bandwidth"):
+        KernelPCA(n_grids=8, bandwidth="wide").fit(X)
+
+
+def test_frames_with_text_and_gaps():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["cat", "dog"], 200)
+    table = pd.DataFrame({"kind": kind, "weight": rng.normal(size=200)})
+    table.loc[::7, "weight"] = np.nan
+    pca = KernelPCA(2, n_grids=64, random_state=0).fit(table)
+    first = pca.transform(table)[:, 0]
+    assert abs(np.corrcoef(first, kind == "cat")[0, 1]) > 0.7
+
+
+def test_sparse_rows_are_dense_rows():
+    X = sp.random_array((100, 6), density=0.4, rng=np.random.default_rng(0), format="csr")
+    sparse, dense = (
+        KernelPCA(n_grids=16, bandwidth=1.0, scaling="none", random_state=0).fit(part)
+        for part in (X, X.toarray())
+    )
+    np.testing.assert_allclose(sparse.transform(X), dense.transform(X.toarray()), atol=1e-9)
+
+
+def test_wide_sparse_rows_keep_the_columns_that_are_not_empty():
+    X = sp.random_array((60, 1500), density=0.001, rng=np.random.default_rng(0), format="csr")
+    pca = KernelPCA(n_grids=16, random_state=0).fit(X)
+    assert pca.transform(X).shape == (60, 2)
+
+
+def test_a_saved_model_transforms_the_same(tmp_path):
+    X = rows()
+    pca = KernelPCA(3, n_grids=16, random_state=0).fit(X)
+    save(pca, tmp_path / "components")
+    assert load(tmp_path / "components").transform(X).tobytes() == pca.transform(X).tobytes()
+
+
+def test_names_of_the_columns():
+    pca = KernelPCA(3, n_grids=16, random_state=0).fit(rows())
+    assert pca.get_feature_names_out().tolist() == ["kernelpca0", "kernelpca1", "kernelpca2"]
+
+
+def test_components_beyond_the_rank_are_left_out():
+    X = np.repeat([[0.0], [1.0], [2.0]], 10, axis=0)
+    pca = KernelPCA(5, features=ExactKernel("gaussian", bandwidth=1.0), random_state=0).fit(X)
+    assert pca.n_components_ == 2
+    assert pca.transform(X).shape == (30, 2)
+
+
+def test_unfinished_work_is_told():
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        KernelPCA(3, n_grids=16, tol=1e-12, max_iter=1, random_state=0).fit(rows())
+
+
+def test_equal_rows_have_no_components():
+    pca = KernelPCA(n_grids=8, random_state=0).fit(np.ones((20, 2)))
+    assert pca.n_components_ == 0
+    assert pca.transform(np.ones((3, 2))).shape == (3, 0)
