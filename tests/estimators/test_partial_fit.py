@@ -116,6 +116,7 @@ def test_frames_weights_and_classes() -> None:
 )
 def test_what_takes_no_batches(options: dict[str, Any]) -> None:
     given = {**GROWN, "n_grids": 8, **options}
-    model = KernelRegressor(**given).partial_fit(X[:300], Y[:300])
-    with pytest.raises(InputError, match="partial_fit"):
+    assert not hasattr(KernelRegressor(**given), "partial_fit")
+    model = KernelRegressor(**given).fit(X[:300], Y[:300])
+    with pytest.raises(AttributeError, match="partial_fit"):
         model.partial_fit(X[:300], Y[:300])

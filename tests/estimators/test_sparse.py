@@ -544,8 +544,8 @@ def test_hostile_scales_are_refused(kind: str, tmp_path: Any) -> None:
 # Weighted rows and repeated ones are solved to the tolerance only, so it is small here; fits to the
 # folds of a calibration have a larger one.
 LIKE_SCIKIT = [
-    KernelRegressor(RandomBinning(n_grids=8), bandwidth=1.0, l1_ratio=1, tol=1e-10),
-    KernelClassifier(RandomBinning(n_grids=8), bandwidth=1.0, l1_ratio=1, calibrate=False),
+    KernelRegressor(RandomBinning(n_grids=8), l1_ratio=1, tol=1e-10),
+    KernelClassifier(RandomBinning(n_grids=8), bandwidth=8.0, l1_ratio=1, calibrate=False),
 ]
 QUICK = [
     estimator_checks.check_estimators_dtypes,

@@ -31,7 +31,7 @@ from gramless.base.state import (
 )
 from gramless.base.threads import row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, RowTable, TableLike
-from gramless.estimators.batches import Batch, check_batches
+from gramless.estimators.batches import Batch
 from gramless.estimators.eval_rows import EvalRows, EvalSet
 from gramless.estimators.features import given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
@@ -244,7 +244,6 @@ class KernelMachine(StatefulEstimator, ABC):
     ) -> Self:
         """Move the weights by a batch of new rows; see :meth:`KernelRegressor.partial_fit`."""
         rows, targets = self._known_rows(X, self._plain_targets(y))
-        check_batches(self)
         targets = self._check_targets(targets)
         weight = np.ones(len(targets))
         if sample_weight is not None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from gramless.base.errors import InputError
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import AnyArray, FloatArray
 from gramless.estimators.targets import TargetEncoder
@@ -26,24 +25,31 @@ from gramless.solvers.base import Solver
 from gramless.solvers.objective import Problem, columns
 
 LOSSES_OF_BATCHES = "squared", "logistic", "multinomial", "squared_hinge"
+_NAMES = {"auto": "squared", "squared_error": "squared", "log_loss": "logistic"}
+"""What is fitted by names that stand for others."""
 _LEAST_CURVATURE = 1e-3
 """Of the mean: where a loss is straight, steps must end too."""
 _JITTER = 1e-10
 
 
 def check_batches(model: Any) -> None:
-    """Refuse fits to which no rows can be added."""
-    if model.loss_.name not in LOSSES_OF_BATCHES:
-        raise InputError(
+    """Raise ``AttributeError``, which says why, unless rows can be added to such fits."""
+    if "coef_" in vars(model):
+        loss = model.loss_.name
+    else:
+        loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
+        loss = _NAMES.get(loss, loss)
+    if loss not in LOSSES_OF_BATCHES:
+        raise AttributeError(
             f"{type(model).__name__}: partial_fit is for the losses "
-            f"{', '.join(map(repr, LOSSES_OF_BATCHES))}, got {model.loss_.name!r}; use fit with "
+            f"{', '.join(map(repr, LOSSES_OF_BATCHES))}, got {loss!r}; use fit with "
             f"warm_start=True and all rows."
         )
     given = model.get_params(deep=False)
     settings = {"l1_ratio": 0, "n_posterior": 0, "monotonic_cst": None, "intervals": "split"}
     for name, needed in settings.items():
         if name in given and given[name] != needed:
-            raise InputError(
+            raise AttributeError(
                 f"{type(model).__name__}: partial_fit needs {name}={needed!r}, got "
                 f"{given[name]!r}; use fit with warm_start=True and all rows."
             )

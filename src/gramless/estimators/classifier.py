@@ -20,6 +20,7 @@ from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
 from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.batches import check_batches
 from gramless.estimators.parameters import is_auto
 from gramless.estimators.targets import (
     PROBABILISTIC,
@@ -278,6 +279,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     _order = cast("AnyArray | None", None)
 
+    @available_if(check_batches)
     def partial_fit(
         self,
         X: TableLike,
@@ -512,9 +514,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         return own / own.max() if weight is None else weight * own / own.max()
 
     def _class_weights(self, y: AnyArray, weight: FloatArray | None) -> FloatArray:
-        """Return each row's class weight; "balanced" counts rows by their sample weights."""
+        """Return each row's class weight; "balanced" counts rows by their sample weights.
+
+        Of several labels the weights are multiplied.
+        """
         if self.class_weight != "balanced":
             return compute_sample_weight(self.class_weight, y)
+        if y.ndim == 2:
+            return np.prod([self._class_weights(own, weight) for own in y.T], axis=0)
         _, number = np.unique(y, return_inverse=True)
         counts = np.bincount(number, weights=weight)
         return (counts.sum() / (len(counts) * counts))[number]

@@ -17,7 +17,9 @@ from gramless.base.random import seed_from
 from gramless.base.reporting import Callbacks
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
+from gramless.estimators.available import available_if
 from gramless.estimators.base import FREE_TO_CHANGE, Chosen, KernelMachine
+from gramless.estimators.batches import check_batches
 from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.parameters import check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
@@ -344,6 +346,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self._exposures = _Exposures(np.exp(added), weight)  # type: ignore[misc]
         return targets, factors if weight is None else factors * weight
 
+    @available_if(check_batches)
     def partial_fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -367,7 +370,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
         Raises
         ------
-        InputError
+        AttributeError
             For other losses than "squared", and with ``l1_ratio``, ``n_posterior``,
             ``monotonic_cst`` or ``intervals="quantiles"``.
         """

@@ -201,11 +201,11 @@ def select_grown(
     binning = GivenBinning(n_jobs=n_jobs)
     search.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
     binned = _binned(binning, rows, grids, search, budget)
-    given, n_training = search.space.alpha, len(split[0])
+    given = search.space.alpha
     straight, first = goal.loss.straight, float(np.mean([own.alpha for own in grown]))
     first *= _STRAIGHT_FIRST if straight else 1.0
     if given is not None:
-        first = given * n_training
+        first = given * data.mass_of(split[0])
     validation = _Validation(search, goal, budget, split, len(grids)).over(binning.grids)
     best = _Features(binning, binned, validation.of(binned, first, None))
     goal, validation, best = _with_adapted_loss(goal, validation, best)

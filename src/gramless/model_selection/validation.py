@@ -79,7 +79,7 @@ def validate(
     matrix : FeatureMatrix (n_rows, n_columns)
         Features of the training rows, then of those held back, without the intercept's column.
     alpha : float
-        The penalty, times the number of training rows.
+        The penalty, times the number of training rows, by their weights where these count rows.
     start : array (n_columns,) or (n_columns, K), optional
         Weights to start from, that of the intercept last if there is one.
     """
@@ -181,8 +181,8 @@ class _Path:
         return min(self.found.values(), key=lambda own: own.score)
 
     def solve(self, alpha: float, start: Vector | None) -> None:
-        """Solve the problem of the training rows for ``alpha / n_training``."""
-        begun, strength = time.perf_counter(), alpha / len(self.training)
+        """Solve the problem of the training rows for ``alpha`` over their number."""
+        begun, strength = time.perf_counter(), alpha / self.data.mass_of(self.training)
         problem = self.goal.problem(self.data, self.own, strength, self.training)
         if self.solver is None:
             self.solver = self.goal.solver(problem, self.n_jobs)
