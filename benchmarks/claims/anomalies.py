@@ -140,7 +140,7 @@ def timed(n_rows: int, jobs: int | None) -> Row:
         "fit s": fitted - begun,
         "scores s": scored - fitted,
         "IsolationForest s": perf_counter() - scored,
-        "bins a grid": float(np.mean(detector.masses_.bins.n_bins_)),
+        "bins a grid": float(np.mean(detector.bin_counts_.bins.n_bins_)),
     }
 
 

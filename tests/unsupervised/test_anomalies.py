@@ -26,7 +26,7 @@ def clusters(n_rows: int, n_strange: int = 0, seed: int = 0):
 
 def cells_of(detector, X):
     """Return the cell of each row in each grid, as tuples of whole numbers."""
-    bins, X = detector.masses_.bins, detector.inputs_.transform(detector, X)
+    bins, X = detector.bin_counts_.bins, detector.inputs_.transform(detector, X)
     for width, shift in zip(bins.widths_, bins.shifts_, strict=True):
         used = np.isfinite(width)
         inverse = 1.0 / width[used]
@@ -101,8 +101,8 @@ def test_the_sample_is_bounded_and_drawn_from_all(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(anomalies, "_MOST_CALIBRATION_ROWS", 50)
     X = clusters(400)
     detector = AnomalyDetector(n_grids=16, random_state=0).fit(X[:300]).partial_fit(X[300:])
-    codes = detector.masses_.bins.rows_matrix(X).codes
-    sampled = [np.flatnonzero((row == codes.T).all(axis=1)) for row in detector.masses_.codes.T]
+    codes = detector.bin_counts_.bins.rows_matrix(X).codes
+    sampled = [np.flatnonzero((row == codes.T).all(axis=1)) for row in detector.bin_counts_.codes.T]
     assert len(sampled) == 50
     assert all(len(rows) >= 1 for rows in sampled)
     assert any(rows[0] >= 300 for rows in sampled)
@@ -178,7 +178,7 @@ def test_files_hold_the_detector(tmp_path) -> None:
 def test_foreign_files_are_refused(tmp_path, part) -> None:
     detector = AnomalyDetector(n_grids=8, random_state=0).fit(clusters(50))
     content, tensors = pack(detector)
-    name = next(name for name in tensors if name.endswith(f"masses_.{part}"))
+    name = next(name for name in tensors if name.endswith(f"bin_counts_.{part}"))
     tensors[name] = tensors[name] * 0 + 60000 if part == "codes" else tensors[name][:-1]
     write(tmp_path / "foreign", content, tensors)
     with pytest.raises(ModelFileError):

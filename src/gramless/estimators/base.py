@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.compact import rounded_to_single
 from gramless.base.deadline import Deadline, Watch
 from gramless.base.errors import InputError
-from gramless.base.lazy_rows import LazyRows, taken
+from gramless.base.lazy_rows import taken
 from gramless.base.memory import limited_memory, parse_bytes
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.reporting import Callbacks, Reporter
@@ -24,16 +24,15 @@ from gramless.base.state import (
     State,
     StatefulEstimator,
     array_in,
-    check_columns,
     number_in,
     part_in,
     require,
 )
-from gramless.base.threads import row_blocks, thread_count
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, RowTable, TableLike
+from gramless.base.threads import thread_count
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.batches import Batch
 from gramless.estimators.eval_rows import EvalRows, EvalSet
-from gramless.estimators.features import given_map, named_map
+from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.monotonic import rising_inputs
@@ -46,6 +45,7 @@ from gramless.estimators.parameters import (
 )
 from gramless.estimators.scoring import NamedScorer
 from gramless.estimators.targets import TargetEncoder
+from gramless.estimators.warm_start import earlier_fit, keeps_choice, steering_parameters
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.features.binning import BinningMap, GivenBinning, RandomBinning
 from gramless.features.expansion import KernelExpansion
@@ -64,7 +64,6 @@ from gramless.model_selection.random_features import is_open
 from gramless.model_selection.search import RELEVANCES, Search
 from gramless.model_selection.search_space import SearchSpace
 from gramless.model_selection.select import (
-    EarlierFit,
     SelectedModel,
     select_again,
     select_grown,
@@ -74,15 +73,11 @@ from gramless.model_selection.splits import drawn_rows
 from gramless.model_selection.validation import ValidationResult, relative_error
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.rows import Rows, validated_targets
-from gramless.preprocessing.scaling import Scaler
 from gramless.solvers.base import Solver
 from gramless.solvers.choose import choose_solver
 from gramless.solvers.monotone import MonotoneBins
 from gramless.solvers.objective import Problem, Solution, columns
 
-_PREDICT_ROWS = 65_536
-_PREDICT_NUMBERS = 1 << 25
-"""Bounds rows times columns of a block of dense features in prediction."""
 _SOLVE_SHARE = 0.95
 """Fraction of a time budget after which the final solve stops."""
 _BACKGROUND_ROWS = 200
@@ -92,15 +87,6 @@ _LEAST_WEIGHT = 2.0**-900
 others is finite."""
 _WARM_TOL = 0.15
 """Tightens the tolerance of warm starts, so that rows absent from the earlier fit still matter."""
-_MOST_LANDMARKS = 5000
-"""Of kernel ridge regression that goes on: its time grows with the cube of the rows."""
-FREE_TO_CHANGE = frozenset(
-    [
-        *("alpha", "calibrate", "class_weight", "max_iter", "memory_budget", "n_jobs", "solver"),
-        *("time_budget", "tol", "verbose", "warm_start"),
-    ]
-)
-"""Parameters that steer no choice: with others, a warm start begins anew."""
 _SHARE_OF_ERROR, _LEAST_TOL = 10.0, 1e-4
 """The tolerance falls with the validation error where that is below a tenth of the targets'
 deviation, but never below the least."""
@@ -191,50 +177,8 @@ class KernelMachine(StatefulEstimator, ABC):
             chosen = self._choose(X, y, sample_weight, groups, callbacks, eval_set)
             self._final_fit(chosen)
             self._learn_errors(chosen)
-        self._choice = self._steering()
+        self._choice = steering_parameters(self)
         return self
-
-    def _steering(self) -> dict[str, object]:
-        """Return the parameters that steer what a fit chooses."""
-        given = self.get_params().items()
-        steering = {k: v for k, v in given if k.partition("__")[0] not in FREE_TO_CHANGE}
-        return steering | {"chooses alpha": is_auto(self.alpha)}
-
-    def _keeps_choice(self, X: TableLike) -> bool:
-        """Tell whether a fit to rows keeps what the last one chose."""
-        if not check_switch(self, "warm_start") or "coef_" not in vars(self):
-            return False
-        before, now = self._choice, self._steering()
-        # What was found beside a penalty that was given need not be what would be chosen.
-        same = now["chooses alpha"] is False or before["chooses alpha"] is True
-        same = same and before.keys() == now.keys()
-        names = now.keys() - {"chooses alpha"}
-        same = same and all(_are_same(before[name], now[name]) for name in names)
-        if isinstance(self.features_, KernelExpansion) and _num_samples(X) > _MOST_LANDMARKS:
-            return False
-        return same and not isinstance(X, (RowTable, LazyRows))
-
-    def _earlier_fit(self, encoder: TargetEncoder, n_rows: int) -> EarlierFit:
-        """Return what the last fit chose, for so many rows with encoded targets."""
-        n_outputs = self.coef_[:1].size
-        if encoder.n_outputs != n_outputs:
-            raise InputError(
-                f"{type(self).__name__}: targets have {encoder.n_outputs} outputs, and those of "
-                f"the fit that goes on had {n_outputs}; set warm_start=False."
-            )
-        alpha = self._given_alpha()
-        if alpha is None:
-            alpha = self.alpha_ * (self.n_samples_fit_ or n_rows) / n_rows
-        return EarlierFit(
-            self.scaler_,
-            self.features_,
-            self.settings_,
-            alpha,
-            self.bandwidth_,
-            self.relevance_,
-            self.growth_,
-            encoder.encode_weights(self.coef_, self.intercept_),
-        )
 
     def _add_rows(
         self,
@@ -287,7 +231,7 @@ class KernelMachine(StatefulEstimator, ABC):
         deadline = self._deadline()
         # Before the training rows: what targets say of their classes is remembered of those.
         judges = None if eval_set is None else EvalRows.of(self, eval_set)
-        y, again = self._plain_targets(y), self._keeps_choice(X)
+        y, again = self._plain_targets(y), keeps_choice(self, X)
         if again:
             rows, targets = self._known_rows(X, y)
         else:
@@ -373,7 +317,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.scorer_ = "loss" if scorer is None else scorer.name
         self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, given.groups)
         if again:
-            earlier = self._earlier_fit(encoder, data.n_fitted)
+            earlier = earlier_fit(self, encoder, data.n_fitted)
             goal = self._goal_again(goal, encoder)
             selected = select_again(search, goal, budget, earlier, validates)
         elif grows:
@@ -764,23 +708,14 @@ class KernelMachine(StatefulEstimator, ABC):
         return np.concatenate([np.zeros((0, *self.coef_.shape[1:])), *parts]) + self.intercept_
 
     def _feature_blocks(self, X: TableLike) -> Iterator[FeatureMatrix]:
-        """Yield the features of new rows, a block at a time."""
-        rows = self.inputs_.transform(self, X)
-        features, most = self.features_, _PREDICT_ROWS
-        if not isinstance(features, BinningMap):
-            most = min(most, _PREDICT_NUMBERS // features.numbers_per_row)
-        for a, b in row_blocks(rows.shape[0], max(1, most)):
-            yield self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
+        """Return the features of new rows, a block at a time."""
+        return feature_blocks(
+            self.features_, self.scaler_, self.inputs_.transform(self, X), self.n_jobs
+        )
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
-        features, scaler = state.get("features_"), part_in(state, "scaler_", Scaler)
-        if not isinstance(features, FeatureMap):
-            raise ValueError("features_ is no feature map")
-        require(len(scaler.unit) == features.n_inputs, "scaler_ does not fit the grids")
-        n_features = number_in(state, "n_features_in_", int, 1)
-        part_in(state, "inputs_", RowInputs).check_sizes(len(scaler.knots), n_features)
-        check_columns(state, n_features)
+        features, scaler = check_fitted_features(state)
         number_in(state, "alpha_", float)
         number_in(state, "n_samples_fit_", int, 0)
         for name in ("scorer_", "cv_"):
@@ -830,7 +765,7 @@ class KernelMachine(StatefulEstimator, ABC):
         fitted.setdefault("cv_", told_cv(None, None))
         fitted.setdefault("n_samples_fit_", 0)
         super()._restore(fitted)
-        self._choice = self._steering()
+        self._choice = steering_parameters(self)
 
     def _given_bandwidth(self, n_inputs: int) -> NDArray[np.float64] | None:
         own = getattr(self.features, "bandwidth", "median")
@@ -912,13 +847,6 @@ class Chosen:
         selected = self.selected
         matrix = self.data.matrix(selected.matrix)
         return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
-
-
-def _are_same(first: object, second: object) -> bool:
-    """Tell whether two values of a parameter are the same."""
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        return np.array_equal(np.asarray(first), np.asarray(second))
-    return first is second or (type(first) is type(second) and bool(first == second))
 
 
 def relative_weights(weight: FloatArray, largest: float) -> FloatArray:

@@ -25,8 +25,6 @@ from gramless.solvers.base import Solver
 from gramless.solvers.objective import Problem, columns
 
 LOSSES_OF_BATCHES = "squared", "logistic", "multinomial", "squared_hinge"
-_NAMES = {"auto": "squared", "squared_error": "squared", "log_loss": "logistic"}
-"""What is fitted by names that stand for others."""
 _LEAST_CURVATURE = 1e-3
 """Of the mean: where a loss is straight, steps must end too."""
 _JITTER = 1e-10
@@ -37,21 +35,22 @@ def check_batches(model: Any) -> None:
     if "coef_" in vars(model):
         loss = model.loss_.name
     else:
-        loss = model.loss.name if isinstance(model.loss, Loss) else model.loss
-        loss = _NAMES.get(loss, loss)
+        given = model.loss
+        named = model._losses_by_name().get(given) if isinstance(given, str) else given
+        loss = named.name if isinstance(named, Loss) else given
     if loss not in LOSSES_OF_BATCHES:
         raise AttributeError(
             f"{type(model).__name__}: partial_fit is for the losses "
             f"{', '.join(map(repr, LOSSES_OF_BATCHES))}, got {loss!r}; use fit with "
             f"warm_start=True and all rows."
         )
-    given = model.get_params(deep=False)
+    params = model.get_params(deep=False)
     settings = {"l1_ratio": 0, "n_posterior": 0, "monotonic_cst": None, "intervals": "split"}
     for name, needed in settings.items():
-        if name in given and given[name] != needed:
+        if name in params and params[name] != needed:
             raise AttributeError(
                 f"{type(model).__name__}: partial_fit needs {name}={needed!r}, got "
-                f"{given[name]!r}; use fit with warm_start=True and all rows."
+                f"{params[name]!r}; use fit with warm_start=True and all rows."
             )
 
 

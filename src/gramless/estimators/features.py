@@ -1,17 +1,25 @@
-"""The feature map of an estimator: by name, or as the user gives it."""
+"""The feature map of an estimator, by name or as the user gives it, and in front of new rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from gramless.base.errors import InputError
-from gramless.features.base import SizedMap
+from gramless.base.state import State, check_columns, number_in, part_in, require
+from gramless.base.threads import row_blocks
+from gramless.estimators.inputs import RowInputs
+from gramless.features.base import FeatureMap, SizedMap
+from gramless.features.binning import BinningMap
 from gramless.features.registry import map_class
 from gramless.kernels import Windowed
+from gramless.matrices.base import FeatureMatrix
 from gramless.model_selection.budget import most_drawn
+from gramless.preprocessing.rows import Rows
+from gramless.preprocessing.scaling import Scaler
 
 LEAST_GRIDS, MOST_GRIDS = 512, 2048
 _NONZEROS = 1 << 24
@@ -20,6 +28,9 @@ _COLUMNS = (512, 4096)
 _GRAM_WORK = 1e12
 """Bounds rows times columns squared for maps to columns that are given by name."""
 _ROUND = 64
+_BLOCK_ROWS = 65_536
+_BLOCK_NUMBERS = 1 << 25
+"""Bounds rows times columns of a block of dense features of new rows."""
 
 
 def named_map(
@@ -106,3 +117,26 @@ def _refuse_grids(feature_map: SizedMap, n_grids: int | None) -> None:
             f"n_grids is for features of bins; {name} has none: pass "
             f"features={name}({feature_map.size_name}=...)."
         )
+
+
+def feature_blocks(
+    features: FeatureMap, scaler: Scaler, rows: Rows, n_jobs: int | None
+) -> Iterator[FeatureMatrix]:
+    """Yield the features of new rows, a block at a time."""
+    most = _BLOCK_ROWS
+    if not isinstance(features, BinningMap):
+        most = min(most, _BLOCK_NUMBERS // features.numbers_per_row)
+    for a, b in row_blocks(rows.shape[0], max(1, most)):
+        yield features.rows_matrix(scaler.rows(rows[a:b], n_jobs))
+
+
+def check_fitted_features(state: State) -> tuple[FeatureMap, Scaler]:
+    """Check that inputs, units and features in a file fit each other; return the last two."""
+    features, scaler = state.get("features_"), part_in(state, "scaler_", Scaler)
+    if not isinstance(features, FeatureMap):
+        raise ValueError("features_ is no feature map")
+    require(len(scaler.unit) == features.n_inputs, "scaler_ does not fit the features")
+    n_features = number_in(state, "n_features_in_", int, 1)
+    part_in(state, "inputs_", RowInputs).check_sizes(len(scaler.knots), n_features)
+    check_columns(state, n_features)
+    return features, scaler

@@ -18,11 +18,12 @@ from gramless.base.reporting import Callbacks
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
-from gramless.estimators.base import FREE_TO_CHANGE, Chosen, KernelMachine
+from gramless.estimators.base import Chosen, KernelMachine
 from gramless.estimators.batches import check_batches
 from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.parameters import check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers
+from gramless.estimators.warm_start import FREE_TO_CHANGE, keeps_choice
 from gramless.losses import Huber, Loss, Poisson, SmoothPinball, Squared, Tweedie
 from gramless.matrices.stacked import WithIntercept
 from gramless.model_selection.config import SearchConfig
@@ -395,7 +396,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if self.time_budget is not None:
             model.time_budget = _FIRST_SHARE * self.time_budget
         earlier = vars(self).get("quantile_model_")
-        if earlier is None or not self._keeps_choice(X):
+        if earlier is None or not keeps_choice(self, X):
             return model
         params = model.get_params(deep=False).items()
         return earlier.set_params(**{k: v for k, v in params if k in FREE_TO_CHANGE})

@@ -172,7 +172,7 @@ class AnomalyDetector(OutlierMixin, StatefulEstimator):
     ----------
     offset_ : float
         ``decision_function`` is ``score_samples`` minus this.
-    masses_ : BinCounts
+    bin_counts_ : BinCounts
         The bins, and how many rows are in each.
     inputs_, seed_, n_features_in_, feature_names_in_
 
@@ -239,11 +239,11 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         )
         seed = seed_from(self.random_state)
         grids = draw_grids(rows, inputs.categorical, self.n_grids, self.resolution, seed)
-        masses = BinCounts.empty(grids, rows, self.n_jobs)
+        binned = BinCounts.empty(grids, rows, self.n_jobs)
         for block in _blocks(rows):
-            masses = masses.added(block, seed)
+            binned = binned.added(block, seed)
         self.inputs_, self.seed_ = inputs, seed
-        self._take_masses(masses)
+        self._take_counts(binned)
         return self
 
     def partial_fit(self, X: TableLike, y: object = None) -> Self:
@@ -261,13 +261,13 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         -------
         The estimator itself.
         """
-        if "masses_" not in vars(self):
+        if "bin_counts_" not in vars(self):
             return self.fit(X)
         self._check_parameters()
-        masses = self.masses_
+        binned = self.bin_counts_
         for block in _blocks(self.inputs_.transform(self, X)):
-            masses = masses.added(block, self.seed_)
-        self._take_masses(masses)
+            binned = binned.added(block, self.seed_)
+        self._take_counts(binned)
         return self
 
     def score_samples(self, X: TableLike) -> FloatArray:
@@ -283,7 +283,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             From -1 to 0.
         """
         check_is_fitted(self)
-        return -self._mean_rarities(X, self.masses_.rarities(self.resolution))
+        return -self._mean_rarities(X, self.bin_counts_.rarities(self.resolution))
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return ``score_samples(X) - offset_``, which is negative for outliers.
@@ -314,11 +314,10 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     def p_values(self, X: TableLike) -> FloatArray:
         """Return conformal p-values of new rows.
 
-        A row that follows the law of the rows of the fit has a p-value of at most ``alpha`` with a
-        probability of at most ``alpha``: ``p_values(X) <= alpha`` finds outliers with such a bound
-        on false alarms. No rows are held back for it: each new row is counted as if it were one of
-        the fit, and compared with a sample of these, whose own counts never rise above what they
-        would be with it.
+        ``p_values(X) <= alpha`` finds outliers, and calls about a share of ``alpha`` of the rows so
+        that follow the law of the rows of the fit; see the notes on how close to it. No rows are
+        held back: each new row is counted as if it were one of the fit, and compared with a sample
+        of these, whose own counts never rise above what they would be with it.
 
         Parameters
         ----------
@@ -332,16 +331,17 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
 
         Notes
         -----
-        The bound holds for each row by itself, on average over fits, for rows drawn independently
-        (or exchangeable) and grids that do not depend on them. Widths are shares of ranges in rows
-        of the fit: for an ``alpha`` of 0.05 we measured 0.052, after fits to 200 and to 1,000 rows.
+        The share would be at most ``alpha`` for each row by itself, on average over fits, for rows
+        drawn independently and grids that do not depend on them. But widths are shares of ranges in
+        rows of the fit: for an ``alpha`` of 0.05 we measured 0.052, after fits to 200 and to 1,000
+        rows.
         """
         check_is_fitted(self)
-        masses = self.masses_
-        counts = masses.counts / (masses.n_rows + 1.0)
+        binned = self.bin_counts_
+        counts = binned.counts / (binned.n_rows + 1.0)
         own = np.append(rarity(counts, self.resolution), 0.0)
-        known = masses.of_sample(own)
-        found = self._mean_rarities(X, masses.rarities(self.resolution, joined=1))
+        known = binned.of_sample(own)
+        found = self._mean_rarities(X, binned.rarities(self.resolution, joined=1))
         as_strange = len(known) - np.searchsorted(known, found - _ROUNDING)
         return np.asarray((1.0 + as_strange) / (1.0 + len(known)), np.float64)
 
@@ -363,10 +363,10 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         """
         check_is_fitted(self)
         sources = self.inputs_.sources(self.n_features_in_)
-        shares = self.masses_.excess_shares(self.resolution, sources)
+        shares = self.bin_counts_.excess_shares(self.resolution, sources)
         parts = [np.zeros((0, self.n_features_in_))]
         for block in _blocks(self.inputs_.transform(self, X)):
-            codes = self.masses_.bins.rows_matrix(block).codes
+            codes = self.bin_counts_.bins.rows_matrix(block).codes
             parts.append(np.zeros((block.shape[0], self.n_features_in_)))
             for own, (columns, share) in zip(codes, shares, strict=True):
                 for j in columns:
@@ -375,11 +375,14 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
 
     def check_state(self, state: State) -> None:
         """Check that grids and inputs of a file fit each other."""
-        inputs, masses = part_in(state, "inputs_", RowInputs), part_in(state, "masses_", BinCounts)
+        inputs, binned = (
+            part_in(state, "inputs_", RowInputs),
+            part_in(state, "bin_counts_", BinCounts),
+        )
         n_features = number_in(state, "n_features_in_", int, 1)
         number_in(state, "seed_", int, 0, 2**64)
         number_in(state, "offset_", float)
-        inputs.check_sizes(masses.bins.n_inputs, n_features)
+        inputs.check_sizes(binned.bins.n_inputs, n_features)
         check_columns(state, n_features)
 
     def _check_parameters(self) -> None:
@@ -393,20 +396,20 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
                 f"0.5; got {self.contamination!r}."
             )
 
-    def _take_masses(self, masses: BinCounts) -> None:
+    def _take_counts(self, binned: BinCounts) -> None:
         """Take counts, and set the offset by the scores of the sampled rows."""
-        scores = -masses.of_sample(masses.rarities(self.resolution))
+        scores = -binned.of_sample(binned.rarities(self.resolution))
         if isinstance(self.contamination, str):
             low, high = np.quantile(scores, [0.25, 0.75])
             offset = low - _FENCE * (high - low)
         else:
             offset = np.quantile(scores, self.contamination)
-        self.masses_, self.offset_ = masses, float(offset)
+        self.bin_counts_, self.offset_ = binned, float(offset)
 
     def _mean_rarities(self, X: TableLike, rarities: FloatArray) -> FloatArray:
-        masses, rows = self.masses_, self.inputs_.transform(self, X)
-        parts = (masses.bins.rows_matrix(block) for block in _blocks(rows))
-        return np.concatenate([masses.mean_over_grids(part, rarities) for part in parts])
+        binned, rows = self.bin_counts_, self.inputs_.transform(self, X)
+        parts = (binned.bins.rows_matrix(block) for block in _blocks(rows))
+        return np.concatenate([binned.mean_over_grids(part, rarities) for part in parts])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

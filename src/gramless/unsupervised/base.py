@@ -19,18 +19,12 @@ from gramless.base.state import (
     State,
     StatefulEstimator,
     array_in,
-    check_columns,
-    number_in,
-    part_in,
-    require,
 )
-from gramless.base.threads import row_blocks
 from gramless.base.types import FloatArray, TableLike
-from gramless.estimators.features import given_map, named_map
+from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count, check_number, is_auto, scalings_of
 from gramless.features.base import FeatureMap, SizedMap
-from gramless.features.binning import BinningMap
 from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.median import median_distance
@@ -41,9 +35,6 @@ from gramless.unsupervised.decomposition import FeatureDecomposition
 
 BandwidthRule = Literal["median", "neighbors"]
 
-_ROWS_AT_ONCE = 65_536
-_NUMBERS_AT_ONCE = 1 << 25
-"""Bounds rows times columns of a block of dense features of new rows."""
 _NEIGHBOURS = 10
 """Rank of the neighbour, among 1,000 rows, whose distance is the bandwidth."""
 
@@ -98,8 +89,8 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         """Return the bandwidth in units of the scaled inputs, as given or by a rule."""
         given: Any = self.bandwidth
         if is_auto(given):
-            own = getattr(self.features, "bandwidth", "median")
-            given = self._bandwidth_rule if isinstance(own, str) else own
+            own = self.features.bandwidth if isinstance(self.features, SizedMap) else None
+            given = self._bandwidth_rule if own is None or isinstance(own, str) else own
         if not isinstance(given, str):
             # An input of sparse rows may be one of many columns.
             all_inputs = rows.shape[1] if self.inputs_.kept is None else self.n_features_in_
@@ -146,27 +137,17 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
 
     def _products(self, X: TableLike, weights: FloatArray) -> FloatArray:
         """Return the features of new rows times weights (n_columns, K), block by block."""
-        rows, most = self.inputs_.transform(self, X), _ROWS_AT_ONCE
-        if not isinstance(self.features_, BinningMap):
-            most = min(most, max(1, _NUMBERS_AT_ONCE // self.features_.numbers_per_row))
-        products = np.empty((rows.shape[0], weights.shape[1]))
-        for a, b in row_blocks(rows.shape[0], most):
-            part = self.features_.rows_matrix(self.scaler_.rows(rows[a:b], self.n_jobs))
-            part.matvec(weights, out=products[a:b])
-        return products
+        rows = self.inputs_.transform(self, X)
+        blocks = feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
+        none = np.zeros((0, weights.shape[1]))
+        return np.concatenate([none, *(part.matvec(weights) for part in blocks)])
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "components_")
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
-        features, scaler = state.get("features_"), part_in(state, "scaler_", Scaler)
-        if not isinstance(features, FeatureMap):
-            raise ValueError("features_ is no feature map")
-        require(len(scaler.unit) == features.n_inputs, "scaler_ does not fit the features")
-        n_features = number_in(state, "n_features_in_", int, 1)
-        part_in(state, "inputs_", RowInputs).check_sizes(len(scaler.knots), n_features)
-        check_columns(state, n_features)
+        features, _ = check_fitted_features(state)
         values = array_in(state, "singular_values_", np.float64, (None,), finite=True)
         shape = len(values), features._n_features_out
         array_in(state, "components_", np.float64, shape, finite=True)
