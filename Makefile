@@ -9,10 +9,11 @@ BUDGET ?= 30
 NUMERICAL := $(addprefix tests/,loops kernels matrices features solvers streaming model_selection \
   test_losses.py test_penalties.py estimators/test_persistence.py) $(addprefix --ignore=tests/,model_selection/test_planning.py \
   features/test_pictures.py loops/test_compile.py loops/test_atomics.py)
+WHEEL := .environments/wheel
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-cluster test-all test-avx2 test-generic test-lowest campaign lint format bench claims versus papers clean
+.PHONY: help demo test test-data test-cluster test-all test-avx2 test-generic test-lowest campaign lint format dist test-wheel bench claims versus papers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +58,22 @@ format: $(VENV)/.dev ## Put the code in its standard form
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
+dist: $(VENV)/.release ## Build the wheel and the source archive, and check both
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/cffconvert --validate
+	$(BIN)/python -m campaigns.release dist
+
+# From the wheel's own environment: nothing of src is on its path, and types are those of py.typed.
+test-wheel: dist ## Run the tests against the built wheel, in an environment of its own
+	rm -rf $(WHEEL)
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$(ls $(CURDIR)/dist/*.whl)[cli,dev]"
+	$(WHEEL)/bin/python -m mypy --strict --config-file= tests/typing/*.py
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(WHEEL)/bin/python -m pytest -q -n auto --dist loadfile tests studies harness
+
 bench: $(VENV)/.bench ## Time the loops (BENCHES="files" for others)
 	@for file in $(BENCHES); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
@@ -85,6 +102,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(PIP) install -e ".[cli,dev]"
+	@touch $@
+
+$(VENV)/.release: pyproject.toml | $(BIN)/pip
+	$(PIP) install -e ".[release]"
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/pip

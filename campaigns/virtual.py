@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".environments"
-_LEFT_OUT = ("torch", "bench")
-"""Extras of gigabytes, and packages that only benchmarks compare with."""
+_LEFT_OUT = ("torch", "bench", "release")
+"""Extras of gigabytes, packages that only benchmarks compare with, and what checks a release."""
 
 
 def requirements() -> list[str]:
