@@ -2,7 +2,9 @@
 
 Imports beyond NumPy and scikit-learn, in new processes. Then the first fit and prediction after a
 fresh installation (an empty folder of compiled loops), and the first in a second process, each
-above what the third one in the same process takes.
+above what the third one in the same process takes. Last, what a service waits for that starts,
+loads a saved model and predicts one row: with compiled loops on the disk, without, and with
+``gramless.portable``, which compiles nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.common import Report, Row, options, parse, say
+from gramless import KernelRegressor, save
+from gramless.datasets import friedman1
 from harness.process import run_script
 
 FIRST_FIT = Path(__file__).with_name("_first_fit.py")
+FIRST_PREDICTION = Path(__file__).with_name("_first_prediction.py")
 IMPORTS = {
     "import gramless": "import gramless",
     "from gramless import KernelClassifier": "from gramless import KernelClassifier",
@@ -73,6 +78,32 @@ def first_fits(job: Row, repeats: int) -> list[Row]:
     ]
 
 
+def first_predictions(n_rows: int, repeats: int) -> list[Row]:
+    """Load a default fit and predict one row, in ever new processes."""
+    runs: dict[str, list[Row]] = {name: [] for name in ("no loops yet", "loops kept", "portable")}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.gramless")
+        X, y = friedman1(n_rows, seed=0)
+        save(KernelRegressor(random_state=0).fit(X, y), path)
+        for repeat in range(repeats):
+            variables = {"NUMBA_CACHE_DIR": str(Path(folder, f"loops-{repeat}"))}
+            for name, own in runs.items():
+                job = {"path": str(path), "portable": name == "portable", "inputs": X.shape[1]}
+                own.append(run_script(FIRST_PREDICTION, job, variables))
+        megabytes = path.stat().st_size / 1e6
+    parts = ("import", "load", "first")
+    return [
+        {
+            "process": name,
+            "model MB": megabytes,
+            **{f"{part} s": median(run[part] for run in own) for part in parts},
+            "in all s": median(sum(run[part] for part in parts) for run in own),
+            "a later row ms": 1e3 * median(run["later"] for run in own),
+        }
+        for name, own in runs.items()
+    ]
+
+
 def main() -> None:
     chosen = parse(options(__doc__, repeats=3))
     report = Report(chosen)
@@ -81,6 +112,8 @@ def main() -> None:
     # A search compiles more than a fit with everything given: it is what a newcomer runs.
     job = {"rows": 200, "given": GIVEN} if chosen.quick else {"rows": 2000, "given": {}}
     report.add("First fit and prediction", first_fits(job, chosen.repeats))
+    rows = first_predictions(300 if chosen.quick else 10_000, chosen.repeats)
+    report.add("First prediction of a saved model", rows)
     report.close()
 
 

@@ -309,9 +309,10 @@ def test_survival(folder: Path) -> None:
 
 
 def test_startup(folder: Path) -> None:
-    imports, fits = tables("claims/startup.py", folder).values()
+    imports, fits, predictions = tables("claims/startup.py", folder).values()
     assert len(imports) == 2
     assert [row["process"] for row in fits] == ["fresh installation", "second process"]
+    assert [row["process"] for row in predictions] == ["no loops yet", "loops kept", "portable"]
 
 
 def test_versus(folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""Model files read by NumPy alone predict as the models do; what is not covered is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gramless
+from gramless import KernelClassifier, KernelRegressor, Nystrom, SmoothBinning, save
+from gramless import portable as module
+from gramless.features.hybrid import JoinedMaps
+from gramless.portable import PortableModel
+from tests.test_extending import BLOCK
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "file_format.md"
+N = 360
+ALONE = """
+import sys
+import numpy as np
+for name in ("gramless", "numba", "scipy", "sklearn"):
+    sys.modules[name] = None
+from copied import PortableModel
+rows = np.load("rows.npy")
+for name in sys.argv[1:]:
+    model = PortableModel(name)
+    answers = {"predict": model.predict(rows), "raw": model.decision_function(rows)}
+    if "calibration_" in model.fitted and model.fitted["calibration_"] is not None:
+        answers["proba"] = model.predict_proba(rows)
+    np.savez(name + ".npz", **answers)
+"""
+
+
+def rows(seed: int) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(N, 4))
+    X[:, 3] = generator.integers(0, 3, N)
+    X[::7, 1] = np.nan
+    return X
+
+
+def fitted() -> dict[str, KernelRegressor | KernelClassifier]:
+    X = rows(0)
+    z = np.sin(2 * X[:, 0]) + np.nan_to_num(X[:, 1]) * (X[:, 3] == 1)
+    labels = np.array(["low", "mid", "high"])[np.digitize(z, [-0.5, 0.5])]
+    own = {"random_state": 0, "n_grids": 24}
+    given = {**own, "grids": "random", "bandwidth": 2.0, "alpha": 1e-3}
+    return {
+        "grown": KernelRegressor(effort=1, **own).fit(X, np.column_stack([z, X[:, 0]])),
+        "classes": KernelClassifier(categorical_features=[3], **own).fit(X, labels),
+        "random": KernelClassifier(scaling="both", **given).fit(X, z > 0),
+        "counts": KernelRegressor(loss="poisson", **given).fit(X, np.rint(np.exp(z))),
+        "ridge": KernelRegressor(random_state=0).fit(X[:, [0, 2]], np.sin(X[:, 0])),
+        "joined": joined(X[:, [0, 2]]),
+    }
+
+
+def joined(X: np.ndarray) -> KernelRegressor:
+    """Return a model of grids with smooth kernels beside them, as default fits may choose."""
+    model = KernelRegressor(random_state=0, n_grids=16, bandwidth=1.0, alpha=1e-3).fit(X, X[:, 0])
+    smooth = Nystrom(bandwidth=0.7, n_components=20, random_state=0).fit(X)
+    model.features_ = JoinedMaps.of([model.features_, smooth], [1.0, 0.5])
+    extra = np.linspace(-1.0, 1.0, smooth.factor_.shape[0])
+    model.coef_ = np.concatenate([model.coef_, extra])
+    return model
+
+
+def test_numpy_alone_predicts_the_same(tmp_path: Path) -> None:
+    (tmp_path / "copied.py").write_bytes(Path(module.__file__).read_bytes())
+    models, new = fitted(), rows(1)
+    kinds = {name: type(model.features_).__name__ for name, model in models.items()}
+    assert kinds["ridge"] == "KernelExpansion"
+    for name, model in models.items():
+        save(model, tmp_path / name)
+    narrow = {"ridge", "joined"}
+    for columns, names in (([0, 1, 2, 3], models.keys() - narrow), ([0, 2], narrow)):
+        np.save(tmp_path / "rows.npy", new[:, columns])
+        command = [sys.executable, "-c", ALONE, *names]
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+        for name in names:
+            model, found = models[name], np.load(tmp_path / f"{name}.npz")
+            expected = {"predict": model.predict, "raw": model._responses}
+            if "proba" in found:
+                expected["proba"] = model.predict_proba
+            for answer, method in expected.items():
+                own = method(new[:, columns])
+                if own.dtype.kind == "f":
+                    np.testing.assert_allclose(found[answer], own, rtol=1e-9, atol=1e-12)
+                else:
+                    np.testing.assert_array_equal(found[answer], own)
+    assert "proba" in np.load(tmp_path / "classes.npz")
+
+
+def test_no_rows_give_no_predictions(tmp_path: Path) -> None:
+    X = rows(0)[:, [0, 2]]
+    save(joined(X), tmp_path / "model")
+    assert PortableModel(tmp_path / "model").predict(X[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("case", ["frame", "features", "kernel", "damaged", "width"])
+def test_what_is_not_covered_is_refused(tmp_path: Path, case: str) -> None:
+    X, path = rows(0)[:, [0, 2]], tmp_path / "model"
+    given = {"bandwidth": 1.0, "alpha": 1e-3, "scaling": "standard", "random_state": 0}
+    features = {"features": SmoothBinning(n_grids=4), "kernel": Nystrom("laplacian")}
+    model = gramless.KernelRegressor(features.get(case, "nystrom"), **given)
+    if case == "frame":
+        pandas = pytest.importorskip("pandas")
+        model.fit(pandas.DataFrame(X, columns=["a", "b"]), X[:, 0])
+    else:
+        model.fit(X, X[:, 0])
+    save(model, path)
+    if case == "damaged":
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(ValueError, match="load|damaged|2 numbers"):
+        PortableModel(path).predict(X[:, :1])
+
+
+def test_the_example_of_the_page_runs(capsys) -> None:
+    (code,) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    exec(compile(code, PAGE.name, "exec"), {})
+    assert capsys.readouterr().out == "True\n"
