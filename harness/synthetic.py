@@ -8,7 +8,7 @@ number alone, so that a table is the same on every machine. :func:`synthetic_tab
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,16 +85,24 @@ def synthetic_table(number: int) -> Dataset:
     4000
     """
     rng = np.random.default_rng([20261124, number])
-    plan = _describe(number, rng)
-    n_all = plan.n_rows + _N_TEST
-    X = _inputs(rng, n_all, plan.n_inputs)
-    relevant = rng.permutation(plan.n_inputs)[: plan.n_relevant]
-    n_scores = {"regression": 1, "binary": 1, "multiclass": int(rng.integers(3, 8))}[plan.task]
-    uniform = _ranks(X[:, relevant])
-    scores = np.column_stack([_function(rng, plan.terms, uniform) for _ in range(n_scores)])
-    y = _targets(rng, plan, scores)
-    first, rest = slice(0, plan.n_rows), slice(plan.n_rows, n_all)
-    return Dataset(X[first], y[first], X[rest], y[rest], plan.task, f"synthetic_{number:02d}")
+    return _made(rng, _describe(number, rng), None, f"synthetic_{number:02d}")
+
+
+def table_of_classes(number: int, n_rows: int, n_classes: int) -> Dataset:
+    """Make a table of several classes, of a number, a size and as many classes as are asked for.
+
+    It has the inputs, terms and noise of the table of that number in the suite, which need not be
+    below ``N_TABLES``; everything else is drawn anew.
+
+    Examples
+    --------
+    >>> table = table_of_classes(100, n_rows=300, n_classes=6)
+    >>> table.X_train.shape[0], len(table.y_test), int(table.y_train.max()) < 6
+    (300, 4000, True)
+    """
+    plan = replace(describe(number), n_rows=n_rows, task="multiclass")
+    rng = np.random.default_rng([20261125, number, n_rows, n_classes])
+    return _made(rng, plan, n_classes, f"classes_{number}_{n_rows}_{n_classes}")
 
 
 def _describe(number: int, rng: np.random.Generator) -> Description:
@@ -106,6 +114,20 @@ def _describe(number: int, rng: np.random.Generator) -> Description:
     terms = tuple(str(name) for name in rng.choice(sorted(_TERMS), n_terms))
     noise = float(rng.choice([0.0, 0.02, 0.1, 0.3, 0.6, 1.2]))
     return Description(number, int(rng.choice(sizes)), n_inputs, n_relevant, task, terms, noise)
+
+
+def _made(rng: np.random.Generator, plan: Description, n_classes: int | None, name: str) -> Dataset:
+    """Make a table; the number of several classes is drawn unless it is given."""
+    n_all = plan.n_rows + _N_TEST
+    X = _inputs(rng, n_all, plan.n_inputs)
+    relevant = rng.permutation(plan.n_inputs)[: plan.n_relevant]
+    drawn = int(rng.integers(3, 8))
+    n_scores = (n_classes or drawn) if plan.task == "multiclass" else 1
+    uniform = _ranks(X[:, relevant])
+    scores = np.column_stack([_function(rng, plan.terms, uniform) for _ in range(n_scores)])
+    y = _targets(rng, plan, scores)
+    first, rest = slice(0, plan.n_rows), slice(plan.n_rows, n_all)
+    return Dataset(X[first], y[first], X[rest], y[rest], plan.task, name)
 
 
 def _inputs(rng: np.random.Generator, n_rows: int, n_inputs: int) -> Array:

@@ -3,8 +3,9 @@
 A unit is a row in one grid, times the outputs. A pass reads the bin number of each row twice, once
 to sum and once to predict, reads and writes slopes and raw predictions, and reads curvatures twice;
 the sums and the weights of a grid's bins stay in the caches. The weights are fitted to half of the
-rows. NumPy does the same for one output: two ``bincount`` and a gather for each grid. In growth two
-models are fitted at once, one in each of two threads; here one thread works.
+rows. Where all outputs of a row have one curvature, it is read once a row. NumPy does the same for
+one output: two ``bincount`` and a gather for each grid. In growth two models are fitted at once,
+one in each of two threads; here one thread works.
 """
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ class Model:
         grids = self.codes, self.offsets, self.order
         return lambda: loop(*grids, 0, self.half, RIDGE, *arrays)
 
+    def pass_alike(self) -> Callable[[], object]:
+        curvatures, room = self.curvatures[:, 0].copy(), np.empty_like(self.sums)
+        arrays = self.slopes, curvatures, self.weights, self.raw, self.sums, room
+        grids = self.codes, self.offsets, self.order
+        return lambda: loops.backfit_alike(*grids, 0, self.half, RIDGE, *arrays)
+
     def by_numpy(self) -> None:
         for g in self.order:
             code, own = self.codes[g] - np.uint16(1), slice(self.offsets[g], self.offsets[g + 1])
@@ -73,6 +80,9 @@ def all_cases(chosen: argparse.Namespace) -> list[Case]:
         name = f"backfit_outputs, {k} output{'s' * (k > 1)}"
         run_pass = Model(chosen, k).pass_of(loops.backfit_outputs)
         cases.append(Case(name, run_pass, "row", units * k, moved(k)))
+    wide = -(-chosen.outputs // 4) * 4
+    name = f"backfit_alike, {wide} outputs"
+    cases.append(Case(name, Model(chosen, wide).pass_alike(), "row", units * wide, moved(wide)))
     return cases
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gramless.loops.backfitting import backfit, backfit_outputs
+from gramless.loops.backfitting import backfit, backfit_alike, backfit_outputs
 from gramless.losses import Logistic, Loss, Multinomial, Poisson, Squared
 
 Floats = NDArray[np.float32]
@@ -74,6 +74,22 @@ def test_to_the_bit_as_the_slow_twin(n_outputs: int | None) -> None:
             twin(expected, grids, *rows, 3.5)
             for name, values in expected.items():
                 np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("n_outputs", [4, 8, 12, 20])
+def test_one_curvature_a_row_is_that_of_all_outputs(n_outputs: int) -> None:
+    codes, offsets = draw_codes()
+    room = np.full(max(N_BINS) * n_outputs, 77, np.float32), np.full(max(N_BINS), 77, np.float32)
+    for rows in [(0, N_ROWS), (150, 290), (10, 11), (20, 20)]:
+        for grids in [[0, 1, 2, 3], [3, 1], []]:
+            found, expected = draw(n_outputs), draw(n_outputs)
+            expected["curvatures"][:] = expected["curvatures"][:, :1]
+            run(expected, grids, *rows, 3.5)
+            found["curvatures"] = found["curvatures"][:, 0].copy()
+            fixed = codes, offsets, np.array(grids, np.int64), *rows, np.float32(3.5)
+            backfit_alike(*fixed, *found.values(), *room)
+            for name in ("slopes", "weights", "raw"):
+                np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramless.loops.compile import loop
+from gramless.loops.simd import deposit_4, deposit_8, follow_4, follow_8
 
 
 @loop
@@ -73,3 +74,46 @@ def backfit_outputs(  # type: ignore[no-untyped-def]
             for k in range(n_outputs):
                 slopes[i, k] -= curvatures[i, k] * sums[c + k]
                 raw[i, k] += sums[c + k]
+
+
+@loop
+def backfit_alike(  # type: ignore[no-untyped-def]
+    codes, offsets, grids, first, last, ridge, slopes, curvatures, weights, raw, sums, masses
+):
+    """Do as :func:`backfit_outputs` where all outputs of a row have one curvature, (n_rows,).
+
+    ``slopes``, ``weights`` and ``raw`` have K columns, a multiple of 4: zeros fill them up.
+    ``sums`` is room for K numbers a bin, ``masses`` for one.
+    """
+    n_rows, n_outputs = raw.shape
+    for q in range(len(grids)):
+        code, start = codes[grids[q]], offsets[grids[q]]
+        n_bins = offsets[grids[q] + 1] - start
+        for c in range(n_bins):
+            masses[c] = np.float32(0.0)
+        for c in range(n_bins * n_outputs):
+            sums[c] = np.float32(0.0)
+        for i in range(first, last):
+            own_bin, k, at = np.int64(code[i]) - 1, 0, n_outputs * i
+            to = n_outputs * own_bin
+            masses[own_bin] += curvatures[i]
+            while k + 8 <= n_outputs:
+                deposit_8(sums, to + k, slopes, at + k)
+                k += 8
+            if k < n_outputs:
+                deposit_4(sums, to + k, slopes, at + k)
+        for c in range(n_bins):
+            total = masses[c] + ridge
+            for k in range(n_outputs):
+                own = weights[start + c, k]
+                step = (sums[n_outputs * c + k] - ridge * own) / total
+                weights[start + c, k] = own + step
+                sums[n_outputs * c + k] = step
+        for i in range(n_rows):
+            k, at = 0, n_outputs * i
+            to = n_outputs * (np.int64(code[i]) - 1)
+            while k + 8 <= n_outputs:
+                follow_8(slopes, raw, at + k, curvatures[i], sums, to + k)
+                k += 8
+            if k < n_outputs:
+                follow_4(slopes, raw, at + k, curvatures[i], sums, to + k)

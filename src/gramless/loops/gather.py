@@ -191,8 +191,9 @@ def count_shared(codes, first, last, counts):  # type: ignore[no-untyped-def]
         a = codes[i]
         for j in range(i + 1):
             b = codes[j]
-            total = 0
+            # Of 32 bits, more of which fit into a vector.
+            total = np.int32(0)
             for r in range(n_grids):
-                total += (a[r] == b[r]) & (a[r] != 0)
+                total = np.int32(total + np.int32((a[r] == b[r]) & (a[r] != 0)))
             counts[i, j] = total
             counts[j, i] = total

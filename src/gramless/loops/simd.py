@@ -149,7 +149,28 @@ def _depositor(lanes: int) -> Intrinsic:
     return deposit
 
 
+def _follower(lanes: int) -> Intrinsic:
+    """Make ``slopes[at:] -= factor * steps[a:]; raw[at:] += steps[a:]`` over ``lanes`` numbers."""
+
+    @intrinsic
+    def follow(typing_context, slopes, raw, at, factor, steps, a):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            vectors = Vectors(context, builder, signature, arguments, lanes)
+            step = vectors.load(4, arguments[5])
+            fallen = builder.fmul(same(builder, arguments[3], lanes), step)
+            place, size = vectors.at(0, arguments[2])
+            builder.store(builder.fsub(builder.load(place, align=size), fallen), place, align=size)
+            vectors.increase(step, 1, arguments[2])
+            return context.get_dummy_value()
+
+        check_contiguous(slopes, raw, steps)
+        return types.void(slopes, raw, at, factor, steps, a), generate
+
+    return follow
+
+
 deposit_8, deposit_4 = (_depositor(lanes) for lanes in (8, 4))
+follow_8, follow_4 = (_follower(lanes) for lanes in (8, 4))
 gather_8, gather_4, gather_2, gather_1 = (_gatherer(lanes) for lanes in (8, 4, 2, 1))
 scatter_4, scatter_2, scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
 

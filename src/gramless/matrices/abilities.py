@@ -50,6 +50,14 @@ class SupportsColumnGram(SupportsOnePass):
         """
 
 
+class SupportsRowProducts(FeatureMatrix):
+    """A matrix of few rows whose products with each other are at hand."""
+
+    @abstractmethod
+    def row_products(self, v: Vector, rows: NDArray[np.intp] | None = None) -> Vector:
+        """Return ``Z @ Z[rows].T @ v`` of ``v`` (m, K), of all rows by default."""
+
+
 class SupportsRowLists(FeatureMatrix):
     """A matrix of bins: groups of columns that share no row."""
 

@@ -188,7 +188,8 @@ class _Model:
     """A model fitted to one half of the training rows.
 
     ``first:last`` are its rows; ``weights`` (n_bins, K) and ``raw`` (n_rows, K) are float32,
-    without their last dimension where K is 1.
+    without their last dimension where K is 1. Where the outputs of a row have one curvature,
+    weights are filled up with zeros to a multiple of 4 columns.
     """
 
     first: int
@@ -228,6 +229,11 @@ class CrossFittedModels:
         self.least_ridge = _LEAST_RIDGE_OF_CLASSES if of_classes else _LEAST_RIDGE
         least = _LEAST_CURVATURE_OF_CLASSES if of_classes else _LEAST_CURVATURE
         self.least_curvature = least * self.unit
+        # No loss is more curved than its smoothness: then the least curvature is that of all rows.
+        self.alike = self.least_curvature >= loss.smoothness
+        self.n_columns = self.n_outputs
+        if self.alike and self.targets.ndim == 2:
+            self.n_columns = _filled_up(self.n_outputs)
         self.ridge, self.factor = _FIRST_RIDGE * self.unit, 0.5
         self.models = [self._begun(0, self.half), self._begun(self.half, n_training)]
 
@@ -238,7 +244,8 @@ class CrossFittedModels:
         constant = np.where(np.isfinite(constant), constant, 4.0 * np.sign(constant))
         raw = np.empty(self.targets.shape, np.float32)
         raw[...] = constant
-        return _Model(first, last, np.zeros((0, *self.targets.shape[1:]), np.float32), raw)
+        shape = (0, self.n_columns) if raw.ndim == 2 else (0,)
+        return _Model(first, last, np.zeros(shape, np.float32), raw)
 
     @property
     def halves(self) -> NDArray[np.int64]:
@@ -246,13 +253,18 @@ class CrossFittedModels:
         return np.array([[0, self.half], [self.half, self.n_training]])
 
     def derivatives(self, raw: Floats) -> tuple[Floats, Floats]:
-        """Return each row's negative gradient and curvature, times its weight."""
+        """Return each row's negative gradient and curvature, times its weight.
+
+        One curvature a row, (n_rows,), where all outputs have the same.
+        """
         z = raw.astype(np.float64)
-        slopes = -self.loss.gradient(z, self.targets)
+        counts = self.counts if z.ndim == 1 else self.counts[:, None]
+        slopes = (-self.loss.gradient(z, self.targets) * counts).astype(np.float32)
+        if self.alike:
+            return slopes, (self.least_curvature * self.counts).astype(np.float32)
         curvatures = self.loss.surrogate_curvature(z, self.targets)
         curvatures = np.maximum(curvatures, self.least_curvature)
-        counts = self.counts if z.ndim == 1 else self.counts[:, None]
-        return (slopes * counts).astype(np.float32), (curvatures * counts).astype(np.float32)
+        return slopes, (curvatures * counts).astype(np.float32)
 
     def score(self) -> float:
         """Return the mean loss of both models on the judging rows.
@@ -291,9 +303,10 @@ class CrossFittedModels:
         and the mean curvatures of both.
         """
         shape = self.n_rows, self.n_outputs
-        (own, bent), (others, others_bent) = (self.derivatives(model.raw) for model in self.models)
+        raws = [(model.raw,) for model in self.models]
+        (own, bent), (others, others_bent) = map_blocks(self.derivatives, raws, self.n_jobs)
         slopes = own.reshape(shape), others.reshape(shape)
-        curvatures = [part.reshape(shape).mean(axis=1) for part in (bent, others_bent)]
+        curvatures = [part if part.ndim == 1 else part.mean(axis=1) for part in (bent, others_bent)]
         first = np.arange(self.n_training) < self.half
         fitted = np.where(first[:, None], *(part[: self.n_training] for part in slopes))
         judged = np.where(first[:, None], *(part[: self.n_training] for part in slopes[::-1]))
@@ -353,11 +366,27 @@ class CrossFittedModels:
     def _pass(self, model: _Model, grids: NDArray[np.int64], ridge: float) -> None:
         slopes, curvatures = self.derivatives(model.raw)
         most_bins = int(np.diff(self.offsets[: self.n_grids + 1]).max())
-        sums = np.empty(2 * most_bins * self.n_outputs, np.float32)
+        sums = np.empty(2 * most_bins * self.n_columns, np.float32)
+        where = self.codes, self.offsets, grids, model.first, model.last, np.float32(ridge)
+        if slopes.ndim == 2 and curvatures.ndim == 1:
+            raw, room = self._widened(model.raw), np.empty(most_bins, np.float32)
+            values = self._widened(slopes), curvatures, model.weights, raw
+            backfitting.backfit_alike(*where, *values, sums, room)
+            model.raw[...] = raw[:, : self.n_outputs]
+            return
         fit = backfitting.backfit if model.raw.ndim == 1 else backfitting.backfit_outputs
-        where = self.codes, self.offsets, grids, model.first, model.last
-        values = slopes, curvatures, model.weights, model.raw
-        fit(*where, np.float32(ridge), *values, sums)
+        fit(*where, slopes, curvatures, model.weights, model.raw, sums)
+
+    def _widened(self, values: Floats) -> Floats:
+        """Return a copy (n_rows, n_columns) of values of rows, filled up with zeros."""
+        wide = np.zeros((len(values), self.n_columns), np.float32)
+        wide[:, : self.n_outputs] = values
+        return wide
+
+
+def _filled_up(n_outputs: int) -> int:
+    """Return the next multiple of 4."""
+    return -(-n_outputs // 4) * 4
 
 
 class _Growth:

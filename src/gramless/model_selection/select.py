@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.base.types import FloatArray, IntArray
@@ -27,6 +28,7 @@ from gramless.losses import Loss
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.codes import PlainBins
 from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.row_products import MatrixWithRowProducts, single_row_gram
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
@@ -84,6 +86,10 @@ _STRAIGHT_FIRST = 10.0
 closely than a solve does."""
 _MOST_ADAPTATIONS = 4
 """Of a loss with parameters of its own, such as thresholds."""
+_FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
+"""Between these numbers of rows Newton steps take products of rows with each other, which are
+computed once, instead of products with features. Fewer rows take no time, and sums over them
+would lose digits: the rows that precondition are nearly all."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 
@@ -219,12 +225,12 @@ def select_grown(
     if ridge is not None and ridge.loss < _MORE_ROWS * least:
         ridge = ridge.validated(split)
         assert ridge.result is not None
-        loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss)
+        loss = pessimistic_loss(ridge.chosen, search, ridge.result, split[0], goal.loss, least)
         if loss < least:
             return ridge.selected(budget, grown[0].history)
     if given is None and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
-    fitted, matrix = _fitted(data, order, best.matrix)
+    fitted, matrix = _fitted(data, order, validation.prepared(best.matrix))
     alpha = result.alpha / data.n_fitted if given is None else given
     return SelectedModel(
         scaler,
@@ -438,6 +444,26 @@ class _Features:
         return self.result.weights
 
 
+class _RowGrams:
+    """Gram matrices of the rows of features, which several trials need."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[FeatureMatrix, NDArray[np.float32]]] = []
+
+    def of(self, matrix: FeatureMatrix) -> NDArray[np.float32]:
+        """Return the Gram matrix; of stacked features the sum of those of the parts."""
+        for other, gram in self._known:
+            if other is matrix:
+                return gram
+        if isinstance(matrix, HStack):
+            parts = zip(matrix.scales, matrix.parts, strict=True)
+            found = np.sum([np.float32(scale**2) * self.of(part) for scale, part in parts], axis=0)
+        else:
+            found = single_row_gram(matrix)
+        self._known.append((matrix, found))
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class _Validation:
     """Validates features on one split, and records what was tried."""
@@ -447,6 +473,7 @@ class _Validation:
     budget: Budget
     split: Split
     size: int
+    row_grams: _RowGrams = field(default_factory=lambda: _RowGrams(), repr=False)
 
     def over(self, grids: Grids) -> _Validation:
         """Return the validation of features of some grids."""
@@ -466,11 +493,23 @@ class _Validation:
         start: Vector | None,
     ) -> ValidationResult:
         """Return the result of features with a penalty."""
-        return self._recorded(validate(self.search, self.goal, matrix, self.split, alpha, start))
+        own = self.prepared(matrix)
+        return self._recorded(validate(self.search, self.goal, own, self.split, alpha, start))
 
     def nearby(self, matrix: FeatureMatrix, found: ValidationResult) -> ValidationResult:
         """Return the result of the best penalty near that of a result."""
-        return self._recorded(improve_alpha(self.search, self.goal, matrix, self.split, found))
+        own = self.prepared(matrix)
+        return self._recorded(improve_alpha(self.search, self.goal, own, self.split, found))
+
+    def prepared(self, matrix: FeatureMatrix) -> FeatureMatrix:
+        """Return features with the products of their rows, where these are few and needed."""
+        data, goal = self.search.data, self.goal
+        needed = goal.loss.name != "squared" and not (goal.sparse or goal.loss.straight)
+        n_rows, n_columns = matrix.shape
+        few = _FEWEST_ROWS_TO_MULTIPLY <= n_rows <= _MOST_ROWS_TO_MULTIPLY and n_columns > n_rows
+        if not (needed and few) or data.intercept or goal.signs is not None:
+            return matrix
+        return MatrixWithRowProducts(matrix, self.row_grams.of(matrix))
 
     def _recorded(self, found: ValidationResult) -> ValidationResult:
         record(self.search, self.goal, "validation", _GROWN, found, len(self.split[0]), self.size)

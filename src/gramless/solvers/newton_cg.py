@@ -12,6 +12,7 @@ from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
 from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
+from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
 from gramless.penalties import L2, Penalty
 from gramless.solvers.base import Capabilities, IterativeSolver, State
@@ -29,7 +30,14 @@ from gramless.solvers.hessian_subsampling import RowChoice
 from gramless.solvers.intercept import initial_weights
 from gramless.solvers.line_search import ROUNDING, AnyLine, Line, Losses, derivatives, search
 from gramless.solvers.objective import Problem, columns
-from gramless.solvers.preconditioners import Inverse, Preconditioner, SampledRows, energy
+from gramless.solvers.preconditioners import (
+    Inverse,
+    Preconditioner,
+    SampledInverse,
+    SampledRows,
+    energy,
+)
+from gramless.solvers.row_space import RowSpace, RowSpaceRuns
 from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
 
 _NO_CURVATURE = 1e-12
@@ -38,6 +46,8 @@ _LITTLE = 1e-6
 _CAREFUL = 0.1
 _AT_ZERO, _LATER = 8.0, 1.0
 """Curvature that a sampled row may stand for, as a multiple of alpha."""
+_SINGLE_TOL = 1e-4
+"""From this tolerance on, products of rows in single precision are exact enough."""
 _SLOW, _FINER = 0.9, 4.0
 """If a step leaves more than the first fraction of the gradient, sample this factor more rows."""
 
@@ -102,6 +112,12 @@ class NewtonCG(IterativeSolver):
 
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
         targets = columns(problem.targets)
+        matrix, penalty = problem.matrix, problem.penalty
+        may_be = self.tol >= _SINGLE_TOL and isinstance(self.preconditioner, SampledRows)
+        may_be &= penalty.n_free == 0 and penalty.l2 > 0.0
+        may_be &= not (watched or problem.loss.straight)
+        if may_be and isinstance(matrix, SupportsRowProducts):
+            return _RowSpaceState(_RowNewtonState(problem, matrix, start, self))
         if not (problem.loss.straight and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, watched)
         states: list[NewtonState] = []
@@ -141,11 +157,7 @@ class NewtonState(ABC):
         self.products, self.slow = 0, False
         self.scale, self.penalties = np.full(1, np.inf), _LATER
         first = weights if start is None else columns(start)
-        if first.shape != weights.shape:
-            raise InputError(
-                f"NewtonCG: start must have {len(weights)} rows, and {weights.shape[1]} columns if "
-                f"these are several; got shape {first.shape}."
-            )
+        _check_start(first, weights.shape)
         self._respond()
         self._differentiate()
         self.at_zero = self.gradient
@@ -208,8 +220,15 @@ class NewtonState(ABC):
 
     def _norm(self, gradient: Vector) -> FloatArray:
         """Return the norm of each run in the last metric."""
-        squared = energy(self.inverse, gradient, None, self.options.n_jobs)
-        return np.sqrt(self.by_run(squared) / self.total)
+        return np.sqrt(self.by_run(self._energy(gradient)) / self.total)
+
+    def _energy(self, gradient: Vector) -> FloatArray:
+        """Return ``gradient' inverse gradient`` of each output."""
+        return energy(self.inverse, gradient, None, self.options.n_jobs)
+
+    def _product(self, a: Vector, b: Vector) -> FloatArray:
+        """Return the inner product of each output's weights."""
+        return weighted_inner(None, a, b, self.options.n_jobs)
 
     def converged(self) -> bool:
         return bool((self.relative <= self.options.tol).all())
@@ -226,7 +245,7 @@ class NewtonState(ABC):
         factors = np.where(self.relative > self.options.tol, -1.0, 0.0)
         factors = np.broadcast_to(factors, self.gradient.shape[1])
         direction = self._newton_direction(factors)
-        downhill = factors * weighted_inner(None, self.gradient, direction, self.options.n_jobs)
+        downhill = factors * self._product(self.gradient, direction)
         slope = -self.by_run(downhill)
         mixed = self._inner(self.weights, direction)
         penalty = (self.penalty_value, mixed, self._penalty(direction))
@@ -316,12 +335,15 @@ class _LocalNewtonState(NewtonState):
     def __init__(
         self, problem: Problem, start: Vector | None, options: NewtonCG, watched: bool
     ) -> None:
+        self._keep_problem(problem, options)
+        super().__init__(initial_weights(problem), start, options, watched)
+
+    def _keep_problem(self, problem: Problem, options: NewtonCG) -> None:
         self.problem, self.loss, self.penalty = problem, problem.loss, problem.penalty
         self.losses = Losses(problem.loss, columns(problem.targets), problem.row_weights)
         row_weights = self.losses.row_weights
         self.typical_curvature = problem.loss.typical_curvature(problem.targets, row_weights)
         self.choice = RowChoice(problem.matrix, problem.penalty.l2, options.all_rows_below)
-        super().__init__(initial_weights(problem), start, options, watched)
 
     def _respond(self) -> None:
         self.responses = np.zeros_like(self.losses.targets, dtype=float)
@@ -387,6 +409,98 @@ class _LocalNewtonState(NewtonState):
     def _drawn(self) -> Preconditioner:
         """The preconditioner of all steps that use all rows."""
         return self.options.preconditioner.drawn(self.problem.matrix)
+
+
+class _RowNewtonState(_LocalNewtonState):
+    """Newton steps in the space of few rows whose products are known; see :class:`RowSpace`."""
+
+    problem: Problem
+    space: RowSpace
+
+    def __init__(
+        self, problem: Problem, matrix: SupportsRowProducts, start: Vector | None, options: NewtonCG
+    ) -> None:
+        n_rows, n_outputs = columns(problem.targets).shape
+        given = None if start is None or not start.any() else columns(start)
+        self._keep_problem(problem, options)
+        weights, first = np.zeros((2 * n_rows + 1, n_outputs)), None
+        if given is not None:
+            _check_start(given, (matrix.shape[1], n_outputs))
+        self.space = RowSpace.around(matrix, given, n_outputs)
+        if given is not None:
+            first = weights.copy()
+            first[n_rows], first[n_rows + 1 :] = 1.0, self.space.of_given
+        NewtonState.__init__(self, weights, first, options, watched=False)
+
+    def _respond(self) -> None:
+        self.responses = self.weights[self.space.n_rows + 1 :].copy()
+
+    def _line(self, direction: Vector, penalty: tuple[FloatArray, FloatArray, FloatArray]) -> Line:
+        change = direction[self.space.n_rows + 1 :]
+        return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
+
+    def _newton_direction(self, factors: FloatArray) -> Vector:
+        options, inverse = self.options, self.inverse
+        assert isinstance(inverse, SampledInverse)
+        runs = RowSpaceRuns(
+            self.space,
+            self.curvature,
+            self.penalty.l2,
+            self.gradient * factors,
+            inverse,
+            self.inner_tol(),
+            options.n_jobs,
+        )
+        self.products += runs.run(options.max_inner)
+        return runs.weights
+
+    def _differentiate(self) -> None:
+        slopes, self.curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
+        self.sensitivity = self.by_run(np.abs(slopes * self.responses).sum(axis=0))
+        self.gradient = self.space.vector(slopes, np.zeros(slopes.shape[1]))
+        self.gradient += self.penalty.l2 * self.weights
+
+    def _energy(self, gradient: Vector) -> FloatArray:
+        inverse, n = self.inverse, self.space.n_rows
+        assert isinstance(inverse, SampledInverse)
+        coefficients = inverse.solved(gradient[n + 1 :][inverse.chosen])
+        whole = self._product(gradient, gradient) / inverse.mu
+        return np.maximum(whole - inverse.energy(coefficients), 0.0)
+
+    def _product(self, a: Vector, b: Vector) -> FloatArray:
+        return self.space.product(a, b)
+
+    def _inner(self, a: Vector, b: Vector) -> FloatArray:
+        return self.by_run(self.penalty.l2 * self._product(a, b))
+
+
+class _RowSpaceState:
+    """A run in the space of rows, whose weights are made when they are asked for."""
+
+    def __init__(self, state: _RowNewtonState) -> None:
+        self.state = state
+
+    @property
+    def weights(self) -> Vector:
+        return self.state.space.weights(self.state.weights)
+
+    def converged(self) -> bool:
+        return self.state.converged()
+
+    def record(self) -> dict[str, float]:
+        return self.state.record()
+
+    def step(self) -> bool:
+        """Take a Newton step; False when none lowers the objective."""
+        return self.state.step()
+
+
+def _check_start(start: Vector, shape: tuple[int, ...]) -> None:
+    if start.shape != shape:
+        raise InputError(
+            f"NewtonCG: start must have {shape[0]} rows, and {shape[1]} columns if these are "
+            f"several; got shape {start.shape}."
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,110 @@
+"""Default fits of several classes before and after a change: errors, log loss and processor time.
+
+``--write FILE`` fits made-up tables of several classes, one thread each, and keeps what they
+scored; ``--compare FILE`` fits again and shows the ratios to what was kept, table by table and in
+the geometric mean. The first tables are small, below 2,000 rows; ``--large`` takes those of 4,000
+to 10,000 rows, and ``--sets`` real ones, of which at most ``--rows`` rows are fitted. Seconds are
+those of the processor in one thread: other work on the machine hardly changes them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Report, Row, load_sets, options, parse, part_of, say
+from gramless import KernelClassifier
+from gramless.cli.metrics import probability_metrics
+from gramless.datasets import Dataset
+from harness.synthetic import table_of_classes
+
+SMALL = tuple(
+    (200 + k, n_rows, n_classes)
+    for k, (n_rows, n_classes) in enumerate(
+        zip(
+            (600, 1000, 1000, 1500, 1500, 1500, 1900, 1900, 1900, 1900, 1200, 1900),
+            (3, 4, 8, 3, 6, 10, 4, 6, 8, 10, 5, 12),
+            strict=True,
+        )
+    )
+)
+"""Numbers of tables, with their rows and classes; chosen to cover both, nothing was tuned."""
+
+LARGE = ((300, 4000, 5), (301, 4000, 12), (302, 6000, 8), (303, 8000, 20), (304, 10_000, 6))
+_MOST_TEST = 10_000
+Scores = dict[str, float]
+
+
+def fit_and_score(data: Dataset, seed: int) -> Scores:
+    """Fit the default in one thread; return errors and log loss of the test rows, and seconds."""
+    model = KernelClassifier(random_state=seed, n_jobs=1)
+    begun = time.process_time()
+    model.fit(data.X_train, data.y_train)
+    seconds = time.process_time() - begun
+    places = np.minimum(np.searchsorted(model.classes_, data.y_test), len(model.classes_) - 1)
+    known = np.where(model.classes_[places] == data.y_test, places, -1)
+    found = model.predict_proba(data.X_test)
+    told = probability_metrics(known, found)
+    error = float(np.mean(found.argmax(axis=1) != known))
+    return {"error": error, "log loss": float(told["log_loss"]), "cpu s": seconds}
+
+
+def mean_scores(data: Dataset, repeats: int) -> Scores:
+    """Return the means over seeds."""
+    found = [fit_and_score(data, seed) for seed in range(repeats)]
+    return {name: float(np.mean([own[name] for own in found])) for name in found[0]}
+
+
+def ratios(found: dict[str, Scores], before: dict[str, Scores]) -> list[Row]:
+    """Return each table's scores over those before, and their geometric means."""
+    rows: list[Row] = []
+    for name, own in found.items():
+        if name in before:
+            over = {key: own[key] / max(before[name][key], 1e-9) for key in own}
+            rows.append({"table": name, **own, **{f"{key} ratio": over[key] for key in own}})
+    means: Row = {"table": "geometric mean"}
+    for key in ("error ratio", "log loss ratio", "cpu s ratio"):
+        means[key] = float(np.exp(np.mean(np.log([max(row[key], 1e-9) for row in rows]))))
+    return [*rows, means]
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=2)
+    parser.add_argument("--write", type=Path, help="file to keep the scores in")
+    parser.add_argument("--compare", type=Path, help="file of scores to compare with")
+    parser.add_argument("--large", action="store_true", help="the larger tables")
+    parser.add_argument("--sets", nargs="+", help="real tables instead")
+    parser.add_argument("--rows", type=int, default=20_000, help="of a real table at most")
+    chosen = parse(parser)
+
+    def tables() -> Iterator[Dataset]:
+        if chosen.sets:
+            for data in load_sets(chosen.sets, chosen):
+                yield part_of(data, chosen.rows, _MOST_TEST)
+            return
+        plans = LARGE if chosen.large else SMALL
+        for plan in plans[:2] if chosen.quick else plans:
+            yield table_of_classes(*plan)
+
+    fit_and_score(table_of_classes(100, 600, 4), 0)
+    report, found = Report(chosen), {}
+    for data in tables():
+        found[data.name] = mean_scores(data, chosen.repeats)
+        say(f"{data.name}: {found[data.name]}")
+    report.add("default fits", [{"table": name, **own} for name, own in found.items()])
+    if chosen.write:
+        chosen.write.write_text(json.dumps(found, indent=1) + "\n")
+    if chosen.compare:
+        report.add("over before", ratios(found, json.loads(chosen.compare.read_text())))
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Newton steps over few rows whose products with each other are known.
+
+Weights are ``Z' u + t g``: combinations ``u`` (n_rows, K) of the rows, and multiples ``t`` (K,) of
+weights ``g`` to start from. The minimum is one of these, whatever the start (the representer
+theorem), and vectors as long as the weights are needed at the start and the end alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramless.base.types import FloatArray
+from gramless.matrices.abilities import SupportsRowProducts
+from gramless.matrices.base import Vector
+from gramless.solvers.cg import Curvature, Runs
+from gramless.solvers.preconditioners import SampledInverse
+from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
+
+
+@dataclass(frozen=True, eq=False)
+class RowSpace:
+    """Combinations of the rows of a matrix and one given vector an output.
+
+    Such a vector is an array (2 n_rows + 1, K) of ``u``, ``t`` and the responses ``Z (Z' u + t g)``
+    to it: whatever is linear in the first two keeps the third right.
+
+    Attributes
+    ----------
+    given : array (n_columns, K) or None
+        ``g``; None is zero.
+    of_given : array (n_rows, K)
+        ``Z g``.
+    squared : array (K,)
+        ``g' g``.
+    """
+
+    matrix: SupportsRowProducts
+    given: Vector | None
+    of_given: Vector
+    squared: FloatArray
+
+    @classmethod
+    def around(cls, matrix: SupportsRowProducts, given: Vector | None, n_outputs: int) -> RowSpace:
+        """Return the space around given weights."""
+        if given is None:
+            return cls(matrix, None, np.zeros((matrix.shape[0], n_outputs)), np.zeros(n_outputs))
+        return cls(matrix, given, matvec(matrix, given), weighted_inner(None, given, given, None))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.of_given)
+
+    def vector(self, u: Vector, t: FloatArray) -> Vector:
+        """Return the vector ``Z' u + t g``: one product of the rows."""
+        responses = self.matrix.row_products(u)
+        responses += t * self.of_given
+        return np.concatenate([u, np.broadcast_to(t, (1, u.shape[1])), responses])
+
+    def product(self, a: Vector, b: Vector) -> FloatArray:
+        """Return the inner product of two vectors, (K,)."""
+        n = self.n_rows
+        with_given = b[n] * self.squared + weighted_inner(None, b[:n], self.of_given, None)
+        return np.asarray(a[n] * with_given + weighted_inner(None, a[:n], b[n + 1 :], None))
+
+    def weights(self, vector: Vector) -> Vector:
+        """Return a vector as weights (n_columns, K)."""
+        weights = rmatvec(self.matrix, np.ascontiguousarray(vector[: self.n_rows]))
+        if self.given is not None:
+            weights += vector[self.n_rows] * self.given
+        return weights
+
+    def keeping(self, outputs: NDArray[np.bool_]) -> RowSpace:
+        """Return the space of some outputs."""
+        given = None if self.given is None else self.given[:, outputs]
+        squared = self.squared[outputs]
+        return replace(self, given=given, of_given=self.of_given[:, outputs], squared=squared)
+
+    def preconditioned(self, inverse: SampledInverse, vector: Vector) -> Vector:
+        """Return the inverse times a vector."""
+        n, chosen = self.n_rows, inverse.chosen
+        found = vector / inverse.mu
+        shares = inverse.subtracted(inverse.solved(vector[n + 1 :][chosen]))
+        found[chosen] -= shares
+        found[n + 1 :] -= self.matrix.row_products(shares, chosen)
+        return found
+
+
+class RowSpaceRuns(Runs):
+    """Conjugate gradients for ``(Z' C Z + alpha I) w = right``, all in a row space."""
+
+    def __init__(
+        self,
+        space: RowSpace,
+        curvature: Curvature,
+        alpha: float,
+        right: Vector,
+        inverse: SampledInverse,
+        tol: float,
+        n_jobs: int | None,
+    ) -> None:
+        super().__init__(curvature, right.shape[1], tol, n_jobs)
+        self.space, self.alpha, self.inverse = space, alpha, inverse
+        self.found = self.point = np.zeros_like(right)
+        self.residual, self.decrease = right.copy(), 0.0
+        self.direction = space.preconditioned(inverse, self.residual)
+        self.energy = self._energy(self.residual, self.direction)
+        self.scale = np.sqrt(self.energy)
+        self.relative = (self.scale > 0).astype(float)
+
+    @property
+    def weights(self) -> Vector:
+        self._store()
+        return self.found
+
+    def _curvatures(self) -> FloatArray:
+        space, n, direction = self.space, self.space.n_rows, self.direction
+        curved = direction[n + 1 :].copy()
+        self.curvature.apply(slice(None), curved, self.active)
+        sums = weighted_inner(None, direction[n + 1 :], curved, self.n_jobs)
+        sums += self.alpha * space.product(direction, direction)
+        self.product = space.vector(curved, np.zeros(len(self.active)))
+        add_times(self.product, np.full(len(self.active), self.alpha), direction, self.n_jobs)
+        return self._by_run(sums)
+
+    def _advance(self, length: FloatArray) -> FloatArray:
+        add_times(self.point, length, self.direction, self.n_jobs)
+        add_times(self.residual, -length, self.product, self.n_jobs)
+        self.towards = self.space.preconditioned(self.inverse, self.residual)
+        return self._energy(self.residual, self.towards)
+
+    def _redirect(self, ratio: FloatArray) -> None:
+        add_times(self.towards, ratio, self.direction, self.n_jobs)
+        self.direction = self.towards
+
+    def _keep(self, keep: NDArray[np.bool_]) -> None:
+        self.space, self.product = self.space.keeping(keep), np.empty_like(self.residual)
+
+    def _energy(self, residual: Vector, towards: Vector) -> FloatArray:
+        return np.maximum(self._by_run(self.space.product(residual, towards)), 0.0)
