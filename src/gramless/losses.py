@@ -88,15 +88,39 @@ class Loss(Stateful, ABC):
 
     @abstractmethod
     def value(self, z: Values, y: Values) -> Values:
-        """Return ``L(z, y)``, elementwise; one number a row, (n,), if coupled."""
+        """Return ``L(z, y)``, elementwise; one number a row, (n,), if coupled.
+
+        Parameters
+        ----------
+        z : array (n,) or (n, K)
+            Raw predictions.
+        y : array like ``z``
+            Targets as numbers; of coupled losses the number of the class of each row.
+        """
 
     @abstractmethod
     def gradient(self, z: Values, y: Values) -> Values:
-        """Return ``dL/dz``, elementwise."""
+        """Return ``dL/dz``, elementwise.
+
+        Parameters
+        ----------
+        z : array (n,) or (n, K)
+            Raw predictions.
+        y : array like ``z``
+            Targets as numbers; of coupled losses the number of the class of each row.
+        """
 
     @abstractmethod
     def curvature(self, z: Values, y: Values) -> Values:
-        """Return ``d2L/dz2``, elementwise; never above ``smoothness``."""
+        """Return ``d2L/dz2``, elementwise; never above ``smoothness``.
+
+        Parameters
+        ----------
+        z : array (n,) or (n, K)
+            Raw predictions.
+        y : array like ``z``
+            Targets as numbers; of coupled losses the number of the class of each row.
+        """
 
     def surrogate_curvature(self, z: Values, y: Values) -> Values:
         """Return the curvature of a quadratic model at ``z`` that steps can trust, elementwise.

@@ -66,18 +66,38 @@ class Penalty(ABC):
         return replace(self, alpha=factor * self.alpha)  # type: ignore[type-var]
 
     def value(self, w: FloatArray) -> float:
-        """Return ``l1 |w|_1 + l2/2 |w|^2`` over the penalised rows."""
+        """Return ``l1 |w|_1 + l2/2 |w|^2`` over the penalised rows.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+            Weights.
+        """
         kept = w[: len(w) - self.n_free]
         sizes = self.l1 * float(np.abs(kept).sum()) if self.l1 else 0.0
         return sizes + (0.5 * self.l2 * inner(kept, kept) if self.l2 else 0.0)
 
     def prox(self, w: FloatArray, step: float) -> FloatArray:
-        """Return ``argmin_v step * value(v) + |v - w|^2 / 2``."""
+        """Return ``argmin_v step * value(v) + |v - w|^2 / 2``.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+            Weights.
+        step : float
+            Length of the step.
+        """
         shrunken = np.sign(w) * np.maximum(np.abs(w) - step * self._over_rows(w, self.l1), 0.0)
         return shrunken / (1.0 + step * self.diagonal(w)) + 0.0
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Return ``l2 * w``, zero on free rows: all of the gradient where ``l1`` is 0."""
+        """Return ``l2 * w``, zero on free rows: all of the gradient where ``l1`` is 0.
+
+        Parameters
+        ----------
+        w : array (n_columns,) or (n_columns, K)
+            Weights.
+        """
         return w * self.diagonal(w)
 
     def diagonal(self, w: FloatArray) -> FloatArray:

@@ -45,6 +45,15 @@ def read_parquet(path: str | Path, *, limits: ReadLimits | None = None) -> Table
     ------
     MissingDependencyError
         If neither polars nor pyarrow is installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pl.DataFrame({"age": [3.0, 5.0]}).write_parquet(Path(folder, "pets.parquet"))
+    ...     read_parquet(Path(folder, "pets.parquet")).shape
+    (2, 1)
     """
     return _read(path, "parquet", limits)
 
@@ -63,6 +72,15 @@ def read_ipc(path: str | Path, *, limits: ReadLimits | None = None) -> Table:
     -------
     Table
         With columns as those of :func:`read_parquet`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pl.DataFrame({"age": [3.0, 5.0]}).write_ipc(Path(folder, "pets.arrow"))
+    ...     read_ipc(Path(folder, "pets.arrow")).shape
+    (2, 1)
     """
     return _read(path, "ipc", limits)
 

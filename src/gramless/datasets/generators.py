@@ -37,7 +37,9 @@ def make_regression_like(
     Parameters
     ----------
     n_rows, n_columns : int
+        Shape of the table.
     seed : int, default=0
+        Seed of all that is drawn.
     noise : float, default=0.1
         Standard deviation of the normal noise added to the target.
     dtype : float32 or float64, default=float32
@@ -104,12 +106,15 @@ def friedman1(
     Parameters
     ----------
     n_rows : int
+        Number of rows.
     n_columns : int, default=10
         At least 5.
     seed : int, default=0
+        Seed of inputs and noise.
     noise : float, default=1.0
         Standard deviation of the normal noise.
     dtype : float32 or float64, default=float64
+        Type of the inputs and of the targets.
     n_jobs : int, default=None
         Number of threads; the numbers do not depend on it.
 

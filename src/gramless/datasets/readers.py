@@ -54,6 +54,7 @@ def read_table(
     Parameters
     ----------
     path : str or path-like
+        File to read.
     format : str, default=None
         One of csv, tsv, arff, parquet, ipc, libsvm, npz, npy; overrides the ending.
     part : {"train", "test"}, default="train"
@@ -112,7 +113,7 @@ def read_table(
 
 
 class ChunkedTable:
-    """The rows of a file, read in their order, a chunk at a time, as often as wanted.
+    r"""The rows of a file, read in their order, a chunk at a time, as often as wanted.
 
     Made by :func:`open_chunks`. Each iteration reads the file anew.
 
@@ -126,6 +127,16 @@ class ChunkedTable:
     chunk_rows : int
     source : str
         The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.csv")
+    ...     _ = path.write_text("a,y\n" + "1.5,0\n" * 5)
+    ...     [X.shape for X, y in open_chunks(path, target="y", chunk_rows=2)]
+    [(2, 1), (2, 1), (1, 1)]
     """
 
     def __init__(
@@ -203,6 +214,7 @@ def open_chunks(
     Parameters
     ----------
     path : str or path-like
+        File to read.
     target : str, int, path-like or None, default=None
         As in :meth:`Table.split_target`: name or position of the column of labels. Beside a
         ``.npy`` file also the path of another one, which holds its labels.

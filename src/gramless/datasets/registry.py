@@ -46,7 +46,9 @@ class Dataset:
     y_train, y_test : ndarray of shape (n_rows,)
         float64 for regression; int64 or object arrays of str for classes.
     task : {"binary", "multiclass", "regression"}
+        What the targets are.
     name : str
+        Name under which it was loaded.
 
     Examples
     --------
@@ -93,10 +95,17 @@ class DatasetInfo:
     Parameters
     ----------
     name, description : str
+        What :func:`load` takes, and what the set is in a line.
     task : {"binary", "multiclass", "regression", ""}
         Empty where only the file says.
     present : bool
         Whether :func:`load` needs no network.
+
+    Examples
+    --------
+    >>> from gramless.datasets import available
+    >>> [info.task for info in available() if info.name == "letter"]
+    ['multiclass']
     """
 
     name: str

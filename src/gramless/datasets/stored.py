@@ -200,9 +200,31 @@ class StoredRows(LazyRows):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredTable(RowTable):
-    """A table whose numbers lie on a disk; made by :func:`store_table`.
+    r"""A table whose numbers lie on a disk; made by :func:`store_table`.
 
-    ``target`` has the labels that the file keeps apart from its columns, or is None.
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    target : array (n_rows,) or None
+        Labels that the file keeps apart from its columns.
+    rows : LazyRows (n_rows, n_columns)
+        The numbers, and of text its codes, read when they are asked for.
+    head : Table
+        The first rows, which say what the columns are.
+    stored : dict
+        What each column keeps beside its numbers, by name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from gramless.datasets import store_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.csv")
+    ...     _ = path.write_text("a,b,price\n" + "1.5,2,3\n" * 5)
+    ...     store_table(path).split_target("price")[2]
+    ('a', 'b')
     """
 
     head: Table
@@ -278,7 +300,15 @@ class StoredTable(RowTable):
     def split_target(
         self, target: str | int | None = None, features: Sequence[str | int] | None = None
     ) -> tuple[StoredTable | LazyRows, AnyArray, tuple[str, ...] | None]:
-        """Return inputs, labels and names of inputs, as :meth:`Table.split_target` does."""
+        """Return inputs, labels and names of inputs, as :meth:`Table.split_target` does.
+
+        Parameters
+        ----------
+        target : str or int, optional
+            Name or position of the column of labels; None takes those that the file keeps apart.
+        features : sequence of str or int, optional
+            Columns to take as inputs; by default all others.
+        """
         _, _, names = self.head.split_target(target, features)
         position = self.head.target_position(target)
         y = np.asarray(self.target) if position is None else self.column(position)

@@ -30,6 +30,7 @@ class Table(NamedColumns):
     Parameters
     ----------
     columns : mapping of str to ndarray of shape (n_rows,), default=None
+        Columns by name.
     matrix : ndarray or CSR matrix of shape (n_rows, n_columns), default=None
         Numbers only.
     names : sequence of str, default=None

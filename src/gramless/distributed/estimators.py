@@ -148,7 +148,13 @@ class DaskMachine(_Machine):
         return self
 
     def partial_fit(self, X: Any, y: Any, *arguments: Any, **options: Any) -> Self:
-        """Refuse: rows are added on one machine."""
+        """Refuse: rows are added on one machine.
+
+        Parameters
+        ----------
+        X, y, *arguments, **options
+            Not taken.
+        """
         raise InputError(
             f"{type(self).__name__} has no partial_fit; add rows to what its to_local() returns."
         )
@@ -164,7 +170,15 @@ class DaskMachine(_Machine):
         return local
 
     def predict(self, X: Any, *arguments: Any, **options: Any) -> Any:
-        """Return predictions, of collections lazily as Dask arrays; else as the local estimator."""
+        """Return predictions, of collections lazily as Dask arrays; else as the local estimator.
+
+        Parameters
+        ----------
+        X : dask collection, array or data frame (n_samples, n_features)
+            Rows to predict.
+        *arguments, **options
+            Further ones of the local estimator; none for collections.
+        """
         if not _is_collection(X):
             return super().predict(X, *arguments, **options)
         if arguments or options:
@@ -392,9 +406,19 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
     ----------
     client : distributed.Client or None, default=None
         None: the one that the program made last.
-    features, loss, bandwidth, ... : as in :class:`KernelRegressor`
+    loss, quantile, power, intervals, n_posterior : as in :class:`KernelRegressor`
         But several quantiles and ``intervals="quantiles"`` are not taken, ``n_posterior`` and
         ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+    features, bandwidth, scaling, categorical_features, relevance : as in :class:`KernelRegressor`
+        Which rows are alike.
+    grids, n_grids, effort, l1_ratio, alpha : as in :class:`KernelRegressor`
+        How grids are grown, and how strong the penalty is.
+    monotonic_cst, calibrate, scoring, cv : as in :class:`KernelRegressor`
+        Constraints, and the rows that judge.
+    solver, tol, max_iter, time_budget, memory_budget : as in :class:`KernelRegressor`
+        How the fit is solved, and what it may take.
+    random_state, warm_start, n_jobs, verbose : as in :class:`KernelRegressor`
+        Seed, threads and what is logged.
 
     Attributes
     ----------
@@ -421,7 +445,19 @@ class DaskKernelRegressor(DaskMachine, KernelRegressor):
         method: str = "auto",
         offset: ArrayLike | None = None,
     ) -> Any:
-        """Return bounds as the local estimator does, of collections two lazy arrays."""
+        """Return bounds as the local estimator does, of collections two lazy arrays.
+
+        Parameters
+        ----------
+        X : dask collection, array or data frame (n_samples, n_features)
+            Rows to predict.
+        coverage : float, default=0.9
+            Share of targets that lie within.
+        method : {"auto", "split"}, default="auto"
+            As in :meth:`KernelRegressor.predict_interval`.
+        offset : array-like (n_samples,), optional
+            Not for collections.
+        """
         if not _is_collection(X):
             return super().predict_interval(X, coverage, method, offset)
         if offset is not None:
@@ -468,38 +504,85 @@ class DaskKernelClassifier(DaskMachine, KernelClassifier):
     ----------
     client : distributed.Client or None, default=None
         None: the one that the program made last.
-    features, loss, class_weight, bandwidth, ... : as in :class:`KernelClassifier`
-        But ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+    loss, class_weight : as in :class:`KernelClassifier`
+        Note that ``l1_ratio`` must be 0, and ``solver`` "auto", "pcg" or "newton".
+    features, bandwidth, scaling, categorical_features, relevance : as in :class:`KernelClassifier`
+        Which rows are alike.
+    grids, n_grids, effort, l1_ratio, alpha : as in :class:`KernelClassifier`
+        How grids are grown, and how strong the penalty is.
+    monotonic_cst, calibrate, scoring, cv : as in :class:`KernelClassifier`
+        Constraints, and the rows that judge.
+    solver, tol, max_iter, time_budget, memory_budget : as in :class:`KernelClassifier`
+        How the fit is solved, and what it may take.
+    random_state, warm_start, n_jobs, verbose : as in :class:`KernelClassifier`
+        Seed, threads and what is logged.
 
     Attributes
     ----------
     classes_, coef_, features_, ... : as in :class:`KernelClassifier`
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from gramless.distributed import DaskKernelClassifier
+    >>> client = Client()  # doctest: +SKIP
+    >>> X = da.random.uniform(-3, 3, size=(1_000_000, 2), chunks=(100_000, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = DaskKernelClassifier(random_state=0).fit(X, y)  # doctest: +SKIP
+    >>> model.predict_proba(X)[:3].compute()  # doctest: +SKIP
     """
 
     client: Client | None = None
 
     def decision_function(self, X: Any) -> Any:
-        """Return the raw responses, of collections lazily."""
+        """Return the raw responses, of collections lazily.
+
+        Parameters
+        ----------
+        X : dask collection, array or data frame (n_samples, n_features)
+            Rows to predict.
+        """
         if not _is_collection(X):
             return super().decision_function(X)
         return self._asked("decision_function", X)
 
     @available_if(_check_probabilities)
     def predict_proba(self, X: Any) -> Any:
-        """Return the probability of each class, of collections lazily."""
+        """Return the probability of each class, of collections lazily.
+
+        Parameters
+        ----------
+        X : dask collection, array or data frame (n_samples, n_features)
+            Rows to predict.
+        """
         if not _is_collection(X):
             return super().predict_proba(X)
         return self._asked("predict_proba", X)
 
     @available_if(_check_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithms of :meth:`predict_proba`, of collections lazily."""
+        """Return the logarithms of :meth:`predict_proba`, of collections lazily.
+
+        Parameters
+        ----------
+        X : dask collection, array or data frame (n_samples, n_features)
+            Rows to predict.
+        """
         if not _is_collection(X):
             return super().predict_log_proba(X)
         return self._asked("predict_log_proba", X)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
-        """Return sets of classes as the local estimator does, of collections lazily."""
+        """Return sets of classes as the local estimator does, of collections lazily.
+
+        Parameters
+        ----------
+        X : dask collection, array or data frame (n_samples, n_features)
+            Rows to predict.
+        coverage : float, default=0.9
+            Share of rows whose set holds the true class.
+        """
         if not _is_collection(X):
             return super().predict_set(X, coverage)
         self._held_back_errors("predict_set")

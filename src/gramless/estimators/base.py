@@ -149,6 +149,7 @@ class KernelMachine(StatefulEstimator, ABC):
             and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
             ``memory_budget`` those of a mapped array, stay on the disk.
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
+            Targets.
         sample_weight : array-like (n_samples,), optional
             Not negative; rows of weight zero count as absent.
         groups : array-like (n_samples,), optional

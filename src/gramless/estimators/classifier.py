@@ -116,6 +116,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
     alpha : float or "auto", default="auto"
+        Strength of the penalty; "auto" chooses it on rows held back.
     scaling : {"auto", "standard", "quantile", "none"}, default="auto"
         Units of the inputs; "quantile" replaces values by ranks.
     categorical_features : "auto", list of str or int, or array of bool, default="auto"
@@ -190,7 +191,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         On the gradient relative to the start, in the preconditioner's norm; the objective is then
         within about 1e-4 of its minimum, relative to the way from the start.
     max_iter : int, default=100
+        Iterations of the solver at most.
     random_state : int, RandomState or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     warm_start : bool, default=False
         Whether a further ``fit`` goes on from the last one, to new rows of the same table or
         another ``alpha``, ``tol``, ``max_iter``, ``solver`` or ``class_weight``: units of the
@@ -294,10 +297,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Further training rows.
         y : array-like (n_samples,)
+            Their targets.
         classes : array-like (n_classes,), optional
             All classes. The first batch must have rows of each: features are chosen by it.
         sample_weight : array-like (n_samples,), optional
+            Weights of the rows; only their proportions matter.
 
         Returns
         -------
@@ -319,6 +325,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -334,6 +341,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -356,6 +364,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -370,6 +379,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -398,6 +408,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
         coverage : float, default=0.9
             Between 0 and 1.
 

@@ -47,6 +47,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     kernel : str or Kernel, default="gaussian"
         One with a spectral density, from which frequencies are drawn.
     loss : {"squared", "huber"}, default="squared"
+        Squared errors, or absolute ones beyond half a standard deviation of the targets.
     strategy : {"checking", "uniform", "grow"} or Strategy, default="checking"
         Which block a step changes. ``"grow"``: a new one each time (DSG). ``"uniform"``: a new
         one and a random old one by turns (UDSG; ``Uniform(new, old)`` sets how many of each).
@@ -70,6 +71,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     batch_size : int, default=4096
         Rows per step.
     max_steps : int, default=500
+        Steps at most.
     fit_intercept : bool, default=True
         An unpenalised constant; steps are then taken along features centred over the batch, and
         may be several times longer. False is the papers' function, with their steps.
@@ -99,6 +101,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
     device : str, default="cpu"
         Or a device of PyTorch, such as ``"cuda"``.
     random_state : int, RandomState or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
     verbose : int, default=0
@@ -151,6 +154,7 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         Parameters
         ----------
         X : array-like, memmap or sparse matrix (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -210,17 +214,26 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
+        As in :class:`DoublyStochasticRegressor`.
     loss : {"logistic", "squared", "squared_hinge", "hinge"}, default="logistic"
         ``"logistic"`` is the multinomial loss for more than two classes. The others are one
         against the rest.
     strategy, update, schedule : default="checking", "auto", "auto"
+        As in :class:`DoublyStochasticRegressor`.
     bandwidth, alpha, scaling : default="auto"
+        As in :class:`DoublyStochasticRegressor`.
     block_size, batch_size, max_steps : int, default=256, 4096, 500
+        As in :class:`DoublyStochasticRegressor`.
     fit_intercept, average : bool, default=True
+        As in :class:`DoublyStochasticRegressor`.
     n_components, time_budget, checkpoint : default=None
+        As in :class:`DoublyStochasticRegressor`.
     patience, tol : default=10, 1e-2
+        As in :class:`DoublyStochasticRegressor`.
     cache_bytes, checkpoint_seconds, device : default=2**29, 60, "cpu"
+        As in :class:`DoublyStochasticRegressor`.
     random_state, n_jobs, verbose : default=None, None, 0
+        As in :class:`DoublyStochasticRegressor`.
 
     Attributes
     ----------
@@ -253,6 +266,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         Parameters
         ----------
         X : array-like, memmap or sparse matrix (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -268,6 +282,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         Parameters
         ----------
         X : array-like, memmap or sparse matrix (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -287,6 +302,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         Parameters
         ----------
         X : array-like, memmap or sparse matrix (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -301,6 +317,7 @@ class DoublyStochasticClassifier(ClassifierMixin, StreamedMachine):
         Parameters
         ----------
         X : array-like, memmap or sparse matrix (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------

@@ -46,6 +46,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     target : {"auto", "number", "class"}, default="auto"
         What ``y`` is; "auto" guesses as scikit-learn's ``type_of_target`` does.
     random_state : int, RandomState or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 
@@ -95,7 +96,9 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array-like (n_samples, n_features)
+            Training rows.
         y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
+            Targets that grids are chosen for.
 
         Returns
         -------
@@ -105,11 +108,27 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def fit_transform(self, X: TableLike, y: ArrayLike | None = None) -> sp.csr_array:
-        """Fit to the rows and return their features."""
+        """Fit to the rows and return their features as SciPy CSR.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+            Rows to learn from and to transform.
+        y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
+            Targets that grids are chosen for.
+        """
         return self.fit_matrix(X, y).tocsr()
 
     def fit_matrix(self, X: TableLike, y: ArrayLike | None) -> PlainBins:
-        """Fit to the rows and return their compact feature matrix."""
+        """Fit to the rows and return their compact feature matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+            Rows to learn from and to transform.
+        y : array-like (n_samples,), or of numbers (n_samples, n_outputs)
+            Targets that grids are chosen for.
+        """
         n_grids, seed = check_count(self, "n_grids"), seed_from(self.random_state)
         rows, given = validated(
             self,
@@ -152,6 +171,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array-like (n_samples, n_features)
+            Rows to transform.
 
         Returns
         -------
@@ -168,6 +188,7 @@ class GrownBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array-like (n_samples, n_features)
+            Rows to transform.
 
         Returns
         -------

@@ -119,7 +119,9 @@ def concordance_index(event: BoolArray, time: ArrayLike, risk: ArrayLike) -> flo
     Parameters
     ----------
     event : array (n,) of bool
+        Whether the event was seen.
     time, risk : arrays (n,)
+        When each row was last seen, and its predicted risk.
 
     Examples
     --------

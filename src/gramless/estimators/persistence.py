@@ -131,6 +131,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or path-like
+        File that :func:`save` wrote.
 
     Returns
     -------
@@ -146,6 +147,17 @@ def load(path: str | os.PathLike[str]) -> Any:
     -----
     Reads the file twice, the second time from the system's cache. Takes up to five times its size
     in memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from gramless import RandomBinning
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "grids.gramless")
+    ...     save(RandomBinning(n_grids=4, random_state=0).fit([[0.0], [1.0]]), path)
+    ...     load(path).n_grids
+    4
     """
     with _explained(path), open(path, "rb") as file:
         metadata, entries = _read_header(file)

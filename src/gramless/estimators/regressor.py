@@ -105,6 +105,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         In units of the scaled inputs. ``"auto"`` searches, unless the feature
         map given has a number of its own.
     alpha : float or "auto", default="auto"
+        Strength of the penalty; "auto" chooses it on rows held back.
     scaling : {"auto", "standard", "quantile", "none"}, default="auto"
         Units of the inputs; "quantile" replaces values by ranks.
     categorical_features : "auto", list of str or int, or array of bool, default="auto"
@@ -185,7 +186,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         On the gradient relative to the start, in the preconditioner's norm; the objective is then
         within about 1e-4 of its minimum, relative to the way from the start.
     max_iter : int, default=100
+        Iterations of the solver at most.
     random_state : int, RandomState or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     warm_start : bool, default=False
         Whether a further ``fit`` goes on from the last one, to new rows of the same table or
         another ``alpha``, ``tol``, ``max_iter``, ``solver`` or ``class_weight``: units of the
@@ -292,12 +295,34 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         eval_set: EvalSet = None,
         offset: ArrayLike | None = None,
     ) -> Self:
-        """Choose what was left on "auto", then fit to all rows; see :meth:`KernelMachine.fit`.
+        """Choose what was left on "auto", then fit to all rows.
 
-        ``offset`` (n_samples,) is added to raw predictions, with a coefficient of 1, as in
-        generalised linear models: for counts the logarithm of the time or area over which they
-        were counted. A scorer that chooses sees targets without it, such as counts over
-        exposures.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+            NaN is a missing value, but in sparse rows. Data frames may hold text, dates
+            and categories. Rows of :func:`~gramless.datasets.store_table`, and with a
+            ``memory_budget`` those of a mapped array, stay on the disk.
+        y : array-like (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array-like (n_samples,), optional
+            Not negative; rows of weight zero count as absent.
+        groups : array-like (n_samples,), optional
+            What rows share, such as a patient or a day: rows of a group are fitted or held back
+            together.
+        callbacks : callable or list of callables, optional
+            Called with a :class:`~gramless.base.reporting.Progress` after each trial, round of
+            growth and iteration; where one returns True the stage ends.
+        eval_set : (X, y) or list with one such pair, optional
+            Rows that judge in the place of rows held back, and are never fitted.
+        offset : array-like (n_samples,), optional
+            Added to raw predictions, with a coefficient of 1, as in generalised linear models: for
+            counts the logarithm of the time or area over which they were counted. A scorer that
+            chooses sees targets without it, such as counts over exposures.
+
+        Returns
+        -------
+        The estimator itself.
         """
         if self.intervals not in ("split", "quantiles"):
             raise InputError(
@@ -362,8 +387,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Further training rows.
         y : array-like (n_samples,) or (n_samples, n_outputs)
+            Their targets.
         sample_weight : array-like (n_samples,), optional
+            Weights of the rows; only their proportions matter.
 
         Returns
         -------
@@ -449,6 +477,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
         return_std : bool, default=False
             Needs ``n_posterior``.
         offset : array-like (n_samples,), optional
@@ -508,6 +537,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
         coverage : float, default=0.9
             Between 0 and 1.
         method : {"auto", "split", "quantiles"}, default="auto"
@@ -575,6 +605,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
         quantiles : array-like (n_quantiles,), default=(0.05, 0.5, 0.95)
             Between 0 and 1.
         offset : array-like (n_samples,), optional
@@ -619,6 +650,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
         offset : array-like (n_samples,), optional
             As for :meth:`predict`.
 
@@ -659,8 +691,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows with known targets.
         y : array-like (n_samples,) or (n_samples, n_outputs)
+            Their targets.
         sample_weight : array-like (n_samples,), optional
+            Weights of the rows; only their proportions matter.
 
         Returns
         -------

@@ -97,7 +97,9 @@ class StreamedMachine(StreamParameters, ABC):
         Parameters
         ----------
         X : array-like, memmap or sparse matrix (n_samples, n_features)
+            Training rows.
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
+            Their targets.
         callback : callable, optional
             Called as ``callback(step, evaluation)`` after each step; the evaluation is None if
             there was none. True ends the run.
@@ -163,7 +165,9 @@ class StreamedMachine(StreamParameters, ABC):
         Parameters
         ----------
         X : array-like or sparse matrix (n_samples, n_features)
+            Further training rows.
         y : array-like (n_samples,) or, in regression, (n_samples, n_outputs)
+            Their targets.
         classes : array-like, optional
             All labels, in the first call of a classifier whose first rows do not have them all.
 

@@ -93,13 +93,24 @@ class KernelSurvival(KernelMachine):
     Parameters
     ----------
     loss : {"cox"}, default="cox"
+        Cox's partial likelihood.
+    features, bandwidth, scaling, categorical_features, relevance : as in :class:`KernelRegressor`
+        Which rows are alike.
+    grids, n_grids, effort, l1_ratio, alpha : as in :class:`KernelRegressor`
+        How grids are grown, and how strong the penalty is.
+    monotonic_cst, calibrate, scoring, cv : as in :class:`KernelRegressor`
+        Constraints, and the rows that judge.
+    solver, tol, max_iter, time_budget, memory_budget : as in :class:`KernelRegressor`
+        How the fit is solved, and what it may take.
+    random_state, warm_start, n_jobs, verbose : as in :class:`KernelRegressor`
+        Seed, threads and what is logged.
 
     Notes
     -----
     Targets are a structured array or data frame with two fields: whether the event was seen (bool),
     and its time, or until when none was seen. Of an array of times alone all events were seen.
 
-    All other parameters are those of :class:`KernelRegressor`, except that ``scoring`` must be a
+    The other parameters are those of :class:`KernelRegressor`, except that ``scoring`` must be a
     function.
 
     Attributes
@@ -141,6 +152,7 @@ class KernelSurvival(KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -154,6 +166,7 @@ class KernelSurvival(KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
         times : array-like (n_times,), optional
             Those of the events of the fit if left out. After the last of them nothing is added.
 
@@ -171,6 +184,7 @@ class KernelSurvival(KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
         times : array-like (n_times,), optional
             Those of the events of the fit if left out.
 
@@ -187,7 +201,9 @@ class KernelSurvival(KernelMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows with known targets.
         y : structured array or data frame (n_samples,), or array-like of times
+            Events and times of these rows, as in :meth:`fit`.
 
         Returns
         -------

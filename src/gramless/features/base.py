@@ -55,7 +55,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         Parameters
         ----------
         X : array-like or sparse matrix (n_samples, n_features)
+            Rows to learn from.
         y : ignored
+            Taken for scikit-learn's sake.
 
         Returns
         -------
@@ -69,6 +71,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         Parameters
         ----------
         X : array-like or sparse matrix (n_samples, n_features)
+            Rows to transform.
 
         Returns
         -------
@@ -97,7 +100,13 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatefulEsti
         return self._n_features_out
 
     def feature_matrix(self, X: TableLike) -> FeatureMatrix:
-        """Return the features of rows as a matrix that is compact, or computed when needed."""
+        """Return the features of rows as a matrix that is compact, or computed when needed.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+            Rows to transform.
+        """
         self._check_fitted()
         return self.rows_matrix(check_rows(self, X, reset=False))
 
@@ -198,7 +207,15 @@ class SizedMap(FeatureMap):
         return self
 
     def fit_matrix(self, X: TableLike, y: object = None) -> FeatureMatrix:
-        """Fit to the rows and return their feature matrix, in one pass."""
+        """Fit to the rows and return their feature matrix, in one pass.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+            Rows to learn from and to transform.
+        y : ignored
+            Taken for scikit-learn's sake.
+        """
         return self.fit_rows(self._checked(X))
 
     def check_memory(self, shape: tuple[int, int]) -> None:

@@ -251,7 +251,15 @@ class DrawnGrids(GridMap, SizedMap):
         array_in(state, "bandwidth_", np.float64, part_in(state, "widths_", np.ndarray).shape[1:])
 
     def fit_transform(self, X: TableLike, y: object = None) -> sp.csr_array:
-        """Fit to the rows and return their features as SciPy CSR, in one pass."""
+        """Fit to the rows and return their features as SciPy CSR, in one pass.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+            Rows to learn from and to transform.
+        y : ignored
+            Taken for scikit-learn's sake.
+        """
         return self.fit_matrix(X, y).tocsr()
 
     def bytes_to_fit(self, n_rows: int, n_inputs: int) -> float:

@@ -65,6 +65,7 @@ class IndependentBlocks(DenseMap):
         at most 2,000 rows; categories of means are those of the row that they began with). Means
         are also used where random rows leave less than a quarter on one side.
     random_state : int, RandomState or None, default=None
+        Seed of the blocks.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 

@@ -26,7 +26,9 @@ class KernelExpansion(SeparableMap):
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
+        Kernel whose values are the features.
     n_jobs : int or None, default=None
+        Threads; None means every processor.
 
     Attributes
     ----------

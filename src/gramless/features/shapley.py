@@ -56,10 +56,13 @@ def shapley_values(
     features : FeatureMap
         Fitted.
     weights : array (n_features_out, K)
+        Weights of the features, a column each output.
     X, background : validated rows (n_rows, n_columns) and (m, n_columns)
+        Rows to explain, and rows that stand for the values a column has otherwise.
     players : Players
         Of the columns.
     n_jobs : int or None, default=None
+        Threads; None means every processor.
 
     Returns
     -------

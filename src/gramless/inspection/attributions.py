@@ -35,6 +35,12 @@ class Attributions:
     feature_names : list of str
     output_names : list of str or None
         The classes; None for one output, and for numbers.
+
+    Examples
+    --------
+    >>> found = Attributions(np.array([[0.5, -0.25]]), np.ones(1), np.zeros((1, 2)), ["a", "b"])
+    >>> float(found.base_values[0] + found.values[0].sum())
+    1.25
     """
 
     values: FloatArray

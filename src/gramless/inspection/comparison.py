@@ -101,11 +101,25 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The result of a comparison.
+    """The result of a comparison, which :func:`compare` returns.
 
-    ``budget`` is in seconds of a fit or in bytes of its features, as ``by`` says. ``outcomes`` are
-    sorted by size within each method; the last one may exceed the budget. ``left_out`` gives the
-    reason why a method was not tried, or not to the end.
+    Attributes
+    ----------
+    by : {"time", "memory"}
+        What methods are compared at.
+    budget : float
+        In seconds of a fit or in bytes of its features, as ``by`` says.
+    chosen : list of Chosen
+        Scaling, bandwidth and penalty of each method.
+    outcomes : list of Outcome
+        Sorted by size within each method; the last one may exceed the budget.
+    left_out : dict
+        Why a method was not tried, or not to the end.
+
+    Examples
+    --------
+    >>> Comparison("time", 1.0, [], [], {"exact": "20,001 rows"}).best()
+    []
     """
 
     by: By
@@ -127,7 +141,13 @@ class Comparison:
         return sorted(found, key=lambda outcome: outcome.error)
 
     def to_reach(self, error: float) -> list[Reached]:
-        """Return what each method needed for an error of at most ``error``."""
+        """Return what each method needed for an error of at most ``error``.
+
+        Parameters
+        ----------
+        error : float
+            In the units of the outcomes.
+        """
         found = []
         for chosen in self.chosen:
             good = [outcome for outcome in self.of(chosen.method) if outcome.error <= error]
@@ -193,9 +213,11 @@ def compare(
     Parameters
     ----------
     X, X_test : array, CSR matrix, data frame or Table (n_samples, n_features)
+        Rows to learn from, and rows that judge.
     y, y_test : array-like (n_samples,)
         The test rows measure errors and decide nothing.
     task : {"classification", "regression"}
+        Whether targets are classes or numbers.
     methods : sequence of str
         In ``FEATURE_MAPS``; by default all.
     by : {"time", "memory"}, default="time"
@@ -209,6 +231,7 @@ def compare(
     random_state : int, default=0
         The first seed, and that of the search.
     n_jobs : int or None
+        Threads; None means every processor.
     report : callable
         Called with a line of text after each size.
 

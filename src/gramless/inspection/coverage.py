@@ -52,6 +52,7 @@ def conditional_coverage(
         What groups have in common, an input for example; the widths if left out, or where these
         are all the same the middles of the intervals.
     n_groups : int, default=5
+        Number of groups of about the same size.
 
     Examples
     --------

@@ -16,11 +16,24 @@ from gramless.matrices.binned import BinnedMatrix, fullest_shares
 class Diagnostics:
     """Statistics of bins that RB16 relates to how fast random binning learns.
 
-    ``n_grids`` is R, the non-zeros of a row, and ``n_columns`` is D, the occupied bins of all
-    grids. ``nu`` is the mean over the grids of the share of the rows in the fullest bin (equation 9
-    and below): 1 where a grid separates no rows, ``1/n_rows`` where it separates all. ``kappa`` is
-    the mean over the grids of the inverse of that share (equation 10), at least ``1 / nu`` and at
-    most ``kappa_bar``.
+    Parameters
+    ----------
+    n_grids : int
+        R, the non-zeros of a row.
+    n_columns : int
+        D, the occupied bins of all grids.
+    nu : float
+        The mean over the grids of the share of the rows in the fullest bin (equation 9 and below):
+        1 where a grid separates no rows, ``1/n_rows`` where it separates all.
+    kappa : float
+        The mean over the grids of the inverse of that share (equation 10), at least ``1 / nu`` and
+        at most ``kappa_bar``.
+
+    Examples
+    --------
+    >>> bins = Diagnostics(n_grids=2, n_columns=8, nu=0.5, kappa=2.0)
+    >>> bins.kappa_bar, bins.speedup_limit
+    (4.0, 7.0)
     """
 
     n_grids: int
@@ -34,7 +47,13 @@ class Diagnostics:
         return self.n_columns / self.n_grids
 
     def speedup(self, threads: float) -> float:
-        """Return the speed-up of parallel coordinate descent by :func:`law_of_speedup`."""
+        """Return the speed-up of parallel coordinate descent by :func:`law_of_speedup`.
+
+        Parameters
+        ----------
+        threads : float
+            Threads that update a column each at the same time.
+        """
         return law_of_speedup(threads, self.n_grids, self.n_columns)
 
     @property
@@ -95,6 +114,7 @@ def diagnose(matrix: BinnedMatrix) -> Diagnostics:
     Parameters
     ----------
     matrix : BinnedMatrix (n_rows, D)
+        Training rows as bins.
 
     Returns
     -------

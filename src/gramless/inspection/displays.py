@@ -48,7 +48,9 @@ class FeatureImportancesDisplay(_BarDisplay):
     Parameters
     ----------
     importances : array (n_features,)
+        Importance of each column.
     feature_names : list of str
+        Names of the columns.
 
     Attributes
     ----------
@@ -74,6 +76,7 @@ class FeatureImportancesDisplay(_BarDisplay):
         Parameters
         ----------
         estimator : KernelRegressor, KernelClassifier or KernelSurvival
+            Fitted model.
         max_features : int, default=20
             The most that are drawn.
         ax : matplotlib axes, optional
@@ -88,7 +91,21 @@ class FeatureImportancesDisplay(_BarDisplay):
         return cls(estimator.feature_importances_, names).plot(ax, max_features=max_features)
 
     def plot(self, ax: Axes | None = None, *, max_features: int = 20, **options: Any) -> Self:
-        """Draw; ``options`` are those of matplotlib's ``barh``."""
+        """Draw the importances as bars, the largest above.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            New ones if left out.
+        max_features : int, default=20
+            The most that are drawn.
+        **options
+            Those of matplotlib's ``barh``.
+
+        Returns
+        -------
+        FeatureImportancesDisplay
+        """
         order = _largest(self.importances, max_features)
         axes = self._begin(ax, [self.feature_names[j] for j in order])
         axes.barh(range(len(order)), self.importances[order], **{"color": _INK, **options})
@@ -102,6 +119,7 @@ class AttributionsDisplay(_BarDisplay):
     Parameters
     ----------
     attributions : Attributions
+        What :func:`shapley_values` returned.
     output : int, default=0
         Which of several outputs is drawn.
 
@@ -144,6 +162,7 @@ class AttributionsDisplay(_BarDisplay):
         X, background
             As of :func:`shapley_values`.
         output : int, default=0
+            Which output or class to draw.
         row, max_features, ax
             As of :meth:`plot`.
 

@@ -127,9 +127,13 @@ def permutation_importance(
     error : callable
         ``error(X)`` judges the predictions for a table whose rows keep their order.
     X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+        Rows with known targets, best ones that the fit has not seen.
     columns : sequence of int
+        Positions of the columns to shuffle, one at a time.
     n_repeats : int, default=3
+        How often each is shuffled.
     seed : int, default=0
+        Seed of the orders.
 
     Returns
     -------
@@ -196,8 +200,11 @@ def dependence_on(response: Predictor, X: Rows, column: int, name: str) -> Depen
     response : callable
         ``response(X)`` returns (n_rows, n_outputs).
     X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+        Rows whose predictions are averaged.
     column : int
+        Position of the column that is set.
     name : str
+        What to call it in the result.
 
     Returns
     -------
@@ -251,8 +258,11 @@ def joint_dependence_on(
     response : callable
         ``response(X)`` returns (n_rows, n_outputs).
     X : array, CSR matrix, data frame or Table (n_rows, n_columns)
+        Rows whose predictions are averaged.
     columns : pair of int
+        Positions of the two columns that are set.
     names : pair of str
+        What to call them in the result.
 
     Returns
     -------

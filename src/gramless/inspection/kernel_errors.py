@@ -36,13 +36,32 @@ _SETTLED, _SHRINKS = 1e-6, 0.99
 class KernelErrors:
     """How well features of one size approximate their kernel; means over the seeds.
 
-    ``sup``, ``mean`` and ``rms`` are the largest, the mean and the root mean square of ``|z(x)'z(y)
-    - k(x, y)|`` over ``n_pairs`` pairs of different rows. ``hoeffding_pair`` and ``hoeffding``
-    bound the error of one pair and the largest over all these pairs with the probability asked for;
-    they are None for dependent draws. ``claim`` bounds it for all pairs of a region that contains
-    the sample, by Claim 1 or 2 of RR07; it is infinite where its constants are. ``n_bytes`` is what
-    the features of all rows take, and ``seconds`` the time to fit and compute these features and to
-    multiply by them once.
+    Attributes
+    ----------
+    size, n_columns : int
+        Grids, components or landmarks; columns.
+    n_pairs : int
+        Pairs of different rows.
+    sup, mean, rms : float
+        The largest, the mean and the root mean square of ``|z(x)'z(y) - k(x, y)|`` over the pairs.
+    hoeffding_pair, hoeffding : float or None
+        Bounds of the error of one pair, and of the largest over all these pairs, with the
+        probability asked for; None for dependent draws.
+    claim : float or None
+        Bound for all pairs of a region that contains the sample, by Claim 1 or 2 of RR07; infinite
+        where its constants are.
+    n_bytes : int
+        What the features of all rows take.
+    seconds : float
+        Time to fit and compute these features and to multiply by them once.
+
+    Examples
+    --------
+    >>> from gramless import RandomBinning
+    >>> X = np.random.default_rng(0).uniform(size=(50, 2))
+    >>> [one] = kernel_errors(RandomBinning(random_state=0), X, [64], n_seeds=1)
+    >>> one.size, one.mean <= one.rms <= one.sup
+    (64, True)
     """
 
     size: int
@@ -76,9 +95,11 @@ def kernel_errors(
     X : array-like or sparse matrix (n_samples, n_features)
         Rows to fit to; the bandwidth is in their units.
     sizes : sequence of int
+        Numbers of grids, components or landmarks to try.
     n_rows : int, default=300
         Rows in the sample, at most.
     n_seeds : int, default=3
+        Draws of each size, over which errors are averaged.
     failure : float, default=0.05
         The probability that a bound may fail.
 
@@ -172,11 +193,13 @@ def kernel_effective_dimension(
     feature_map : SizedMap
         Its ``bandwidth`` a number, or one an input.
     X : array (n_samples, n_features) or CSR
+        Rows; a sample of them is taken.
     alpha : float
         As in the estimators, above 0.
     n_rows : int, default=1000
         Rows in the sample, at most.
     seed : int, default=0
+        Seed of the sample.
 
     Returns
     -------

@@ -51,6 +51,7 @@ def draw_matrix(
     Parameters
     ----------
     matrix : BinnedMatrix (n_samples, D)
+        Rows as bins.
     exact : callable, optional
         Takes row numbers (n,) and returns the exact kernel between them, (n, n),
         to be drawn beside ``Z Z'``.
@@ -131,7 +132,26 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 
 
 def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure in the format of the ending, byte by byte the same on every run."""
+    """Write a figure in the format of the ending, byte by byte the same on every run.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        What to write.
+    path : str or path-like
+        Ends in ``.png``, ``.svg`` or ``.pdf``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from matplotlib.figure import Figure
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "empty.svg")
+    ...     write_picture(Figure(), path)
+    ...     path.stat().st_size > 0
+    True
+    """
     check_picture(path)
     from matplotlib import rc_context
 

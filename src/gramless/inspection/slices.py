@@ -75,10 +75,13 @@ def worst_groups(
     Parameters
     ----------
     losses : array (n_samples,)
+        Loss of each row.
     columns : mapping of str to array (n_samples,)
         Numbers with NaN where missing, or labels with ``""`` where missing.
     most : int, default=5
+        Number of groups at most.
     seed : int, default=0
+        Seed of the halves.
 
     Returns
     -------

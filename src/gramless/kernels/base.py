@@ -66,7 +66,13 @@ class Kernel(Stateful, ABC, mark="kernel"):
 
     @abstractmethod
     def profile(self, distance: FloatArray) -> FloatArray:
-        """Evaluate the one-dimensional profile at distances of any shape, in bandwidths; 1 at 0."""
+        """Return the value of the kernel of one input; 1 at 0.
+
+        Parameters
+        ----------
+        distance : array of any shape
+            Distances, in bandwidths; not negative.
+        """
 
     def gram(
         self,
@@ -81,6 +87,7 @@ class Kernel(Stateful, ABC, mark="kernel"):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_inputs)
+            Rows.
         Y : array-like of shape (n_others, n_inputs), default=None
             ``None`` means ``X``.
         bandwidth : float or array-like of shape (n_inputs,), default=1.0
@@ -231,6 +238,13 @@ def _checked(
 
 def bandwidth_vector(bandwidth: ArrayLike, n_inputs: int) -> FloatArray:
     """Turn a bandwidth into one positive number per input; infinity is allowed.
+
+    Parameters
+    ----------
+    bandwidth : float or array-like (n_inputs,)
+        One for all inputs, or one for each.
+    n_inputs : int
+        Number of inputs.
 
     Examples
     --------

@@ -26,6 +26,7 @@ class Scaled(BinningKernel, SpectralKernel):
     Parameters
     ----------
     kernel : Kernel
+        Kernel to stretch.
     scale : float
         Above 0, in units of the bandwidth.
 

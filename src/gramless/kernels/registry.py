@@ -86,6 +86,11 @@ def as_binning_kernel(kernel: KernelLike) -> BinningKernel:
 
     As :func:`as_kernel`, but a profile that is no mixture of hats is a ``KernelError`` too.
 
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        As for :func:`as_kernel`.
+
     Examples
     --------
     >>> as_binning_kernel("laplacian")
@@ -99,6 +104,11 @@ def as_spectral_kernel(kernel: KernelLike) -> SpectralKernel:
 
     As :func:`as_kernel`, but a kernel whose frequencies have no known law, such as a function of
     the distance, or a kernel made of one, is a ``KernelError`` too.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        As for :func:`as_kernel`.
 
     Examples
     --------

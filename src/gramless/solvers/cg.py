@@ -49,6 +49,7 @@ class ConjugateGradient(IterativeSolver):
         is at most ``tol`` times the gradient at zero. The objective's relative
         gap is then of the order of ``tol**2``.
     max_iter : int, default=200
+        Iterations of the solver at most.
     n_jobs : int or None, default=None
         Threads for the vector work. Results do not depend on it.
 

@@ -74,6 +74,7 @@ class Falkon(Solver):
     tol : float, default=1e-4
         As for :class:`ConjugateGradient`.
     max_iter : int, default=200
+        Iterations of the solver at most.
     n_jobs : int or None, default=None
         Threads. Results do not depend on it.
 

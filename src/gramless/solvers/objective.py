@@ -39,10 +39,13 @@ class Problem:
     Parameters
     ----------
     matrix : FeatureMatrix (n_rows, n_columns)
+        Features of the rows.
     targets : array (n_rows,) or (n_rows, K)
+        One column each output.
     penalty : Penalty
         L2, L1 or elastic net.
     loss : Loss, default=Squared()
+        Pointwise loss of raw predictions.
     sample_weight : array (n_rows,), optional
         Not negative; only its proportions matter. None weighs all rows alike.
 

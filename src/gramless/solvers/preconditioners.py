@@ -324,7 +324,9 @@ class RandomisedNystrom(Preconditioner, Stateful):
         smallest eigenvalue found is at most 10 alpha, up to ``max_share`` of the columns and
         ``max_rank``.
     first_rank, max_rank : int, default=64, 1024
+        Rank to begin with, and the largest to go on to.
     max_share : float, default=0.5
+        Rank at most, as a share of the columns.
     max_responses : int, default=2**24
         Responses of all rows that are held at once, for matrices that need two passes.
 

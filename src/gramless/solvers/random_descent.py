@@ -51,6 +51,7 @@ class RandomDescent(IterativeSolver):
     max_iter : int, default=1000
         Epochs of ``n_columns`` updates each, rounded up to whole steps.
     seed : int, default=0
+        Seed of the order of steps.
     n_jobs : int or None, default=None
         Threads over outputs. Results do not depend on it.
 
@@ -103,6 +104,7 @@ class ParallelRandomDescent(IterativeSolver):
     max_iter : int, default=1000
         Epochs, of ``n_columns`` updates each, shared by the threads.
     seed : int, default=0
+        Seed of the order of steps.
     n_jobs : int or None, default=None
         Threads: tau of Algorithm 2. They change the results.
 

@@ -37,6 +37,7 @@ class RowConjugateGradient(Solver):
         An output has converged when the residual of these equations is at most ``tol`` times
         that at zero penalised weights.
     max_iter : int, default=200
+        Iterations of the solver at most.
     n_jobs : int or None, default=None
         Threads for the vector work. Results do not depend on it.
 

@@ -178,11 +178,13 @@ class ArraySource:
     y : array-like (n,) or (n, n_outputs)
         Numbers or labels.
     seed : int
+        Seed of the order of the rows.
     n_held_out : int, default=0
         Number of rows, drawn at random, to hold out.
     shuffle : bool, default=True
         False reads every epoch in the given order.
     sizes : ReadingSizes, optional
+        Rows read at once; the default suits most disks.
 
     Raises
     ------

@@ -26,6 +26,7 @@ class InverseTime(Stateful):
     Parameters
     ----------
     theta : float
+        Step length times the number of the step.
     delay : float, default=0.0
         In iterations.
 
