@@ -13,6 +13,7 @@ from gramless.base.public import VERSION as __version__
 
 __all__ = [
     "AnomalyDetector",
+    "Density",
     "DoublyStochasticClassifier",
     "DoublyStochasticRegressor",
     "ExactKernel",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from gramless.unsupervised.anomalies import AnomalyDetector
     from gramless.unsupervised.clustering import SpectralClustering
     from gramless.unsupervised.components import KernelPCA
+    from gramless.unsupervised.density import Density
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ VERSION = "0.2.0"
 
 HOMES = {
     "AnomalyDetector": "gramless.unsupervised.anomalies",
+    "Density": "gramless.unsupervised.density",
     "DoublyStochasticClassifier": "gramless.estimators.doubly_stochastic",
     "DoublyStochasticRegressor": "gramless.estimators.doubly_stochastic",
     "ExactKernel": "gramless.features.exact",

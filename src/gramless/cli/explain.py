@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from gramless.base.errors import InputError
-from gramless.base.files import replacing
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.reading import labelled_rows, load_predictor
@@ -61,21 +59,12 @@ def explain(
         with report.stage("explain", "explaining"):
             from gramless.cli.explanation_findings import findings
             from gramless.cli.explanation_page import page
+            from gramless.cli.templating import write_page
 
             found = findings(predictor, X, y, {"model": model, "data": data, "target": name})
         with report.stage("write", f"writing {output}"):
-            _write(output, page(found))
+            write_page(output, page(found), "-o")
         _show(report, found, output)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    try:
-        with replacing(Path(os.path.realpath(path))) as file:
-            file.write(text.encode())
-    except OSError as fault:
-        reason = fault.strerror or str(fault)
-        raise InputError(f"-o {path} cannot be written ({reason}); name another place.") from fault
 
 
 def _show(report: Report, found: Findings, output: Path) -> None:

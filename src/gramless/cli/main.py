@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import gramless
+from gramless.cli.anomalies import anomalies
 from gramless.cli.compare import compare
 from gramless.cli.datasets import datasets
 from gramless.cli.demo import demo
@@ -34,6 +35,7 @@ for _verb in (
     evaluate,
     inspect,
     explain,
+    anomalies,
     compare,
     datasets,
     warmup,

@@ -95,13 +95,13 @@ def predict(
         document: dict[str, object] = {"rows": n_rows, "seconds": report.seconds}
         if output is not None:
             with open(output, "w", encoding="utf-8", newline="") as file:
-                _write(file, columns)
+                write_columns(file, columns)
             document["output"] = output
             report.result(document, facts({"rows": n_rows, "output": output}))
         elif as_json:
             report.result(document | columns)
         else:
-            _write(sys.stdout, columns)
+            write_columns(sys.stdout, columns)
 
 
 def _columns(model: Predictor, X: TableLike, scores: bool) -> dict[str, AnyArray]:
@@ -150,7 +150,8 @@ def _set(model: Predictor, X: TableLike, coverage: float) -> dict[str, AnyArray]
     return {f"in_set_{c}": found[:, k] for k, c in enumerate(model.classes_)}
 
 
-def _write(file: IO[str], columns: dict[str, AnyArray]) -> None:
+def write_columns(file: IO[str], columns: dict[str, AnyArray]) -> None:
+    """Write columns as CSV, those of several numbers a row as several."""
     flat: dict[str, AnyArray] = {}
     for name, values in columns.items():
         if values.ndim == 1:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
+
+from gramless.base.errors import InputError
+from gramless.base.files import replacing
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -36,6 +41,18 @@ def environment(*packages: str) -> Environment:
 def printable(text: object) -> str:
     """Return text in which a mark replaces each character that XML forbids."""
     return _FORBIDDEN.sub("\ufffd", str(text))
+
+
+def write_page(path: Path, text: str, option: str) -> None:
+    """Write a page whole or not at all; ``option`` named its place."""
+    try:
+        with replacing(Path(os.path.realpath(path))) as file:
+            file.write(text.encode())
+    except OSError as fault:
+        reason = fault.strerror or str(fault)
+        raise InputError(
+            f"{option} {path} cannot be written ({reason}); name another place."
+        ) from fault
 
 
 def _inserted(value: object) -> str:

@@ -7,43 +7,35 @@ mean over many grids, linear in the features of random binning: one weight a bin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float
 from gramless.base.random import RandomState, seed_from, stream, streams
-from gramless.base.state import (
-    State,
-    Stateful,
-    StatefulEstimator,
-    array_in,
-    check_columns,
-    number_in,
-    part_in,
-    require,
-)
+from gramless.base.state import State, StatefulEstimator, check_columns, number_in, part_in, require
 from gramless.base.threads import row_blocks
-from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count
-from gramless.features.binning import GivenBinning
-from gramless.features.grids import Grids
-from gramless.matrices.binned import BinnedMatrix
+from gramless.features.grids import Grids, cell_limits
 from gramless.preprocessing.rows import Rows
+from gramless.unsupervised.axes import PrincipalAxes
+from gramless.unsupervised.bin_counts import BinCounts
 
 _ROWS_AT_ONCE = 1 << 16
-_MOST_CALIBRATION_ROWS = 10_000
+_MOST_SHAPING_ROWS = 10_000
+"""Rows that grids are drawn by: a random half of those of the fit, or so many of more."""
+_AXES_EVERY = 3
+"""One grid in so many divides principal axes, the others inputs."""
 _NARROWEST, _WIDEST = 0.0625, 1.0
 """Widths of cells, as shares of the range of an input in a few rows."""
-_RANGED_ROWS = 10_000
-"""Rows from which these few are drawn."""
 _LEAST_RANGE = 1e-300
 _LEAST_POWER = 0.5
 """Grids have from this power of ``resolution`` to ``resolution`` cells."""
@@ -51,105 +43,18 @@ _FENCE = 1.5
 """Tukey's: quartile ranges below the lower quartile."""
 _ROUNDING = 1e-9
 """Scores that differ by less are equal."""
-
-
-@dataclass(frozen=True)
-class BinCounts(Stateful):
-    """How many rows are in each bin of random grids, and the codes of a random sample of them.
-
-    ``codes`` (n_grids, n_sampled) and ``draws`` (n_sampled,) are the bins of the sampled rows and
-    the random numbers by which they were drawn: those with the smallest stay when rows are added.
-    """
-
-    bins: GivenBinning
-    counts: FloatArray
-    n_rows: int
-    codes: AnyArray
-    draws: FloatArray
-
-    @classmethod
-    def empty(cls, grids: Grids, X: Rows, n_jobs: int | None) -> BinCounts:
-        """Return counts of no rows; the bins of the first row are known."""
-        bins = GivenBinning(n_jobs=n_jobs)
-        bins.learn_bins(X[:1], grids)
-        none = np.zeros((len(grids), 0), np.uint16)
-        return cls(bins, np.zeros(len(grids)), 0, none, np.zeros(0))
-
-    def check(self) -> None:
-        """Check that the parts of counts from a file fit each other."""
-        fields = vars(self)
-        bins = part_in(fields, "bins", GivenBinning)
-        n_rows = number_in(fields, "n_rows", int, 1)
-        counts = array_in(fields, "counts", np.float64, (int(bins.offsets_[-1]),), finite=True)
-        require((counts >= 0.0).all() and counts.max() <= n_rows, "counts are none of rows")
-        draws = array_in(fields, "draws", np.float64, (None,), finite=True)
-        require(len(draws) > 0, "no rows are sampled")
-        n_bins = bins.n_bins_
-        codes = part_in(fields, "codes", np.ndarray)
-        require(codes.dtype in (np.uint8, np.uint16, np.uint32), "codes are none of bins")
-        require(codes.shape == (len(n_bins), len(draws)), "codes have a wrong shape")
-        known = (codes > 0).all() and (codes.max(axis=1) <= n_bins).all()
-        require(bool(known), "codes are none of known bins")
-
-    def added(self, X: Rows, seed: int) -> BinCounts:
-        """Return the counts with a block of further rows."""
-        bins, matrix = self.bins.extended(X)
-        counts = self.bins.weights_in(bins, self.counts) + matrix.bin_counts()
-        drawn = stream(seed, "calibration", self.n_rows).random(X.shape[0])
-        draws, n_old = np.concatenate([self.draws, drawn]), len(self.draws)
-        kept = np.sort(np.argsort(draws, kind="stable")[:_MOST_CALIBRATION_ROWS])
-        old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
-        codes = np.concatenate([self.codes[:, old], matrix.codes[:, new]], axis=1)
-        return BinCounts(bins, counts, self.n_rows + X.shape[0], codes, draws[kept])
-
-    @property
-    def n_grids(self) -> int:
-        """Number of grids."""
-        return len(self.codes)
-
-    def rarities(self, resolution: int, *, joined: int = 0) -> FloatArray:
-        """Return how rare each bin is, and last a bin of no row, if ``joined`` rows join it."""
-        counts = np.append(self.counts, 0.0) + joined
-        return rarity(counts / (self.n_rows + joined), resolution)
-
-    def mean_over_grids(self, matrix: BinnedMatrix, rarities: FloatArray) -> FloatArray:
-        """Return the mean rarity of the bins of rows."""
-        unseen = rarities[-1]
-        sums: FloatArray = matrix.matvec(rarities[:-1] - unseen)
-        return unseen + sums / (matrix.scale * self.n_grids)
-
-    def of_sample(self, rarities: FloatArray) -> FloatArray:
-        """Return the mean rarity of the bins of the sampled rows, in rising order."""
-        bins = self.bins
-        sample = BinnedMatrix(
-            self.codes, bins.offsets_, scale=bins.scale_, has_unseen=False, n_jobs=bins.n_jobs
-        )
-        return np.sort(self.mean_over_grids(sample, rarities))
-
-    def excess_shares(
-        self, resolution: int, sources: IntArray
-    ) -> list[tuple[IntArray, FloatArray]]:
-        """Return the columns that each grid divides, and what each of its codes adds to each.
-
-        That is the rarity above the mean over the rows, shared evenly among the columns;
-        ``sources`` are the columns that inputs come from.
-        """
-        rarities, found = self.rarities(resolution), []
-        for width, (a, b) in zip(self.bins.widths_, pairwise(self.bins.offsets_), strict=True):
-            divided = np.unique(sources[np.isfinite(width)])
-            usual = self.counts[a:b] @ rarities[a:b] / self.n_rows
-            of_codes = np.append(rarities[-1], rarities[a:b]) - usual
-            found.append((divided, of_codes / (self.n_grids * max(1, len(divided)))))
-        return found
+_FARTHEST = 0.5
+"""Inputs are cut off at this share of the largest whose cells can be numbered."""
 
 
 class AnomalyDetector(OutlierMixin, StatefulEstimator):
     """Finds rows that fall into bins of random grids which hold hardly any others.
 
     Each grid divides a few inputs, drawn at random, into some ``sqrt(resolution)`` to
-    ``resolution`` cells, whose widths are shares of the ranges of these inputs in a few rows. A bin
-    with the share m of all rows has the rarity ``1 / (1 + resolution * m)``, and a row the mean
-    rarity of its bins.
+    ``resolution`` cells, whose widths are shares of the ranges of these inputs in a few rows; a
+    third of the grids divides principal axes of the inputs in their place, which show rows that
+    break correlations. A bin with the share m of all rows has the rarity
+    ``1 / (1 + resolution * m)``, and a row the mean rarity of its bins.
 
     Parameters
     ----------
@@ -174,6 +79,8 @@ class AnomalyDetector(OutlierMixin, StatefulEstimator):
         ``decision_function`` is ``score_samples`` minus this.
     bin_counts_ : BinCounts
         The bins, and how many rows are in each.
+    axes_ : PrincipalAxes
+        The principal axes; none of categories, nor of more than 1,000 inputs.
     inputs_, seed_, n_features_in_, feature_names_in_
 
     Notes
@@ -216,7 +123,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: TableLike, y: object = None) -> Self:
+    def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Draw grids, and count the rows in their bins.
 
         Parameters
@@ -224,6 +131,8 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             At least two rows. NaN is a missing value, but in sparse rows.
         y : ignored
+        sample_weight : array-like (n_samples,), optional
+            A row of weight w counts as w rows, one of weight 0 not at all.
 
         Returns
         -------
@@ -238,15 +147,26 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             {"ensure_min_samples": 2},
         )
         seed = seed_from(self.random_state)
-        grids = draw_grids(rows, inputs.categorical, self.n_grids, self.resolution, seed)
-        binned = BinCounts.empty(grids, rows, self.n_jobs)
-        for block in _blocks(rows):
-            binned = binned.added(block, seed)
-        self.inputs_, self.seed_ = inputs, seed
-        self._take_counts(binned)
+        rows, weights = self._weighed(rows, sample_weight)
+        n_rows = rows.shape[0]
+        n_shaping = max(1, min(n_rows // 2, _MOST_SHAPING_ROWS))
+        shaping = np.zeros(n_rows, bool)
+        shaping[stream(seed, "ranges").choice(n_rows, n_shaping, replace=False)] = True
+        sample = rows[np.flatnonzero(shaping)]
+        names = inputs.categorical
+        names = np.zeros(rows.shape[1], bool) if names is None else names
+        axes = PrincipalAxes.of(sample, names)
+        grids = draw_grids(axes.beside(sample), names, self.n_grids, self.resolution, seed)
+        self.inputs_, self.seed_, self.axes_ = inputs, seed, axes
+        first = _beside(axes, grids, rows[:1])
+        self._take_counts(
+            self._counted(BinCounts.empty(grids, first, self.n_jobs), rows, weights, shaping)
+        )
         return self
 
-    def partial_fit(self, X: TableLike, y: object = None) -> Self:
+    def partial_fit(
+        self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Count further rows, or fit to the first.
 
         Grids stay those of the first batch, which should hold hundreds of
@@ -256,18 +176,18 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
         y : ignored
+        sample_weight : array-like (n_samples,), optional
 
         Returns
         -------
         The estimator itself.
         """
         if "bin_counts_" not in vars(self):
-            return self.fit(X)
+            return self.fit(X, sample_weight=sample_weight)
         self._check_parameters()
-        binned = self.bin_counts_
-        for block in _blocks(self.inputs_.transform(self, X)):
-            binned = binned.added(block, self.seed_)
-        self._take_counts(binned)
+        rows, weights = self._weighed(self.inputs_.transform(self, X), sample_weight)
+        shaping = np.zeros(rows.shape[0], bool)
+        self._take_counts(self._counted(self.bin_counts_, rows, weights, shaping))
         return self
 
     def score_samples(self, X: TableLike) -> FloatArray:
@@ -283,7 +203,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             From -1 to 0.
         """
         check_is_fitted(self)
-        return -self._mean_rarities(X, self.bin_counts_.rarities(self.resolution))
+        return -self._means(X, rarity(self.bin_counts_.shares(), self.resolution))
 
     def decision_function(self, X: TableLike) -> FloatArray:
         """Return ``score_samples(X) - offset_``, which is negative for outliers.
@@ -314,10 +234,11 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     def p_values(self, X: TableLike) -> FloatArray:
         """Return conformal p-values of new rows.
 
-        ``p_values(X) <= alpha`` finds outliers, and calls about a share of ``alpha`` of the rows so
-        that follow the law of the rows of the fit; see the notes on how close to it. No rows are
-        held back: each new row is counted as if it were one of the fit, and compared with a sample
-        of these, whose own counts never rise above what they would be with it.
+        ``p_values(X) <= alpha`` finds outliers, and is true with a probability of at most ``alpha``
+        for a row that follows the law of the rows of the fit, on average over fits. No rows are
+        held back: each new row is counted as if it were one of the fit, and compared with rows of
+        the fit by which no grid was drawn, whose own counts never rise above what they would be
+        with it (full conformal prediction; Vovk, Gammerman & Shafer 2005, section 2.2).
 
         Parameters
         ----------
@@ -327,29 +248,31 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Returns
         -------
         array (n_samples,)
-            At least 1 / 10,001, or 1 / (n + 1) for a fit to n rows, if these are fewer.
+            ``(1 + s) / (1 + m)``, where s of m rows are at least as strange. These m are half of
+            the rows of a fit, and nearly 10,000 of more than 20,000.
 
         Notes
         -----
-        The share would be at most ``alpha`` for each row by itself, on average over fits, for rows
-        drawn independently and grids that do not depend on them. But widths are shares of ranges in
-        rows of the fit: for an ``alpha`` of 0.05 we measured 0.052, after fits to 200 and to 1,000
-        rows.
+        The bound is for exchangeable rows of equal weights, without gaps: what fills gaps is
+        learned from all rows. A row of weight w is compared with as w rows.
         """
         check_is_fitted(self)
         binned = self.bin_counts_
-        counts = binned.counts / (binned.n_rows + 1.0)
-        own = np.append(rarity(counts, self.resolution), 0.0)
-        known = binned.of_sample(own)
-        found = self._mean_rarities(X, binned.rarities(self.resolution, joined=1))
-        as_strange = len(known) - np.searchsorted(known, found - _ROUNDING)
-        return np.asarray((1.0 + as_strange) / (1.0 + len(known)), np.float64)
+        compared = ~binned.shaped_grids
+        alone = rarity(binned.shares() * (binned.total / (binned.total + 1.0)), self.resolution)
+        known, weights = binned.of_sample(alone)[compared], binned.weights[compared]
+        order = np.argsort(known, kind="stable")
+        above = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+        found = self._means(X, rarity(binned.shares(joined=1), self.resolution))
+        as_strange = above[np.searchsorted(known[order], found - _ROUNDING)]
+        return np.asarray((1.0 + as_strange) / (1.0 + above[0]), np.float64)
 
     def contributions(self, X: TableLike) -> FloatArray:
         """Return how much each column makes a row strange.
 
         The rarity of a bin, less the mean over the rows of the fit in its grid, is shared evenly
-        among the columns that the grid divides.
+        among what the grid divides; the share of a principal axis goes to the inputs by their
+        squared coefficients.
 
         Parameters
         ----------
@@ -362,27 +285,32 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             the mean of that over the rows of the fit.
         """
         check_is_fitted(self)
-        sources = self.inputs_.sources(self.n_features_in_)
-        shares = self.bin_counts_.excess_shares(self.resolution, sources)
+        binned = self.bin_counts_
+        excess, n_inputs = self._excess_of_codes(), binned.bins.n_inputs
+        to_columns = self._attribution()
         parts = [np.zeros((0, self.n_features_in_))]
-        for block in _blocks(self.inputs_.transform(self, X)):
-            codes = self.bin_counts_.bins.rows_matrix(block).codes
-            parts.append(np.zeros((block.shape[0], self.n_features_in_)))
-            for own, (columns, share) in zip(codes, shares, strict=True):
-                for j in columns:
-                    parts[-1][:, j] += share[own]
+        for block in self._blocks(self.inputs_.transform(self, X)):
+            codes = binned.bins.rows_matrix(block).codes
+            by_input = np.zeros((block.shape[0], n_inputs))
+            for own, (divided, of_codes) in zip(codes, excess, strict=True):
+                for j in divided:
+                    by_input[:, j] += of_codes[own]
+            parts.append(by_input @ to_columns)
         return np.concatenate(parts)
 
     def check_state(self, state: State) -> None:
         """Check that grids and inputs of a file fit each other."""
-        inputs, binned = (
+        inputs, binned, axes = (
             part_in(state, "inputs_", RowInputs),
             part_in(state, "bin_counts_", BinCounts),
+            part_in(state, "axes_", PrincipalAxes),
         )
         n_features = number_in(state, "n_features_in_", int, 1)
         number_in(state, "seed_", int, 0, 2**64)
         number_in(state, "offset_", float)
-        inputs.check_sizes(binned.bins.n_inputs, n_features)
+        n_inputs = len(axes.unit)
+        require(binned.bins.n_inputs == n_inputs + axes.n_axes, "axes_ do not fit the grids")
+        inputs.check_sizes(n_inputs, n_features)
         check_columns(state, n_features)
 
     def _check_parameters(self) -> None:
@@ -396,20 +324,71 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
                 f"0.5; got {self.contamination!r}."
             )
 
+    def _weighed(
+        self, rows: Rows, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, FloatArray | None]:
+        """Return the rows of positive weight, and their weights, None where all are 1."""
+        if sample_weight is None:
+            return rows, None
+        if not np.any(sample_weight):
+            raise InputError("AnomalyDetector: every sample weight is zero.")
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
+        kept = np.flatnonzero(weights)
+        return rows[kept], weights[kept]
+
+    def _counted(
+        self, binned: BinCounts, rows: Rows, weights: FloatArray | None, shaping: BoolArray
+    ) -> BinCounts:
+        """Return counts with further rows."""
+        grids = binned.bins.grids
+        for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
+            own = None if weights is None else weights[a:b]
+            block = _beside(self.axes_, grids, rows[a:b])
+            binned = binned.added(block, self.seed_, own, shaping[a:b])
+        return binned
+
     def _take_counts(self, binned: BinCounts) -> None:
         """Take counts, and set the offset by the scores of the sampled rows."""
-        scores = -binned.of_sample(binned.rarities(self.resolution))
+        scores = -binned.of_sample(rarity(binned.shares(), self.resolution))
         if isinstance(self.contamination, str):
-            low, high = np.quantile(scores, [0.25, 0.75])
+            low, high = _quantiles(scores, binned.weights, [0.25, 0.75])
             offset = low - _FENCE * (high - low)
         else:
-            offset = np.quantile(scores, self.contamination)
+            (offset,) = _quantiles(scores, binned.weights, [self.contamination])
         self.bin_counts_, self.offset_ = binned, float(offset)
 
-    def _mean_rarities(self, X: TableLike, rarities: FloatArray) -> FloatArray:
+    def _blocks(self, rows: Rows) -> Iterator[Rows]:
+        """Yield inputs of rows with their coordinates along the axes, block by block."""
+        grids = self.bin_counts_.bins.grids
+        for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
+            yield _beside(self.axes_, grids, rows[a:b])
+
+    def _means(self, X: TableLike, values: FloatArray) -> FloatArray:
+        """Return the mean value of the bins of rows."""
         binned, rows = self.bin_counts_, self.inputs_.transform(self, X)
-        parts = (binned.bins.rows_matrix(block) for block in _blocks(rows))
-        return np.concatenate([binned.mean_over_grids(part, rarities) for part in parts])
+        parts = map(binned.bins.rows_matrix, self._blocks(rows))
+        return np.concatenate([binned.mean_over_grids(part, values) for part in parts])
+
+    def _excess_of_codes(self) -> list[tuple[IntArray, FloatArray]]:
+        """Return what each grid divides, and what each of its codes adds to each: see above."""
+        binned, found = self.bin_counts_, []
+        rarities = rarity(binned.shares(), self.resolution)
+        for width, (a, b) in zip(binned.bins.widths_, pairwise(binned.bins.offsets_), strict=True):
+            divided = np.flatnonzero(np.isfinite(width))
+            usual = binned.counts[a:b] @ rarities[a:b] / binned.total
+            of_codes = np.append(rarities[-1], rarities[a:b]) - usual
+            found.append((divided, of_codes / (binned.n_grids * max(1, len(divided)))))
+        return found
+
+    def _attribution(self) -> sp.csr_array:
+        """Return the share (n_inputs + n_axes, n_features_in_) of each column in each of these."""
+        sources = self.inputs_.sources(self.n_features_in_)
+        ones, inputs = np.ones(len(sources)), np.arange(len(sources))
+        shape = len(sources), self.n_features_in_
+        of_columns = sp.csr_array((ones, (inputs, sources)), shape=shape)
+        return sp.csr_array(self.axes_.attribution() @ of_columns)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -425,33 +404,34 @@ def rarity(share: FloatArray, resolution: int) -> FloatArray:
 
 
 def draw_grids(
-    X: Rows, categorical: BoolArray | None, n_grids: int, resolution: int, seed: int
+    sample: Rows, categorical: BoolArray, n_grids: int, resolution: int, seed: int
 ) -> Grids:
     """Draw grids over few inputs each, of about ``sqrt(resolution)`` to ``resolution`` cells.
 
-    Widths are shares of the range of an input in ``resolution`` rows, which are drawn for each grid
-    anew: few grids see an extreme row. Categories are all told apart.
+    Widths are shares of the range of an input in ``resolution`` rows of the sample, which are drawn
+    for each grid anew: few grids see an extreme row. Categories are all told apart. Columns behind
+    the inputs, of which ``categorical`` tells, are divided by grids of their own.
     """
-    names = np.zeros(X.shape[1], bool) if categorical is None else categorical
-    n_rows = min(X.shape[0], _RANGED_ROWS)
-    drawn = stream(seed, "ranges").choice(X.shape[0], n_rows, replace=False)
-    sample = X[np.sort(drawn)]
+    n_columns, n_inputs = sample.shape[1], len(categorical)
+    names = np.append(categorical, np.zeros(n_columns - n_inputs, bool))
     whole = _half_ranges(sample)
     pool = np.flatnonzero(whole > _LEAST_RANGE)
-    widths = np.full((n_grids, X.shape[1]), np.inf)
+    inputs, axes = pool[pool < n_inputs], pool[pool >= n_inputs]
+    widths = np.full((n_grids, n_columns), np.inf)
     shifts = np.zeros(widths.shape)
     for r, rng in enumerate(streams(seed, "anomalies", n_grids)):
+        own_pool = axes if len(axes) and r % _AXES_EVERY == _AXES_EVERY - 1 else inputs
         share = np.exp(rng.uniform(np.log(_NARROWEST), np.log(_WIDEST)))
         cells = rng.uniform(_LEAST_POWER, 1.0) * np.log(resolution)
         wanted = max(1, round(cells / np.log1p(1.0 / share)))
-        chosen = rng.choice(pool, min(wanted, len(pool)), replace=False)
-        few = rng.choice(n_rows, min(resolution, n_rows), replace=False)
+        chosen = rng.choice(own_pool, min(wanted, len(own_pool)), replace=False)
+        few = rng.choice(sample.shape[0], min(resolution, sample.shape[0]), replace=False)
         half = _half_ranges(sample[few][:, chosen])
         # An input that hardly varies may not do so in a few rows.
         own = 2.0 * share * np.where(half > _LEAST_RANGE, half, whole[chosen])
         widths[r, chosen] = np.where(names[chosen], 1.0, own)
         shifts[r, chosen] = np.where(names[chosen], 0.5, rng.random(len(chosen)) * own)
-    drawn_keys, n_keys = streams(seed, "cells", n_grids), X.shape[1] + 1
+    drawn_keys, n_keys = streams(seed, "cells", n_grids), n_columns + 1
     hashes = np.array([own.integers(-(2**63), 2**63 - 1, n_keys) for own in drawn_keys])
     return Grids(widths, shifts, hashes[:, 1:] | 1, hashes[:, 0].copy())
 
@@ -467,5 +447,27 @@ def _half_ranges(X: Rows) -> FloatArray:
     return np.asarray(high, np.float64) / 2.0 - np.asarray(low, np.float64) / 2.0
 
 
-def _blocks(X: Rows) -> Iterator[Rows]:
-    return (X[a:b] for a, b in row_blocks(X.shape[0], _ROWS_AT_ONCE))
+def _beside(axes: PrincipalAxes, grids: Grids, X: Rows) -> Rows:
+    """Return rows with their coordinates along axes, cut off where cells have no numbers."""
+    limits = _FARTHEST * cell_limits(1.0 / grids.widths)
+    n_inputs = X.shape[1]
+    return _cut_off(axes.beside(_cut_off(X, limits[:n_inputs])), limits)
+
+
+def _cut_off(X: Rows, limits: FloatArray) -> Rows:
+    """Return rows whose inputs are at most as large as limits; those that are stay."""
+    values, most = (X.data, limits[X.indices]) if sp.issparse(X) else (X, limits)
+    if not (np.abs(values) > most).any():
+        return X
+    if not sp.issparse(X):
+        return np.clip(X, -limits, limits)
+    return sp.csr_array((np.clip(values, -most, most), X.indices, X.indptr), shape=X.shape)
+
+
+def _quantiles(values: FloatArray, weights: FloatArray, levels: list[float]) -> FloatArray:
+    """Return quantiles of values that count as often as their weights say."""
+    if (weights == 1.0).all():
+        return np.quantile(values, levels)
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    return values[order[np.searchsorted(reached, np.multiply(levels, reached[-1]))]]

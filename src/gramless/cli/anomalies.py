@@ -1,0 +1,192 @@
+"""``gramless anomalies``: a table in, how strange its rows are out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import BadParameter, Option
+
+from gramless.base.errors import InputError
+from gramless.base.formatting import sized
+from gramless.cli import options
+from gramless.cli.predict import Force, Ids, write_columns
+from gramless.cli.reading import read_data
+from gramless.cli.report import facts, reporting
+
+if TYPE_CHECKING:
+    from gramless import AnomalyDetector
+    from gramless.base.types import AnyArray
+    from gramless.datasets import Table
+    from gramless.datasets.table import Matrix
+
+
+Output = Annotated[
+    Path | None,
+    Option("--output", "-o", metavar="OUT.csv", help="By default the rows go to stdout."),
+]
+Page = Annotated[
+    Path | None,
+    Option(metavar="OUT.html", help="Write a page: the scores, and the strangest rows."),
+]
+Train = Annotated[
+    Path | None,
+    Option(
+        "--train",
+        metavar="TABLE",
+        help="Rows to compare with, usual ones; without it the rows of DATA with each other.",
+    ),
+]
+Model = Annotated[
+    Path | None, Option("--model", "-m", metavar="MODEL", help="A detector that --save wrote.")
+]
+Save = Annotated[Path | None, Option("--save", metavar="MODEL", help="Keep the detector.")]
+Ignore = Annotated[
+    str | None, Option("--ignore", metavar="A,B,...", help="Columns to leave out, as the labels.")
+]
+Contamination = Annotated[
+    str,
+    Option(metavar="auto|SHARE", help="The share of the rows of the fit to call outliers."),
+]
+
+
+def anomalies(
+    data: options.DataFile,
+    output: Output = None,
+    page: Page = None,
+    train: Train = None,
+    model: Model = None,
+    save: Save = None,
+    ignore: Ignore = None,
+    ids: Ids = None,
+    contamination: Contamination = "auto",
+    seed: Annotated[int, Option(help="Of the random grids.")] = 0,
+    force: Force = False,
+    limits: options.Limits = "",
+    n_jobs: options.Jobs = None,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
+) -> None:
+    """Tell how strange each row of a table is, as CSV.
+
+    Columns: the score (the lower, the stranger), 1 for an outlier, and of new
+    rows (--train or --model) a p-value: of rows like those of the fit, a share
+    of at most ALPHA has a p-value of at most ALPHA.
+    """
+    output = None if str(output) == "-" else output
+    kept, ignored = options.names(ids, "--id") or [], options.names(ignore, "--ignore") or []
+    share = options.auto_or_number(contamination, "--contamination")
+    if train is not None and model is not None:
+        raise BadParameter("--train fits a detector and --model brings one; give one of them.")
+    with reporting(as_json, debug) as report:
+        _check_outputs(data, {"-o": output, "--page": page, "--save": save}, force)
+        with report.stage("read", f"reading {data}"):
+            table = read_data(data, part="auto", limits=limits)
+            for name in [*ignored, *kept]:
+                table.index_of(name)
+            fitted_to = None if train is None else read_data(train, limits=limits)
+        with report.stage("fit", "counting rows"):
+            from gramless import AnomalyDetector
+            from gramless import save as write_model
+
+            if model is None:
+                source = table if fitted_to is None else fitted_to
+                detector = AnomalyDetector(
+                    contamination=share, random_state=seed, n_jobs=n_jobs
+                ).fit(_inputs(source, [*ignored, *kept]))
+            else:
+                detector = _loaded(model, n_jobs)
+            if save is not None:
+                write_model(detector, save)
+        with report.stage("score", "scoring"):
+            X = _inputs_for(detector, table, [*ignored, *kept])
+            is_new = train is not None or model is not None
+            columns = _columns(detector, X, is_new)
+        if page is not None:
+            with report.stage("write", f"writing {page}"):
+                from gramless.cli.anomalies_page import page_of
+                from gramless.cli.templating import write_page
+
+                places = {"data": data, "train": train or model}
+                write_page(page, page_of(detector, X, columns, places), "--page")
+        document: dict[str, object] = {
+            "rows": len(table),
+            "outliers": int(columns["outlier"].sum()),
+            "page": page,
+            "output": output,
+            "seconds": report.seconds,
+        }
+        columns = {name: table.column(name) for name in kept} | columns
+        if output is not None:
+            with open(output, "w", encoding="utf-8", newline="") as file:
+                write_columns(file, columns)
+        if output is not None or page is not None:
+            lines = {"page": page and f"{page} ({sized(page.stat().st_size)})", "output": output}
+            told = {"rows": len(table), "outliers": document["outliers"], **lines}
+            report.result(document, facts(told))
+        elif as_json:
+            report.result(document | columns)
+        else:
+            write_columns(sys.stdout, columns)
+
+
+def _check_outputs(data: Path, outputs: dict[str, Path | None], force: bool) -> None:
+    """Refuse files that cannot be written, or are there already."""
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in given.items():
+        others = {other: own for other, own in given.items() if other != option}
+        options.check_output(option, path, {"the data itself": data} | others)
+        options.check_replaced(option, path, force)
+
+
+def _columns(detector: AnomalyDetector, X: Matrix | Table, is_new: bool) -> dict[str, AnyArray]:
+    """Return the columns to write by name."""
+    scores = detector.score_samples(X)
+    found = {"score": scores, "outlier": (scores < detector.offset_).astype(int)}
+    return found | ({"p_value": detector.p_values(X)} if is_new else {})
+
+
+def _inputs(table: Table, ignored: Sequence[str]) -> Matrix | Table:
+    """Return the columns of a table that are not ignored, with their names where they have some."""
+    from gramless.datasets import Table
+
+    if table.names is None:
+        positions = {table.index_of(name) for name in ignored}
+        return table.select([j for j in range(table.shape[1]) if j not in positions] or None)
+    names = [name for name in table.names if name not in ignored]
+    if not names:
+        raise InputError(f"{table.source}: all columns are ignored; leave one.")
+    if table.columns is None:
+        return table.select(names)
+    columns = {name: table.column(name) for name in names}
+    return Table(columns, source=table.source, declared=table.declared)
+
+
+def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:
+    """Return the columns that a detector takes: by name where it was fitted with names."""
+    from gramless.datasets import Table
+
+    if detector.inputs_.encoder is None:
+        return _inputs(table, ignored)
+    wanted = detector.inputs_.encoder.names
+    missing = [name for name in wanted if name not in (table.names or ())]
+    if missing:
+        raise InputError(
+            f"{table.source} lacks {len(missing)} of the {len(wanted)} columns that the detector "
+            f"was fitted to: {', '.join(missing[:10])}."
+        )
+    columns = {name: table.column(name) for name in wanted}
+    return Table(columns, source=table.source, declared=table.declared)
+
+
+def _loaded(path: Path, n_jobs: int | None) -> AnomalyDetector:
+    from gramless import AnomalyDetector, load
+
+    detector = load(path)
+    if not isinstance(detector, AnomalyDetector):
+        raise InputError(f"{path} holds a {type(detector).__name__}, which finds no anomalies.")
+    if n_jobs is not None:
+        detector.n_jobs = detector.bin_counts_.bins.n_jobs = n_jobs
+    return detector

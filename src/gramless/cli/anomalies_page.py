@@ -1,0 +1,165 @@
+"""The page of ``gramless anomalies``: one file of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gramless
+from gramless import AnomalyDetector
+from gramless.base.types import AnyArray, FloatArray
+from gramless.cli.charts import (
+    Cell,
+    Chart,
+    Series,
+    ShadedTable,
+    bar_cells,
+    key,
+    line_chart,
+    readable,
+)
+from gramless.cli.explanation_findings import value_text
+from gramless.cli.svg import COLOURS, LIGHT, cut, variables
+from gramless.cli.templating import environment
+from gramless.datasets.table import Matrix, Table
+
+_STRANGEST, _INPUTS_OF_ROW, _MOST_BARS, _LONGEST_NAME = 12, 6, 12, 40
+_BARS, _POINTS = 40, 400
+_LEVELS = 200
+
+
+@dataclass(frozen=True)
+class StrangeRow:
+    """One of the strangest rows: its number, what is told of it, and its inputs."""
+
+    number: int
+    told: str
+    inputs: ShadedTable
+
+
+def page_of(
+    detector: AnomalyDetector,
+    X: Matrix | Table,
+    columns: Mapping[str, AnyArray],
+    places: Mapping[str, Path | None],
+) -> str:
+    """Return a page of HTML that is also well-formed XML."""
+    scores, outlier = columns["score"], columns["outlier"]
+    strangest = np.argsort(scores, kind="stable")[:_STRANGEST]
+    # Rows beyond the outliers tell nothing of what makes rows strange.
+    asked = np.union1d(strangest, np.flatnonzero(outlier)[:1000])
+    rows = X.take_rows(asked) if isinstance(X, Table) else X[asked]
+    shares = detector.contributions(rows)
+    names = _names(detector)
+    templates = environment("gramless.cli")
+    templates.filters["brief"] = lambda name, most=_LONGEST_NAME: cut(name, most)
+    templates.globals.update(line_chart=line_chart, key=key, variables=variables)
+    at = {row: k for k, row in enumerate(asked.tolist())}
+    return templates.get_template("anomalies.html").render(
+        version=gramless.__version__,
+        places=places,
+        n_rows=len(scores),
+        n_outliers=int(outlier.sum()),
+        n_fitted=detector.bin_counts_.n_rows,
+        threshold=readable(detector.offset_),
+        charts=[_histogram(scores, detector.offset_), *_p_value_charts(columns)],
+        inputs=_most_often(shares[[at[row] for row in asked.tolist() if outlier[row]]], names),
+        rows=[
+            StrangeRow(row, _told(columns, row), _row_table(rows, at[row], shares[at[row]], names))
+            for row in strangest.tolist()
+        ],
+    )
+
+
+def _names(detector: AnomalyDetector) -> list[str]:
+    encoder = detector.inputs_.encoder
+    if encoder is not None:
+        return list(encoder.names)
+    return [f"x{j + 1}" for j in range(detector.n_features_in_)]
+
+
+def _histogram(scores: FloatArray, threshold: float) -> Chart:
+    """Chart how many rows have a score, on a logarithmic axis: the strange ones are few."""
+    counts, edges = np.histogram(scores, bins=_BARS)
+    x = np.repeat(edges, 2)[1:-1]
+    # Bars of no rows end at the axis.
+    y = np.repeat(np.maximum(counts, 0.5), 2)
+    line = {"color": COLOURS[0], "linewidth": 1.8}
+    end = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
+    return Chart(
+        "How many rows have a score",
+        "score",
+        "rows",
+        [
+            Series(x.tolist(), y.tolist(), line, "rows"),
+            Series([threshold, threshold], [0.5, float(counts.max())], end, "outliers are left"),
+        ],
+        y_log=True,
+    )
+
+
+def _p_value_charts(columns: Mapping[str, AnyArray]) -> list[Chart]:
+    """Chart the share of the rows by p-value, if there are any."""
+    if "p_value" not in columns:
+        return []
+    p = np.sort(columns["p_value"])
+    levels = np.geomspace(max(p[0], 1e-4), 1.0, _LEVELS)
+    below = np.searchsorted(p, levels, side="right") / len(p)
+    line = {"color": COLOURS[0], "linewidth": 1.8}
+    diagonal = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
+    return [
+        Chart(
+            "Rows with a p-value of at most so much",
+            "p-value",
+            "share of the rows",
+            [
+                Series(levels.tolist(), levels.tolist(), diagonal, "rows like those of the fit"),
+                Series(levels.tolist(), below.tolist(), line, "these rows"),
+            ],
+            x_log=True,
+            y_log=True,
+        )
+    ]
+
+
+def _most_often(shares: FloatArray, names: Sequence[str]) -> ShadedTable | None:
+    """Return the inputs that make outliers strange, and by how much on average."""
+    if not len(shares):
+        return None
+    means = shares.mean(axis=0)
+    order = [j for j in np.argsort(-means, kind="stable")[:_MOST_BARS] if means[j] > 0.0]
+    first = np.bincount(shares.argmax(axis=1), minlength=len(names))
+    bars = bar_cells([means[j] for j in order], [readable(means[j], 3) for j in order])
+    lines = [
+        (names[j], [bar, Cell(f"{first[j]:,} of {len(shares):,}")])
+        for j, bar in zip(order, bars, strict=True)
+    ]
+    return ShadedTable("", ["input", "share of the score", "strangest input of"], lines)
+
+
+def _told(columns: Mapping[str, AnyArray], row: int) -> str:
+    """Say how strange a row is."""
+    told = f"score {readable(columns['score'][row])}"
+    if "p_value" in columns:
+        told += f", p-value {readable(columns['p_value'][row], 2)}"
+    return told + ("" if columns["outlier"][row] else ", no outlier")
+
+
+def _row_table(rows: Any, k: int, shares: FloatArray, names: Sequence[str]) -> ShadedTable:
+    """Return what the inputs that make a row strange hold."""
+    order = np.argsort(-shares, kind="stable")[:_INPUTS_OF_ROW]
+    held = [rows.column(names[j])[k] if isinstance(rows, Table) else rows[k, j] for j in order]
+    values = [shares[j] for j in order]
+    lines = [
+        (names[j], [Cell(value_text(_plain(value))), bar])
+        for j, value, bar in zip(order, held, bar_cells(values), strict=True)
+    ]
+    return ShadedTable("", ["input", "value", "share"], lines)
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, np.number) else value

@@ -1,0 +1,118 @@
+"""Rows counted by the bins of given grids, and a random sample of the rows by their bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramless.base.random import stream
+from gramless.base.state import Stateful, array_in, number_in, part_in, require
+from gramless.base.types import AnyArray, BoolArray, FloatArray
+from gramless.features.binning import GivenBinning
+from gramless.features.grids import Grids
+from gramless.matrices.binned import BinnedMatrix
+from gramless.preprocessing.rows import Rows
+
+MOST_SAMPLED = 10_000
+
+
+@dataclass(frozen=True)
+class BinCounts(Stateful):
+    """How many rows are in each bin of random grids, and the codes of a random sample of them.
+
+    A row of weight w counts as w rows; ``total`` is the sum of the weights of ``n_rows`` rows.
+    ``codes`` (n_grids, n_sampled) are the bins of the sampled rows, ``weights`` their weights, and
+    ``draws`` the random numbers by which they were drawn: those with the smallest stay when rows
+    are added. ``shaped_grids`` marks sampled rows that the grids were drawn by.
+    """
+
+    bins: GivenBinning
+    counts: FloatArray
+    n_rows: int
+    total: float
+    codes: AnyArray
+    weights: FloatArray
+    draws: FloatArray
+    shaped_grids: BoolArray
+
+    @classmethod
+    def empty(cls, grids: Grids, X: Rows, n_jobs: int | None) -> BinCounts:
+        """Return counts of no rows; the bins of the first row are known."""
+        bins = GivenBinning(n_jobs=n_jobs)
+        bins.learn_bins(X[:1], grids)
+        codes, none = np.zeros((len(grids), 0), np.uint16), np.zeros(0)
+        return cls(bins, np.zeros(len(grids)), 0, 0.0, codes, none, none, np.zeros(0, bool))
+
+    def check(self) -> None:
+        """Check that the parts of counts from a file fit each other."""
+        fields = vars(self)
+        bins = part_in(fields, "bins", GivenBinning)
+        number_in(fields, "n_rows", int, 1)
+        total = number_in(fields, "total", float, 0.0)
+        counts = array_in(fields, "counts", np.float64, (int(bins.offsets_[-1]),), finite=True)
+        fits = (counts >= 0.0).all() and counts.max() <= total * (1.0 + 1e-9)
+        require(total > 0.0 and fits, "counts are none of rows")
+        draws = array_in(fields, "draws", np.float64, (None,), finite=True)
+        require(len(draws) > 0, "no rows are sampled")
+        weights = array_in(fields, "weights", np.float64, draws.shape, finite=True)
+        require((weights > 0.0).all(), "weights are not positive")
+        array_in(fields, "shaped_grids", np.bool_, draws.shape)
+        n_bins = bins.n_bins_
+        codes = part_in(fields, "codes", np.ndarray)
+        require(codes.dtype in (np.uint8, np.uint16, np.uint32), "codes are none of bins")
+        require(codes.shape == (len(n_bins), len(draws)), "codes have a wrong shape")
+        known = (codes > 0).all() and (codes.max(axis=1) <= n_bins).all()
+        require(bool(known), "codes are none of known bins")
+
+    def added(
+        self, X: Rows, seed: int, weights: FloatArray | None, shaped_grids: BoolArray
+    ) -> BinCounts:
+        """Return the counts with a block of further rows, whose weights are above 0."""
+        bins, matrix = self.bins.extended(X)
+        n_new = X.shape[0]
+        ones = np.ones(n_new) if weights is None else weights
+        own = matrix.bin_counts() if weights is None else matrix.rmatvec(weights) / matrix.scale
+        counts = self.bins.weights_in(bins, self.counts) + own
+        drawn = stream(seed, "calibration", self.n_rows).random(n_new)
+        draws, n_old = np.concatenate([self.draws, drawn]), len(self.draws)
+        kept = np.sort(np.argsort(draws, kind="stable")[:MOST_SAMPLED])
+        old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
+        codes = np.concatenate([self.codes[:, old], matrix.codes[:, new]], axis=1)
+        return BinCounts(
+            bins,
+            counts,
+            self.n_rows + n_new,
+            self.total + float(ones.sum()),
+            codes,
+            np.concatenate([self.weights[old], ones[new]]),
+            draws[kept],
+            np.concatenate([self.shaped_grids[old], shaped_grids[new]]),
+        )
+
+    @property
+    def n_grids(self) -> int:
+        """Number of grids."""
+        return len(self.codes)
+
+    def shares(self, joined: int = 0) -> FloatArray:
+        """Return the share of the rows in each bin, and last in a bin of none.
+
+        With ``joined`` rows of weight 1 more, each in the bin whose share is told.
+        """
+        found: FloatArray = (np.append(self.counts, 0.0) + joined) / (self.total + joined)
+        return found
+
+    def mean_over_grids(self, matrix: BinnedMatrix, values: FloatArray) -> FloatArray:
+        """Return the mean value of the bins of rows; the last one is that of a bin of no row."""
+        unseen = values[-1]
+        sums: FloatArray = matrix.matvec(values[:-1] - unseen)
+        return unseen + sums / (matrix.scale * self.n_grids)
+
+    def of_sample(self, values: FloatArray) -> FloatArray:
+        """Return the mean value of the bins of the sampled rows."""
+        bins = self.bins
+        sample = BinnedMatrix(
+            self.codes, bins.offsets_, scale=bins.scale_, has_unseen=False, n_jobs=bins.n_jobs
+        )
+        return self.mean_over_grids(sample, values)
