@@ -24,6 +24,7 @@ __all__ = [
     "KernelPCA",
     "KernelRegressor",
     "KernelSurvival",
+    "LabelSpreading",
     "Nystrom",
     "RandomBinning",
     "RandomFourier",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from gramless.unsupervised.clustering import SpectralClustering
     from gramless.unsupervised.components import KernelPCA
     from gramless.unsupervised.density import Density
+    from gramless.unsupervised.label_spreading import LabelSpreading
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ HOMES = {
     "KernelPCA": "gramless.unsupervised.components",
     "KernelRegressor": "gramless.estimators.regressor",
     "KernelSurvival": "gramless.estimators.survival",
+    "LabelSpreading": "gramless.unsupervised.label_spreading",
     "Nystrom": "gramless.features.nystrom",
     "RandomBinning": "gramless.features.binning",
     "RandomFourier": "gramless.features.fourier",

@@ -26,7 +26,7 @@ from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count
 from gramless.features.grids import Grids, cell_limits
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.axes import PrincipalAxes
+from gramless.unsupervised.axes import PrincipalAxes, spreads
 from gramless.unsupervised.bin_counts import BinCounts
 
 _ROWS_AT_ONCE = 1 << 16
@@ -155,7 +155,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         sample = rows[np.flatnonzero(shaping)]
         names = inputs.categorical
         names = np.zeros(rows.shape[1], bool) if names is None else names
-        axes = PrincipalAxes.of(sample, names)
+        axes = PrincipalAxes.of(sample, spreads(sample, names))
         grids = draw_grids(axes.beside(sample), names, self.n_grids, self.resolution, seed)
         self.inputs_, self.seed_, self.axes_ = inputs, seed, axes
         first = _beside(axes, grids, rows[:1])
@@ -330,7 +330,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         """Return the rows of positive weight, and their weights, None where all are 1."""
         if sample_weight is None:
             return rows, None
-        if not np.any(sample_weight):
+        if not np.asarray(sample_weight).any():
             raise InputError("AnomalyDetector: every sample weight is zero.")
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True

@@ -17,17 +17,18 @@ from gramless.preprocessing.rows import Rows
 _MOST_INPUTS = 1000
 """Of more inputs no axes are computed: a row would take longer than its bins."""
 _MOST_AXES = 256
-_ROWS_AN_AXIS = 8
+_ROWS_AN_AXIS = 4
 """Axes of fewer rows would follow these rows rather than their law."""
+_LEAST_SPREAD = 1e-150
 _LEAST_VARIANCE = 1e-4
 """Relative to that along the first axis; axes of less are rounding errors, or nearly."""
 
 
 @dataclass(frozen=True)
 class PrincipalAxes(Stateful):
-    """Principal axes of standardised inputs: ``directions`` (n_inputs, k), columns of length 1.
+    """Principal axes of inputs, each divided by its ``unit``: ``directions`` (n_inputs, k).
 
-    ``unit`` (n_inputs,) is what each input is divided by.
+    The directions have length 1 and are orthogonal.
     """
 
     unit: FloatArray
@@ -40,40 +41,42 @@ class PrincipalAxes(Stateful):
         array_in(vars(self), "directions", np.float64, (len(unit), None), finite=True)
 
     @classmethod
-    def of(cls, sample: Rows, categorical: BoolArray) -> Self:
-        """Compute the axes of a few rows; there are none of fewer than two inputs that vary."""
+    def of(cls, sample: Rows, unit: FloatArray, most: int = _MOST_AXES) -> Self:
+        """Compute the axes of a few rows, along which they vary most first.
+
+        ``unit`` is what each input is divided by, infinity for those to be left out. There are no
+        axes of fewer than two inputs.
+        """
         n_rows, n_inputs = sample.shape
-        unit, none = np.ones(n_inputs), np.zeros((n_inputs, 0))
-        if n_inputs > _MOST_INPUTS or n_rows < 2 * _ROWS_AN_AXIS:
-            return cls(unit, none)
-        dense = np.asarray(sample.toarray() if sp.issparse(sample) else sample, np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            centred = dense - dense.mean(axis=0)
-            spread = np.sqrt(np.mean(centred**2, axis=0))
-        used = np.flatnonzero(np.isfinite(spread) & (spread > 1e-150) & ~categorical)
+        used, units = np.flatnonzero(np.isfinite(unit)), np.where(np.isfinite(unit), unit, 1.0)
+        most = min(most, n_rows // _ROWS_AN_AXIS)
         if len(used) < 2:
-            return cls(unit, none)
-        unit[used] = spread[used]
-        scaled = centred[:, used] / spread[used]
+            return cls(units, np.zeros((n_inputs, 0)))
+        scaled = _dense(sample)[:, used] / unit[used]
+        centred = scaled - scaled.mean(axis=0)
         with one_blas_thread():
-            variances, vectors = scipy.linalg.eigh(scaled.T @ scaled / n_rows)
-        most = min(_MOST_AXES, n_rows // _ROWS_AN_AXIS)
+            variances, vectors = scipy.linalg.eigh(centred.T @ centred / n_rows)
         kept = np.flatnonzero(variances > _LEAST_VARIANCE * variances[-1])[::-1][:most]
         directions = np.zeros((n_inputs, len(kept)))
         directions[used] = vectors[:, kept]
-        return cls(unit, directions)
+        return cls(units, directions)
 
     @property
     def n_axes(self) -> int:
         """Number of axes."""
         return self.directions.shape[1]
 
+    def along(self, X: Rows) -> FloatArray:
+        """Return the coordinates of rows along the axes."""
+        with one_blas_thread():
+            found: FloatArray = X @ (self.directions / self.unit[:, None])
+        return found
+
     def beside(self, X: Rows) -> Rows:
         """Return rows with their coordinates along the axes behind the inputs."""
         if self.n_axes == 0:
             return X
-        with one_blas_thread():
-            along = X @ (self.directions / self.unit[:, None])
+        along = self.along(X)
         if sp.issparse(X):
             return sp.hstack([X, sp.csr_array(along)], format="csr")
         return np.hstack([X, along])
@@ -82,3 +85,21 @@ class PrincipalAxes(Stateful):
         """Return the share (n_inputs + k, n_inputs) that each input has in inputs and axes."""
         ones = sp.eye_array(len(self.unit), format="csr")
         return sp.csr_array(sp.vstack([ones, sp.csr_array(self.directions.T**2)]))
+
+
+def spreads(sample: Rows, categorical: BoolArray) -> FloatArray:
+    """Return the standard deviation of each input, infinity for those that no axis is made of.
+
+    These are constant ones, categories, and all of more than 1,000.
+    """
+    if sample.shape[1] > _MOST_INPUTS:
+        return np.full(sample.shape[1], np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = _dense(sample).std(axis=0)
+    used = np.isfinite(spread) & (spread > _LEAST_SPREAD) & ~categorical
+    found: FloatArray = np.where(used, spread, np.inf)
+    return found
+
+
+def _dense(sample: Rows) -> FloatArray:
+    return np.asarray(sample.toarray() if sp.issparse(sample) else sample, np.float64)
