@@ -104,7 +104,7 @@ def test_text_labels_categories_and_lonely_rows() -> None:
     X, own, labels = rings(200, 20)
     table = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "colour": np.where(own, "red", "blue")})
     names = np.where(labels < 0, -1, np.array(["in", "out"], object)[own])
-    model = LabelSpreading(estimator=None, random_state=0).fit(table, names)
+    model = LabelSpreading(0.9, estimator=None, bandwidth=0.3, random_state=0).fit(table, names)
     assert list(model.classes_) == ["in", "out"]
     assert np.mean(model.transduction_ == np.array(["in", "out"])[own]) > 0.9
     far = pd.DataFrame({"x": [1e6], "y": [0.0], "colour": ["red"]})
