@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
+import gramless
 from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.predict import Force, Ids, write_columns
 from gramless.cli.reading import read_data
-from gramless.cli.report import facts, reporting
+from gramless.cli.report import Report, facts, reporting
 
 if TYPE_CHECKING:
     from gramless import AnomalyDetector
@@ -88,18 +89,13 @@ def anomalies(
                 table.index_of(name)
             fitted_to = None if train is None else read_data(train, limits=limits)
         with report.stage("fit", "counting rows"):
-            from gramless import AnomalyDetector
-            from gramless import save as write_model
-
             if model is None:
                 source = table if fitted_to is None else fitted_to
-                detector = AnomalyDetector(
-                    contamination=share, random_state=seed, n_jobs=n_jobs
-                ).fit(_inputs(source, [*ignored, *kept]))
+                detector = _fitted(_inputs(source, [*ignored, *kept]), share, seed, n_jobs)
             else:
                 detector = _loaded(model, n_jobs)
             if save is not None:
-                write_model(detector, save)
+                gramless.save(detector, save)
         with report.stage("score", "scoring"):
             X = _inputs_for(detector, table, [*ignored, *kept])
             is_new = train is not None or model is not None
@@ -111,25 +107,27 @@ def anomalies(
 
                 places = {"data": data, "train": train or model}
                 write_page(page, page_of(detector, X, columns, places), "--page")
-        document: dict[str, object] = {
-            "rows": len(table),
-            "outliers": int(columns["outlier"].sum()),
-            "page": page,
-            "output": output,
-            "seconds": report.seconds,
-        }
         columns = {name: table.column(name) for name in kept} | columns
-        if output is not None:
-            with open(output, "w", encoding="utf-8", newline="") as file:
-                write_columns(file, columns)
-        if output is not None or page is not None:
-            lines = {"page": page and f"{page} ({sized(page.stat().st_size)})", "output": output}
-            told = {"rows": len(table), "outliers": document["outliers"], **lines}
-            report.result(document, facts(told))
-        elif as_json:
-            report.result(document | columns)
-        else:
-            write_columns(sys.stdout, columns)
+        _show(report, columns, output, page)
+
+
+def _show(
+    report: Report, columns: dict[str, AnyArray], output: Path | None, page: Path | None
+) -> None:
+    """Write the columns, or say where they are."""
+    n_outliers = int(columns["outlier"].sum())
+    counts: dict[str, object] = {"rows": len(columns["outlier"]), "outliers": n_outliers}
+    document = counts | {"page": page, "output": output, "seconds": report.seconds}
+    if output is not None:
+        with open(output, "w", encoding="utf-8", newline="") as file:
+            write_columns(file, columns)
+    if output is not None or page is not None:
+        size = None if page is None else f"{page} ({sized(page.stat().st_size)})"
+        report.result(document, facts(counts | {"page": size, "output": output}))
+    elif report.as_json:
+        report.result(document | columns)
+    else:
+        write_columns(sys.stdout, columns)
 
 
 def _check_outputs(data: Path, outputs: dict[str, Path | None], force: bool) -> None:
@@ -181,11 +179,18 @@ def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str])
     return Table(columns, source=table.source, declared=table.declared)
 
 
-def _loaded(path: Path, n_jobs: int | None) -> AnomalyDetector:
-    from gramless import AnomalyDetector, load
+def _fitted(
+    X: Matrix | Table, contamination: str | float, seed: int, n_jobs: int | None
+) -> AnomalyDetector:
+    detector = gramless.AnomalyDetector(
+        contamination=contamination, random_state=seed, n_jobs=n_jobs
+    )
+    return detector.fit(X)
 
-    detector = load(path)
-    if not isinstance(detector, AnomalyDetector):
+
+def _loaded(path: Path, n_jobs: int | None) -> AnomalyDetector:
+    detector = gramless.load(path)
+    if not isinstance(detector, gramless.AnomalyDetector):
         raise InputError(f"{path} holds a {type(detector).__name__}, which finds no anomalies.")
     if n_jobs is not None:
         detector.n_jobs = detector.bin_counts_.bins.n_jobs = n_jobs
