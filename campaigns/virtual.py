@@ -16,8 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".environments"
-_LEFT_OUT = ("torch", "bench", "release")
-"""Extras of gigabytes, packages that only benchmarks compare with, and what checks a release."""
+_LEFT_OUT = ("torch", "bench", "docs", "release")
+"""Extras of gigabytes, packages that only benchmarks and the gallery compare with, and what builds
+the site or checks a release."""
 
 
 def requirements() -> list[str]:

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless.base.random import stream
 from gramless.datasets import Dataset
-from gramless.inspection.comparison import Chosen, Outcome, Split, choose, climb, measure, template
+from harness.approximations import Chosen, Outcome, Split, choose, climb, measure, template
 
 SETS = ("covtype_1vs2_169k", "ijcnn1", "letter", "cod-rna")
 METHODS = ("binning", "smooth", "nystrom", "blocks")

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from approximations import chosen_for, row, until_as_good
 
 from benchmarks.common import Report, Row, load_sets, options, parse, say
-from gramless.inspection.comparison import Split, measure
+from harness.approximations import Split, measure
 
 SETS = ("ijcnn1", "nyc_taxi_green_349k")
 LANDMARKS, QUICK_LANDMARKS = 2000, 100

@@ -40,7 +40,7 @@ class PortableModel:
 
     Notes
     -----
-    Large batches are several times as fast by :func:`gramless.load`.
+    Large batches are some ten times as fast by :func:`gramless.load`.
 
     Examples
     --------

@@ -308,6 +308,13 @@ def test_survival(folder: Path) -> None:
     assert all(0.5 < row["concordance"] < row["true"] + 0.05 for row in made_up)
 
 
+def test_recommend(folder: Path) -> None:
+    rows, means = tables("claims/recommend.py", folder, "--sets", "letter", "cadata").values()
+    assert [row["set"] for row in rows] == ["letter", "cadata"]
+    assert all(row["regret"] >= 1.0 and row["foretold s"] > 0.0 for row in rows)
+    assert means[0]["tables"] == 2
+
+
 def test_startup(folder: Path) -> None:
     imports, fits, predictions = tables("claims/startup.py", folder).values()
     assert len(imports) == 2

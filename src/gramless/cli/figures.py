@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from sklearn.base import is_classifier
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from gramless.cli.demo_methods import Digits, Entry, Photograph
     from gramless.estimators.classifier import KernelClassifier
     from gramless.estimators.streamed import StreamedMachine
-    from gramless.inspection.comparison import Comparison, Outcome
-    from gramless.inspection.kernel_errors import KernelErrors
 
 Style: TypeAlias = dict[str, Any]
 """Keywords of a matplotlib method."""
@@ -29,23 +26,7 @@ Style: TypeAlias = dict[str, Any]
 _ROWS, _COLUMNS = 3, 5
 _OWN, _RIVAL, _WRONG = "#1b6ca8", "#b8b8b8", "#b3261e"
 _POINTS = 5000
-_COLOURS = {
-    "binning": _OWN,
-    "smooth": "#5fa8d3",
-    "fourier": "#d1495b",
-    "nystrom": "#e9a13b",
-    "blocks": "#6a994e",
-    "exact": "#222222",
-}
 _DIAGONAL: Style = {"color": "0.4", "lw": 0.9, "ls": "--"}
-_ERROR_LINES: dict[str, Style] = {
-    "largest of the pairs": {"ls": "-", "marker": "o", "ms": 3.5},
-    "mean": {"ls": "-", "lw": 0.8},
-    "Hoeffding's bound on the largest": {"ls": "--", "lw": 1.0},
-    "Claim 1 or 2": {"ls": ":", "lw": 1.4},
-}
-_VOID, _HIGHEST = 1.0, 10.0
-"""Bounds above the first are void for a kernel in [0, 1]; above the second they are not drawn."""
 _BATCH: Style = {"color": "#e9a13b", "lw": 0.8, "alpha": 0.8}
 _HELD: Style = {"color": "#222222", "marker": "o", "ms": 3, "lw": 1.3}
 _BEST: Style = {"color": "#222222", "marker": "o", "mfc": "none", "ms": 9, "ls": "none"}
@@ -160,62 +141,13 @@ def draw_predictions(y: AnyArray, predicted: AnyArray, found: Mapping[str, float
     return figure
 
 
-def draw_comparison(found: Comparison, kernels: Mapping[str, Sequence[KernelErrors]]) -> Figure:
-    """Draw errors of approximations against size, time and memory, as RB16's Figure 5.
-
-    The fourth panel has the errors of the kernel itself with the bounds of RR07.
-    """
-    figure = Figure(figsize=(11.0, 8.0), layout="constrained")
-    panels = figure.subplots(2, 2).flat
-    quantities: dict[str, tuple[str, Callable[[Outcome], float]]] = {
-        "size": ("grids, columns, landmarks or rows a block", lambda one: one.size),
-        "time": ("seconds to fit", lambda one: one.seconds),
-        "memory": ("bytes of features", lambda one: one.n_bytes),
-    }
-    for axes, (name, (label, quantity)) in zip(panels, quantities.items(), strict=False):
-        for one in found.chosen:
-            outcomes = found.of(one.method)
-            x, y = list(map(quantity, outcomes)), [outcome.error for outcome in outcomes]
-            axes.plot(x, y, "o-", color=_COLOURS[one.method], ms=4, lw=1.3)
-        if name == found.by:
-            axes.axvline(found.budget, color="0.6", lw=0.9, ls="--", zorder=0)
-        axes.set(xscale="log", xlabel=label, ylabel="error on held-back rows")
-        axes.grid(color="0.92", which="both", lw=0.6)
-        if any(outcome.error > 0.0 for outcome in found.outcomes):
-            _log_axis(axes, "y")
-    if any(kernels.values()):
-        _draw_kernel_errors(panels[3], kernels)
-    else:
-        panels[3].set_axis_off()
-    names = [one.method for one in found.chosen]
-    marks = [Line2D([], [], color=_COLOURS[name], marker="o", ms=4, label=name) for name in names]
-    figure.legend(handles=marks, loc="outside upper center", ncols=len(marks), frameon=False)
-    return figure
-
-
-def _log_axis(axes: Axes, which: str, multiples: Sequence[float] = (1.0, 2.0, 5.0)) -> None:
-    """Make an axis logarithmic, with plain numbers at multiples of powers of ten."""
+def _log_axis(axes: Axes, which: str) -> None:
+    """Make an axis logarithmic, with plain numbers at 1, 2 and 5 times powers of ten."""
     axes.set(**{f"{which}scale": "log"})
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(subs=multiples))
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
-
-
-def _draw_kernel_errors(axes: Axes, kernels: Mapping[str, Sequence[KernelErrors]]) -> None:
-    for method, errors in kernels.items():
-        sizes = [one.size for one in errors]
-        lines = zip(*((one.sup, one.mean, one.hoeffding, one.claim) for one in errors), strict=True)
-        for values, style in zip(lines, _ERROR_LINES.values(), strict=False):
-            shown = [np.nan if value is None or value > _HIGHEST else value for value in values]
-            axes.plot(sizes, shown, color=_COLOURS[method], **style)
-    axes.axhline(_VOID, color="0.6", lw=0.9, zorder=0)
-    axes.set(xscale="log", xlabel="grids, columns, landmarks or rows a block")
-    axes.set(ylabel="inner products of features less the kernel")
-    axes.grid(color="0.92", which="both", lw=0.6)
-    _log_axis(axes, "y", (1.0,))
-    kinds = [Line2D([], [], color="0.35", label=n, **style) for n, style in _ERROR_LINES.items()]
-    axes.legend(handles=kinds, frameon=False, fontsize=8, loc="lower left")
 
 
 def draw_run(model: StreamedMachine, most_points: int = 20_000) -> Figure:
