@@ -3,7 +3,7 @@
 Each table is recommended a method on at most 15,000 training rows; then every method that was tried
 is fitted to all of these, support vector machines to as many as they take, and judged by the test
 part, at most 10,000 rows. "regret" is the error of the recommended method over the least one.
-``--half made-up`` takes tables whose truth is known: linear, smooth, steps with interactions, noise.
+``--half made-up`` takes tables whose truth is known: linear, smooth, with steps, noise.
 """
 
 from __future__ import annotations

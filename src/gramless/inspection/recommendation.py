@@ -45,6 +45,8 @@ _MOST_COLUMNS = 2000
 _MOST_CATEGORIES = 200
 _NOISE, _LONG = 0.9, 600.0
 """The least error from which it is said that little can be predicted; seconds that are long."""
+_LEVEL = 2.0
+"""Standard errors: who is no further behind cannot be told from the least error."""
 _NEAR = 1.1
 """Methods are told apart in words where one has a tenth more error than the other."""
 OURS = ("gramless, effort=1", "gramless", "gramless, Nyström")
@@ -151,7 +153,7 @@ def recommend(
 
     A linear model, support vector machines with a Gaussian kernel, boosted trees (LightGBM where it
     is installed, else scikit-learn's) and three fits of gramless learn from at most 3,000 rows, and
-    up to 2,000 others judge them. Of those whose errors are within a standard error of the
+    up to 2,000 others judge them. Of those whose errors are within two standard errors of the
     least, the one is taken whose fit to all rows would be done first. That may not be gramless.
 
     Parameters
@@ -446,8 +448,7 @@ def _ranked(known: dict[str, tuple[FloatArray, Trial]]) -> list[Trial]:
 
 def _choose(trials: list[Trial]) -> Trial:
     """Return the quickest of those whose errors cannot be told from the least."""
-    least = trials[0]
-    level = [one for one in trials if one.behind <= least.behind + 1.0]
+    level = [one for one in trials if one.behind <= trials[0].behind + _LEVEL]
     return min(level, key=lambda one: one.all_rows_seconds)
 
 
@@ -486,7 +487,7 @@ def _reasons(
 def _shape_of_truth(trials: dict[str, Trial]) -> Iterator[str]:
     """Yield what the errors of the methods say about the truth."""
     linear = trials.get("linear model")
-    if linear is not None and linear.behind <= 1.0 and len(trials) > 1:
+    if linear is not None and linear.behind <= _LEVEL and len(trials) > 1:
         yield "The truth seems linear: nothing predicts better than a linear model."
         return
     smooth, local = (
