@@ -119,30 +119,30 @@ def scatter_add_few(codes, stride, starts, values, out):  # type: ignore[no-unty
 def gather_rows(codes, stride, starts, weights, n_columns, out):  # type: ignore[no-untyped-def]
     """``out[i, :] += sum_r weights[starts[r] + codes[r * stride + i], :]``, K columns.
 
-    ``weights`` and ``out`` are flat, row-major. Two grids per pass.
+    ``weights`` and ``out`` are flat, row-major. Four grids per pass, four columns at once.
     """
     n_grids, width = len(starts), np.int64(n_columns)
-    n_rows = len(out) // width
-    for r in range(0, n_grids - 1, 2):
-        s0, s1 = starts[r], starts[r + 1]
+    n_rows, full = len(out) // width, n_grids - n_grids % 4
+    for r in range(0, full, 4):
+        s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
         c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
         for i in range(n_rows):
             a = np.int64(s0 + codes[c0 + np.uint64(i)]) * width
             b = np.int64(s1 + codes[c1 + np.uint64(i)]) * width
+            c = np.int64(s2 + codes[c2 + np.uint64(i)]) * width
+            d = np.int64(s3 + codes[c3 + np.uint64(i)]) * width
             k, at = 0, i * width
-            while k + 8 <= width:
-                simd.gather_8(out, at + k, weights, a + k, b + k)
-                k += 8
-            if k + 4 <= width:
-                simd.gather_4(out, at + k, weights, a + k, b + k)
+            while k + 4 <= width:
+                simd.gather_4(out, at + k, weights, a + k, b + k, c + k, d + k)
                 k += 4
             if k + 2 <= width:
-                simd.gather_2(out, at + k, weights, a + k, b + k)
+                simd.gather_2(out, at + k, weights, a + k, b + k, c + k, d + k)
                 k += 2
             if k < width:
-                simd.gather_1(out, at + k, weights, a + k, b + k)
-    if n_grids % 2 == 1:
-        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * stride)
+                simd.gather_1(out, at + k, weights, a + k, b + k, c + k, d + k)
+    for r in range(full, n_grids):
+        start, first = starts[r], np.uint64(r * stride)
         for i in range(n_rows):
             a = np.int64(start + codes[first + np.uint64(i)]) * width
             for k in range(width):
@@ -153,27 +153,31 @@ def gather_rows(codes, stride, starts, weights, n_columns, out):  # type: ignore
 def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ignore[no-untyped-def]
     """``out[starts[r] + codes[r * stride + i], :] += values[i, :]``, K columns.
 
-    ``values`` and ``out`` are flat, row-major. Two grids per pass.
+    ``values`` and ``out`` are flat, row-major. Four grids per pass, four columns at once: sums of
+    other grids go on while one waits for what the row before added to the same bin.
     """
     n_grids, width = len(starts), np.int64(n_columns)
-    n_rows = len(values) // width
-    for r in range(0, n_grids - 1, 2):
-        s0, s1 = starts[r], starts[r + 1]
+    n_rows, full = len(values) // width, n_grids - n_grids % 4
+    for r in range(0, full, 4):
+        s0, s1, s2, s3 = starts[r], starts[r + 1], starts[r + 2], starts[r + 3]
         c0, c1 = np.uint64(r * stride), np.uint64((r + 1) * stride)
+        c2, c3 = np.uint64((r + 2) * stride), np.uint64((r + 3) * stride)
         for i in range(n_rows):
             a = np.int64(s0 + codes[c0 + np.uint64(i)]) * width
             b = np.int64(s1 + codes[c1 + np.uint64(i)]) * width
+            c = np.int64(s2 + codes[c2 + np.uint64(i)]) * width
+            d = np.int64(s3 + codes[c3 + np.uint64(i)]) * width
             k, at = 0, i * width
             while k + 4 <= width:
-                simd.scatter_4(out, a + k, b + k, values, at + k)
+                simd.scatter_4(out, a + k, b + k, c + k, d + k, values, at + k)
                 k += 4
             if k + 2 <= width:
-                simd.scatter_2(out, a + k, b + k, values, at + k)
+                simd.scatter_2(out, a + k, b + k, c + k, d + k, values, at + k)
                 k += 2
             if k < width:
-                simd.scatter_1(out, a + k, b + k, values, at + k)
-    if n_grids % 2 == 1:
-        start, first = starts[n_grids - 1], np.uint64((n_grids - 1) * stride)
+                simd.scatter_1(out, a + k, b + k, c + k, d + k, values, at + k)
+    for r in range(full, n_grids):
+        start, first = starts[r], np.uint64(r * stride)
         for i in range(n_rows):
             a = np.int64(start + codes[first + np.uint64(i)]) * width
             for k in range(width):

@@ -96,39 +96,43 @@ def same(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
 
 
 def _gatherer(lanes: int) -> Intrinsic:
-    """Make ``out[at:] += weights[a:] + weights[b:]`` over ``lanes`` numbers."""
+    """Make ``out[at:] += (weights[a:] + weights[b:])``, then ``+= (weights[c:] + weights[d:])``.
+
+    Over ``lanes`` numbers, which are read and written once.
+    """
 
     @intrinsic
-    def gather(typing_context, out, at, weights, a, b):  # type: ignore[no-untyped-def]
+    def gather(typing_context, out, at, weights, a, b, c, d):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             vectors = Vectors(context, builder, signature, arguments, lanes)
             target, size = vectors.at(0, arguments[1])
-            first, second = (vectors.load(2, index) for index in arguments[3:])
-            before = builder.load(target, align=size)
-            total = builder.fadd(before, builder.fadd(first, second))
+            total = builder.load(target, align=size)
+            for first, second in (arguments[3:5], arguments[5:]):
+                pair = builder.fadd(vectors.load(2, first), vectors.load(2, second))
+                total = builder.fadd(total, pair)
             builder.store(total, target, align=size)
             return context.get_dummy_value()
 
         check_contiguous(out, weights)
-        return types.void(out, at, weights, a, b), generate
+        return types.void(out, at, weights, a, b, c, d), generate
 
     return gather
 
 
 def _scatterer(lanes: int) -> Intrinsic:
-    """Make ``out[a:] += values[at:]; out[b:] += values[at:]`` over ``lanes`` numbers."""
+    """Make ``out[p:] += values[at:]`` over ``lanes`` numbers, for four p one after the other."""
 
     @intrinsic
-    def scatter(typing_context, out, a, b, values, at):  # type: ignore[no-untyped-def]
+    def scatter(typing_context, out, a, b, c, d, values, at):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             vectors = Vectors(context, builder, signature, arguments, lanes)
-            added = vectors.load(3, arguments[4])
-            for index in arguments[1:3]:
+            added = vectors.load(5, arguments[6])
+            for index in arguments[1:5]:
                 vectors.increase(added, 0, index)
             return context.get_dummy_value()
 
         check_contiguous(out, values)
-        return types.void(out, a, b, values, at), generate
+        return types.void(out, a, b, c, d, values, at), generate
 
     return scatter
 
@@ -171,7 +175,7 @@ def _follower(lanes: int) -> Intrinsic:
 
 deposit_8, deposit_4 = (_depositor(lanes) for lanes in (8, 4))
 follow_8, follow_4 = (_follower(lanes) for lanes in (8, 4))
-gather_8, gather_4, gather_2, gather_1 = (_gatherer(lanes) for lanes in (8, 4, 2, 1))
+gather_4, gather_2, gather_1 = (_gatherer(lanes) for lanes in (4, 2, 1))
 scatter_4, scatter_2, scatter_1 = (_scatterer(lanes) for lanes in (4, 2, 1))
 
 
