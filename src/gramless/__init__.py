@@ -17,10 +17,12 @@ __all__ = [
     "DoublyStochasticClassifier",
     "DoublyStochasticRegressor",
     "ExactKernel",
+    "FeatureDecomposition",
     "GrownBinning",
     "Hybrid",
     "IndependentBlocks",
     "KernelClassifier",
+    "KernelKMeans",
     "KernelPCA",
     "KernelRegressor",
     "KernelSurvival",
@@ -59,7 +61,9 @@ if TYPE_CHECKING:
     from gramless.unsupervised.anomalies import AnomalyDetector
     from gramless.unsupervised.clustering import SpectralClustering
     from gramless.unsupervised.components import KernelPCA
+    from gramless.unsupervised.decomposition import FeatureDecomposition
     from gramless.unsupervised.density import Density
+    from gramless.unsupervised.kmeans import KernelKMeans
     from gramless.unsupervised.label_spreading import LabelSpreading
 
 

@@ -14,11 +14,18 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gramless import RandomFourier, SpectralClustering, load, save
+from gramless import ExactKernel, RandomFourier, SpectralClustering, load, save
 from gramless.base.errors import InputError
+from tests.unsupervised.test_kmeans import UNITS_IGNORE_WEIGHTS
 
 
-@parametrize_with_checks([SpectralClustering(3, n_grids=32, n_init=1)])
+@parametrize_with_checks(
+    [SpectralClustering(3, n_grids=32, n_init=1)],
+    expected_failed_checks=lambda estimator: {
+        f"check_sample_weight_equivalence_on_{kind}_data": UNITS_IGNORE_WEIGHTS
+        for kind in ("dense", "sparse")
+    },
+)
 def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
@@ -34,6 +41,15 @@ def test_moons_by_the_rule_of_the_bandwidth():
     assert adjusted_rand_score(y, clusters.labels_) > 0.95
     assert adjusted_rand_score(y_new, clusters.predict(new)) > 0.95
     assert adjusted_rand_score(y, KMeans(2, n_init=3, random_state=0).fit(X).labels_) < 0.6
+
+
+def test_many_rows_start_from_some(monkeypatch):
+    X, y = moons()
+    whole = SpectralClustering(2, n_grids=64, random_state=0).fit(X)
+    monkeypatch.setattr("gramless.unsupervised.clustering._ROWS_OF_STARTS", 100)
+    some = SpectralClustering(2, n_grids=64, random_state=0).fit(X)
+    assert adjusted_rand_score(whole.labels_, some.labels_) > 0.99
+    assert adjusted_rand_score(y, some.labels_) > 0.9
 
 
 def test_training_rows_are_predicted_as_they_are_labelled():
@@ -92,6 +108,19 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     again = load(tmp_path / "clusters")
     np.testing.assert_array_equal(again.predict(X), clusters.predict(X))
     np.testing.assert_array_equal(again.labels_, clusters.labels_)
+
+
+def test_weights_are_repeated_rows():
+    X, _ = moons(200)
+    counts = np.random.default_rng(0).integers(0, 4, 200)
+    exact = ExactKernel("gaussian", bandwidth=0.3)
+    options = {"features": exact, "scaling": "none", "tol": 1e-8, "random_state": 0}
+    weighted = SpectralClustering(2, **options).fit(X, sample_weight=counts)
+    repeated = SpectralClustering(2, **options).fit(np.repeat(X, counts, axis=0))
+    # The largest value is 1 whatever the weights, the next one is not.
+    values = weighted.singular_values_
+    np.testing.assert_allclose(values, repeated.singular_values_, rtol=1e-6)
+    assert adjusted_rand_score(weighted.predict(X), repeated.predict(X)) == 1.0
 
 
 def test_threads_change_nothing():

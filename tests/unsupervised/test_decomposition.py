@@ -1,100 +1,81 @@
-"""Leading singular vectors: the same as NumPy's, with the residuals that they claim."""
+"""FeatureDecomposition: the singular vectors of features, as they are or normalised."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gramless import RandomBinning
+from gramless import FeatureDecomposition, KernelPCA, RandomBinning, load, save
 from gramless.base.errors import InputError
-from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
-from gramless.unsupervised.decomposition import FeatureDecomposition
+from tests.unsupervised.test_kmeans import UNITS_IGNORE_WEIGHTS
 
 
-def bins(n_rows=300, n_jobs=None):
-    X = np.random.default_rng(0).normal(size=(n_rows, 3))
-    binning = RandomBinning(n_grids=16, bandwidth=2.0, random_state=0, n_jobs=n_jobs)
-    return binning.fit_matrix(X)
+@parametrize_with_checks(
+    [FeatureDecomposition(n_grids=8, normalization="degree")],
+    expected_failed_checks=lambda estimator: {
+        f"check_sample_weight_equivalence_on_{kind}_data": UNITS_IGNORE_WEIGHTS
+        for kind in ("dense", "sparse")
+    },
+)
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
 
 
-def with_values(values, n_rows=120, n_columns=80):
-    rng = np.random.default_rng(1)
-    left, _ = np.linalg.qr(rng.normal(size=(n_rows, len(values))))
-    right, _ = np.linalg.qr(rng.normal(size=(n_columns, len(values))))
-    return DenseMatrix((left * values) @ right.T)
+def rows(n=150, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 3))
 
 
-MATRICES = {
-    "bins": bins,
-    "centred": lambda: CentredMatrix.by_mean(bins()),
-    "scaled": lambda: RowScaledMatrix(bins(), np.linspace(0.5, 2.0, 300)),
-    "dense": lambda: DenseMatrix(np.random.default_rng(2).normal(size=(60, 400))),
-    "slow": lambda: with_values(np.linspace(1.0, 0.7, 80)),
-    "repeated": lambda: with_values(np.array([3.0, 2.0, 2.0, 2.0, 1.0, 0.5])),
-    "tiny": lambda: DenseMatrix(np.random.default_rng(3).normal(size=(7, 5))),
-}
+def normalised(Z, kind, weights):
+    if kind == "centered":
+        Z = Z - weights @ Z / weights.sum()
+    if kind == "degree":
+        Z = Z / np.sqrt(Z @ (weights @ Z))[:, None]
+    return Z
 
 
-@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES.keys())
-def test_singular_vectors_are_those_of_numpy(make):
-    matrix, k = make(), 4
-    dense = matrix.toarray()
-    found = FeatureDecomposition.of(matrix, k, tol=1e-7, max_iter=500)
-    u, values, vt = np.linalg.svd(dense, full_matrices=False)
-    assert found.converged
-    np.testing.assert_allclose(found.singular_values, values[:k], rtol=1e-10)
-    best = (u[:, :k] * values[:k]) @ vt[:k]
-    mine = (found.left * found.singular_values) @ found.right.T
-    np.testing.assert_allclose(mine, best, atol=1e-5 * values[0])
-    for vectors in (found.left, found.right):
-        np.testing.assert_allclose(vectors.T @ vectors, np.eye(k), atol=1e-12)
+@pytest.mark.parametrize("kind", ["none", "centered", "degree"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_decomposes_the_normalised_features(kind, weighted):
+    X = rows()
+    weights = np.random.default_rng(1).integers(0, 3, len(X)) * 1.0 if weighted else np.ones(150)
+    svd = FeatureDecomposition(
+        3, features=RandomBinning(n_grids=32), normalization=kind, tol=1e-8, random_state=0
+    ).fit(X, sample_weight=weights if weighted else None)
+    weights = weights / weights.mean()
+    Z = normalised(svd.features_.feature_matrix(X).toarray(), kind, weights)
+    values = np.linalg.svd(np.sqrt(weights)[:, None] * Z, compute_uv=False)
+    np.testing.assert_allclose(svd.singular_values_, values[:3], rtol=1e-10)
+    np.testing.assert_allclose(svd.transform(X), Z @ svd.components_.T, atol=1e-10)
+    assert svd.residuals_.max() < 1e-8
 
 
-@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES.keys())
-@pytest.mark.parametrize("tol", [1e-2, 1e-5])
-def test_it_stops_once_residuals_meet_the_tolerance(make, tol):
-    matrix = make()
-    dense = matrix.toarray()
-    found = FeatureDecomposition.of(matrix, 3, tol=tol, max_iter=500)
-    largest = found.singular_values[0]
-    back = dense.T @ found.left - found.right * found.singular_values
-    lengths = np.linalg.norm(back, axis=0) / largest
-    assert (lengths <= tol + 1e-13).all()
-    np.testing.assert_allclose(found.residuals, lengths, rtol=1e-4, atol=1e-13)
-    forth = dense @ found.right - found.left * found.singular_values
-    np.testing.assert_allclose(forth, 0.0, atol=1e-13 * largest)
+def test_centred_components_are_principal_ones():
+    X = rows()
+    options = {"n_grids": 32, "tol": 1e-8, "random_state": 0}
+    svd = FeatureDecomposition(3, normalization="centered", **options).fit(X)
+    pca = KernelPCA(3, **options).fit(X)
+    np.testing.assert_array_equal(svd.transform(X), pca.transform(X))
 
 
-def test_a_looser_tolerance_takes_fewer_products():
-    matrix = MATRICES["slow"]()
-    loose, tight = (FeatureDecomposition.of(matrix, 3, tol=tol).n_iter for tol in (1e-1, 1e-6))
-    assert 1 <= loose < tight
+def test_a_row_without_similarities_has_no_coordinates():
+    svd = FeatureDecomposition(2, n_grids=8, normalization="degree", random_state=0).fit(rows())
+    np.testing.assert_array_equal(svd.transform([[1e6, 1e6, 1e6]]), [[0.0, 0.0]])
 
 
-def test_few_products_are_not_enough_and_said_so():
-    found = FeatureDecomposition.of(MATRICES["slow"](), 3, tol=1e-8, max_iter=2)
-    assert not found.converged
-    assert found.n_iter == 2
-    assert found.residuals.max() > 1e-8
+def test_a_saved_model_transforms_the_same(tmp_path):
+    X = rows()
+    svd = FeatureDecomposition(2, n_grids=8, normalization="degree", random_state=0).fit(X)
+    save(svd, tmp_path / "svd")
+    again = load(tmp_path / "svd")
+    assert again.transform(X).tobytes() == svd.transform(X).tobytes()
+    names = ["featuredecomposition0", "featuredecomposition1"]
+    assert again.get_feature_names_out().tolist() == names
 
 
-@pytest.mark.parametrize("rank", [0, 1, 3])
-def test_a_lower_rank_has_fewer_components(rank):
-    found = FeatureDecomposition.of(with_values(np.arange(rank, 0, -1.0)), 5)
-    np.testing.assert_allclose(found.singular_values, np.arange(rank, 0, -1.0))
-    assert found.converged
-    assert found.left.shape == (120, rank)
-    assert found.right.shape == (80, rank)
-
-
-def test_threads_change_no_bit():
-    one, two = (FeatureDecomposition.of(bins(n_jobs=n_jobs), 3) for n_jobs in (1, 2))
-    assert one.left.tobytes() == two.left.tobytes()
-    assert one.right.tobytes() == two.right.tobytes()
-
-
-@pytest.mark.parametrize("n_components", [0, 6])
-def test_impossible_numbers_of_components_are_refused(n_components):
-    with pytest.raises(InputError, match="from 1 to 5"):
-        FeatureDecomposition.of(MATRICES["tiny"](), n_components)
+def test_unknown_normalisations_are_refused():
+    with pytest.raises(InputError, match="'centered'"):
+        FeatureDecomposition(normalization="l2").fit(rows())

@@ -1,4 +1,4 @@
-"""What estimators without targets share: tables to rows, rows to features, their decomposition."""
+"""What estimators without targets share: tables to rows, rows to features, their projections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, seed_from
@@ -19,6 +19,8 @@ from gramless.base.state import (
     State,
     StatefulEstimator,
     array_in,
+    part_in,
+    require,
 )
 from gramless.base.types import FloatArray, TableLike
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
@@ -27,11 +29,12 @@ from gramless.estimators.parameters import check_count, check_number, is_auto, s
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.kernels import bandwidth_vector
 from gramless.matrices.base import FeatureMatrix
+from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
 from gramless.preprocessing.median import median_distance
 from gramless.preprocessing.neighbours import neighbour_distance, scaled_sample
 from gramless.preprocessing.rows import Rows
 from gramless.preprocessing.scaling import Scaler
-from gramless.unsupervised.decomposition import FeatureDecomposition
+from gramless.unsupervised.lanczos import SingularTriplets
 
 BandwidthRule = Literal["median", "neighbors"]
 
@@ -41,7 +44,7 @@ _NEIGHBOURS = 10
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class UnsupervisedMachine(StatefulEstimator, ABC):
-    """Common base of :class:`KernelPCA` and :class:`SpectralClustering`: their features."""
+    """Common base of estimators without targets: their features."""
 
     _bandwidth_rule: ClassVar[BandwidthRule]
     """The bandwidth where neither the estimator nor its feature map is given one."""
@@ -51,15 +54,11 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
     scaling: str = "auto"
     categorical_features: str | ArrayLike = "auto"
     n_grids: int | str = "auto"
-    tol: float = 1e-4
-    max_iter: int = 200
     random_state: RandomState = None
     n_jobs: int | None = None
 
     def _fit_features(self, X: TableLike) -> tuple[FeatureMatrix, int]:
         """Learn inputs, units and features from rows; return their matrix and the seed."""
-        check_number(self, "tol")
-        check_count(self, "max_iter")
         # Rows are checked together with targets, and there are none.
         no_targets = np.zeros(_num_samples(X))
         self.inputs_, rows, _ = RowInputs.fit(self, X, no_targets, self.categorical_features, {})
@@ -107,18 +106,82 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
             f"'median' or 'neighbors'; got {given!r}."
         )
 
+    def _row_weights(self, sample_weight: ArrayLike | None, n_rows: int) -> FloatArray:
+        """Return the weight of each row, checked, 1 on average."""
+        if sample_weight is None:
+            return np.ones(n_rows)
+        # Only the number of rows counts.
+        weights: FloatArray = _check_sample_weight(
+            sample_weight, np.zeros((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
+        )
+        if not weights.any():
+            raise InputError(f"{type(self).__name__}: every sample weight is zero.")
+        weights = weights / weights.max()
+        return weights / weights.mean()
+
+    def _products(self, X: TableLike, weights: FloatArray) -> FloatArray:
+        """Return the features of new rows times weights (n_columns, K), block by block."""
+        rows = self.inputs_.transform(self, X)
+        blocks = feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
+        none = np.zeros((0, weights.shape[1]))
+        return np.concatenate([none, *(part.matvec(weights) for part in blocks)])
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "features_")
+
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        check_fitted_features(state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ProjectingMachine(UnsupervisedMachine):
+    """Common base of estimators that project features to their leading singular vectors."""
+
+    tol: float = 1e-4
+    max_iter: int = 200
+
+    def _centred(self, matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
+        """Return the features less their mean, each row times the root of its weight."""
+        centred = CentredMatrix(matrix, matrix.rmatvec(weights / weights.sum()))
+        self.mean_: FloatArray = centred.means
+        return weighted_rows(centred, weights)
+
+    def _degree_normalised(self, matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
+        """Return the features over the roots of degrees, times the roots of weights.
+
+        The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``; it
+        must be positive where the weight is.
+        """
+        self.column_sums_: FloatArray = matrix.rmatvec(weights)
+        degrees, known = matrix.matvec(self.column_sums_), weights > 0
+        n_isolated = np.count_nonzero(known & ~(degrees > 0))
+        if n_isolated:
+            raise InputError(
+                f"{type(self).__name__}: the similarities of {n_isolated:,} rows do not add up to "
+                f"a positive degree; use a larger bandwidth, more components, or features of bins."
+            )
+        factors = np.sqrt(weights / np.where(known, degrees, 1.0))
+        return RowScaledMatrix(matrix, factors)
+
     def _decompose(
         self, matrix: FeatureMatrix, n_components: int, seed: int, least: float = 0.0
-    ) -> FeatureDecomposition:
+    ) -> SingularTriplets:
         """Return leading singular vectors; warn where they are not as exact as asked for.
 
         Those of singular values up to ``least``, which are rounding errors, are not kept.
         """
-        found = FeatureDecomposition.of(
+        found = SingularTriplets.of(
             matrix,
             min(n_components, *matrix.shape),
-            tol=float(self.tol),
-            max_iter=int(self.max_iter),
+            tol=check_number(self, "tol"),
+            max_iter=check_count(self, "max_iter"),
             seed=seed,
         )
         if not found.converged:
@@ -135,25 +198,23 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         self.n_iter_: int = found.n_iter
         return found
 
-    def _products(self, X: TableLike, weights: FloatArray) -> FloatArray:
-        """Return the features of new rows times weights (n_columns, K), block by block."""
-        rows = self.inputs_.transform(self, X)
-        blocks = feature_blocks(self.features_, self.scaler_, rows, self.n_jobs)
-        none = np.zeros((0, weights.shape[1]))
-        return np.concatenate([none, *(part.matvec(weights) for part in blocks)])
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "components_")
+    def _projected(self, X: TableLike) -> FloatArray:
+        """Return the features of rows, less the mean of the training rows, along components."""
+        weights = np.ascontiguousarray(self.components_.T)
+        return self._products(X, weights) - (self.mean_[:, None] * weights).sum(axis=0)
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
         features, _ = check_fitted_features(state)
+        n_components, width = (
+            len(part_in(state, "components_", np.ndarray)),
+            features._n_features_out,
+        )
+        array_in(state, "components_", np.float64, (n_components, width), finite=True)
         values = array_in(state, "singular_values_", np.float64, (None,), finite=True)
-        shape = len(values), features._n_features_out
-        array_in(state, "components_", np.float64, shape, finite=True)
+        require(len(values) >= n_components, "components have no singular values")
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
+
+def weighted_rows(matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
+    """Return a matrix with each row times the root of its weight."""
+    return matrix if (weights == 1.0).all() else RowScaledMatrix(matrix, np.sqrt(weights))

@@ -6,29 +6,30 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
 from gramless.base.errors import InputError
+from gramless.base.random import stream
 from gramless.base.state import State, array_in, part_in
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray, TableLike
 from gramless.estimators.parameters import check_count
-from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.normalised import RowScaledMatrix
-from gramless.unsupervised.base import BandwidthRule, UnsupervisedMachine
+from gramless.unsupervised.base import BandwidthRule, ProjectingMachine
 
 Labels = NDArray[np.int32]
 
+_ROWS_OF_STARTS = 10_000
+"""Rows among which k-means starts; with more, the best start goes on with all."""
 _NO_GAP = 1e-3
 """Eigenvalues of the Laplacian below this are those of clusters that do not touch."""
 
 
 @dataclass(eq=False, repr=False)
-class SpectralClustering(ClusterMixin, UnsupervisedMachine):
+class SpectralClustering(ClusterMixin, ProjectingMachine):
     """Spectral clustering in time linear in the rows.
 
     The similarities of rows are the products of their features, ``W = Z Z.T``, which is never
@@ -46,7 +47,7 @@ class SpectralClustering(ClusterMixin, UnsupervisedMachine):
     max_clusters : int, default=20
         The most clusters that "eigengap" finds.
     n_init : int, default=10
-        Number of starts of k-means.
+        Number of starts of k-means, among at most 10,000 rows; the best goes on with all.
     features : str or feature map, default="binning"
         As in :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
@@ -104,19 +105,23 @@ class SpectralClustering(ClusterMixin, UnsupervisedMachine):
     n_init: int = 10
     tol: float = 1e-3
 
-    def fit(self, X: TableLike, y: object = None) -> Self:
+    def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn features, coordinates and clusters.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
         y : ignored
+        sample_weight : array-like (n_samples,), optional
+            A row of weight 2 counts like two equal rows, in degrees and centres; units and
+            bandwidths ignore weights.
 
         Returns
         -------
         The estimator itself.
         """
-        n_clusters, n_init = self._given_clusters(), check_count(self, "n_init")
+        n_clusters = self._given_clusters()
+        check_count(self, "n_init")
         matrix, seed = self._fit_features(X)
         n_rows, least = matrix.shape[0], 2 if n_clusters is None else n_clusters
         if n_rows < least:
@@ -124,17 +129,14 @@ class SpectralClustering(ClusterMixin, UnsupervisedMachine):
                 f"SpectralClustering: needs at least a row a cluster, got n_samples={n_rows} rows "
                 f"for {least} clusters."
             )
-        normalised = RowScaledMatrix(matrix, _degrees(matrix) ** -0.5)
+        row_weights = self._row_weights(sample_weight, n_rows)
+        normalised = self._degree_normalised(matrix, row_weights)
         most = min(n_rows, int(self.max_clusters) + 1) if n_clusters is None else n_clusters
         found = self._decompose(normalised, most, seed)
         self.n_clusters_: int = _by_eigengap(found.singular_values) if n_clusters is None else most
         self.components_ = self.components_[: self.n_clusters_]
-        coordinates = _unit_rows(np.ascontiguousarray(found.left[:, : self.n_clusters_]))
-        kmeans = KMeans(self.n_clusters_, n_init=n_init, random_state=seed)
-        # Its threads add up sums in the order in which they end.
-        with one_blas_thread(), threadpool_limits(1, "openmp"):
-            kmeans.fit(coordinates)
-        self.cluster_centers_: FloatArray = kmeans.cluster_centers_
+        coordinates = _unit_rows(matrix.matvec(self._weights_of_coordinates()))
+        self.cluster_centers_: FloatArray = self._centres(coordinates, row_weights, seed)
         self.labels_: Labels = self._nearest(coordinates)
         return self
 
@@ -152,9 +154,7 @@ class SpectralClustering(ClusterMixin, UnsupervisedMachine):
             is nearest to 0.
         """
         self._check_fitted()
-        # The degree of a row is a factor of all its coordinates, which are scaled to length 1.
-        weights = self.components_.T / self.singular_values_[: len(self.components_)]
-        return self._nearest(_unit_rows(self._products(X, np.ascontiguousarray(weights))))
+        return self._nearest(_unit_rows(self._products(X, self._weights_of_coordinates())))
 
     def _given_clusters(self) -> int | None:
         """Return the number of clusters, None where the eigengap decides; check both."""
@@ -162,6 +162,28 @@ class SpectralClustering(ClusterMixin, UnsupervisedMachine):
         if isinstance(self.n_clusters, str) and self.n_clusters == "eigengap":
             return None
         return check_count(self, "n_clusters")
+
+    def _weights_of_coordinates(self) -> FloatArray:
+        """Return weights (n_features_out, n_clusters_) of features in coordinates.
+
+        Degrees and weights of rows are missing: coordinates are scaled to length 1.
+        """
+        values = self.singular_values_[: len(self.components_)]
+        return np.ascontiguousarray(self.components_.T / values)
+
+    def _centres(self, coordinates: FloatArray, weights: FloatArray, seed: int) -> FloatArray:
+        """Return the centres of k-means: of several starts among some rows the best goes on."""
+        n_rows = len(coordinates)
+        kmeans = KMeans(self.n_clusters_, n_init=self.n_init, random_state=seed)
+        # Its threads add up sums in the order in which they end.
+        with one_blas_thread(), threadpool_limits(1, "openmp"):
+            some = np.sort(stream(seed, "starts").permutation(n_rows)[:_ROWS_OF_STARTS])
+            kmeans.fit(coordinates[some], sample_weight=weights[some])
+            if n_rows > _ROWS_OF_STARTS:
+                kmeans.set_params(init=kmeans.cluster_centers_, n_init=1)
+                kmeans.fit(coordinates, sample_weight=weights)
+        centres: FloatArray = kmeans.cluster_centers_
+        return centres
 
     def _nearest(self, coordinates: FloatArray) -> Labels:
         """Return the nearest centre of each row."""
@@ -171,25 +193,10 @@ class SpectralClustering(ClusterMixin, UnsupervisedMachine):
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""
-        # "eigengap" keeps more singular values than components.
+        super().check_state(state)
         n_components = len(part_in(state, "components_", np.ndarray))
-        values = part_in(state, "singular_values_", np.ndarray)
-        super().check_state({**state, "singular_values_": values[:n_components]})
-        array_in(state, "singular_values_", np.float64, (None,), finite=True)
         array_in(state, "cluster_centers_", np.float64, (None, n_components), finite=True)
         array_in(state, "labels_", np.int32, (None,))
-
-
-def _degrees(matrix: FeatureMatrix) -> FloatArray:
-    """Return the sum of the similarities of each row, which must be positive."""
-    degrees = matrix.matvec(matrix.rmatvec(np.ones(matrix.shape[0])))
-    n_isolated = np.count_nonzero(~(degrees > 0))
-    if n_isolated:
-        raise InputError(
-            f"SpectralClustering: the similarities of {n_isolated:,} rows do not add up to a "
-            f"positive degree; use a larger bandwidth, more components, or features of bins."
-        )
-    return degrees
 
 
 def _unit_rows(coordinates: FloatArray) -> FloatArray:

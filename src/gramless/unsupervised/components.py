@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from gramless.base.errors import InputError
 from gramless.base.state import State, array_in, part_in
 from gramless.base.types import FloatArray, TableLike
 from gramless.estimators.parameters import check_count
-from gramless.matrices.normalised import CentredMatrix
-from gramless.unsupervised.base import BandwidthRule, UnsupervisedMachine
+from gramless.unsupervised.base import BandwidthRule, ProjectingMachine
 
 _ROUNDING = 1e-12
 """Singular values below this fraction of the norm of the features count as zero."""
 
 
 @dataclass(eq=False, repr=False)
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, UnsupervisedMachine):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProjectingMachine):
     """Kernel principal component analysis, in time linear in the rows.
 
     The principal components of the features of a kernel, in place of the eigenvectors of its Gram
@@ -76,13 +76,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, UnsupervisedM
 
     n_components: int = 2
 
-    def fit(self, X: TableLike, y: object = None) -> Self:
+    def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn features and their principal components.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
         y : ignored
+        sample_weight : array-like (n_samples,), optional
+            Relative weights of the rows in means and variances; units and bandwidths ignore them.
 
         Returns
         -------
@@ -93,10 +95,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, UnsupervisedM
         n_rows = matrix.shape[0]
         if n_rows < 2:
             raise InputError(f"KernelPCA: needs at least two rows, got n_samples={n_rows}.")
-        centred = CentredMatrix.by_mean(matrix)
-        self.mean_ = centred.means
+        row_weights = self._row_weights(sample_weight, n_rows)
+        centred = self._centred(matrix, row_weights)
         # What centring leaves of equal rows is rounding errors, as large as rows are long.
-        least = _ROUNDING * float(np.sqrt(matrix.gram_diagonal().sum()))
+        least = _ROUNDING * float(np.sqrt(matrix.gram_diagonal(row_weights).sum()))
         self._decompose(centred, n_components, seed, least)
         self.n_components_: int = len(self.singular_values_)
         self.explained_variance_ = self.singular_values_**2 / (n_rows - 1)
@@ -116,8 +118,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, UnsupervisedM
         array (n_samples, n_components_)
         """
         self._check_fitted()
-        weights = np.ascontiguousarray(self.components_.T)
-        return self._products(X, weights) - (self.mean_[:, None] * weights).sum(axis=0)
+        return self._projected(X)
 
     def check_state(self, state: State) -> None:
         """Check that the parts of a model from a file fit each other."""

@@ -1,176 +1,156 @@
-"""Leading singular vectors of a feature matrix, from its products with blocks of vectors."""
+"""Leading singular vectors of kernel features, as coordinates of rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from gramless.base.errors import InputError
-from gramless.base.memory import check_memory
-from gramless.base.random import stream
-from gramless.base.threads import one_blas_thread
-from gramless.base.types import FloatArray
-from gramless.matrices.base import FeatureMatrix
+from gramless.base.state import State, array_in, part_in
+from gramless.base.types import FloatArray, TableLike
+from gramless.estimators.parameters import check_count
+from gramless.unsupervised.base import BandwidthRule, ProjectingMachine, weighted_rows
 
-_MORE_COLUMNS = 4
-"""Vectors of a block beyond those that are asked for: the last ones then converge too."""
-_MOST_BLOCKS = 5
-"""Blocks of a basis before it is restarted from its best vectors."""
-_NEGLIGIBLE = 1e-13
-"""Directions below this fraction of the norm of what they were made of are rounding errors."""
-_LEAST_VALUE = 1e-10
-"""Singular values below this fraction of the largest count as zero."""
+_NORMALIZATIONS = ("none", "centered", "degree")
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureDecomposition:
-    """The leading singular triplets of a matrix of n rows and D columns.
+@dataclass(eq=False, repr=False)
+class FeatureDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProjectingMachine):
+    """The truncated singular value decomposition of kernel features, in time linear in the rows.
 
-    ``left`` (n, k) and ``right`` (D, k) have orthonormal columns; ``singular_values`` (k,) fall.
-    ``residuals`` (k,) are the norms of ``A.T @ left - right * singular_values``, relative to the
-    largest singular value; ``A @ right`` is ``left * singular_values`` but for rounding errors.
-    There are fewer than asked for where the rank of the matrix is lower. ``converged`` says whether
-    all residuals met the tolerance in ``n_iter`` products with blocks of vectors.
+    For features Z of the training rows it finds ``Z ~ U S V.T`` by products with blocks of vectors;
+    Z itself, its centred form and ``Z Z.T`` are never formed.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of singular triplets. There are fewer where the features have a lower rank.
+    normalization : {"none", "centered", "degree"}, default="none"
+        Of Z before it is decomposed: as it is; less the mean of the training rows, as in
+        :class:`KernelPCA`; or each row over the root of its degree, the sum of its similarities,
+        which makes coordinates those of a Laplacian eigenmap, as in :class:`SpectralClustering`.
+    features : str or feature map, default="binning"
+        As in :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
+    bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
+        As in :class:`KernelPCA`.
+    scaling : str, default="auto"
+        "standard", "quantile", "both" or "none"; "auto" is "standard".
+    categorical_features : "auto" or array-like, default="auto"
+        As in :class:`~gramless.KernelRegressor`.
+    n_grids : int or "auto", default="auto"
+        Number of grids of features by name.
+    tol : float, default=1e-4
+        Of the residuals of singular vectors, relative to the largest singular value.
+    max_iter : int, default=200
+        The most products with a block of vectors.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Number of threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    components_ : array (n_components_, n_features_out)
+        The right singular vectors, orthonormal.
+    singular_values_, residuals_ : array (n_components_,)
+        Singular values, and the norms of the residuals relative to the largest of them.
+    mean_ : array (n_features_out,)
+        What is subtracted from features: zeros unless they are centred.
+    column_sums_ : array (n_features_out,)
+        Features summed over the training rows; the products with them are the degrees.
+    features_, scaler_, bandwidth_ : feature map, units of the inputs, bandwidth
+    n_components_, n_iter_ : int
+
+    Notes
+    -----
+    Time is that of some ten products there and back with ``n_components`` + 2 vectors. Memory is
+    that of the features and of ten such blocks of the shorter side of Z.
+
+    Examples
+    --------
+    >>> from gramless import FeatureDecomposition
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> svd = FeatureDecomposition(4, n_grids=64, random_state=0).fit(X)
+    >>> Z = svd.features_.feature_matrix(X).toarray()
+    >>> bool(np.allclose(svd.singular_values_, np.linalg.svd(Z, compute_uv=False)[:4]))
+    True
+    >>> svd.transform(X[:5]).shape
+    (5, 4)
     """
 
-    left: FloatArray
-    singular_values: FloatArray
-    right: FloatArray
-    residuals: FloatArray
-    n_iter: int
-    converged: bool
+    _bandwidth_rule: ClassVar[BandwidthRule] = "median"
 
-    @classmethod
-    def of(
-        cls,
-        matrix: FeatureMatrix,
-        n_components: int,
-        *,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        seed: int = 0,
-    ) -> Self:
-        """Decompose a matrix by block Lanczos steps with restarts.
+    n_components: int = 2
+    _: KW_ONLY
+    normalization: str = "none"
+
+    def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn features and their leading singular vectors.
 
         Parameters
         ----------
-        matrix : FeatureMatrix
-        n_components : int
-            Number of singular triplets.
-        tol : float, default=1e-4
-            Of the residuals. Singular values are then exact to about ``tol**2``, relative to their
-            gaps.
-        max_iter : int, default=200
-            The most products ``A.T @ (A @ Q)`` with a block of ``n_components + 4`` vectors.
-        seed : int, default=0
-            Of the first block.
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like (n_samples,), optional
+            Relative weights of the rows, whose roots are factors of the rows of Z; units and
+            bandwidths ignore them.
 
-        Notes
-        -----
-        Holds two bases of five blocks, and some more: ``8 (n + D) (n_components + 4)`` numbers.
-
-        Examples
-        --------
-        >>> from gramless.matrices.dense import DenseMatrix
-        >>> rows = np.random.default_rng(0).normal(size=(50, 8))
-        >>> found = FeatureDecomposition.of(DenseMatrix(rows), 3)
-        >>> exact = np.linalg.svd(rows, compute_uv=False)
-        >>> bool(np.allclose(found.singular_values, exact[:3]))
-        True
+        Returns
+        -------
+        The estimator itself.
         """
-        if not 1 <= n_components <= max(1, min(matrix.shape)):
+        n_components, kind = check_count(self, "n_components"), self.normalization
+        if kind not in _NORMALIZATIONS:
+            names = ", ".join(map(repr, _NORMALIZATIONS))
             raise InputError(
-                f"FeatureDecomposition: n_components must be from 1 to {min(matrix.shape)}, the "
-                f"shorter side of a matrix of shape {matrix.shape}; got {n_components}."
+                f"FeatureDecomposition: normalization must be one of {names}; got {kind!r}."
             )
-        width = n_components + _MORE_COLUMNS
-        check_memory(
-            f"FeatureDecomposition: {n_components} components of a matrix of shape {matrix.shape}",
-            8.0 * (_MOST_BLOCKS + 3) * width * sum(matrix.shape),
-            "ask for fewer components",
-        )
-        with one_blas_thread():
-            basis, n_iter, done = _Basis.started(matrix, width, seed), 0, False
-            while not done and n_iter < max_iter and basis.following.shape[1] > 0:
-                if basis.right.shape[1] >= _MOST_BLOCKS * width:
-                    basis = basis.rotated(width)
-                basis, n_iter = basis.extended(matrix), n_iter + 1
-                values, residuals = basis.leading(n_components)
-                done = len(values) == n_components and bool((residuals <= tol).all())
-            converged = done or basis.following.shape[1] == 0
-            values, residuals = basis.leading(n_components)
-            found = basis.rotated(int((values > _LEAST_VALUE * values[:1].sum()).sum()))
-        largest = np.abs(found.right).argmax(axis=0)
-        signs = np.sign(found.right[largest, np.arange(len(largest))])
-        left, right = found.left * signs, found.right * signs
-        kept = slice(len(largest))
-        return cls(left, values[kept], right, residuals[kept], n_iter, converged)
+        matrix, seed = self._fit_features(X)
+        weights = self._row_weights(sample_weight, matrix.shape[0])
+        self.mean_ = np.zeros(matrix.shape[1])
+        self.column_sums_ = matrix.rmatvec(weights)
+        if kind == "centered":
+            chosen = self._centred(matrix, weights)
+        elif kind == "degree":
+            chosen = self._degree_normalised(matrix, weights)
+        else:
+            chosen = weighted_rows(matrix, weights)
+        found = self._decompose(chosen, n_components, seed)
+        self.residuals_: FloatArray = found.residuals
+        self.n_components_: int = len(self.singular_values_)
+        return self
 
+    def transform(self, X: TableLike) -> FloatArray:
+        """Return the coordinates of rows: their normalised features times the components.
 
-@dataclass(frozen=True, eq=False)
-class _Basis:
-    """Orthonormal ``left`` P (n, r) and ``right`` Q (D, s), and what follows them.
+        Those of training rows are ``U * S``. With "degree", a row without similarities gets zeros.
 
-    ``A @ Q = P @ R`` and ``A.T @ P = Q @ R.T + following @ link``, where ``core`` R is small, and
-    ``following`` (D, b) is orthonormal, orthogonal to Q, and empty once nothing is left to find.
-    """
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame (n_samples, n_features)
 
-    left: FloatArray
-    core: FloatArray
-    right: FloatArray
-    following: FloatArray
-    link: FloatArray
+        Returns
+        -------
+        array (n_samples, n_components_)
+        """
+        self._check_fitted()
+        if self.normalization != "degree":
+            return self._projected(X)
+        both = self._products(X, np.column_stack([self.components_.T, self.column_sums_]))
+        degrees = np.maximum(both[:, -1:], 0.0)
+        return both[:, :-1] / np.sqrt(np.where(degrees > 0, degrees, np.inf))
 
-    @classmethod
-    def started(cls, matrix: FeatureMatrix, width: int, seed: int) -> _Basis:
-        """Return an empty basis that is followed by a random block in the row space."""
-        n_rows, n_columns = matrix.shape
-        draws = stream(seed, "decomposition").normal(size=(n_rows, min(width, n_rows, n_columns)))
-        following, link = _orthonormal(matrix.rmatvec(draws), np.empty((n_columns, 0)))
-        left, right = np.empty((n_rows, 0)), np.empty((n_columns, 0))
-        return cls(left, np.empty((0, 0)), right, following, link[:, :0])
+    def check_state(self, state: State) -> None:
+        """Check that the parts of a model from a file fit each other."""
+        super().check_state(state)
+        n_components, width = part_in(state, "components_", np.ndarray).shape
+        array_in(state, "residuals_", np.float64, (n_components,), finite=True)
+        for name in ("mean_", "column_sums_"):
+            array_in(state, name, np.float64, (width,), finite=True)
 
-    def extended(self, matrix: FeatureMatrix) -> _Basis:
-        """Return the basis with the block that follows, there and back through the matrix."""
-        image = matrix.matvec(self.following)
-        new, corner = _orthonormal(image, self.left)
-        (r, s), (n_new, width) = self.core.shape, corner.shape
-        core = np.zeros((r + n_new, s + width))
-        core[:r, :s], core[:r, s:], core[r:, s:] = self.core, self.left.T @ image, corner
-        left, right = np.hstack([self.left, new]), np.hstack([self.right, self.following])
-        back = matrix.rmatvec(new) if n_new > 0 else right[:, :0]
-        following, own = _orthonormal(back, right)
-        link = np.hstack([np.zeros((len(own), r)), own])
-        return _Basis(left, core, right, following, link)
-
-    def rotated(self, most: int) -> _Basis:
-        """Return the basis of the leading approximate singular vectors alone; R is diagonal."""
-        u, values, vt = np.linalg.svd(self.core, full_matrices=False)
-        values = values[:most]
-        u, v = u[:, : len(values)], vt.T[:, : len(values)]
-        left, right = self.left @ u, self.right @ v
-        return _Basis(left, np.diag(values), right, self.following, self.link @ u)
-
-    def leading(self, n_components: int) -> tuple[FloatArray, FloatArray]:
-        """Return leading singular values, and the relative norms of their residuals."""
-        u, values, _ = np.linalg.svd(self.core, full_matrices=False)
-        values = values[:n_components]
-        lengths = np.linalg.norm(self.link @ u[:, : len(values)], axis=0)
-        return values, lengths / max(values[:1].sum(), np.finfo(float).tiny)
-
-
-def _orthonormal(block: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return an orthonormal Q and a link: ``Q @ link`` is the block's part orthogonal to others.
-
-    Directions that are rounding errors are left out.
-    """
-    size = float(np.linalg.norm(block))
-    # Twice: once leaves errors as large as what cancels.
-    for _ in range(2):
-        block = block - others @ (others.T @ block)
-    q, r = np.linalg.qr(block)
-    u, values, vt = np.linalg.svd(r, full_matrices=False)
-    kept = values > _NEGLIGIBLE * size
-    return q @ u[:, kept], values[kept, None] * vt[kept]
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_

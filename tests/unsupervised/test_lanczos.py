@@ -1,0 +1,101 @@
+"""Leading singular vectors: the same as NumPy's, with the residuals that they claim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramless import RandomBinning
+from gramless.base.errors import InputError
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
+from gramless.unsupervised.lanczos import SingularTriplets
+
+
+def bins(n_rows=300, n_jobs=None):
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    binning = RandomBinning(n_grids=16, bandwidth=2.0, random_state=0, n_jobs=n_jobs)
+    return binning.fit_matrix(X)
+
+
+def with_values(values, n_rows=120, n_columns=80):
+    rng = np.random.default_rng(1)
+    left, _ = np.linalg.qr(rng.normal(size=(n_rows, len(values))))
+    right, _ = np.linalg.qr(rng.normal(size=(n_columns, len(values))))
+    return DenseMatrix((left * values) @ right.T)
+
+
+MATRICES = {
+    "bins": bins,
+    "centred": lambda: CentredMatrix.by_mean(bins()),
+    "scaled": lambda: RowScaledMatrix(bins(), np.linspace(0.5, 2.0, 300)),
+    "dense": lambda: DenseMatrix(np.random.default_rng(2).normal(size=(60, 400))),
+    "slow": lambda: with_values(np.linspace(1.0, 0.7, 80)),
+    "repeated": lambda: with_values(np.array([3.0, 2.0, 2.0, 2.0, 1.0, 0.5])),
+    "tiny": lambda: DenseMatrix(np.random.default_rng(3).normal(size=(7, 5))),
+}
+
+
+@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES.keys())
+def test_singular_vectors_are_those_of_numpy(make):
+    matrix, k = make(), 4
+    dense = matrix.toarray()
+    found = SingularTriplets.of(matrix, k, tol=1e-7, max_iter=500)
+    u, values, vt = np.linalg.svd(dense, full_matrices=False)
+    assert found.converged
+    np.testing.assert_allclose(found.singular_values, values[:k], rtol=1e-10)
+    best = (u[:, :k] * values[:k]) @ vt[:k]
+    mine = (found.left * found.singular_values) @ found.right.T
+    np.testing.assert_allclose(mine, best, atol=1e-5 * values[0])
+    for vectors in (found.left, found.right):
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(k), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES.keys())
+@pytest.mark.parametrize("tol", [1e-2, 1e-5])
+def test_it_stops_once_residuals_meet_the_tolerance(make, tol):
+    matrix = make()
+    dense = matrix.toarray()
+    found = SingularTriplets.of(matrix, 3, tol=tol, max_iter=500)
+    largest = found.singular_values[0]
+    back = dense.T @ found.left - found.right * found.singular_values
+    forth = dense @ found.right - found.left * found.singular_values
+    inexact, exact = (back, forth) if dense.shape[0] >= dense.shape[1] else (forth, back)
+    lengths = np.linalg.norm(inexact, axis=0) / largest
+    assert (lengths <= tol + 1e-13).all()
+    np.testing.assert_allclose(found.residuals, lengths, rtol=1e-4, atol=1e-13)
+    np.testing.assert_allclose(exact, 0.0, atol=1e-13 * largest)
+
+
+def test_a_looser_tolerance_takes_fewer_products():
+    matrix = MATRICES["slow"]()
+    loose, tight = (SingularTriplets.of(matrix, 3, tol=tol).n_iter for tol in (1e-1, 1e-6))
+    assert 1 <= loose < tight
+
+
+def test_few_products_are_not_enough_and_said_so():
+    found = SingularTriplets.of(MATRICES["slow"](), 3, tol=1e-8, max_iter=2)
+    assert not found.converged
+    assert found.n_iter == 2
+    assert found.residuals.max() > 1e-8
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_lower_rank_has_fewer_components(rank):
+    found = SingularTriplets.of(with_values(np.arange(rank, 0, -1.0)), 5)
+    np.testing.assert_allclose(found.singular_values, np.arange(rank, 0, -1.0))
+    assert found.converged
+    assert found.left.shape == (120, rank)
+    assert found.right.shape == (80, rank)
+
+
+def test_threads_change_no_bit():
+    one, two = (SingularTriplets.of(bins(9000, n_jobs), 3) for n_jobs in (1, 2))
+    assert one.left.tobytes() == two.left.tobytes()
+    assert one.right.tobytes() == two.right.tobytes()
+
+
+@pytest.mark.parametrize("n_components", [0, 6])
+def test_impossible_numbers_of_components_are_refused(n_components):
+    with pytest.raises(InputError, match="from 1 to 5"):
+        SingularTriplets.of(MATRICES["tiny"](), n_components)
