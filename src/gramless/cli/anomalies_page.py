@@ -18,16 +18,14 @@ from gramless.cli.charts import (
     Series,
     ShadedTable,
     bar_cells,
-    key,
-    line_chart,
     readable,
 )
 from gramless.cli.explanation_findings import value_text
-from gramless.cli.svg import COLOURS, LIGHT, cut, variables
-from gramless.cli.templating import environment
+from gramless.cli.pages import page_templates
+from gramless.cli.svg import COLOURS, LIGHT
 from gramless.datasets.table import Matrix, Table
 
-_STRANGEST, _INPUTS_OF_ROW, _MOST_BARS, _LONGEST_NAME = 12, 6, 12, 40
+_STRANGEST, _INPUTS_OF_ROW, _MOST_BARS = 12, 6, 12
 _BARS, _POINTS = 40, 400
 _LEVELS = 200
 
@@ -55,23 +53,26 @@ def page_of(
     rows = X.take_rows(asked) if isinstance(X, Table) else X[asked]
     shares = detector.contributions(rows)
     names = _names(detector)
-    templates = environment("gramless.cli")
-    templates.filters["brief"] = lambda name, most=_LONGEST_NAME: cut(name, most)
-    templates.globals.update(line_chart=line_chart, key=key, variables=variables)
     at = {row: k for k, row in enumerate(asked.tolist())}
-    return templates.get_template("anomalies.html").render(
-        version=gramless.__version__,
-        places=places,
-        n_rows=len(scores),
-        n_outliers=int(outlier.sum()),
-        n_fitted=detector.bin_counts_.n_rows,
-        threshold=readable(detector.offset_),
-        charts=[_histogram(scores, detector.offset_), *_p_value_charts(columns)],
-        inputs=_most_often(shares[[at[row] for row in asked.tolist() if outlier[row]]], names),
-        rows=[
-            StrangeRow(row, _told(columns, row), _row_table(rows, at[row], shares[at[row]], names))
-            for row in strangest.tolist()
-        ],
+    return (
+        page_templates()
+        .get_template("anomalies.html")
+        .render(
+            version=gramless.__version__,
+            places=places,
+            n_rows=len(scores),
+            n_outliers=int(outlier.sum()),
+            n_fitted=detector.bin_counts_.n_rows,
+            threshold=readable(detector.offset_),
+            charts=[_histogram(scores, detector.offset_), *_p_value_charts(columns)],
+            inputs=_most_often(shares[[at[row] for row in asked.tolist() if outlier[row]]], names),
+            rows=[
+                StrangeRow(
+                    row, _told(columns, row), _row_table(rows, at[row], shares[at[row]], names)
+                )
+                for row in strangest.tolist()
+            ],
+        )
     )
 
 

@@ -18,14 +18,12 @@ from gramless.cli.charts import (
     aligned,
     bar_cells,
     heat_map,
-    key,
-    line_chart,
     readable,
 )
 from gramless.cli.explanation_findings import Findings, Model, Stage, Trial, levels_of, value_text
+from gramless.cli.pages import LONGEST_NAME, page_templates
 from gramless.cli.summaries import bandwidth_of, features_of
-from gramless.cli.svg import COLOURS, LIGHT, cut, variables
-from gramless.cli.templating import environment
+from gramless.cli.svg import COLOURS, LIGHT, cut
 from gramless.estimators.classifier import KernelClassifier
 from gramless.inspection.explanation import (
     Dependence,
@@ -33,7 +31,7 @@ from gramless.inspection.explanation import (
     sampled_rows,
 )
 
-_MOST_BARS, _INPUTS_OF_ROW, _MOST_CLASSES, _LONGEST_NAME = 15, 6, 12, 40
+_MOST_BARS, _INPUTS_OF_ROW, _MOST_CLASSES = 15, 6, 12
 _GROUPS, _POINTS = 10, 500
 _SLIGHT = 0.01
 """Of the growth of the error by the most important input; the text names no input below this."""
@@ -47,23 +45,23 @@ _DIAGONAL = {"color": LIGHT["base"], "dashes": (4.0, 3.0)}
 
 def page(found: Findings) -> str:
     """Return a page of HTML that is also well-formed XML."""
-    templates = environment("gramless.cli")
-    templates.filters["number"] = readable
-    templates.filters["brief"] = lambda name, most=_LONGEST_NAME: cut(name, most)
-    templates.globals.update(line_chart=line_chart, key=key, variables=variables)
     model = found.model
-    return templates.get_template("explain.html").render(
-        **vars(found) | _performance(found) | _drivers(found) | _searched(found),
-        version=gramless.__version__,
-        kind=type(model).__name__,
-        is_classifier=isinstance(model, KernelClassifier),
-        dependences=_dependences(found),
-        maps=[_pair_map(one, found.outputs) for one in found.pairs],
-        failures=_failures(found),
-        cards=[(row, _row_table(found, k)) for k, row in enumerate(found.rows)],
-        raw=_raw_words(model),
-        base=_base(found),
-        choices=_choices(found),
+    return (
+        page_templates()
+        .get_template("explain.html")
+        .render(
+            **vars(found) | _performance(found) | _drivers(found) | _searched(found),
+            version=gramless.__version__,
+            kind=type(model).__name__,
+            is_classifier=isinstance(model, KernelClassifier),
+            dependences=_dependences(found),
+            maps=[_pair_map(one, found.outputs) for one in found.pairs],
+            failures=_failures(found),
+            cards=[(row, _row_table(found, k)) for k, row in enumerate(found.rows)],
+            raw=_raw_words(model),
+            base=_base(found),
+            choices=_choices(found),
+        )
     )
 
 
@@ -293,7 +291,7 @@ def _inner(one: Dependence) -> Dependence:
 def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> ShadedTable:
     labels = [str(value) or "missing" for value in one.values]
     if len(outputs) > 1:
-        return heat_map(cut(one.name, _LONGEST_NAME), labels, outputs, one.means)
+        return heat_map(cut(one.name, LONGEST_NAME), labels, outputs, one.means)
     middle = float(np.average(one.means[:, 0], weights=one.shares))
     bars = bar_cells((one.means[:, 0] - middle).tolist())
     texts = aligned(one.means[:, 0])
@@ -302,7 +300,7 @@ def _category_table(one: Dependence, outputs: Sequence[str], response: str) -> S
         for label, share, text, bar in zip(labels, one.shares, texts, bars, strict=True)
     ]
     return ShadedTable(
-        cut(one.name, _LONGEST_NAME), ["", "rows", f"mean {response}", "from the average"], rows
+        cut(one.name, LONGEST_NAME), ["", "rows", f"mean {response}", "from the average"], rows
     )
 
 
@@ -316,7 +314,7 @@ def _dependence_chart(one: Dependence, outputs: Sequence[str], held: Sequence[fl
     tenths = values[1::2] if len(values) > _GROUPS else values
     series.append(Series(tenths, [held[0]] * len(tenths), marks))
     far = values[0] > 0.0 and values[-1] > 30.0 * values[0]
-    return Chart(cut(one.name, _LONGEST_NAME), "", "", series, x_log=far, y_held=held)
+    return Chart(cut(one.name, LONGEST_NAME), "", "", series, x_log=far, y_held=held)
 
 
 def _pair_map(one: JointDependence, outputs: Sequence[str]) -> ShadedTable:
@@ -324,7 +322,7 @@ def _pair_map(one: JointDependence, outputs: Sequence[str]) -> ShadedTable:
     output = int(one.interaction.argmax())
     down, across = ([value_text(value) for value in own] for own in one.values)
     of_what = f": {outputs[output]}" if outputs[output] else ""
-    down_name, across_name = (cut(name, _LONGEST_NAME) for name in one.names)
+    down_name, across_name = (cut(name, LONGEST_NAME) for name in one.names)
     caption = f"{down_name} (down) and {across_name} (across){of_what}"
     return heat_map(caption, down, across, one.means[:, :, output])
 
@@ -435,7 +433,7 @@ def _searched(found: Findings) -> dict[str, object]:
     """Return the trials of the search, the learning curve, and which inputs grids use together."""
     model, growth, use = found.model, vars(found.model).get("growth_") or [], found.use
     last = found.stages[-1][1] if found.stages else []
-    names = [cut(name, _LONGEST_NAME) for name in found.names]
+    names = [cut(name, LONGEST_NAME) for name in found.names]
     curve = _learning_curve(model, growth, found.stages)
     stages = [_trials(*stage, model) for stage in found.stages]
     return {

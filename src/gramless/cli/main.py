@@ -8,6 +8,7 @@ import typer
 
 import gramless
 from gramless.cli.anomalies import anomalies
+from gramless.cli.cluster import cluster
 from gramless.cli.compare import compare
 from gramless.cli.datasets import datasets
 from gramless.cli.demo import demo
@@ -36,6 +37,7 @@ for _verb in (
     inspect,
     explain,
     anomalies,
+    cluster,
     compare,
     datasets,
     warmup,

@@ -166,6 +166,27 @@ def training_rows(
     return Training(_stored_inputs(table, inputs, named), y, weights, name, shared)
 
 
+def unlabelled_rows(
+    table: Table, features: Sequence[str] | None, ignored: Sequence[str]
+) -> tuple[Matrix | Table, Sequence[str]]:
+    """Return inputs, by default all columns that are not ignored, and their names.
+
+    Labels that the file keeps apart are left out.
+    """
+    for name in ignored:
+        table.index_of(name)
+    if table.names is None and not features and not ignored:
+        X = table.select()
+        return X, [f"x{j + 1}" for j in range(table.shape[1])]
+    every = table.names or [f"x{j + 1}" for j in range(table.shape[1])]
+    names = [name for name in features or every if name not in ignored]
+    if not names:
+        raise InputError(f"{table.source}: no column is left to cluster by; ignore fewer.")
+    if table.columns is None:
+        return table.select(names), names
+    return _inputs(table, names, named=True), names
+
+
 def target_name(table: Table | StoredTable, target: str | None) -> str | None:
     """Return the name of the column of labels, or None if the file keeps labels apart."""
     from gramless.datasets import Table

@@ -1,0 +1,76 @@
+"""``gramless cluster``: labels, the page, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from gramless.cli.cluster_findings import _differences
+
+BLOBS = {
+    "size": np.repeat([0.0, 8.0, 0.0], [60, 40, 20]) + np.random.default_rng(0).normal(size=120),
+    "weight": np.repeat([0.0, 0.0, 8.0], [60, 40, 20]) + np.random.default_rng(1).normal(size=120),
+    "colour": np.repeat(["red", "green", "red"], [60, 40, 20]),
+}
+TRUE = np.repeat([1, 2, 3], [60, 40, 20])
+
+
+def clusters_of(text: str) -> list[int]:
+    return [int(row["cluster"]) for row in csv.DictReader(io.StringIO(text))]
+
+
+@pytest.fixture
+def blobs(write):
+    return write("b.csv", chosen=list(BLOBS), **BLOBS)
+
+
+@pytest.mark.parametrize("options", [("--clusters", 3), ("-k", 3, "--method", "kmeans")])
+def test_clusters_are_numbered_by_size(shell, blobs, options):
+    found = clusters_of(shell("cluster", blobs, *options).stdout)
+    np.testing.assert_array_equal(found, TRUE)
+
+
+def test_a_page_tells_what_sets_clusters_apart(shell, blobs, tmp_path):
+    page, output = tmp_path / "page.html", tmp_path / "c.csv"
+    arguments = ("cluster", blobs, "--ignore", "colour", "--page", page, "-o", output)
+    document = shell.json(*arguments, "--id", "colour")
+    assert document["sizes"] == [60, 40, 20]
+    assert output.read_text().splitlines()[:2] == ["colour,cluster", "red,1"]
+    text = " ".join("".join(ET.parse(page).getroot().itertext()).split())
+    assert "120 rows in 3 clusters" in text
+    assert document["bytes"] == page.stat().st_size < 100_000
+    assert "Cluster 2 40 rows" in text
+    assert "standard deviations" in text
+
+
+def test_labels_apart_and_sparse_rows(shell, write):
+    found = shell.json("cluster", write("b.svm", chosen=list(BLOBS)[:2]), "-k", 2)
+    assert found["rows"] == 120
+    assert sum(found["sizes"]) == 120
+
+
+def test_differences_leave_out_gaps_and_constants():
+    values = np.array([[0.0, 5.0], [2.0, 5.0], [np.nan, 5.0], [4.0, 5.0]])
+    inside, outside, effects = _differences(values, np.array([0, 0, 1, 1]), 2)
+    np.testing.assert_allclose(inside, [[1.0, 5.0], [4.0, 5.0]])
+    np.testing.assert_allclose(outside, [[4.0, 5.0], [1.0, 5.0]])
+    deviation = np.std([0.0, 2.0, 4.0])
+    np.testing.assert_allclose(effects, [[-3.0 / deviation, 0.0], [3.0 / deviation, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--method", "kmeans"), 2, "needs the number of clusters"),
+        (("-k", "few"), 2, "number or auto"),
+        (("--ignore", "nothing"), 1, "no column 'nothing'"),
+        (("--ignore", "size,weight,colour"), 1, "no column is left"),
+        (("-k", 500), 1, "n_samples=120"),
+    ],
+)
+def test_faults(shell, blobs, arguments, code, told):
+    assert told in " ".join(shell.error("cluster", blobs, *arguments, code=code).split())
