@@ -1,0 +1,216 @@
+"""Clusters beside the classes of labelled tables, by ours and scikit-learn's methods; time.
+
+Methods see inputs in standard deviations and the number of classes, never labels. Tables have at
+most ``--rows`` rows, drawn at random from training and test rows together. For each table the
+normalised mutual information with the classes, the accuracy when clusters are matched to
+classes at best (Hungarian method), and seconds; means over seeds. scikit-learn's spectral
+clustering (ten nearest neighbours) is given at most ``--neighbour-rows`` rows, as its time grows
+fast, and is judged on these.
+
+usps and mnist are tables by which the rule of the bandwidth was chosen; letter, ijcnn1, cod-rna and
+covtype are not. Then the number of clusters that the eigengap finds in made-up rows, beside the
+largest mean silhouette of k-means, and the seconds of fits to blobs of up to a million rows.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.cluster import SpectralClustering as GraphClustering
+from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.metrics import normalized_mutual_info_score, silhouette_score
+from sklearn.metrics.cluster import contingency_matrix
+from sklearn.preprocessing import StandardScaler
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Report, Row, load_sets, log_slope, options, parse, say
+from gramless import KernelKMeans, SpectralClustering
+from gramless.base.random import stream
+
+Array = NDArray[Any]
+SETS = ("usps", "mnist", "letter", "ijcnn1", "cod-rna", "covtype_first20k")
+LARGE_SET = "covtype_1vs2_169k"
+
+
+def methods(k: int, seed: int, jobs: int | None) -> dict[str, Any]:
+    """Return unfitted clusterings by name."""
+    ours = {"random_state": seed, "n_jobs": jobs}
+    return {
+        "spectral": SpectralClustering(k, **ours),
+        "spectral Nyström": SpectralClustering(k, features="nystrom", **ours),
+        "spectral Fourier": SpectralClustering(k, features="fourier", **ours),
+        "kernel k-means": KernelKMeans(k, **ours),
+        "k-means": KMeans(k, n_init=10, random_state=seed),
+        "mini-batch k-means": MiniBatchKMeans(k, n_init=10, random_state=seed),
+        "scikit-learn spectral": GraphClustering(
+            k, affinity="nearest_neighbors", random_state=seed, n_jobs=jobs
+        ),
+    }
+
+
+def accuracy(classes: Array, labels: Array) -> float:
+    """Return the share of rows whose cluster is matched to their class, at best."""
+    counts = contingency_matrix(classes, labels)
+    return float(counts[linear_sum_assignment(-counts)].sum() / len(classes))
+
+
+def rows_of(name: str, most: int, chosen: Any) -> tuple[Array, Array] | None:
+    """Return standardised inputs and classes of random rows of a table."""
+    for data in load_sets([name], chosen):
+        stack: Callable[..., Any] = sparse.vstack if sparse.issparse(data.X_train) else np.vstack
+        X, y = stack([data.X_train, data.X_test]), np.append(data.y_train, data.y_test)
+        rows = stream(0, "clustering rows").permutation(len(y))[:most]
+        dense = X.tocsr()[rows].toarray() if sparse.issparse(X) else X[rows]
+        return StandardScaler().fit_transform(np.asarray(dense, float)), y[rows]
+    return None
+
+
+def judged(name: str, chosen: Any) -> list[Row]:
+    """Return a row for each method on a table."""
+    found = rows_of(name, chosen.rows, chosen)
+    if found is None:
+        return []
+    X, y = found
+    rows = []
+    for method in methods(2, 0, None):
+        n_rows = min(len(y), chosen.neighbour_rows if method.startswith("scikit") else len(y))
+        scores: list[tuple[float, float, float]] = []
+        for seed in range(chosen.repeats):
+            machine = methods(len(np.unique(y)), seed, chosen.jobs)[method]
+            begun = perf_counter()
+            try:
+                with warnings.catch_warnings():
+                    # A graph of neighbours that falls apart, and slow convergence, are told.
+                    warnings.simplefilter("ignore")
+                    labels = machine.fit(X[:n_rows]).labels_
+            except ValueError as fault:
+                say(f"{name}, {method}: {fault}")
+                break
+            seconds = perf_counter() - begun
+            own = y[:n_rows]
+            nmi = normalized_mutual_info_score(own, labels)
+            scores.append((float(nmi), accuracy(own, labels), seconds))
+        means, spread = (np.mean(scores, axis=0), np.std(scores, axis=0)) if scores else ((), ())
+        keys = ("NMI", "accuracy", "seconds")
+        row: Row = {"table": name, "method": method, "rows": n_rows}
+        row |= dict(zip(keys, map(float, means), strict=False)) if scores else dict.fromkeys(keys)
+        row["NMI spread"] = float(spread[0]) if scores else None
+        rows.append(row)
+        say(str(row))
+    return rows
+
+
+def shares_of_best(rows: list[Row]) -> list[Row]:
+    """Return, for each method, on how many tables it is within 1 % of the best of all."""
+    found = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        row: Row = {"method": method}
+        for measure in ("NMI", "accuracy"):
+            near = 0
+            for name in dict.fromkeys(row["table"] for row in rows):
+                own = [r for r in rows if r["table"] == name and r[measure] is not None]
+                best = max(r[measure] for r in own)
+                near += any(r["method"] == method and r[measure] >= 0.99 * best for r in own)
+            row[f"{measure} within 1 %"] = near
+        found.append(row)
+    return found
+
+
+def made_up_clusters(seed: int, n_rows: int) -> dict[str, tuple[Array, int]]:
+    """Return rows in clusters, and how many these are."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, tuple[Array, int]] = {
+        "moons": (make_moons(n_rows, noise=0.06, random_state=seed)[0], 2),
+        "circles": (make_circles(n_rows, noise=0.04, factor=0.5, random_state=seed)[0], 2),
+    }
+    for k in (3, 6, 12):
+        for d in (2, 10):
+            # Five deviations apart at least.
+            places = rng.permutation(64)[:k]
+            centres = np.zeros((k, d))
+            centres[:, :2] = 5.0 * np.column_stack([places // 8, places % 8])
+            found[f"{k} blobs in {d} inputs"] = (
+                make_blobs(n_rows, d, centers=centres, random_state=seed)[0],
+                k,
+            )
+    return found
+
+
+def counted(chosen: Any) -> list[Row]:
+    """Return how many clusters are found, without being told, for each seed."""
+    n_rows = 300 if chosen.quick else 2000
+    rows: dict[str, Row] = {}
+    for seed in range(chosen.repeats):
+        for name, (X, k) in made_up_clusters(seed, n_rows).items():
+            row = rows.setdefault(name, {"rows": name, "true": k, "eigengap": "", "silhouette": ""})
+            machine = SpectralClustering("eigengap", random_state=seed, n_jobs=chosen.jobs).fit(X)
+            row["eigengap"] += f" {machine.n_clusters_}"
+            scaled = StandardScaler().fit_transform(X)[:1000]
+            scores = {
+                m: silhouette_score(
+                    scaled, KMeans(m, n_init=3, random_state=seed).fit(scaled).labels_
+                )
+                for m in range(2, 21)
+            }
+            row["silhouette"] += f" {max(scores, key=lambda m: scores[m])}"
+    return list(rows.values())
+
+
+def timed(chosen: Any) -> list[Row]:
+    """Return seconds of fits to blobs, each four times as large as the one before."""
+    most = 4000 if chosen.quick else chosen.most_rows
+    sizes = [most // 4**k for k in (3, 2, 1, 0)]
+    rows: list[Row] = []
+    SpectralClustering(10, random_state=0, n_jobs=chosen.jobs).fit(np.eye(20))
+    for n in sizes:
+        X, _ = make_blobs(n, 10, centers=10, random_state=0)
+        row: Row = {"rows": n}
+        for name in ("spectral", "kernel k-means"):
+            machine = methods(10, 0, chosen.jobs)[name]
+            begun = perf_counter()
+            machine.fit(X)
+            row[f"{name} s"] = perf_counter() - begun
+        rows.append(row)
+        say(str(row))
+    slopes = {key: log_slope(sizes, [row[key] for row in rows]) for key in rows[0] if key != "rows"}
+    return [*rows, {"rows": "slope", **slopes}]
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=3)
+    parser.add_argument("--rows", type=int, default=20_000, help="of a table at most")
+    parser.add_argument("--neighbour-rows", type=int, default=5000, help="for scikit-learn's graph")
+    parser.add_argument("--most-rows", type=int, default=1_000_000, help="of blobs")
+    parser.add_argument("--large", action="store_true", help=f"{LARGE_SET} as well")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), help="tables")
+    parser.add_argument("--no-count", action="store_true", help="leave out numbers of clusters")
+    parser.add_argument("--no-time", action="store_true", help="leave out the blobs")
+    chosen = parse(parser)
+    report = Report(chosen)
+    rows = []
+    if not chosen.no_count:
+        report.add("numbers of clusters", counted(chosen))
+    for name in [*chosen.sets, *([LARGE_SET] if chosen.large else [])]:
+        rows += judged(name, chosen)
+    if rows:
+        report.add("clusters and classes", rows)
+        title = "tables on which a method is within 1 % of the best"
+        report.add(title, shares_of_best(rows))
+    if not chosen.no_time:
+        report.add("time of blobs", timed(chosen))
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
