@@ -399,3 +399,25 @@ def test_doubly_stochastic_digits(folder: Path) -> None:
     assert run[0]["steps"] == curve[-1]["rows"] // 200 == 9
     assert run[0]["peak MB"] > 0
     assert plan[0]["plan s"] > run[0]["s of steps"]
+
+
+def test_anomalies(folder: Path) -> None:
+    made_up_areas, real, ranks, alarms, (time,) = tables("claims/anomalies.py", folder).values()
+    assert {row["rows"] for row in real} == {"mnist", "letter", "ijcnn1"}
+    assert all(0.0 <= row["ECOD"] <= 1.0 for row in made_up_areas + real)
+    assert sum(ranks[0][name] for name in list(ranks[0])[2:]) == pytest.approx(15.0)
+    assert {row["table"] for row in alarms} == {"skewed", "heavy_tails"}
+    assert time["fit s"] > 0.0
+
+
+def test_density(folder: Path) -> None:
+    laws, many = tables("claims/density.py", folder).values()
+    assert {row["table"] for row in laws} >= {"clusters, 1", "curved, 2", "cadata, 1"}
+    assert [row["inputs"] for row in many] == [1, 3]
+
+
+def test_label_spreading(folder: Path) -> None:
+    chosen, judging, (many,) = tables("claims/label_spreading.py", folder).values()
+    assert {row["table"] for row in chosen} == {"mnist", "covtype_1vs2_169k"}
+    assert {row["table"] for row in judging} == {"ijcnn1", "letter"}
+    assert many["iterations"] > 1
