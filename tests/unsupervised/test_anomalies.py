@@ -184,6 +184,33 @@ def test_numbers_of_any_size_are_scored() -> None:
     assert set(np.argsort(scores)[:2]) == {0, 1}
 
 
+def test_few_inputs_are_told_apart_by_their_own_cells() -> None:
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    detector = AnomalyDetector(random_state=0).fit(X)
+    shares = detector.contributions([[8.0, 0.1], [0.1, 8.0]])
+    assert (shares[[0, 1], [0, 1]] > 5 * shares[[0, 1], [1, 0]]).all()
+
+
+def test_surprises_follow_the_definition() -> None:
+    X, new = clusters(60), clusters(5, 5, seed=1)
+    detector = AnomalyDetector(n_grids=6, random_state=0).fit(X)
+    grids, marginals = detector.bin_counts_.bins.grids, detector.marginals_
+    # All rows are sampled, in their order.
+    shaping = detector.axes_.beside(X)[detector.bin_counts_.shaped_grids]
+    rows, at = detector.axes_.beside(new), 0
+    for r, width in enumerate(grids.widths):
+        divided, shares = marginals.shares(rows, grids, r, at)
+        wanted = np.zeros(shares.shape)
+        for k, j in enumerate(np.flatnonzero(np.isfinite(width))):
+            cells, own = (
+                np.floor((x[:, j] - grids.shifts[r, j]) / width[j]) for x in (shaping, rows)
+            )
+            counts = (cells == own[:, None]).sum(axis=1)
+            wanted[:, k] = np.maximum(-np.log((counts + 1) / 31), 1e-3)
+        np.testing.assert_allclose(shares, wanted / wanted.sum(axis=1, keepdims=True))
+        at += len(divided)
+
+
 def test_data_frames_with_gaps_and_categories() -> None:
     rng = np.random.default_rng(0)
     colours = rng.choice(["red", "green", "blue"], p=[0.5, 0.497, 0.003], size=1000)

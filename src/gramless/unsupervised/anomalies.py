@@ -28,8 +28,11 @@ from gramless.features.grids import Grids, cell_limits
 from gramless.preprocessing.rows import Rows
 from gramless.unsupervised.axes import PrincipalAxes, spreads
 from gramless.unsupervised.bin_counts import BinCounts
+from gramless.unsupervised.marginals import MarginalCells
 
 _ROWS_AT_ONCE = 1 << 16
+_NUMBERS_TO_SHARE = 1 << 24
+"""Bounds rows times inputs of a block whose rarities are shared: rows become dense there."""
 _MOST_SHAPING_ROWS = 10_000
 """Rows that grids are drawn by: a random half of those of the fit, or so many of more."""
 _AXES_EVERY = 3
@@ -81,6 +84,8 @@ class AnomalyDetector(OutlierMixin, StatefulEstimator):
         The bins, and how many rows are in each.
     axes_ : PrincipalAxes
         The principal axes; none of categories, nor of more than 1,000 inputs.
+    marginals_ : MarginalCells
+        How surprising cells are along single inputs and axes.
     inputs_, seed_, n_features_in_, feature_names_in_
 
     Notes
@@ -157,6 +162,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         names = np.zeros(rows.shape[1], bool) if names is None else names
         axes = PrincipalAxes.of(sample, spreads(sample, names))
         grids = draw_grids(axes.beside(sample), names, self.n_grids, self.resolution, seed)
+        self.marginals_ = MarginalCells.of(_beside(axes, grids, sample), grids)
         self.inputs_, self.seed_, self.axes_ = inputs, seed, axes
         first = _beside(axes, grids, rows[:1])
         self._take_counts(
@@ -270,9 +276,10 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
     def contributions(self, X: TableLike) -> FloatArray:
         """Return how much each column makes a row strange.
 
-        The rarity of a bin, less the mean over the rows of the fit in its grid, is shared evenly
-        among what the grid divides; the share of a principal axis goes to the inputs by their
-        squared coefficients.
+        The rarity of a bin, less the mean over the rows of the fit in its grid, is shared among
+        what the grid divides, by how surprising the row's cell is along each alone: by minus the
+        logarithms of the shares of the rows in these cells. What falls to a principal axis is
+        shared among the inputs by the squares of their terms in the row's coordinate.
 
         Parameters
         ----------
@@ -286,15 +293,21 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         """
         check_is_fitted(self)
         binned = self.bin_counts_
-        excess, n_inputs = self._excess_of_codes(), binned.bins.n_inputs
-        to_columns = self._attribution()
+        of_codes, grids = self._excess_of_codes(), binned.bins.grids
+        n_inputs, to_columns = len(self.axes_.unit), self._attribution()
+        pairs = np.cumsum([0, *np.isfinite(grids.widths).sum(axis=1)]).tolist()
         parts = [np.zeros((0, self.n_features_in_))]
-        for block in self._blocks(self.inputs_.transform(self, X)):
+        most = max(1, _NUMBERS_TO_SHARE // binned.bins.n_inputs)
+        for block in self._blocks(self.inputs_.transform(self, X), most):
             codes = binned.bins.rows_matrix(block).codes
-            by_input = np.zeros((block.shape[0], n_inputs))
-            for own, (divided, of_codes) in zip(codes, excess, strict=True):
-                for j in divided:
-                    by_input[:, j] += of_codes[own]
+            dense = block.toarray() if sp.issparse(block) else block
+            shared = np.zeros(dense.shape)
+            for r, own in enumerate(codes):
+                columns, shares = self.marginals_.shares(dense, grids, r, pairs[r])
+                shared[:, columns] += of_codes[r][own][:, None] * shares
+            by_input = shared[:, :n_inputs]
+            if self.axes_.n_axes > 0:
+                by_input += self.axes_.shared(dense[:, :n_inputs], shared[:, n_inputs:])
             parts.append(by_input @ to_columns)
         return np.concatenate(parts)
 
@@ -308,7 +321,9 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         n_features = number_in(state, "n_features_in_", int, 1)
         number_in(state, "seed_", int, 0, 2**64)
         number_in(state, "offset_", float)
-        n_inputs = len(axes.unit)
+        marginals, n_inputs = part_in(state, "marginals_", MarginalCells), len(axes.unit)
+        n_pairs = np.count_nonzero(np.isfinite(binned.bins.widths_))
+        require(len(marginals.first) == n_pairs, "marginals_ do not fit the grids")
         require(binned.bins.n_inputs == n_inputs + axes.n_axes, "axes_ do not fit the grids")
         inputs.check_sizes(n_inputs, n_features)
         check_columns(state, n_features)
@@ -359,10 +374,10 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
             (offset,) = _quantiles(scores, binned.weights, [self.contamination])
         self.bin_counts_, self.offset_ = binned, float(offset)
 
-    def _blocks(self, rows: Rows) -> Iterator[Rows]:
+    def _blocks(self, rows: Rows, most: int = _ROWS_AT_ONCE) -> Iterator[Rows]:
         """Yield inputs of rows with their coordinates along the axes, block by block."""
         grids = self.bin_counts_.bins.grids
-        for a, b in row_blocks(rows.shape[0], _ROWS_AT_ONCE):
+        for a, b in row_blocks(rows.shape[0], most):
             yield _beside(self.axes_, grids, rows[a:b])
 
     def _means(self, X: TableLike, values: FloatArray) -> FloatArray:
@@ -371,24 +386,20 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         parts = map(binned.bins.rows_matrix, self._blocks(rows))
         return np.concatenate([binned.mean_over_grids(part, values) for part in parts])
 
-    def _excess_of_codes(self) -> list[tuple[IntArray, FloatArray]]:
-        """Return what each grid divides, and what each of its codes adds to each: see above."""
+    def _excess_of_codes(self) -> list[FloatArray]:
+        """Return what each code of each grid adds to the rarity of a row, above the usual."""
         binned, found = self.bin_counts_, []
         rarities = rarity(binned.shares(), self.resolution)
-        for width, (a, b) in zip(binned.bins.widths_, pairwise(binned.bins.offsets_), strict=True):
-            divided = np.flatnonzero(np.isfinite(width))
+        for a, b in pairwise(binned.bins.offsets_):
             usual = binned.counts[a:b] @ rarities[a:b] / binned.total
-            of_codes = np.append(rarities[-1], rarities[a:b]) - usual
-            found.append((divided, of_codes / (binned.n_grids * max(1, len(divided)))))
+            found.append((np.append(rarities[-1], rarities[a:b]) - usual) / binned.n_grids)
         return found
 
     def _attribution(self) -> sp.csr_array:
-        """Return the share (n_inputs + n_axes, n_features_in_) of each column in each of these."""
+        """Return 1 (n_inputs, n_features_in_) where an input comes from a column."""
         sources = self.inputs_.sources(self.n_features_in_)
         ones, inputs = np.ones(len(sources)), np.arange(len(sources))
-        shape = len(sources), self.n_features_in_
-        of_columns = sp.csr_array((ones, (inputs, sources)), shape=shape)
-        return sp.csr_array(self.axes_.attribution() @ of_columns)
+        return sp.csr_array((ones, (inputs, sources)), shape=(len(sources), self.n_features_in_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -28,16 +28,18 @@ _LEAST_VARIANCE = 1e-4
 class PrincipalAxes(Stateful):
     """Principal axes of inputs, each divided by its ``unit``: ``directions`` (n_inputs, k).
 
-    The directions have length 1 and are orthogonal.
+    The directions have length 1 and are orthogonal. ``centre`` is the mean of the divided inputs.
     """
 
     unit: FloatArray
+    centre: FloatArray
     directions: FloatArray
 
     def check(self) -> None:
         """Check that the parts of axes from a file fit each other."""
         unit = array_in(vars(self), "unit", np.float64, (None,), finite=True)
         require((unit > 0.0).all(), "unit is not positive")
+        array_in(vars(self), "centre", np.float64, unit.shape, finite=True)
         array_in(vars(self), "directions", np.float64, (len(unit), None), finite=True)
 
     @classmethod
@@ -51,15 +53,17 @@ class PrincipalAxes(Stateful):
         used, units = np.flatnonzero(np.isfinite(unit)), np.where(np.isfinite(unit), unit, 1.0)
         most = min(most, n_rows // _ROWS_AN_AXIS)
         if len(used) < 2:
-            return cls(units, np.zeros((n_inputs, 0)))
+            return cls(units, np.zeros(n_inputs), np.zeros((n_inputs, 0)))
         scaled = _dense(sample)[:, used] / unit[used]
-        centred = scaled - scaled.mean(axis=0)
+        centre = np.zeros(n_inputs)
+        centre[used] = scaled.mean(axis=0)
+        centred = scaled - centre[used]
         with one_blas_thread():
             variances, vectors = scipy.linalg.eigh(centred.T @ centred / n_rows)
         kept = np.flatnonzero(variances > _LEAST_VARIANCE * variances[-1])[::-1][:most]
         directions = np.zeros((n_inputs, len(kept)))
         directions[used] = vectors[:, kept]
-        return cls(units, directions)
+        return cls(units, centre, directions)
 
     @property
     def n_axes(self) -> int:
@@ -81,10 +85,19 @@ class PrincipalAxes(Stateful):
             return sp.hstack([X, sp.csr_array(along)], format="csr")
         return np.hstack([X, along])
 
-    def attribution(self) -> sp.csr_array:
-        """Return the share (n_inputs + k, n_inputs) that each input has in inputs and axes."""
-        ones = sp.eye_array(len(self.unit), format="csr")
-        return sp.csr_array(sp.vstack([ones, sp.csr_array(self.directions.T**2)]))
+    def shared(self, X: Rows, amounts: FloatArray) -> FloatArray:
+        """Share amounts (n_samples, k) of the axes among the inputs, (n_samples, n_inputs).
+
+        An axis is a sum over the inputs: each takes a part by the square of its term, which is its
+        direction times the distance of the row from the centre.
+        """
+        squares = self.directions**2
+        distances = (_dense(X) / self.unit - self.centre) ** 2
+        # A row in the centre of an axis has no terms.
+        distances += _LEAST_VARIANCE
+        with one_blas_thread():
+            found: FloatArray = distances * ((amounts / (distances @ squares)) @ squares.T)
+        return found
 
 
 def spreads(sample: Rows, categorical: BoolArray) -> FloatArray:
