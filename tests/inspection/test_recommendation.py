@@ -11,7 +11,6 @@ from gramless.datasets import Table
 from gramless.inspection import recommend, recommendation
 from gramless.inspection.recommendation import Trial
 
-RNG = np.random.default_rng(0)
 LOCAL = ("linear model", "boosted trees", "gramless, effort=1")
 TREES = {"boosted trees", "gramless", "gramless, effort=1"}
 SMOOTH = {"RBF support vectors", "gramless, Nyström", "gramless"}
@@ -22,6 +21,11 @@ def errors(found) -> dict[str, float]:
 
 
 @pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
 def few_rows(monkeypatch) -> None:
     """Let samples be small, where they need not be larger."""
     monkeypatch.setattr(recommendation, "MOST_ROWS", 375)
@@ -29,9 +33,9 @@ def few_rows(monkeypatch) -> None:
     monkeypatch.setattr(recommendation, "_SPLITS", 1)
 
 
-def test_a_linear_truth_takes_a_linear_model(few_rows) -> None:
-    X = RNG.normal(size=(600, 5))
-    y = X @ [1.0, -2.0, 0.5, 0.0, 3.0] + RNG.normal(size=600)
+def test_a_linear_truth_takes_a_linear_model(few_rows, rng) -> None:
+    X = rng.normal(size=(600, 5))
+    y = X @ [1.0, -2.0, 0.5, 0.0, 3.0] + rng.normal(size=600)
     found = recommend(X, y, methods=(*LOCAL, "RBF support vectors"))
     assert (found.method, found.task) == ("linear model", "regression")
     assert "linear" in " ".join(found.reasons)
@@ -39,10 +43,10 @@ def test_a_linear_truth_takes_a_linear_model(few_rows) -> None:
     assert found.estimator.fit(X, y).score(X, y) > 0.9
 
 
-def test_a_smooth_truth_of_500_rows_takes_a_smooth_method(few_rows) -> None:
-    X = RNG.uniform(-1, 1, size=(500, 4))
+def test_a_smooth_truth_of_500_rows_takes_a_smooth_method(few_rows, rng) -> None:
+    X = rng.uniform(-1, 1, size=(500, 4))
     y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + X[:, 2] * X[:, 3]
-    y += 0.02 * RNG.normal(size=500)
+    y += 0.02 * rng.normal(size=500)
     found = recommend(X, y)
     assert found.method in SMOOTH
     of = errors(found)
@@ -50,10 +54,10 @@ def test_a_smooth_truth_of_500_rows_takes_a_smooth_method(few_rows) -> None:
 
 
 @pytest.mark.slow
-def test_steps_with_interactions_take_trees_or_grids() -> None:
-    X = RNG.uniform(size=(5000, 6))
+def test_steps_with_interactions_take_trees_or_grids(rng) -> None:
+    X = rng.uniform(size=(5000, 6))
     z = 3 * ((X[:, 0] > 0.5) & (X[:, 1] > 0.3)) + 2 * ((X[:, 2] > 0.7) ^ (X[:, 3] > 0.4))
-    y = z + 0.3 * RNG.normal(size=5000)
+    y = z + 0.3 * rng.normal(size=5000)
     found = recommend(X, y)
     assert found.method in TREES
     assert "steps" in " ".join(found.reasons)
@@ -62,16 +66,16 @@ def test_steps_with_interactions_take_trees_or_grids() -> None:
     assert all(one.all_rows_seconds > one.fit_seconds for one in found.trials)
 
 
-def test_noise_is_said_to_be_noise(few_rows) -> None:
-    X = RNG.normal(size=(300, 3))
-    found = recommend(X, RNG.normal(size=300), methods=LOCAL)
+def test_noise_is_said_to_be_noise(few_rows, rng) -> None:
+    X = rng.normal(size=(300, 3))
+    found = recommend(X, rng.normal(size=300), methods=LOCAL)
     assert found.trials[0].error > 0.9
     assert "Hardly anything" in " ".join(found.reasons)
 
 
-def test_tables_with_text_and_gaps_and_rare_classes(few_rows) -> None:
-    colour = np.array(["red", "green", "blue"], object)[RNG.integers(0, 3, 240)]
-    size = RNG.normal(size=240)
+def test_tables_with_text_and_gaps_and_rare_classes(few_rows, rng) -> None:
+    colour = np.array(["red", "green", "blue"], object)[rng.integers(0, 3, 240)]
+    size = rng.normal(size=240)
     size[::9] = np.nan
     kind = np.where(colour == "red", "stop", "go")
     kind[7] = "once"
@@ -82,8 +86,8 @@ def test_tables_with_text_and_gaps_and_rare_classes(few_rows) -> None:
     assert all(one.method in str(found) for one in found.trials)
 
 
-def test_sparse_rows_leave_out_what_makes_them_dense(few_rows) -> None:
-    X = sp.random_array((160, 30), density=0.1, format="csr", rng=RNG)
+def test_sparse_rows_leave_out_what_makes_them_dense(few_rows, rng) -> None:
+    X = sp.random_array((160, 30), density=0.1, format="csr", rng=rng)
     found = recommend(X, np.asarray(X.sum(axis=1)).ravel() > 1.4)
     tried = {"linear model", "gramless", "gramless, effort=1"}
     assert {one.method for one in found.trials} == tried
