@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.common import Report, Row, load_sets, options, parse
+from benchmarks.common import Report, Row, load_sets, options, parse, say
 from gramless import KernelClassifier, LabelSpreading
 from gramless.base.random import stream
 from gramless.datasets.registry import Dataset
@@ -90,6 +90,7 @@ def main() -> None:
             seeds = range(100, 100 + chosen.repeats)
             share = 0.1 if chosen.quick else SHARE
             rows.append(summary(data.name, [compared(data, s, chosen.jobs, share) for s in seeds]))
+            say(f"{data.name}: {rows[-1]['LabelSpreading']:.4f}, ratio {rows[-1]['ratio']:.3f}")
         report.add(f"wrong labels, {title}", rows)
     report.add("many rows", [many_rows(5000 if chosen.quick else N_MANY, chosen.jobs)])
     report.close()

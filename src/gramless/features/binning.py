@@ -128,10 +128,10 @@ class BinningMap(GridMap):
     def extended(self, X: Rows) -> tuple[Self, BinnedMatrix]:
         """Return a map that knows the bins of other rows too, and their feature matrix."""
         found, _ = self.relearned(X)
-        new = found._columns_in(self) < 0
+        new, own, others = found._columns_in(self) < 0, self.keys, found.keys
         keys, offsets = [], [0]
         for (a, b), (c, d) in zip(pairwise(self.offsets_), pairwise(found.offsets_), strict=True):
-            keys += [self.keys[a:b], found.keys[c:d][new[c:d]]]
+            keys += [own[a:b], others[c:d][new[c:d]]]
             offsets.append(offsets[-1] + len(keys[-2]) + len(keys[-1]))
         other = copy(self)
         other._know(KnownBins.from_keys(self.grids, np.concatenate(keys), np.array(offsets)))

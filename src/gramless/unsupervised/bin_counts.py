@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gramless.base.arrays import padded_rows
 from gramless.base.random import stream
 from gramless.base.state import Stateful, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, BoolArray, FloatArray
@@ -69,7 +70,7 @@ class BinCounts(Stateful):
         self, X: Rows, seed: int, weights: FloatArray | None, shaped_grids: BoolArray
     ) -> BinCounts:
         """Return the counts with a block of further rows, whose weights are above 0."""
-        bins, matrix = self.bins.extended(X)
+        bins, matrix = self._extended(X)
         n_new = X.shape[0]
         ones = np.ones(n_new) if weights is None else weights
         own = matrix.bin_counts() if weights is None else matrix.rmatvec(weights) / matrix.scale
@@ -88,6 +89,23 @@ class BinCounts(Stateful):
             np.concatenate([self.weights[old], ones[new]]),
             draws[kept],
             np.concatenate([self.shaped_grids[old], shaped_grids[new]]),
+        )
+
+    def _extended(self, X: Rows) -> tuple[GivenBinning, BinnedMatrix]:
+        """Return bins that hold all rows, and their matrix; only rows in new bins are learned."""
+        if self.n_rows == 0:
+            return self.bins.extended(X)
+        known = self.bins.rows_matrix(X)
+        outside = np.flatnonzero((known.codes == 0).any(axis=0))
+        if len(outside) == 0:
+            return self.bins, known
+        bins, new = self.bins.extended(X[outside])
+        # Bins keep their numbers: new ones follow those of their grid.
+        codes = padded_rows(known.codes.shape, np.promote_types(known.codes.dtype, new.codes.dtype))
+        codes[...] = known.codes
+        codes[:, outside] = new.codes
+        return bins, BinnedMatrix(
+            codes, bins.offsets_, scale=bins.scale_, has_unseen=False, n_jobs=bins.n_jobs
         )
 
     @property
