@@ -308,6 +308,21 @@ def test_survival(folder: Path) -> None:
     assert all(0.5 < row["concordance"] < row["true"] + 0.05 for row in made_up)
 
 
+def test_clustering(folder: Path) -> None:
+    only = ("--sets", "letter", "--no-count")
+    rows, shares, seconds = tables("claims/clustering.py", folder, *only).values()
+    assert {row["table"] for row in rows} == {"letter"}
+    assert all(0.0 <= row["accuracy"] <= 1.0 for row in rows if row["accuracy"] is not None)
+    assert len(shares) == 7
+    assert seconds[-1]["rows"] == "slope"
+
+
+def test_decomposition(folder: Path) -> None:
+    (rows,) = tables("claims/decomposition.py", folder).values()
+    assert len(rows) == 4
+    assert all(row["residual"] <= 1e-4 for row in rows)
+
+
 def test_recommend(folder: Path) -> None:
     rows, means = tables("claims/recommend.py", folder, "--sets", "letter", "cadata").values()
     assert [row["set"] for row in rows] == ["letter", "cadata"]
