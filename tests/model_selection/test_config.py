@@ -28,6 +28,14 @@ def test_more_effort_never_tries_less() -> None:
         assert less != more
 
 
+def test_only_the_default_is_quick_with_few_rows() -> None:
+    few = {effort: config.of_rows(1999) for effort, config in EFFORTS.items()}
+    assert [effort for effort, config in EFFORTS.items() if few[effort] != config] == [3]
+    assert few[3].kept_a_round > EFFORTS[3].kept_a_round
+    assert few[3].of_rows(10) is few[3]
+    assert EFFORTS[3].of_rows(2000) is EFFORTS[3]
+
+
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_codes_of_growth_fit_into_16_bits(effort: int) -> None:
     """A grid has no more bins than rows that are grown on or judge; 0 is no bin."""

@@ -31,7 +31,7 @@ from gramless.model_selection.splits import held_back_splits
 
 Array = NDArray[np.float64]
 
-GROWN = SearchConfig(most_grids=24, proposals=64, stages=(16,), n_landmarks=0)
+GROWN = SearchConfig(most_grids=24, proposals=64, stages=(16,), n_landmarks=0, quick_rows=0)
 SMOOTH = replace(GROWN, n_landmarks=120, most_grids=64, stages=(32,))
 
 

@@ -10,15 +10,23 @@ from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
 from gramless.losses import Logistic, Loss, Multinomial
+from gramless.matrices.base import Vector
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.row_products import MatrixWithRowProducts, single_row_gram
+from gramless.matrices.row_products import SingleRowProducts, single_row_gram
 from gramless.matrices.stacked import HStack
 from gramless.penalties import L2
+from gramless.solvers import newton_cg
 from gramless.solvers.newton_cg import NewtonCG
-from gramless.solvers.objective import Problem
+from gramless.solvers.objective import Problem, Solution
 
 N_ROWS, N_CLASSES = 700, 4
+
+
+@pytest.fixture(autouse=True)
+def few_weights_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small problems are solved like large ones."""
+    monkeypatch.setattr(newton_cg, "_MANY_WEIGHTS", 1)
 
 
 def problem_of(loss: Loss, several: bool, alpha: float = 1e-3) -> Problem:
@@ -39,10 +47,25 @@ def with_rows(problem: Problem) -> Problem:
     assert isinstance(Z, HStack)
     parts = zip(Z.scales, Z.parts, strict=True)
     gram = np.sum([np.float32(c**2) * single_row_gram(part) for c, part in parts], axis=0)
-    return replace(problem, matrix=MatrixWithRowProducts(Z, gram))
+    return replace(problem, matrix=SingleRowProducts(Z, gram))
 
 
 CASES = [(Multinomial(), True), (Logistic(), True), (Logistic(), False)]
+
+
+def over_columns(solver: NewtonCG, problem: Problem, start: Vector | None = None) -> Solution:
+    """Solve where somebody looks at the weights after each step."""
+    return solver.solve(problem, start, callback=lambda k, w: False)
+
+
+def check_same_steps(found: Solution, expected: Solution, error: float) -> None:
+    """Both have gone the same way, up to the rounding of products."""
+    assert (found.n_iter, found.status) == (expected.n_iter, "converged")
+    assert found.history[-1]["products"] == expected.history[-1]["products"]
+    size = np.abs(expected.weights).max()
+    np.testing.assert_allclose(found.weights, expected.weights, atol=error * size, rtol=0)
+    for own, other in zip(found.history, expected.history, strict=True):
+        assert own["objective"] == pytest.approx(other["objective"], rel=error)
 
 
 @pytest.mark.parametrize(("loss", "several"), CASES)
@@ -56,23 +79,34 @@ def test_steps_are_those_over_the_columns(loss: Loss, several: bool, warm: bool)
         start += 0.01 * np.random.default_rng(1).normal(size=start.shape)
     for tol in (1e-2, 2e-4):
         solver = NewtonCG(tol=tol)
-        expected = solver.solve(problem, start)
-        found = solver.solve(with_rows(problem), start)
-        assert (found.n_iter, found.status) == (expected.n_iter, "converged")
-        assert found.history[-1]["products"] == expected.history[-1]["products"]
-        # Both have gone the same way, up to products in single precision.
-        size = np.abs(expected.weights).max()
-        np.testing.assert_allclose(found.weights, expected.weights, atol=1e-4 * size, rtol=0)
-        for own, other in zip(found.history, expected.history, strict=True):
-            assert own["objective"] == pytest.approx(other["objective"], rel=1e-5)
+        expected = over_columns(solver, problem, start)
+        check_same_steps(solver.solve(with_rows(problem), start), expected, 1e-4)
+        check_same_steps(solver.solve(problem, start), expected, 1e-9)
 
 
-def test_where_single_precision_would_show_columns_are_taken() -> None:
+@pytest.mark.parametrize("warm", [False, True])
+def test_of_many_rows_those_that_curve_are_sampled_alike(warm: bool) -> None:
+    # Most rows are sure of their class after the first steps.
     problem = problem_of(Multinomial(), several=True)
-    exact = NewtonCG(tol=1e-7).solve(with_rows(problem))
-    same = NewtonCG(tol=1e-7).solve(problem)
-    # Only the rows that precondition have products in single precision.
-    np.testing.assert_allclose(exact.weights, same.weights, atol=1e-9, rtol=0)
+    solver = NewtonCG(tol=1e-2, all_rows_below=100)
+    start = None
+    if warm:
+        start = NewtonCG(tol=1e-1).solve(problem).weights
+        state = solver.begin(problem, start, watched=False)
+        assert state.step()
+        assert not state.state.whole
+    expected = over_columns(solver, problem, start)
+    check_same_steps(solver.solve(problem, start), expected, 1e-9)
+    single = replace(problem, matrix=SingleRowProducts(problem.matrix))
+    check_same_steps(solver.solve(single, start), expected, 1e-4)
+
+
+def test_solutions_are_as_close_as_those_over_the_columns() -> None:
+    problem = problem_of(Multinomial(), several=True)
+    found = NewtonCG(tol=1e-7).solve(problem)
+    expected = over_columns(NewtonCG(tol=1e-7), problem)
+    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-10, rtol=0)
+    assert np.abs(problem.gradient(found.weights)).max() < 1e-9
 
 
 def test_a_callback_sees_weights_on_the_way() -> None:

@@ -185,6 +185,51 @@ def scatter_add_rows(codes, stride, starts, values, n_columns, out):  # type: ig
 
 
 @loop
+def add_row_products(codes, stride, n_bins, first, last, rows, values, sums, out):  # type: ignore[no-untyped-def]
+    """Add to each row of ``out`` the ``values`` of the rows that share its bins in some grids.
+
+    ``values`` (m, K) belong to the ``rows`` (m,) of all, ``out`` is (n_rows, K), and K a multiple
+    of 4. Of the grids ``first:last``, four a pass, ``sums`` (4, most bins + 1, K) is flat room; no
+    more is kept of the bins. Code 0 is shared with no row.
+    """
+    n_rows, width = out.shape
+    room = len(sums) // 4
+    for g in range(first, last, 4):
+        # A grid that is missing is the first again, with bin 0 for all rows.
+        s1, s2, s3 = np.int64(g + 1 < last), np.int64(g + 2 < last), np.int64(g + 3 < last)
+        g0, g1 = g * stride, (g + s1) * stride
+        g2, g3 = (g + 2 * s2) * stride, (g + 3 * s3) * stride
+        w1, w2, w3 = width * s1, width * s2, width * s3
+        r1, r2, r3 = room, 2 * room, 3 * room
+        for q in range(4):
+            if g + q < last:
+                for c in range((n_bins[g + q] + 1) * width):
+                    sums[q * room + c] = 0.0
+        for j in range(len(rows)):
+            i = rows[j]
+            a, b = width * np.int64(codes[g0 + i]), r1 + w1 * np.int64(codes[g1 + i])
+            c, d = r2 + w2 * np.int64(codes[g2 + i]), r3 + w3 * np.int64(codes[g3 + i])
+            k, at = 0, width * j
+            while k + 8 <= width:
+                simd.scatter_8(sums, a + k, b + k, c + k, d + k, values, at + k)
+                k += 8
+            if k < width:
+                simd.scatter_4(sums, a + k, b + k, c + k, d + k, values, at + k)
+        for q in range(4):
+            for k in range(width):
+                sums[q * room + k] = 0.0
+        for i in range(n_rows):
+            a, b = width * np.int64(codes[g0 + i]), r1 + w1 * np.int64(codes[g1 + i])
+            c, d = r2 + w2 * np.int64(codes[g2 + i]), r3 + w3 * np.int64(codes[g3 + i])
+            k, at = 0, width * i
+            while k + 8 <= width:
+                simd.gather_8(out, at + k, sums, a + k, b + k, c + k, d + k)
+                k += 8
+            if k < width:
+                simd.gather_4(out, at + k, sums, a + k, b + k, c + k, d + k)
+
+
+@loop
 def count_shared(codes, first, last, counts):  # type: ignore[no-untyped-def]
     """Count the grids in which rows ``first:last`` share a known bin with those before them.
 

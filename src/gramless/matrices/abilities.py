@@ -51,11 +51,16 @@ class SupportsColumnGram(SupportsOnePass):
 
 
 class SupportsRowProducts(FeatureMatrix):
-    """A matrix of few rows whose products with each other are at hand."""
+    """A matrix whose rows are multiplied with each other faster than there and back."""
 
     @abstractmethod
-    def row_products(self, v: Vector, rows: NDArray[np.intp] | None = None) -> Vector:
-        """Return ``Z @ Z[rows].T @ v`` of ``v`` (m, K), of all rows by default."""
+    def row_products(
+        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
+    ) -> Vector:
+        """Return ``Z @ Z[rows].T @ v`` of ``v`` (m, K), of all rows by default.
+
+        In single precision, if that is asked for.
+        """
 
 
 class SupportsRowLists(FeatureMatrix):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import Rows, Vector, check_room, operand
-from gramless.matrices.codes import CodedMatrix, PlainBins, TaskSizes, taken
+from gramless.matrices.codes import CodedMatrix, CodePiece, PlainBins, TaskSizes, taken
 from gramless.matrices.row_lists import RowLists, list_bins
 
 _FEW_BINS = 1024
@@ -138,6 +138,9 @@ class BinnedMatrix(CodedMatrix, PlainBins, SupportsRowLists):
         map_blocks(lambda a, b: loops.count_shared(codes, a, b, gram), parts, self.n_jobs)
         gram *= self.scale**2
         return gram
+
+    def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
+        yield self._flat, self._row_stride, np.diff(self.offsets), first, last
 
     def _scatter(self, values: Vector, a: int, b: int, sums: FloatArray) -> None:
         """Add each row's values to the flat ``sums`` of its bins in grids ``a:b``."""

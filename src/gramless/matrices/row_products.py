@@ -1,36 +1,63 @@
-"""Features of few rows, with the products of these rows with each other kept beside them."""
+"""Features whose rows are multiplied with each other in single precision."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramless.base.cached import cached_property
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import FloatArray
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Rows, Vector
 from gramless.matrices.chunked import ChunkedMatrix
+from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.stacked import HStack
 
 Floats = NDArray[np.float32]
 
-_BLOCK_ROWS = 256
+_BLOCK_ROWS, _PART_ROWS = 256, 1024
 
 
-class MatrixWithRowProducts(SupportsRowProducts):
-    """A feature matrix and, in single precision, its ``gram``, ``Z @ Z.T`` (n_rows, n_rows).
+class SingleRowProducts(SupportsRowProducts):
+    """A feature matrix whose row products are in single precision, enough to compare fits.
+
+    Of few rows the ``gram`` matrix, ``Z @ Z.T`` (n_rows, n_rows), is kept beside it.
 
     Examples
     --------
-    >>> from gramless.matrices.dense import DenseMatrix
-    >>> Z = DenseMatrix(np.array([[1.0, 2.0], [0.0, 1.0]]))
-    >>> MatrixWithRowProducts(Z, single_row_gram(Z)).row_products(np.array([[1.0], [1.0]]))
-    array([[7.],
-           [3.]])
+    >>> from gramless.matrices.binned import BinnedMatrix
+    >>> Z = BinnedMatrix(np.array([[1, 1, 2]], np.uint8), np.array([0, 2]), scale=1.0)
+    >>> SingleRowProducts(Z, single_row_gram(Z)).row_products(np.array([[1.0], [2.0], [4.0]]))
+    array([[3.],
+           [3.],
+           [4.]])
     """
 
-    def __init__(self, matrix: FeatureMatrix, gram: Floats) -> None:
+    def __init__(
+        self,
+        matrix: SupportsRowProducts,
+        gram: Floats | None = None,
+        values: list[Floats] | None = None,
+    ) -> None:
         self.matrix, self.gram, self.n_jobs = matrix, gram, matrix.n_jobs
+        self._given_values = values
+
+    @cached_property
+    def values(self) -> list[Floats]:
+        """Copies of the parts that are arrays, times their scales."""
+        if self._given_values is not None:
+            return self._given_values
+        return [
+            (scale * part.array).astype(np.float32)
+            for scale, part in stacked_parts(self.matrix)
+            if isinstance(part, DenseMatrix)
+        ]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -38,7 +65,7 @@ class MatrixWithRowProducts(SupportsRowProducts):
 
     @property
     def nbytes(self) -> int:
-        return self.matrix.nbytes + self.gram.nbytes
+        return self.matrix.nbytes + (0 if self.gram is None else self.gram.nbytes)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         self.matrix.matvec(w, out)
@@ -49,17 +76,25 @@ class MatrixWithRowProducts(SupportsRowProducts):
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         return self.matrix.gram_diagonal(weights)
 
-    def take_rows(self, rows: Rows) -> MatrixWithRowProducts:
-        gram = self.gram[rows, rows] if isinstance(rows, slice) else self.gram[rows][:, rows]
-        return MatrixWithRowProducts(self.matrix.take_rows(rows), gram)
+    def take_rows(self, rows: Rows) -> SingleRowProducts:
+        own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
+        if self.gram is None:
+            return SingleRowProducts(own, values=[part[rows] for part in self.values])
+        both = isinstance(rows, slice)
+        gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
+        return SingleRowProducts(own, gram)
 
     def tocsr(self) -> sp.csr_array:
         return self.matrix.tocsr()
 
     def row_gram(self) -> FloatArray:
-        return self.gram.astype(np.float64)
+        return self.matrix.row_gram() if self.gram is None else self.gram.astype(np.float64)
 
-    def row_products(self, v: Vector, rows: NDArray[np.intp] | None = None) -> Vector:
+    def row_products(
+        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = True
+    ) -> Vector:
+        if self.gram is None:
+            return self._by_parts(v, rows)
         # The Gram matrix is symmetric, and its rows are contiguous.
         gram = self.gram if rows is None else self.gram[rows].T
         given, out = np.asarray(v, np.float32), np.empty((self.shape[0], v.shape[1]))
@@ -70,6 +105,40 @@ class MatrixWithRowProducts(SupportsRowProducts):
         with one_blas_thread():
             map_blocks(multiply, row_blocks(len(out), _BLOCK_ROWS), self.n_jobs)
         return out
+
+    def _by_parts(self, v: Vector, rows: NDArray[np.intp] | None) -> Vector:
+        out = np.zeros((self.shape[0], v.shape[1]))
+        for scale, part in stacked_parts(self.matrix):
+            if isinstance(part, SupportsRowProducts):
+                out += scale**2 * part.row_products(v, rows, single=True)
+            elif not isinstance(part, DenseMatrix):
+                own = part if rows is None else part.take_rows(rows)
+                out += scale**2 * part.matvec(own.rmatvec(v))
+        given = np.asarray(v, np.float32)
+        for values in self.values:
+            others = values if rows is None else values[rows]
+            with one_blas_thread():
+                blocks = row_blocks(len(others), _PART_ROWS)
+                parts = map_blocks(partial(_pulled_back, others, given), blocks, self.n_jobs)
+                add = partial(_add_responses, values, np.sum(parts, axis=0), out)
+                map_blocks(add, row_blocks(len(out), _PART_ROWS), self.n_jobs)
+        return out
+
+
+def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]]:
+    """Yield the matrices that a matrix is made of, with their scales."""
+    if isinstance(matrix, HStack):
+        yield from zip(matrix.scales, matrix.parts, strict=True)
+    else:
+        yield 1.0, matrix
+
+
+def _pulled_back(values: Floats, v: Floats, first: int, last: int) -> Floats:
+    return values[first:last].T @ v[first:last]
+
+
+def _add_responses(values: Floats, w: Floats, out: FloatArray, first: int, last: int) -> None:
+    out[first:last] += values[first:last] @ w
 
 
 def single_row_gram(matrix: FeatureMatrix) -> Floats:

@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.errors import InputError
@@ -17,6 +18,7 @@ from gramless.matrices.abilities import (
     SupportsColumnGram,
     SupportsOnePass,
     SupportsRowLists,
+    SupportsRowProducts,
 )
 from gramless.matrices.base import (
     ColumnBlock,
@@ -175,6 +177,8 @@ class HStack(FeatureMatrix):
                 return object.__new__(_DenseHStack)
             if all(isinstance(part, SupportsRowLists) for part in parts):
                 return object.__new__(_BinnedHStack)
+            if any(isinstance(part, SupportsRowProducts) for part in parts):
+                return object.__new__(_RowProductsHStack)
         return object.__new__(cls)
 
     def __init__(
@@ -269,6 +273,22 @@ class _BinnedHStack(HStack, SupportsRowLists):
             rows=np.concatenate([own.rows for own in lists]),
             bounds=np.concatenate([own.bounds for own in lists], axis=1),
         )
+
+
+class _RowProductsHStack(HStack, SupportsRowProducts):
+    """Bins beside values, by which is multiplied there and back."""
+
+    def row_products(
+        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
+    ) -> Vector:
+        total = np.zeros((self.shape[0], v.shape[1]))
+        for scale, part in zip(self.scales, self.parts, strict=True):
+            if isinstance(part, SupportsRowProducts):
+                own = part.row_products(v, rows, single=single)
+            else:
+                own = part.matvec((part if rows is None else part.take_rows(rows)).rmatvec(v))
+            total += scale**2 * own
+        return total
 
 
 class _DenseHStack(HStack, SupportsColumnGram):

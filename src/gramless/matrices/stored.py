@@ -17,7 +17,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import Rows, Vector, check_room, operand, row_weights_of
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.codes import PlainBins
+from gramless.matrices.codes import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists
 
 BLOCK_BYTES = 1 << 25
@@ -105,6 +105,16 @@ class StoredBinnedMatrix(PlainBins, SupportsRowLists):
 
     def row_gram(self) -> FloatArray:
         return self._in_memory(np.arange(self.shape[0])).row_gram()
+
+    def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
+        n_rows, n_bins = self.shape[0], np.diff(self.offsets)
+        for a in range(first, last, 4):
+            b = min(a + 4, last)
+            codes = np.empty((b - a, n_rows), self._widest)
+            for (start, stop), block in zip(pairwise(self._ends), self.code_blocks, strict=True):
+                codes[:, start:stop] = block.columns[a:b]
+                block.forget()
+            yield codes.reshape(-1), n_rows, n_bins[a:b], 0, b - a
 
     def bin_counts(self) -> FloatArray:
         counts = np.zeros(self.shape[1])

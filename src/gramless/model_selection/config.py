@@ -20,6 +20,9 @@ class SearchConfig:
     ``smooth_lengths`` are their inverse bandwidths, in units of how finely the grids divide the
     inputs. ``dropped_share`` of the grids, those that add least, is tried to be dropped; 0 drops
     none. ``n_seeds`` sets of grids, grown with different seeds, are fitted as one.
+
+    For classes of fewer than ``quick_rows`` rows there are fewer, larger rounds, and fewer grids:
+    what a round takes beside its loops over rows would be most of it. 0 changes nothing.
     """
 
     most_grids: int = 640
@@ -35,8 +38,25 @@ class SearchConfig:
     smooth_lengths: tuple[float, ...] = (0.5, 1.0)
     dropped_share: float = 0.6
     n_seeds: int = 1
+    quick_rows: int = 2000
+
+    def of_rows(self, n_rows: int) -> SearchConfig:
+        """Return the configuration for so many rows with classes.
+
+        Examples
+        --------
+        >>> SearchConfig().of_rows(1500).most_grids, SearchConfig().of_rows(2500).most_grids
+        (480, 640)
+        """
+        if n_rows >= self.quick_rows:
+            return self
+        most = min(self.most_grids, _QUICK_GRIDS)
+        return replace(
+            self, most_grids=most, proposals=240, kept_a_round=20, refitted_a_round=26, quick_rows=0
+        )
 
 
+_QUICK_GRIDS = 480
 _FAST = SearchConfig(
     most_grids=160,
     proposals=128,
@@ -46,6 +66,7 @@ _FAST = SearchConfig(
     ridge_rows=0,
     n_landmarks=0,
     dropped_share=0.5,
+    quick_rows=0,
 )
 _THOROUGH = SearchConfig(
     most_grids=960,
@@ -54,10 +75,11 @@ _THOROUGH = SearchConfig(
     refitted_a_round=32,
     n_landmarks=1000,
     dropped_share=0.5,
+    quick_rows=0,
 )
 EFFORTS: dict[int, SearchConfig] = {
     1: _FAST,
-    2: SearchConfig(most_grids=256, growth_rows=30_000),
+    2: SearchConfig(most_grids=256, growth_rows=30_000, quick_rows=0),
     3: SearchConfig(),
     4: _THOROUGH,
     5: replace(_THOROUGH, n_landmarks=2000, n_seeds=4),

@@ -189,13 +189,21 @@ class _Model:
 
     ``first:last`` are its rows; ``weights`` (n_bins, K) and ``raw`` (n_rows, K) are float32,
     without their last dimension where K is 1. Where the outputs of a row have one curvature,
-    weights are filled up with zeros to a multiple of 4 columns.
+    weights are filled up with zeros to a multiple of 4 columns. ``derivatives`` are those at the
+    raw predictions, until these change.
     """
 
     first: int
     last: int
     weights: Floats
     raw: Floats
+    derivatives: tuple[Floats, Floats] | None = None
+
+    def copy(self) -> _Model:
+        """Return a model that may change while this one does not."""
+        known = self.derivatives
+        own = None if known is None else (known[0].copy(), known[1])
+        return _Model(self.first, self.last, self.weights.copy(), self.raw.copy(), own)
 
 
 class CrossFittedModels:
@@ -303,8 +311,8 @@ class CrossFittedModels:
         and the mean curvatures of both.
         """
         shape = self.n_rows, self.n_outputs
-        raws = [(model.raw,) for model in self.models]
-        (own, bent), (others, others_bent) = map_blocks(self.derivatives, raws, self.n_jobs)
+        models = [(model,) for model in self.models]
+        (own, bent), (others, others_bent) = map_blocks(self._derived, models, self.n_jobs)
         slopes = own.reshape(shape), others.reshape(shape)
         curvatures = [part if part.ndim == 1 else part.mean(axis=1) for part in (bent, others_bent)]
         first = np.arange(self.n_training) < self.half
@@ -345,16 +353,14 @@ class CrossFittedModels:
         Half the ridge is tried, or twice if half was no better at the last stage, and so on: one
         step at a stage.
         """
-        begun = [(model.weights.copy(), model.raw.copy()) for model in self.models]
+        models = [(model,) for model in self.models]
+        map_blocks(self._derived, models, self.n_jobs)
+        tried = [model.copy() for model in self.models]
         self.backfit(order)
         best, ridge = self.score(), self.ridge * self.factor
         if not self.least_ridge * self.unit <= ridge <= _MOST_RIDGE * self.unit:
             self.factor = 1.0 / self.factor
             return best
-        tried = [
-            _Model(model.first, model.last, weights, raw)
-            for model, (weights, raw) in zip(self.models, begun, strict=True)
-        ]
         map_blocks(self._pass, [(model, order, ridge) for model in tried], self.n_jobs)
         score = self._score_of([model.raw for model in tried])
         if score < best:
@@ -363,8 +369,16 @@ class CrossFittedModels:
         self.factor = 1.0 / self.factor
         return best
 
+    def _derived(self, model: _Model) -> tuple[Floats, Floats]:
+        """Return the derivatives of a model, which remembers them."""
+        if model.derivatives is None:
+            model.derivatives = self.derivatives(model.raw)
+        return model.derivatives
+
     def _pass(self, model: _Model, grids: NDArray[np.int64], ridge: float) -> None:
-        slopes, curvatures = self.derivatives(model.raw)
+        slopes, curvatures = self._derived(model)
+        # The pass changes predictions and slopes.
+        model.derivatives = None
         most_bins = int(np.diff(self.offsets[: self.n_grids + 1]).max())
         sums = np.empty(2 * most_bins * self.n_columns, np.float32)
         where = self.codes, self.offsets, grids, model.first, model.last, np.float32(ridge)

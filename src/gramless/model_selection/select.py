@@ -25,10 +25,11 @@ from gramless.features.grids import Grids
 from gramless.features.hybrid import JoinedMaps, parts_of
 from gramless.features.nystrom import Nystrom
 from gramless.losses import Loss
+from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.codes import PlainBins
 from gramless.matrices.dense import DenseMatrix
-from gramless.matrices.row_products import MatrixWithRowProducts, single_row_gram
+from gramless.matrices.row_products import SingleRowProducts, single_row_gram, stacked_parts
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.budget import Budget, worth_growing
@@ -87,9 +88,8 @@ closely than a solve does."""
 _MOST_ADAPTATIONS = 4
 """Of a loss with parameters of its own, such as thresholds."""
 _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
-"""Between these numbers of rows Newton steps take products of rows with each other, which are
-computed once, instead of products with features. Fewer rows take no time, and sums over them
-would lose digits: the rows that precondition are nearly all."""
+"""Between these numbers of rows the Gram matrix is computed once. Fewer rows take no time, and
+sums over them would lose digits: the rows that precondition are nearly all."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 
@@ -230,7 +230,7 @@ def select_grown(
             return ridge.selected(budget, grown[0].history)
     if given is None and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
-    fitted, matrix = _fitted(data, order, validation.prepared(best.matrix))
+    fitted, matrix = _fitted(data, order, best.matrix)
     alpha = result.alpha / data.n_fitted if given is None else given
     return SelectedModel(
         scaler,
@@ -456,8 +456,8 @@ class _RowGrams:
             if other is matrix:
                 return gram
         if isinstance(matrix, HStack):
-            parts = zip(matrix.scales, matrix.parts, strict=True)
-            found = np.sum([np.float32(scale**2) * self.of(part) for scale, part in parts], axis=0)
+            parts = [np.float32(scale**2) * self.of(part) for scale, part in stacked_parts(matrix)]
+            found = np.sum(parts, axis=0)
         else:
             found = single_row_gram(matrix)
         self._known.append((matrix, found))
@@ -502,14 +502,19 @@ class _Validation:
         return self._recorded(improve_alpha(self.search, self.goal, own, self.split, found))
 
     def prepared(self, matrix: FeatureMatrix) -> FeatureMatrix:
-        """Return features with the products of their rows, where these are few and needed."""
+        """Return features with faster products of their rows, exact enough to compare fits.
+
+        Where rows are few their Gram matrix is at hand.
+        """
         data, goal = self.search.data, self.goal
-        needed = goal.loss.name != "squared" and not (goal.sparse or goal.loss.straight)
+        steps = goal.loss.name != "squared" and not (goal.sparse or goal.loss.straight)
+        if not steps or data.intercept or goal.signs is not None:
+            return matrix
+        if not isinstance(matrix, SupportsRowProducts):
+            return matrix
         n_rows, n_columns = matrix.shape
         few = _FEWEST_ROWS_TO_MULTIPLY <= n_rows <= _MOST_ROWS_TO_MULTIPLY and n_columns > n_rows
-        if not (needed and few) or data.intercept or goal.signs is not None:
-            return matrix
-        return MatrixWithRowProducts(matrix, self.row_grams.of(matrix))
+        return SingleRowProducts(matrix, self.row_grams.of(matrix) if few else None)
 
     def _recorded(self, found: ValidationResult) -> ValidationResult:
         record(self.search, self.goal, "validation", _GROWN, found, len(self.split[0]), self.size)
@@ -663,6 +668,8 @@ def _grown(
 ) -> list[GrownGrids]:
     """Return grids grown with each seed."""
     config = budget.within(config)
+    if set(goal.loss.targets) <= {"labels", "classes"}:
+        config = config.of_rows(search.data.n_fitted)
     worth = worth_growing(len(split[0]), search.data.n_outputs, config.most_grids)
     most = budget.affordable(config.n_seeds * (search.space.n_grids or worth))
     most = max(1, most // config.n_seeds)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gramless.base.threads import one_blas_thread
 from gramless.base.types import IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.model_selection.alpha import Goal
@@ -192,7 +193,8 @@ class _Path:
                 self.solver = replace(self.solver, tol=share * self.solver.tol)
         if isinstance(self.solver, ConjugateGradient) and self.found:
             self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
-        solution = self.solver.solve(problem, start, self.watch)
+        with one_blas_thread():  # A solve enters it hundreds of times, which takes time alone.
+            solution = self.solver.solve(problem, start, self.watch)
         raw = self.others.matvec(solution.weights)
         score, loss = self.goal.scored(self.data, raw, self.held_back)
         told = {"alpha": strength, "score": score, "n_iter": solution.n_iter}

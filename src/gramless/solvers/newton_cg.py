@@ -14,6 +14,7 @@ from gramless.base.types import BoolArray, FloatArray
 from gramless.losses import Loss
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
+from gramless.matrices.row_products import SingleRowProducts
 from gramless.penalties import L2, Penalty
 from gramless.solvers.base import Capabilities, IterativeSolver, State
 from gramless.solvers.cg import (
@@ -46,8 +47,9 @@ _LITTLE = 1e-6
 _CAREFUL = 0.1
 _AT_ZERO, _LATER = 8.0, 1.0
 """Curvature that a sampled row may stand for, as a multiple of alpha."""
-_SINGLE_TOL = 1e-4
-"""From this tolerance on, products of rows in single precision are exact enough."""
+_SEVERAL, _MANY_WEIGHTS = 3, 1 << 19
+"""Outputs and numbers of weights from which rows are multiplied with each other: weights of 4 MB
+are read from caches."""
 _SLOW, _FINER = 0.9, 4.0
 """If a step leaves more than the first fraction of the gradient, sample this factor more rows."""
 
@@ -113,10 +115,11 @@ class NewtonCG(IterativeSolver):
     def begin(self, problem: Problem, start: Vector | None, watched: bool) -> State:
         targets = columns(problem.targets)
         matrix, penalty = problem.matrix, problem.penalty
-        may_be = self.tol >= _SINGLE_TOL and isinstance(self.preconditioner, SampledRows)
+        may_be = isinstance(self.preconditioner, SampledRows)
         may_be &= penalty.n_free == 0 and penalty.l2 > 0.0
         may_be &= not (watched or problem.loss.straight)
-        if may_be and isinstance(matrix, SupportsRowProducts):
+        if may_be and _has_fast_row_products(problem):
+            assert isinstance(matrix, SupportsRowProducts)
             return _RowSpaceState(_RowNewtonState(problem, matrix, start, self))
         if not (problem.loss.straight and targets.shape[1] > 1):
             return _LocalNewtonState(problem, start, self, watched)
@@ -412,7 +415,7 @@ class _LocalNewtonState(NewtonState):
 
 
 class _RowNewtonState(_LocalNewtonState):
-    """Newton steps in the space of few rows whose products are known; see :class:`RowSpace`."""
+    """Newton steps whose vectors are combinations of the rows; see :class:`RowSpace`."""
 
     problem: Problem
     space: RowSpace
@@ -423,13 +426,13 @@ class _RowNewtonState(_LocalNewtonState):
         n_rows, n_outputs = columns(problem.targets).shape
         given = None if start is None or not start.any() else columns(start)
         self._keep_problem(problem, options)
-        weights, first = np.zeros((2 * n_rows + 1, n_outputs)), None
+        weights: Vector = np.zeros((2 * n_rows + 1, n_outputs))
+        first = None
         if given is not None:
             _check_start(given, (matrix.shape[1], n_outputs))
         self.space = RowSpace.around(matrix, given, n_outputs)
         if given is not None:
-            first = weights.copy()
-            first[n_rows], first[n_rows + 1 :] = 1.0, self.space.of_given
+            first = self.space.multiple(np.ones(n_outputs))
         NewtonState.__init__(self, weights, first, options, watched=False)
 
     def _respond(self) -> None:
@@ -440,19 +443,28 @@ class _RowNewtonState(_LocalNewtonState):
         return Line(self.losses, self.responses, change, penalty, self.options.n_jobs)
 
     def _newton_direction(self, factors: FloatArray) -> Vector:
-        options, inverse = self.options, self.inverse
+        options, inverse, n = self.options, self.inverse, self.space.n_rows
+        space, right = self.space, self.gradient * factors
+        chosen, matrix = self.rows.chosen, self.rows.matrix
+        if not self.whole:
+            # Some of the rows around the gradient.
+            assert isinstance(matrix, SupportsRowProducts)
+            of_gradient = np.ascontiguousarray(self.gradient[n + 1 :][chosen])
+            squared = self._product(self.gradient, self.gradient)
+            space = RowSpace(matrix, None, of_gradient, squared)
+            right = space.multiple(factors)
         assert isinstance(inverse, SampledInverse)
-        runs = RowSpaceRuns(
-            self.space,
-            self.curvature,
-            self.penalty.l2,
-            self.gradient * factors,
-            inverse,
-            self.inner_tol(),
-            options.n_jobs,
-        )
+        alpha, tol = self.penalty.l2, self.inner_tol()
+        runs = RowSpaceRuns(space, self.curvature, alpha, right, inverse, tol, options.n_jobs)
         self.products += runs.run(options.max_inner)
-        return runs.weights
+        found = runs.weights
+        if self.whole:
+            return found
+        rows, m = np.zeros((n, found.shape[1])), space.n_rows
+        rows[chosen] = found[:m]
+        direction = self.space.vector(rows, np.zeros(found.shape[1]))
+        add_times(direction, found[m], self.gradient, options.n_jobs)
+        return direction
 
     def _differentiate(self) -> None:
         slopes, self.curvatures = derivatives(self.losses, self.responses, self.options.n_jobs)
@@ -463,7 +475,7 @@ class _RowNewtonState(_LocalNewtonState):
     def _energy(self, gradient: Vector) -> FloatArray:
         inverse, n = self.inverse, self.space.n_rows
         assert isinstance(inverse, SampledInverse)
-        coefficients = inverse.solved(gradient[n + 1 :][inverse.chosen])
+        coefficients = inverse.solved(gradient[n + 1 :][self.rows.chosen][inverse.chosen])
         whole = self._product(gradient, gradient) / inverse.mu
         return np.maximum(whole - inverse.energy(coefficients), 0.0)
 
@@ -493,6 +505,22 @@ class _RowSpaceState:
     def step(self) -> bool:
         """Take a Newton step; False when none lowers the objective."""
         return self.state.step()
+
+
+def _has_fast_row_products(problem: Problem) -> bool:
+    """Tell whether products of rows with each other cost less than those with vectors of weights.
+
+    They do where they are known or may be in single precision, and where vectors of the weights of
+    several outputs would outgrow the caches: sums in bins are not kept.
+    """
+    matrix, n_outputs = problem.matrix, columns(problem.targets).shape[1]
+    single = isinstance(matrix, SingleRowProducts)
+    if isinstance(matrix, SingleRowProducts) and matrix.gram is not None:
+        return True
+    several = n_outputs >= _SEVERAL and problem.loss.coupled
+    large = single or matrix.shape[1] * n_outputs >= _MANY_WEIGHTS
+    wide = matrix.shape[0] < matrix.shape[1]
+    return several and large and wide and isinstance(matrix, SupportsRowProducts)
 
 
 def _check_start(start: Vector, shape: tuple[int, ...]) -> None:

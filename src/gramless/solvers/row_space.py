@@ -1,4 +1,4 @@
-"""Newton steps over few rows whose products with each other are known.
+"""Vectors of weights as combinations of rows, for which products of rows with each other suffice.
 
 Weights are ``Z' u + t g``: combinations ``u`` (n_rows, K) of the rows, and multiples ``t`` (K,) of
 weights ``g`` to start from. The minimum is one of these, whatever the start (the representer
@@ -30,7 +30,7 @@ class RowSpace:
     Attributes
     ----------
     given : array (n_columns, K) or None
-        ``g``; None is zero.
+        ``g``; None where it is zero, or nobody asks for weights.
     of_given : array (n_rows, K)
         ``Z g``.
     squared : array (K,)
@@ -59,6 +59,11 @@ class RowSpace:
         responses = self.matrix.row_products(u)
         responses += t * self.of_given
         return np.concatenate([u, np.broadcast_to(t, (1, u.shape[1])), responses])
+
+    def multiple(self, t: FloatArray) -> Vector:
+        """Return the vector ``t g``."""
+        u = np.zeros_like(self.of_given)
+        return np.concatenate([u, t[None], t * self.of_given])
 
     def product(self, a: Vector, b: Vector) -> FloatArray:
         """Return the inner product of two vectors, (K,)."""
