@@ -207,7 +207,9 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
     Notes
     -----
     A new row gets the scores that it would have as a further row without a label, if those of the
-    others stayed. Memory: a byte or two a row and grid, and six numbers a row and class.
+    others stayed. Where rows that are near in all inputs often differ in class, as where few inputs
+    matter, the classifier alone is better (ijcnn1: 6.8 % wrong beside 7.6 %).
+    Memory: a byte or two a row and grid, and six numbers a row and class.
 
     Examples
     --------
