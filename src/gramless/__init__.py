@@ -33,9 +33,11 @@ __all__ = [
     "SmoothBinning",
     "SpectralClustering",
     "__version__",
+    "independence_test",
     "load",
     "open_stream",
     "save",
+    "two_sample_test",
     "warmup",
 ]
 
@@ -63,8 +65,10 @@ if TYPE_CHECKING:
     from gramless.unsupervised.components import KernelPCA
     from gramless.unsupervised.decomposition import FeatureDecomposition
     from gramless.unsupervised.density import Density
+    from gramless.unsupervised.independence import independence_test
     from gramless.unsupervised.kmeans import KernelKMeans
     from gramless.unsupervised.label_spreading import LabelSpreading
+    from gramless.unsupervised.two_sample import two_sample_test
 
 
 def __getattr__(name: str) -> Any:

@@ -25,8 +25,10 @@ HOMES = {
     "RandomFourier": "gramless.features.fourier",
     "SmoothBinning": "gramless.features.smooth",
     "SpectralClustering": "gramless.unsupervised.clustering",
+    "independence_test": "gramless.unsupervised.independence",
     "load": "gramless.estimators.persistence",
     "open_stream": "gramless.streaming.opening",
     "save": "gramless.estimators.persistence",
+    "two_sample_test": "gramless.unsupervised.two_sample",
     "warmup": "gramless.estimators.warmup",
 }

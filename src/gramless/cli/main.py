@@ -10,6 +10,7 @@ import gramless
 from gramless.cli.anomalies import anomalies
 from gramless.cli.cluster import cluster
 from gramless.cli.compare import compare
+from gramless.cli.compare_tables import compare_tables
 from gramless.cli.datasets import datasets
 from gramless.cli.demo import demo
 from gramless.cli.evaluate import evaluate
@@ -39,6 +40,7 @@ for _verb in (
     anomalies,
     cluster,
     compare,
+    compare_tables,
     datasets,
     warmup,
 ):

@@ -96,7 +96,7 @@ class RowInputs(Stateful):
             estimator.feature_names_in_ = np.asarray(encoder.names, dtype=object)
             estimator.n_features_in_ = len(encoder.names)
             return cls(encoder, None, _some(encoder.categorical_outputs)), rows, targets
-        rows, targets = validated(estimator, X, y, **_options(X), **target_options)
+        rows, targets = validated(estimator, X, y, **row_options(X), **target_options)
         check_integers(rows, "X")
         rows = normalise_rows(rows)
         mask = category_mask(chosen, rows.shape[1], parameter="categorical_features")
@@ -157,7 +157,7 @@ class RowInputs(Stateful):
                 return self.encoder.transform(X)
             rows = validated(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
             return self.encoder.transform(_Unnamed(self.encoder.names, rows))
-        options = ROW_OPTIONS if self.gaps is None else _options(X)
+        options = ROW_OPTIONS if self.gaps is None else row_options(X)
         rows = normalise_rows(validated(estimator, X, reset=False, **options))
         rows = rows if self.kept is None else rows[:, self.kept]
         if self.categorical is not None:
@@ -205,7 +205,7 @@ def _not_empty(rows: Any) -> NDArray[np.int64] | None:
     return kept if len(kept) < rows.shape[1] else None
 
 
-def _options(X: TableLike) -> dict[str, Any]:
+def row_options(X: TableLike) -> dict[str, Any]:
     """Return how ``validate_data`` treats rows: NaN is a gap, but in sparse rows a mistake."""
     return ROW_OPTIONS | {"ensure_all_finite": True if sp.issparse(X) else "allow-nan"}
 

@@ -1,0 +1,265 @@
+"""Tests between tables: their level, their power beside exact permutation tests, their time.
+
+Level: the share of null draws with a p-value of at most 0.05. Power, at 5 %: the same kernel, whose
+bandwidth is the median distance, by features and by its exact Gram matrix with permutations of
+single rows; beside it the defaults, a classifier two-sample test (boosted trees fitted to half of
+the rows, a rank-sum test of their scores of the others) and Kolmogorov-Smirnov tests of each column
+(Bonferroni). Independence: the exact Gram matrices of two Gaussian kernels, and all shifts of rows
+in random order. Time: a million rows, 10 inputs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp, mannwhitneyu
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import pairwise_distances
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.common import Report, Row, options, parse, say
+from gramless import independence_test, two_sample_test
+
+Array = NDArray[Any]
+Generator = np.random.Generator
+ALPHA = 0.05
+
+
+def shifted(n: int, rng: Generator) -> tuple[Array, Array]:
+    """One input of ten has another mean."""
+    X, Y = rng.normal(size=(2, n, 10))
+    Y[:, 0] += 0.16
+    return X, Y
+
+
+def everywhere(n: int, rng: Generator) -> tuple[Array, Array]:
+    X, Y = rng.normal(size=(2, n, 10))
+    return X, Y + 0.045
+
+
+def spread(n: int, rng: Generator) -> tuple[Array, Array]:
+    X, Y = rng.normal(size=(2, n, 4))
+    Y[:, 0] *= 1.18
+    return X, Y
+
+
+def correlated(n: int, rng: Generator) -> tuple[Array, Array]:
+    """Two inputs of five depend on each other in the second table."""
+    X, Y = rng.normal(size=(2, n, 5))
+    Y[:, 1] = 0.3 * Y[:, 0] + np.sqrt(1 - 0.3**2) * Y[:, 1]
+    return X, Y
+
+
+def rippled(n: int, rng: Generator) -> tuple[Array, Array]:
+    """The density of two inputs has bumps that no input shows by itself."""
+    X, Y = rng.random((n, 2)), rng.random((6 * n, 2))
+    bumps = np.sign(np.sin(4 * np.pi * Y)).prod(axis=1)
+    return X, Y[rng.random(6 * n) < (1 + 0.35 * bumps) / 1.35][:n]
+
+
+def heavy(n: int, rng: Generator) -> tuple[Array, Array]:
+    X, Y = rng.standard_t(1.5, size=(2, n, 5))
+    Y[:, 0] += 0.2
+    return X, Y
+
+
+TABLES = (shifted, everywhere, spread, correlated, rippled, heavy)
+
+
+def linear(n: int, rng: Generator) -> tuple[Array, Array]:
+    X, Y = rng.normal(size=(2, n, 3))
+    Y[:, 0] += 0.085 * X[:, 0]
+    return X, Y
+
+
+def waves(n: int, rng: Generator) -> tuple[Array, Array]:
+    X = rng.uniform(-np.pi, np.pi, (n, 1))
+    return X, 0.3 * np.sin(2 * X) + rng.normal(size=(n, 1))
+
+
+def variance(n: int, rng: Generator) -> tuple[Array, Array]:
+    X = rng.normal(size=(n, 2))
+    return X, rng.normal(size=(n, 1)) * np.exp(0.1 * X[:, :1])
+
+
+def product(n: int, rng: Generator) -> tuple[Array, Array]:
+    X = rng.normal(size=(n, 3))
+    return X, 0.2 * np.sign(X[:, :1] * X[:, 1:2]) + rng.normal(size=(n, 1))
+
+
+PAIRS = (linear, waves, variance, product)
+
+
+def median(X: Array, metric: str) -> float:
+    distances = pairwise_distances(X[:1000], metric=metric)
+    return float(np.median(distances[np.triu_indices(len(distances), 1)]))
+
+
+def exact_mmd(X: Array, Y: Array, bandwidth: float, rng: Generator, n_permutations: int) -> float:
+    """The p-value of the MMD of a Laplacian kernel by its Gram matrix, rows permuted one by one."""
+    both = np.concatenate([X, Y])
+    gram = np.exp(-pairwise_distances(both / both.std(axis=0), metric="cityblock") / bandwidth)
+    signs = np.repeat([1 / len(X), -1 / len(Y)], [len(X), len(Y)])
+    drawn = rng.permuted(np.tile(signs, (n_permutations, 1)), axis=1)
+    drawn = np.concatenate([signs[None], drawn]).T
+    found = ((gram @ drawn) * drawn).sum(axis=0)
+    return float(np.mean(found >= found[0]))
+
+
+def exact_hsic(X: Array, Y: Array, widths: tuple[float, float], rng: Generator) -> float:
+    """The p-value of the HSIC of two Gaussian kernels by their Gram matrices, rows shifted."""
+    n, order = len(X), rng.permutation(len(X))
+    along = (np.arange(n)[:, None] + np.arange(n)) % n
+    spectra = []
+    for own, width in zip((X, Y), widths, strict=True):
+        scaled = own[order] / own.std(axis=0)
+        gram = np.exp(-pairwise_distances(scaled, metric="sqeuclidean") / (2 * width**2))
+        gram -= gram.mean(axis=0)
+        gram -= gram.mean(axis=1, keepdims=True)
+        spectra.append(np.fft.rfft(np.take_along_axis(gram, along, axis=1), axis=0))
+    found = np.fft.irfft((spectra[0].conj() * spectra[1]).sum(axis=1), n)
+    return float(np.mean(found >= found[0] * (1 - 1e-9)))
+
+
+def classifier_test(X: Array, Y: Array, seed: int) -> float:
+    both, label = np.concatenate([X, Y]), np.repeat([0, 1], [len(X), len(Y)])
+    model = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
+    scores = model.fit(both[::2], label[::2]).predict_proba(both[1::2])[:, 1]
+    own = label[1::2] == 1
+    return float(mannwhitneyu(scores[own], scores[~own], alternative="greater").pvalue)
+
+
+def columns_test(X: Array, Y: Array) -> float:
+    found = [ks_2samp(*own).pvalue for own in zip(X.T, Y.T, strict=True)]
+    return float(min(1.0, len(found) * min(found)))
+
+
+def power_of_tables(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row:
+    found: dict[str, list[bool]] = {}
+    for seed in range(draws):
+        rng = np.random.default_rng([seed, 7])
+        X, Y = kind(n_rows // 2, rng)
+        both = np.concatenate([X, Y])
+        width = median((both / both.std(axis=0))[rng.permutation(len(both))], "cityblock")
+        common: dict[str, Any] = {"random_state": seed, "n_jobs": jobs}
+        own = two_sample_test(X, Y, scaling="standard", bandwidth=width, **common)
+        p_values = {
+            "features": own.kernels[0].p_value,
+            "exact": exact_mmd(X, Y, width, rng, 999),
+            "defaults": two_sample_test(X, Y, **common).p_value,
+            "classifier": classifier_test(X, Y, seed),
+            "KS": columns_test(X, Y),
+        }
+        for name, p in p_values.items():
+            found.setdefault(name, []).append(p <= ALPHA)
+    return summed(kind.__name__, found)
+
+
+def power_of_pairs(kind: Any, n_rows: int, draws: int, jobs: int | None) -> Row:
+    found: dict[str, list[bool]] = {}
+    for seed in range(draws):
+        rng = np.random.default_rng([seed, 8])
+        X, Y = kind(n_rows, rng)
+        widths = [median(own / own.std(axis=0), "euclidean") for own in (X, Y)]
+        common: dict[str, Any] = {"random_state": seed, "n_jobs": jobs}
+        own = independence_test(
+            X, Y, scaling="standard", x_bandwidth=widths[0], y_bandwidth=widths[1], **common
+        )
+        p_values = {
+            "features": own.p_value,
+            "exact": exact_hsic(X, Y, (widths[0], widths[1]), rng),
+            "defaults": independence_test(X, Y, **common).p_value,
+        }
+        for name, p in p_values.items():
+            found.setdefault(name, []).append(p <= ALPHA)
+    return summed(kind.__name__, found)
+
+
+def summed(name: str, found: dict[str, list[bool]]) -> Row:
+    """Return the powers, and the difference of the first two with its standard error."""
+    say(name)
+    off = np.subtract(*(np.asarray(found[key], float) for key in ("features", "exact")))
+    row: Row = {"tables": name}
+    row |= {key: float(np.mean(own)) for key, own in found.items()}
+    return row | {
+        "features - exact": float(off.mean()),
+        "error": float(off.std() / len(off) ** 0.5),
+    }
+
+
+def mean_of(rows: list[Row]) -> list[Row]:
+    keys = [key for key in rows[0] if key not in ("tables", "error")]
+    means = {key: float(np.mean([row[key] for row in rows])) for key in keys}
+    error = float(np.sqrt(sum(row["error"] ** 2 for row in rows)) / len(rows))
+    return [*rows, {"tables": "mean", **means, "error": error}]
+
+
+def level(name: str, draws: int, test: Callable[[Generator, int], float]) -> Row:
+    alarms = [test(np.random.default_rng([seed, 9]), seed) <= ALPHA for seed in range(draws)]
+    share = float(np.mean(alarms))
+    say(f"level of {name}: {share}")
+    return {"test": name, "draws": draws, "alarms": share, "error": (0.05 * 0.95 / draws) ** 0.5}
+
+
+def levels(draws: int, jobs: int | None) -> list[Row]:
+    common: dict[str, Any] = {"n_permutations": 199, "n_grids": 32, "n_jobs": jobs}
+
+    def tables(rng: Generator, seed: int) -> float:
+        X, Y = rng.standard_t(2, size=(100, 3)), rng.standard_t(2, size=(150, 3))
+        return two_sample_test(X, Y, random_state=seed, **common).p_value
+
+    def surest(rng: Generator, seed: int) -> float:
+        X, Y = np.exp(rng.normal(size=(300, 4))), np.exp(rng.normal(size=(120, 4)))
+        found = two_sample_test(X, Y, random_state=seed, **common)
+        return min(one.p_value for one in found.inputs)
+
+    def pairs(rng: Generator, seed: int) -> float:
+        X, Y = rng.standard_t(2, size=(200, 3)), np.exp(rng.normal(size=(200, 2)))
+        return independence_test(X, Y, random_state=seed, n_permutations=199, n_jobs=jobs).p_value
+
+    named = {"two tables": tables, "any input": surest, "independence": pairs}
+    return [level(name, draws, test) for name, test in named.items()]
+
+
+def timed(n_rows: int, jobs: int | None) -> list[Row]:
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(2, n_rows // 2, 10))
+    both = np.concatenate([X, Y])
+    two_sample_test(X[:2000], Y[:2000], random_state=0, n_jobs=jobs)
+    independence_test(X[:2000], Y[:2000], random_state=0, n_jobs=jobs)
+    begun = perf_counter()
+    two_sample_test(X, Y, random_state=0, n_jobs=jobs)
+    compared = perf_counter()
+    independence_test(both[:, :5], both[:, 5:], random_state=0, n_jobs=jobs)
+    done = perf_counter()
+    row = {"rows": n_rows, "two tables s": compared - begun, "independence s": done - compared}
+    return [row]
+
+
+def main() -> None:
+    parser = options(__doc__, repeats=100)
+    parser.add_argument("--only", choices=("level", "power", "time"), help="one part alone")
+    chosen = parse(parser)
+    report, quick, jobs = Report(chosen), chosen.quick, chosen.jobs
+    if chosen.only in (None, "level"):
+        report.add("share of null draws with p <= 0.05", levels(5 if quick else 1000, jobs))
+    if chosen.only in (None, "power"):
+        size, draws = (200, 2) if quick else (2000, chosen.repeats)
+        rows = [power_of_tables(kind, size, draws, jobs) for kind in TABLES[: 2 if quick else 6]]
+        report.add(f"power, {size} rows in all", mean_of(rows))
+        rows = [power_of_pairs(kind, size, draws, jobs) for kind in PAIRS[: 2 if quick else 4]]
+        report.add(f"power of independence tests, {size} rows", mean_of(rows))
+    if chosen.only in (None, "time"):
+        report.add("time", timed(4000 if quick else 1_000_000, jobs))
+    report.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What ``gramless compare-tables`` finds out about two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gramless.base.errors import InputError
+from gramless.datasets import Table
+from gramless.unsupervised.separation import LEAST_ROWS, Separation, separation
+from gramless.unsupervised.two_sample import TwoSampleResult, two_sample_test
+
+if TYPE_CHECKING:
+    from gramless.datasets.table import Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Everything that the page shows.
+
+    ``tables`` hold the columns that were compared, ``alone`` names those that only one of the files
+    has. ``separation`` is None for fewer than 20 rows of either file.
+    """
+
+    places: tuple[Path, Path]
+    tables: Sequence[Table | Matrix]
+    alone: Sequence[Sequence[str]]
+    alpha: float
+    result: TwoSampleResult
+    separation: Separation | None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the law has changed, at the level ``alpha``."""
+        return self.result.p_value <= self.alpha
+
+    @property
+    def verdict(self) -> str:
+        """Whether the law has changed, with the p-value, in words."""
+        what = "has changed" if self.is_changed else "no change found"
+        return f"{what} (p-value {self.result.p_value:.3g})"
+
+    @property
+    def told(self) -> str | None:
+        """How well the file of a row can be told, in words."""
+        if self.separation is None:
+            return None
+        own = self.separation
+        return (
+            f"of two rows, one of each file, a model tells which is which in {own.auc:.1%} of the "
+            f"cases ({own.lower:.1%} to {own.upper:.1%}; guessing: 50 %)"
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the findings as plain data."""
+        result = self.result
+        return {
+            "before": self.places[0],
+            "after": self.places[1],
+            "rows": result.n_rows,
+            "changed": self.is_changed,
+            "p_value": result.p_value,
+            "alpha": self.alpha,
+            "permutations": result.n_permutations,
+            "separation": None if self.separation is None else vars(self.separation),
+            "columns": [vars(one) for one in result.inputs],
+            "kernels": [vars(one) for one in result.kernels],
+            "only_before": self.alone[0],
+            "only_after": self.alone[1],
+        }
+
+
+def changes(
+    places: tuple[Path, Path],
+    tables: Sequence[Table],
+    left_out: Sequence[str],
+    categorical: Sequence[str],
+    alpha: float,
+    n_permutations: int,
+    seed: int,
+    n_jobs: int | None,
+) -> Changes:
+    """Compare two tables by the columns that both have."""
+    compared, alone = _common(tables, left_out, categorical)
+    chosen = [*categorical] or "auto"
+    result = two_sample_test(
+        *compared,
+        categorical_features=chosen,
+        n_permutations=n_permutations,
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    told = None
+    if min(result.n_rows) >= LEAST_ROWS:
+        told = separation(*compared, categorical_features=chosen, random_state=seed, n_jobs=n_jobs)
+    return Changes(places, compared, alone, alpha, result, told)
+
+
+def _common(
+    tables: Sequence[Table], left_out: Sequence[str], categorical: Sequence[str]
+) -> tuple[Sequence[Table | Matrix], Sequence[Sequence[str]]]:
+    """Return the tables of the common columns, and the names of others."""
+    first, second = (table.names for table in tables)
+    if first is None or second is None:
+        if left_out or categorical:
+            source = tables[0 if first is None else 1].source
+            raise InputError(
+                f"{source} has no names of columns, so --ignore and --categorical cannot be used."
+            )
+        return [table.select() for table in tables], ((), ())
+    for name in (*left_out, *categorical):
+        if name not in first and name not in second:
+            raise InputError(f"neither table has a column {name!r}; the first has {first[:5]}.")
+    common = [name for name in first if name in set(second) - set(left_out)]
+    if not common:
+        raise InputError("the tables have no columns in common; give two of the same kind.")
+    alone = [
+        [name for name in own if name not in set(other) | set(left_out)]
+        for own, other in ((first, second), (second, first))
+    ]
+    compared = [
+        Table(
+            {name: table.column(name) for name in common},
+            source=table.source,
+            declared=set(table.declared) & set(common),
+        )
+        for table in tables
+    ]
+    return compared, alone

@@ -1,0 +1,459 @@
+"""Two-sample test: whether the rows of two tables follow the same law, and which inputs differ.
+
+The statistic is the maximum mean discrepancy (MMD) of Gretton et al. (2012), the squared distance
+between the mean features of the two tables, for several kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import _check_sample_weight
+
+from gramless.base.errors import InputError
+from gramless.base.lazy_rows import taken
+from gramless.base.numeric import is_whole
+from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
+from gramless.estimators.features import given_map, named_map
+from gramless.features.base import SizedMap
+from gramless.features.binning import GivenBinning
+from gramless.features.grids import Grids
+from gramless.kernels import Laplacian
+from gramless.matrices.base import FeatureMatrix
+from gramless.preprocessing.rows import Rows, dense_columns
+from gramless.preprocessing.scaling import Scaler
+from gramless.unsupervised.blocks import FEW_ROWS, RowBlocks, block_gram
+from gramless.unsupervised.permutations import adjusted_p_values, p_value, standardised
+from gramless.unsupervised.tables import EncodedTable, bandwidths_of, pooled, scaler_of
+
+BANDWIDTHS = (0.25, 1.0, 4.0)
+"""Bandwidths that are tried together, in median distances."""
+_CODES, _GRIDS = 1 << 25, (64, 256)
+"""Grids of each bandwidth: at least, at most, and by the codes of all rows."""
+_GRIDS_OF_FEW = 512
+"""Those of up to 3,000 rows."""
+_WIDTHS, _GRIDS_A_WIDTH = (0.03, 0.1, 0.3, 1.0, 3.0), 12
+"""Bandwidths of kernels of the ranks of one input, in their deviations, and the grids of each."""
+_UNIT = 12.0**-0.5
+"""The standard deviation of uniform ranks."""
+_MOST_INPUTS, _INPUTS_AT_ONCE = 500, 16
+"""Inputs that are looked at by themselves, and at the same time."""
+_FEW_ROWS = 999
+"""Rows that tell the usual value of each of very many inputs."""
+_LEAST_PERMUTATIONS = 19
+
+
+@dataclass(frozen=True)
+class InputDifference:
+    """How the law of one input differs between two tables.
+
+    ``p_value`` is adjusted for the number of inputs. ``distance`` is a share of the rows: of a
+    number, the largest difference between the shares of rows at or below a value (Kolmogorov &
+    Smirnov); of a category, the share that would have to change (total variation). ``statistic`` is
+    the sum of the squared MMDs of the input by several kernels, each less its mean over
+    permutations, in standard deviations, and their sum in standard deviations again.
+    """
+
+    name: str
+    statistic: float
+    p_value: float
+    distance: float
+    is_category: bool
+
+
+@dataclass(frozen=True)
+class KernelDifference:
+    """The MMD of two tables by a kernel of all inputs, and its p-value, not adjusted.
+
+    ``bandwidth`` is in units of the scaled inputs.
+    """
+
+    bandwidth: float | FloatArray
+    mmd: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class TwoSampleResult:
+    """The result of a two-sample test.
+
+    Attributes
+    ----------
+    p_value : float
+        Small if the rows of the two tables do not follow the same law. If they do, it is at most
+        alpha with a probability of at most alpha.
+    statistic : float
+        The largest standardised MMD of all kernels.
+    kernels : tuple of KernelDifference
+        One for each bandwidth of the kernels of all inputs.
+    inputs : tuple of InputDifference
+        In the order of the table; inputs that do not vary are left out, and of more than 500 all
+        but those that vary in most rows. Numbers are compared where they are not missing, and a
+        further input tells where they are.
+    n_permutations : int
+    n_rows : tuple of two int
+    """
+
+    p_value: float
+    statistic: float
+    kernels: tuple[KernelDifference, ...]
+    inputs: tuple[InputDifference, ...] = field(repr=False)
+    n_permutations: int
+    n_rows: tuple[int, int]
+
+    def changed(self, alpha: float = 0.05) -> list[InputDifference]:
+        """Return the inputs whose adjusted p-value is at most ``alpha``, the surest first."""
+        found = [one for one in self.inputs if one.p_value <= alpha]
+        return sorted(found, key=lambda one: -one.statistic)
+
+
+def two_sample_test(
+    X: TableLike,
+    Y: TableLike,
+    *,
+    features: str | SizedMap = "binning",
+    bandwidth: float | ArrayLike | str = "auto",
+    scaling: str = "auto",
+    categorical_features: str | ArrayLike = "auto",
+    n_grids: int | None = None,
+    n_permutations: int = 999,
+    x_weight: ArrayLike | None = None,
+    y_weight: ArrayLike | None = None,
+    random_state: RandomState = None,
+    n_jobs: int | None = None,
+) -> TwoSampleResult:
+    """Test whether the rows of two tables follow the same law.
+
+    Kernels of all inputs, by default of three bandwidths, and one of each input by itself give a
+    maximum mean discrepancy each. The largest of them, standardised by its permutations, is
+    compared with the largest of each permutation: the p-value counts that several were tried. All
+    inputs by themselves count as much as one bandwidth.
+
+    Parameters
+    ----------
+    X, Y : array-like, sparse matrix or data frame (n_x, n_features), (n_y, n_features)
+        Tables of the same columns; those of data frames are matched by name. Rows must be
+        independent of each other: rows that follow each other in time often are not.
+    features : str or feature map, default="binning"
+        As in :class:`~gramless.KernelRegressor`, for the kernels of all inputs.
+    bandwidth : float, array-like (n_inputs,), "auto" or "median", default="auto"
+        In units of the scaled inputs. "auto" tries a quarter of the median distance between two
+        rows, the distance itself and four times it, or the bandwidth of the feature map if that is
+        a number.
+    scaling : str, default="auto"
+        "standard", "quantile", "both" or "none", learned from both tables; "auto" is "quantile", of
+        sparse rows "standard".
+    categorical_features : "auto" or array-like, default="auto"
+        As in :class:`~gramless.KernelRegressor`.
+    n_grids : int, default=None
+        Grids of each bandwidth, of features by name; by default 512 of up to 3,000 rows, else 256,
+        and down to 64 of many rows.
+    n_permutations : int, default=999
+        At least 19. The smallest p-value is ``1 / (n_permutations + 1)``.
+    x_weight, y_weight : array-like (n_x,), (n_y,), default=None
+        Weights of the rows. The null hypothesis is then that rows and their weights together follow
+        the same law in both tables.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Returns
+    -------
+    TwoSampleResult
+
+    Raises
+    ------
+    InputError
+        For tables of different columns, fewer than two rows, and unusable parameters.
+
+    Notes
+    -----
+    Time is linear in rows and grids: each matrix of features is read once, for the sums of 256
+    random blocks of rows. Permutations move blocks (Domingo-Enrich, Dwivedi & Mackey 2025), and
+    tests by them hold their level exactly as those that move rows do. Memory is that of the pooled
+    rows and of one feature matrix. The adjusted p-values of inputs hold for all that did not change
+    if the joint law of these did not.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.normal(size=(300, 3)), rng.normal(size=(400, 3))
+    >>> two_sample_test(X, Y, random_state=0).p_value > 0.05
+    True
+    >>> Y[:, 1] += 0.5
+    >>> found = two_sample_test(X, Y, random_state=0)
+    >>> found.p_value, [one.name for one in found.changed()]
+    (0.001, ['x2'])
+    """
+    owner = "two_sample_test"
+    if not is_whole(n_permutations, _LEAST_PERMUTATIONS):
+        raise InputError(
+            f"{owner}: n_permutations must be an integer, at least {_LEAST_PERMUTATIONS}; got "
+            f"{n_permutations!r}."
+        )
+    both, n_first = pooled(X, Y, owner)
+    table = EncodedTable.of(both, categorical_features, owner)
+    n_rows = n_first, table.rows.shape[0] - n_first
+    if min(n_rows) < 2:
+        raise InputError(f"{owner}: needs at least two rows of each table, got {n_rows}.")
+    weights = [
+        _weights(given, size, owner)
+        for given, size in zip((x_weight, y_weight), n_rows, strict=True)
+    ]
+    seed = seed_from(random_state)
+    samples = _Samples.drawn(table, weights, int(n_permutations), seed, n_jobs)
+    scaler = scaler_of(scaling, replace(table, rows=samples.rows))
+    kernels = _Kernels.of(samples, scaler, features, bandwidth, n_grids)
+    joint = np.stack(
+        [samples.discrepancies(matrix, samples.weights) for matrix in kernels.matrices()]
+    )
+    inputs, own = _inputs(samples, table)
+    statistics = standardised(own)
+    # The largest of all inputs counts as one statistic more.
+    members = [joint, statistics.max(axis=0, keepdims=True)] if inputs else [joint]
+    largest = standardised(np.concatenate(members)).max(axis=0)
+    each = zip(kernels.bandwidths, joint, strict=True)
+    adjusted = adjusted_p_values(statistics) if inputs else np.empty(0)
+    return TwoSampleResult(
+        p_value(largest),
+        float(largest[0]),
+        tuple(
+            KernelDifference(width, float(np.sqrt(max(0.0, one[0]))), p_value(one))
+            for width, one in each
+        ),
+        tuple(
+            InputDifference(name, float(own), float(p), distance, is_category)
+            for (name, distance, is_category), own, p in zip(
+                inputs, statistics[:, 0], adjusted, strict=True
+            )
+        ),
+        int(n_permutations),
+        n_rows,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """The pooled rows in random order, and what permutations do to them.
+
+    ``in_first`` (n_rows,) tells which rows are of the first table, ``placed`` (n_blocks, 1 +
+    n_permutations) which blocks are: as they are, and in each permutation.
+    """
+
+    rows: Rows
+    weights: FloatArray
+    in_first: BoolArray
+    blocks: RowBlocks
+    placed: BoolArray
+    seed: int
+    n_jobs: int | None
+
+    @classmethod
+    def drawn(
+        cls,
+        table: EncodedTable,
+        weights: Sequence[FloatArray],
+        n_permutations: int,
+        seed: int,
+        n_jobs: int | None,
+    ) -> _Samples:
+        """Shuffle the rows, draw blocks and permutations of them."""
+        together = np.concatenate(weights)
+        counted = np.flatnonzero(together > 0.0)
+        n_first = int(np.count_nonzero(weights[0] > 0.0))
+        blocks = RowBlocks.drawn(n_first, len(counted) - n_first, seed)
+        # Units and bandwidths are learned from rows at fixed places. Of rows in random order they
+        # do not depend on which table is which, as permutation tests demand.
+        order = stream(seed, "pooled rows").permutation(len(counted))
+        blocks = replace(blocks, numbers=blocks.numbers[order])
+        together = together[counted[order]]
+        placed = blocks.in_first(n_permutations, seed)
+        rows = taken(table.rows, counted[order])
+        return cls(rows, together, order < n_first, blocks, placed, seed, n_jobs)
+
+    def discrepancies(self, matrix: FeatureMatrix, weights: FloatArray) -> FloatArray:
+        """Return squared MMDs (1 + n_permutations,), the data as they are first.
+
+        Where a permutation leaves one of the tables without weight, it is 0.
+        """
+        sums = np.bincount(self.blocks.numbers, weights, self.blocks.n_blocks)
+        gram = block_gram(matrix, self.blocks, weights)
+        with one_blas_thread():
+            first, second = sums @ self.placed, sums @ ~self.placed
+            usable = (first > 0.0) & (second > 0.0)
+            difference = np.where(self.placed, 1.0, 0.0) / np.where(usable, first, 1.0)
+            difference -= np.where(self.placed, 0.0, 1.0) / np.where(usable, second, 1.0)
+            found = np.einsum("gk,gk->k", difference, gram @ difference)
+        return np.where(usable, found, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernels:
+    """A kernel of all inputs, of several bandwidths in units of the scaled inputs."""
+
+    rows: Rows
+    scaler: Scaler
+    feature_map: SizedMap
+    bandwidths: Sequence[Any]
+
+    @classmethod
+    def of(
+        cls,
+        samples: _Samples,
+        scaler: Scaler,
+        features: str | SizedMap,
+        bandwidth: float | ArrayLike | str,
+        n_grids: int | None,
+    ) -> _Kernels:
+        """Make the feature map of parameters, and choose its bandwidths."""
+        rows = scaler.rows(samples.rows, samples.n_jobs)
+        shape, owner = rows.shape, "two_sample_test"
+        feature_map: Any
+        if isinstance(features, str):
+            if features in ("binning", "smooth") and n_grids is None:
+                n_grids = int(np.clip(_CODES // shape[0], *_GRIDS))
+                n_grids = _GRIDS_OF_FEW if shape[0] <= FEW_ROWS else n_grids
+            feature_map = named_map(features, shape, 1, n_grids, samples.seed, samples.n_jobs)
+        else:
+            feature_map = given_map(features, owner, shape, n_grids, samples.seed, samples.n_jobs)
+        widths = bandwidths_of(
+            bandwidth, BANDWIDTHS, rows, scaler, feature_map, samples.seed, owner
+        )
+        return cls(rows, scaler, feature_map, widths)
+
+    def matrices(self) -> Iterator[FeatureMatrix]:
+        """Yield the features of all rows for each bandwidth."""
+        for bandwidth in self.bandwidths:
+            own: Any = clone(self.feature_map)
+            own.set_params(
+                bandwidth=self.scaler.unscaled(bandwidth),
+                categorical=self.scaler.categorical,
+            )
+            yield own.fit_rows(self.rows)
+
+
+def _inputs(
+    samples: _Samples, table: EncodedTable
+) -> tuple[list[tuple[str, float, bool]], FloatArray]:
+    """Return names, distances and kinds of the inputs that vary, and a statistic of each.
+
+    Numbers are compared where they are not missing.
+    """
+    inputs, statistics = [], [np.empty((0, samples.placed.shape[1]))]
+
+    def examined(j: int, column: AnyArray) -> tuple[_RankedInput, FloatArray] | None:
+        weights, marker = samples.weights, table.markers[j]
+        if marker >= 0:
+            weights = np.where(samples.rows[:, marker] == 0.0, weights, 0.0)
+        ranked = _RankedInput.of(column, weights, samples.in_first)
+        if ranked is None:
+            return None
+        return ranked, _statistic(samples, ranked, weights, bool(table.categorical_mask[j]))
+
+    columns = dense_columns(samples.rows, _looked_at(samples.rows))
+    while batch := list(islice(columns, _INPUTS_AT_ONCE)):
+        for (j, _), found in zip(batch, map_blocks(examined, batch, samples.n_jobs), strict=True):
+            if found is not None:
+                ranked, statistic = found
+                is_category = bool(table.categorical_mask[j])
+                inputs.append((table.names[j], ranked.distance(is_category), is_category))
+                statistics.append(statistic[None])
+    return inputs, np.concatenate(statistics)
+
+
+def _looked_at(rows: Rows) -> BoolArray:
+    """Return which inputs are looked at by themselves: of many, those that vary in most rows."""
+    chosen = np.ones(rows.shape[1], bool)
+    if len(chosen) > _MOST_INPUTS:
+        if sp.issparse(rows):
+            varied = np.bincount(rows.indices, rows.data != 0, minlength=len(chosen))
+        else:
+            # Of an odd number of rows, which are in random order, the median is a value.
+            varied = (rows != np.median(rows[:_FEW_ROWS], axis=0)).sum(axis=0)
+        chosen[np.argsort(-varied, kind="stable")[_MOST_INPUTS:]] = False
+    return chosen
+
+
+def _statistic(
+    samples: _Samples, ranked: _RankedInput, weights: FloatArray, is_category: bool
+) -> FloatArray:
+    """Return the sum of the standardised MMDs of all kernels of one input."""
+    if is_category:
+        rows, all_grids = ranked.codes.astype(np.float64), [_grid_of_categories()]
+    else:
+        rows, all_grids = ranked.ranks, _grids_of_ranks(samples.seed)
+    bins, found = GivenBinning(n_jobs=samples.n_jobs), []
+    for grids in all_grids:
+        found.append(samples.discrepancies(bins.learn_bins(rows[:, None], grids), weights))
+    return standardised(np.stack(found)).sum(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class _RankedInput:
+    """One input of all rows by the order of its values.
+
+    ``codes`` (n_rows,) number the distinct values, ``ranks`` (n_rows,) are the mean ranks of equal
+    ones, from 0 to 1, among rows that count. ``shares`` (n_values,) are the share of each value in
+    the first table less that in the second.
+    """
+
+    codes: IntArray
+    ranks: FloatArray
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, column: AnyArray, weights: FloatArray, in_first: BoolArray) -> _RankedInput | None:
+        """Rank the values of an input; None where they are all equal, or of one table alone."""
+        values, codes = np.unique(column, return_inverse=True)
+        counts = np.bincount(codes, weights > 0.0)
+        first, second = weights[in_first].sum(), weights[~in_first].sum()
+        if np.count_nonzero(counts) < 2 or not (first > 0.0 and second > 0.0):
+            return None
+        ranks = (np.cumsum(counts) - counts / 2.0) / counts.sum()
+        signed = np.where(in_first, weights / first, -weights / second)
+        shares = np.asarray(np.bincount(codes, signed, len(values)), np.float64)
+        return cls(codes, ranks[codes], shares)
+
+    def distance(self, is_category: bool) -> float:
+        """Return the total variation of categories, of numbers Kolmogorov's distance."""
+        if is_category:
+            return float(np.abs(self.shares).sum() / 2.0)
+        return float(np.abs(np.cumsum(self.shares)).max())
+
+
+def _grids_of_ranks(seed: int) -> list[Grids]:
+    """Return grids over one input of uniform ranks, for several bandwidths."""
+    return [
+        Grids.draw(Laplacian(), np.array([width * _UNIT]), _GRIDS_A_WIDTH, (seed + k) % 2**32)
+        for k, width in enumerate(_WIDTHS)
+    ]
+
+
+def _grid_of_categories() -> Grids:
+    """Return the grid that tells all categories apart."""
+    ones = np.ones((1, 1))
+    return Grids(ones, ones / 2.0, np.ones((1, 1), np.int64), np.zeros(1, np.int64))
+
+
+def _weights(given: ArrayLike | None, n_rows: int, owner: str) -> FloatArray:
+    """Return the weights of rows, checked."""
+    if given is None:
+        return np.ones(n_rows)
+    try:
+        weights = _check_sample_weight(
+            given, np.empty((n_rows, 0)), dtype=np.float64, ensure_non_negative=True
+        )
+    except ValueError as error:
+        raise InputError(f"{owner}: {error}") from error
+    if np.count_nonzero(weights) < 2:
+        raise InputError(f"{owner}: at least two rows of each table need a weight above 0.")
+    return np.asarray(weights, np.float64)

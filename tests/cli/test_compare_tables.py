@@ -1,0 +1,66 @@
+"""``gramless compare-tables``: verdict, page, exit codes, and what it refuses."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from .conftest import N_ROWS
+
+VERB = "compare-tables"
+FEW = ("--permutations", "39")
+
+
+@pytest.fixture
+def files(write):
+    rng = np.random.default_rng(1)
+    sizes, weights = rng.normal(size=(2, N_ROWS))
+    chosen = ("size", "weight", "colour")
+    before = write("before.csv", (*chosen, "price"))
+    same = write("same.csv", chosen, size=sizes, weight=weights)
+    after = write("after.csv", chosen, size=sizes + 2.0, weight=weights)
+    return before, same, after
+
+
+def test_a_change_is_told_with_a_page(shell, files, tmp_path) -> None:
+    before, _, after = files
+    out = tmp_path / "page.html"
+    told = shell(VERB, before, after, "-o", out, *FEW, code=3).stdout
+    assert "has changed (p-value 0.025)" in told
+    assert "Columns that changed: 1 of 3" in told
+    root = ET.parse(out).getroot()
+    words = " ".join("".join(root.itertext()).split())
+    assert "The law has changed" in words
+    assert "before.csv alone has the column price" in words
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}svg")) == 3  # a chart and its legend
+
+
+def test_no_change_is_no_fault(shell, files) -> None:
+    before, same, _ = files
+    document = shell.json(VERB, before, same, *FEW)
+    assert document["changed"] is False
+    assert document["p_value"] > 0.05
+    assert document["separation"]["lower"] < 0.5 < document["separation"]["upper"]
+    assert [one["name"] for one in document["columns"]] == ["size", "weight", "colour"]
+    assert document["only_before"] == ["price"]
+
+
+def test_columns_are_left_out_and_declared(shell, files, write) -> None:
+    before, _, after = files
+    document = shell.json(VERB, before, after, "--ignore", "size", *FEW)
+    assert document["changed"] is False
+    codes = write("codes.csv", ("size", "kind"), kind=np.arange(N_ROWS) % 3)
+    document = shell.json(VERB, codes, codes, "--categorical", "kind", *FEW)
+    assert [one["is_category"] for one in document["columns"]] == [False, True]
+
+
+def test_bad_input_is_refused(shell, files, write, tmp_path) -> None:
+    before, _, after = files
+    other = write("other.csv", ("kind",))
+    assert "no columns in common" in shell.error(VERB, after, other)
+    assert "neither table has a column 'age'" in shell.error(VERB, before, after, "--ignore", "age")
+    assert "the first table" in shell.error(VERB, before, after, "-o", before)
+    shell.error(VERB, before, after, "--alpha", "1", code=2)
+    assert before.exists()

@@ -1,0 +1,258 @@
+"""Two-sample tests: sums of blocks against dense features, MMDs against Gram matrices, validity."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy.stats import binom, ks_2samp
+
+from gramless import RandomBinning, RandomFourier, SmoothBinning, two_sample_test
+from gramless.base.errors import InputError
+from gramless.datasets import Table
+from gramless.unsupervised import blocks as blocks_module
+from gramless.unsupervised import two_sample
+from gramless.unsupervised.blocks import RowBlocks, block_gram
+from gramless.unsupervised.permutations import adjusted_p_values, p_value, standardised
+
+QUICK = {"n_grids": 32, "n_permutations": 99, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def normal():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(230, 3)), rng.normal(size=(310, 3))
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [RandomBinning(n_grids=9), SmoothBinning(n_grids=5), RandomFourier(n_components=20)],
+    ids=lambda own: type(own).__name__,
+)
+@pytest.mark.parametrize("few_rows", [0, 1000])
+def test_block_gram_is_that_of_dense_features(normal, feature_map, few_rows, monkeypatch) -> None:
+    monkeypatch.setattr(blocks_module, "FEW_ROWS", few_rows)
+    rows = np.concatenate(normal)
+    blocks = RowBlocks.drawn(230, 310, seed=3)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(rows))
+    feature_map.set_params(random_state=0, bandwidth=2.0)
+    found = block_gram(feature_map.fit_matrix(rows), blocks, weights)
+    dense = feature_map.transform(rows)
+    dense = dense.toarray() if sp.issparse(dense) else dense
+    belongs = np.eye(blocks.n_blocks)[blocks.numbers] * weights[:, None]
+    sums = dense.T @ belongs
+    # Fourier features are computed in float32 for matrices.
+    np.testing.assert_allclose(found, sums.T @ sums, rtol=1e-4, atol=1e-4)
+
+
+def test_bins_beyond_the_most_are_merged_in_order_of_appearance(normal, monkeypatch) -> None:
+    monkeypatch.setattr(blocks_module, "FEW_ROWS", 0)
+    monkeypatch.setattr(blocks_module, "_MOST_CELLS", 4)
+    matrix = RandomBinning(n_grids=3, bandwidth=0.5, random_state=0).fit_matrix(normal[0])
+    blocks = RowBlocks.drawn(120, 110, seed=0)
+    cells = (matrix.codes - 1) % 4
+    belongs = np.eye(blocks.n_blocks)[blocks.numbers]
+    sums = [np.eye(4)[own].T @ belongs for own in cells.astype(int)]
+    expected = sum(own.T @ own for own in sums) / 3
+    np.testing.assert_allclose(block_gram(matrix, blocks, np.ones(230)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 3), (100, 90), (5000, 4000), (7, 3000), (3000, 100)])
+def test_blocks_have_equal_sizes_and_permutations_keep_their_numbers(n, m) -> None:
+    blocks = RowBlocks.drawn(n, m, seed=1)
+    sizes = np.bincount(blocks.numbers, minlength=blocks.n_blocks)
+    assert len(set(sizes[:-2])) == 1
+    assert blocks.n_blocks <= blocks_module.MOST_BLOCKS + 2
+    assert min(blocks.n_first, blocks.n_second) >= min(n, m, 64)
+    first = np.isin(blocks.numbers, [*range(blocks.n_first), blocks.n_blocks - 2])
+    assert first[:n].all()
+    assert not first[n:].any()
+    placed = blocks.in_first(20, seed=1)
+    assert (placed[:-2].sum(axis=0) == blocks.n_first).all()
+    assert placed[-2].all()
+    assert not placed[-1].any()
+    assert placed[: blocks.n_first, 0].all()
+    assert not placed[blocks.n_first : -2, 0].any()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_mmd_is_that_of_the_gram_matrix_of_the_features(normal, weighted) -> None:
+    X, Y = normal
+    drawn = np.random.default_rng(1)
+    u, v = drawn.uniform(0.5, 2.0, len(X)), drawn.uniform(0.5, 2.0, len(Y))
+    feature_map = RandomBinning(n_grids=16, bandwidth=1.5, random_state=1)
+    options = {"x_weight": u, "y_weight": v} if weighted else {}
+    found = two_sample_test(
+        X, Y, features=feature_map, scaling="none", n_permutations=99, random_state=0, **options
+    )
+    Z = feature_map.fit(np.concatenate(normal)).transform(np.concatenate(normal))
+    u, v = (u / u.sum(), v / v.sum()) if weighted else (1 / len(X), 1 / len(Y))
+    signed = np.concatenate([np.full(len(X), 1.0) * u, np.full(len(Y), -1.0) * v])
+    (kernel,) = found.kernels
+    assert kernel.bandwidth == 1.5
+    assert kernel.mmd**2 == pytest.approx(signed @ (Z @ Z.T) @ signed, rel=1e-9)
+
+
+def test_p_values_are_those_of_single_rows_moved() -> None:
+    """Of few rows each is a block: statistics of permutations against literal ones."""
+    X, Y = np.array([[0.0], [1.0], [2.0], [2.5]]), np.array([[2.0], [3.0], [4.0]])
+    feature_map = RandomBinning(n_grids=64, bandwidth=1.0, random_state=0)
+    found = two_sample_test(
+        X, Y, features=feature_map, scaling="none", n_permutations=1999, random_state=0
+    )
+    Z = feature_map.fit(np.concatenate([X, Y])).transform(np.concatenate([X, Y])).toarray()
+    gram, literal = Z @ Z.T, []
+    for chosen in combinations(range(7), 4):
+        signed = np.where(np.isin(np.arange(7), chosen), 1 / 4, -1 / 3)
+        literal.append(signed @ gram @ signed)
+    exact = np.mean(np.array(literal) >= literal[0] - 1e-12)
+    # 35 divisions, of which 1,999 are drawn: five standard errors.
+    assert found.kernels[0].p_value == pytest.approx(exact, abs=5 * np.sqrt(exact / 2000))
+
+
+def test_distances_are_kolmogorovs_and_total_variation(normal) -> None:
+    X, Y = normal
+    codes = [np.random.default_rng(k).integers(3, size=len(part)) for k, part in enumerate(normal)]
+    tables = [np.column_stack([part[:, 0], own]) for part, own in zip(normal, codes, strict=True)]
+    found = two_sample_test(*tables, categorical_features=[1], **QUICK)
+    number, category = found.inputs
+    assert (number.is_category, category.is_category) == (False, True)
+    assert number.distance == pytest.approx(ks_2samp(X[:, 0], Y[:, 0]).statistic)
+    shares = [np.bincount(own, minlength=3) / len(own) for own in codes]
+    assert category.distance == pytest.approx(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def test_what_changed_is_found_and_named(normal) -> None:
+    X, Y = normal
+    pets = np.array(["cat", "dog", "newt"], object)
+    rng = np.random.default_rng(2)
+    first = pd.DataFrame(X, columns=["a", "b", "c"]).assign(pet=pets[rng.integers(3, size=len(X))])
+    second = pd.DataFrame(Y, columns=["a", "b", "c"]).assign(pet=pets[rng.integers(3, size=len(Y))])
+    assert two_sample_test(first, second, **QUICK).p_value > 0.05
+    changed = second.assign(b=second["b"] * 2, pet="cat")
+    found = two_sample_test(first, changed[["pet", "c", "b", "a"]], **QUICK)
+    assert found.p_value == 0.01
+    assert {one.name for one in found.changed()} == {"b", "pet"}
+    assert [one.name for one in found.inputs] == ["a", "b", "c", "pet"]
+
+
+def test_gaps_are_a_change_of_their_own(normal) -> None:
+    X, Y = (part.copy() for part in normal)
+    X[:5, 0], Y[:150, 0] = np.nan, np.nan
+    for tables in ((X, Y), (pd.DataFrame(X), pd.DataFrame(Y))):
+        found = two_sample_test(*tables, **QUICK)
+        (changed,) = found.changed()
+        assert changed.name in ("x1 (missing)", "0 (missing)")
+        gone = np.isnan(Y[:, 0]).mean() - np.isnan(X[:, 0]).mean()
+        assert changed.distance == pytest.approx(gone)
+    Y[:, 0] = np.nan
+    found = two_sample_test(X, Y, **QUICK)
+    assert "x1" not in {one.name for one in found.inputs}
+
+
+def test_dependence_alone_is_found(normal) -> None:
+    X, Y = normal
+    rng = np.random.default_rng(5)
+    Y = np.column_stack([Y[:, 0], Y[:, 0] + 0.3 * rng.normal(size=len(Y)), Y[:, 2]])
+    Y[:, 1] /= np.sqrt(1.09)
+    found = two_sample_test(X, Y, **QUICK)
+    assert found.p_value == 0.01
+    assert not found.changed()
+
+
+def test_same_bits_for_any_number_of_threads(normal) -> None:
+    X, Y = normal
+    one, two = (two_sample_test(X, Y, n_jobs=n, **QUICK) for n in (1, 2))
+    assert one == two
+
+
+def test_rows_without_weight_do_not_count(normal) -> None:
+    X, Y = normal
+    far = np.concatenate([X, np.full((5, 3), 1e6)])
+    weight = np.repeat([1.0, 0.0], [len(X), 5])
+    assert two_sample_test(far, Y, x_weight=weight, **QUICK).p_value == pytest.approx(
+        two_sample_test(X, Y, **QUICK).p_value
+    )
+
+
+def test_sparse_rows_are_those_of_the_dense_table(normal) -> None:
+    X, Y = (np.where(part > 0.5, part, 0.0) for part in normal)
+    dense = two_sample_test(X, Y, scaling="standard", bandwidth=2.0, **QUICK)
+    sparse = two_sample_test(sp.csr_array(X), Y, scaling="standard", bandwidth=2.0, **QUICK)
+    assert sparse.p_value == pytest.approx(dense.p_value, abs=0.021)
+    assert sparse.kernels[0].mmd == pytest.approx(dense.kernels[0].mmd, rel=1e-6)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_of_many_inputs_those_that_vary_most_are_looked_at(normal, make, monkeypatch) -> None:
+    monkeypatch.setattr(two_sample, "_MOST_INPUTS", 2)
+    # The least varied input is above 1.5 in some 7 % of the rows.
+    X, Y = (make(np.where(part > [0.0, 1.5, -1.0], part, 0.0)) for part in normal)
+    assert [one.name for one in two_sample_test(X, Y, **QUICK).inputs] == ["x1", "x3"]
+
+
+def test_constants_and_one_table_twice() -> None:
+    ones = np.ones((20, 2))
+    found = two_sample_test(ones, ones, **QUICK)
+    assert (found.p_value, found.inputs) == (1.0, ())
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    assert two_sample_test(X, X, **QUICK).p_value > 0.5
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "options", "told"),
+    [
+        (np.ones((5, 2)), np.ones((5, 3)), {}, "2 and 3 columns"),
+        (np.ones((5, 2)), pd.DataFrame({"a": [1.0]}), {}, "names of columns"),
+        (pd.DataFrame({"a": [1.0, 2]}), pd.DataFrame({"b": [1.0, 2]}), {}, "no column 'a'"),
+        (np.ones((5, 2)), np.ones((1, 2)), {}, "two rows"),
+        (np.ones((5, 2)), np.full((5, 2), np.inf), {}, "infinity"),
+        (np.ones((5, 2)), np.ones((5, 2)), {"n_permutations": 5}, "at least 19"),
+        (np.ones((5, 2)), np.ones((5, 2)), {"bandwidth": "wide"}, "bandwidth must be"),
+        (np.ones((5, 2)), np.ones((5, 2)), {"bandwidth": -1.0}, "bandwidth"),
+        (np.ones((5, 2)), np.ones((5, 2)), {"x_weight": [1.0]}, "sample_weight"),
+        (np.ones((5, 2)), np.ones((5, 2)), {"y_weight": [1, 0, 0, 0, 0]}, "a weight above 0"),
+        (np.ones((5, 2)), np.ones((5, 2)), {"features": "splines"}, "unknown features"),
+        (3.0, np.ones((5, 2)), {}, "2D array"),
+    ],
+)
+def test_bad_input_is_refused(first, second, options, told) -> None:
+    with pytest.raises(InputError, match=told):
+        two_sample_test(first, second, **options)
+
+
+def test_columns_of_text_in_one_table_alone_are_categories() -> None:
+    numbers = Table({"a": np.array([1.0, 2.0, 1.0, 2.0] * 10)})
+    mixed = Table({"a": np.array(["1", "2", "?", "2"] * 10, object)})
+    found = two_sample_test(numbers, mixed, **QUICK)
+    assert found.inputs[0].is_category
+    assert found.inputs[0].distance == pytest.approx(0.25)
+
+
+def test_adjusted_p_values_are_those_of_the_largest() -> None:
+    rng = np.random.default_rng(0)
+    statistics = standardised(rng.normal(size=(4, 50)) ** 2)
+    np.testing.assert_allclose(statistics.mean(axis=1), 0.0, atol=1e-12)
+    largest = statistics.max(axis=0)
+    literal = [np.mean(largest >= own[0]) for own in statistics]
+    np.testing.assert_allclose(adjusted_p_values(statistics), literal)
+    assert p_value(largest) == np.mean(largest >= largest[0])
+    assert (standardised(np.full((2, 5), 3.0)) == 0.0).all()
+
+
+@pytest.mark.slow
+def test_level_holds() -> None:
+    """400 null draws of odd sizes: rejections within the binomial law at 5 %."""
+    alarms, of_inputs = 0, 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.standard_t(2, size=(43, 2)), rng.standard_t(2, size=(151, 2))
+        found = two_sample_test(X, Y, n_grids=16, n_permutations=99, random_state=seed)
+        alarms += found.p_value <= 0.05
+        of_inputs += bool(found.changed())
+    low, high = binom.ppf([0.0005, 0.9995], 400, 0.05)
+    assert low <= alarms <= high
+    assert low <= of_inputs <= high
