@@ -108,5 +108,6 @@ def _separated(first: FloatArray, second: FloatArray) -> Separation:
     above = 1.0 - (ranks[:m] - rankdata(first)) / n
     below = (ranks[m:] - rankdata(second)) / m
     auc = float(below.mean())
-    spread = norm.ppf(0.975) * float(np.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n))
+    error = np.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n)
+    spread = float(norm.ppf(0.975) * error)
     return Separation(auc, max(0.0, auc - spread), min(1.0, auc + spread), m + n)
