@@ -52,6 +52,21 @@ def test_many_rows_start_from_some(monkeypatch):
     assert adjusted_rand_score(y, some.labels_) > 0.9
 
 
+def test_rare_rows_are_no_clusters():
+    X, y = make_blobs(600, 6, centers=4, cluster_std=2.0, random_state=2)
+    X[:30] = np.random.default_rng(0).uniform(-40, 40, (30, 6))
+    found, plain = (
+        adjusted_rand_score(
+            y[30:],
+            SpectralClustering(4, regularization=added, n_grids=128, random_state=0)
+            .fit(X)
+            .labels_[30:],
+        )
+        for added in (0.1, 0.0)
+    )
+    assert found > 0.9 > 0.5 > plain
+
+
 def test_training_rows_are_predicted_as_they_are_labelled():
     X, _ = moons()
     clusters = SpectralClustering(5, n_grids=64, random_state=0).fit(X)
@@ -61,7 +76,7 @@ def test_training_rows_are_predicted_as_they_are_labelled():
 
 def test_it_is_the_spectrum_of_the_normalised_graph():
     X, _ = moons(200)
-    clusters = SpectralClustering(4, n_grids=32, tol=1e-7, random_state=0).fit(X)
+    clusters = SpectralClustering(4, regularization=0, n_grids=32, tol=1e-7, random_state=0).fit(X)
     gram = clusters.features_.feature_matrix(X).row_gram()
     root = np.sqrt(gram.sum(axis=1))
     values, vectors = np.linalg.eigh(gram / np.outer(root, root))
@@ -81,7 +96,7 @@ def test_the_eigengap_counts_clusters(n_blobs):
     clusters = SpectralClustering("eigengap", n_grids=128, random_state=0).fit(X)
     assert clusters.n_clusters_ == n_blobs
     assert adjusted_rand_score(y, clusters.labels_) > 0.99
-    assert clusters.components_.shape[0] == n_blobs < len(clusters.singular_values_)
+    assert clusters.components_.shape[0] == n_blobs < len(clusters.eigenvalues_)
 
 
 def test_frames_with_categories_and_gaps():

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 import gramless
+from gramless.base.types import FloatArray
 from gramless.cli.charts import Cell, Chart, Series, ShadedTable, bar_cells, readable
 from gramless.cli.cluster_findings import ClusterFindings, Trait
 from gramless.cli.pages import page_templates
 from gramless.cli.svg import COLOURS, LIGHT
-from gramless.unsupervised.clustering import SpectralClustering
 
 _MOST_COLOURS = 7
 """The largest clusters have colours of their own on the map."""
@@ -37,7 +37,7 @@ def cluster_page(found: ClusterFindings) -> str:
                     zip(found.sizes.tolist(), found.traits, strict=True)
                 )
             ],
-            spectrum=_spectrum(machine) if isinstance(machine, SpectralClustering) else None,
+            spectrum=_spectrum(machine.eigenvalues_) if machine.n_clusters == "eigengap" else None,
             bandwidth=", ".join(readable(float(b)) for b in np.atleast_1d(machine.bandwidth_)[:8]),
         )
     )
@@ -70,9 +70,8 @@ def _map(found: ClusterFindings) -> Chart:
     return Chart("Rows in two dimensions", "first component", "second component", series)
 
 
-def _spectrum(machine: SpectralClustering) -> Chart:
+def _spectrum(values: FloatArray) -> Chart:
     """Draw the smallest eigenvalues of the Laplacian, which jump after the number of clusters."""
-    values = 1.0 - machine.singular_values_**2
     numbers = list(range(1, len(values) + 1))
     look = {"marker": "o", "markersize": 5.6, "linewidth": 1.8, "color": COLOURS[0]}
     series = Series(numbers, np.maximum(values, 0.0).tolist(), look, "eigenvalue")

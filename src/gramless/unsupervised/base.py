@@ -153,14 +153,17 @@ class ProjectingMachine(UnsupervisedMachine):
         self.mean_: FloatArray = centred.means
         return weighted_rows(centred, weights)
 
-    def _degree_normalised(self, matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
+    def _degree_normalised(
+        self, matrix: FeatureMatrix, weights: FloatArray, added: float = 0.0
+    ) -> FeatureMatrix:
         """Return the features over the roots of degrees, times the roots of weights.
 
-        The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``; it
-        must be positive where the weight is.
+        The degree of a row is the weighted sum of its similarities, ``D = Z (Z.T weights)``, and
+        ``added`` times the mean of all; it must be positive where the weight is.
         """
         self.column_sums_: FloatArray = matrix.rmatvec(weights)
         degrees, known = matrix.matvec(self.column_sums_), weights > 0
+        degrees += added * np.average(degrees, weights=weights)
         n_isolated = np.count_nonzero(known & ~(degrees > 0))
         if n_isolated:
             raise InputError(

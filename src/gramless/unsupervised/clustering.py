@@ -17,7 +17,7 @@ from gramless.base.random import stream
 from gramless.base.state import State, array_in, part_in
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray, TableLike
-from gramless.estimators.parameters import check_count
+from gramless.estimators.parameters import check_count, check_number
 from gramless.unsupervised.base import BandwidthRule, ProjectingMachine
 
 Labels = NDArray[np.int32]
@@ -48,6 +48,10 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         The most clusters that "eigengap" finds.
     n_init : int, default=10
         Number of starts of k-means, among at most 10,000 rows; the best goes on with all.
+    regularization : float, default=0.1
+        What is added to the degrees, as a multiple of their mean, so that a few rows without
+        neighbours are no clusters of their own (Qin & Rohe 2013, "Regularized spectral clustering
+        under the degree-corrected stochastic blockmodel"). 0 is plain SC_RB.
     features : str or feature map, default="binning"
         As in :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
@@ -77,7 +81,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         In the coordinates of the singular vectors.
     components_, singular_values_ : array (n_clusters_, n_features_out), (n_clusters_,)
         Right singular vectors of ``D^-1/2 Z``, and singular values; their squares are
-        eigenvalues of the normalised graph. "eigengap" keeps the singular values of all candidates.
+        eigenvalues of the normalised graph.
+    eigenvalues_ : array (max_clusters + 1,) or shorter
+        Of the Laplacian without regularisation, by which "eigengap" chose; there with it alone.
     features_, scaler_, bandwidth_ : feature map, units of the inputs, bandwidth
     n_iter_ : int
 
@@ -103,6 +109,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     _: KW_ONLY
     max_clusters: int = 20
     n_init: int = 10
+    regularization: float = 0.1
     tol: float = 1e-3
 
     def fit(self, X: TableLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -122,6 +129,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         """
         n_clusters = self._given_clusters()
         check_count(self, "n_init")
+        added = check_number(self, "regularization", low=0.0)
         matrix, seed = self._fit_features(X)
         n_rows, least = matrix.shape[0], 2 if n_clusters is None else n_clusters
         if n_rows < least:
@@ -130,11 +138,14 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
                 f"for {least} clusters."
             )
         row_weights = self._row_weights(sample_weight, n_rows)
-        normalised = self._degree_normalised(matrix, row_weights)
-        most = min(n_rows, int(self.max_clusters) + 1) if n_clusters is None else n_clusters
-        found = self._decompose(normalised, most, seed)
-        self.n_clusters_: int = _by_eigengap(found.singular_values) if n_clusters is None else most
-        self.components_ = self.components_[: self.n_clusters_]
+        vars(self).pop("eigenvalues_", None)
+        if n_clusters is None:
+            most = min(n_rows, int(self.max_clusters) + 1)
+            self._decompose(self._degree_normalised(matrix, row_weights), most, seed)
+            self.eigenvalues_: FloatArray = 1.0 - self.singular_values_**2
+            n_clusters = _by_eigengap(self.eigenvalues_)
+        self._decompose(self._degree_normalised(matrix, row_weights, added), n_clusters, seed)
+        self.n_clusters_: int = n_clusters
         coordinates = _unit_rows(matrix.matvec(self._weights_of_coordinates()))
         self.cluster_centers_: FloatArray = self._centres(coordinates, row_weights, seed)
         self.labels_: Labels = self._nearest(coordinates)
@@ -168,8 +179,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
 
         Degrees and weights of rows are missing: coordinates are scaled to length 1.
         """
-        values = self.singular_values_[: len(self.components_)]
-        return np.ascontiguousarray(self.components_.T / values)
+        return np.ascontiguousarray(self.components_.T / self.singular_values_)
 
     def _centres(self, coordinates: FloatArray, weights: FloatArray, seed: int) -> FloatArray:
         """Return the centres of k-means: of several starts among some rows the best goes on."""
@@ -197,6 +207,8 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         n_components = len(part_in(state, "components_", np.ndarray))
         array_in(state, "cluster_centers_", np.float64, (None, n_components), finite=True)
         array_in(state, "labels_", np.int32, (None,))
+        if "eigenvalues_" in state:
+            array_in(state, "eigenvalues_", np.float64, (None,), finite=True)
 
 
 def _unit_rows(coordinates: FloatArray) -> FloatArray:
@@ -205,9 +217,9 @@ def _unit_rows(coordinates: FloatArray) -> FloatArray:
     return coordinates / np.where(lengths > 0, lengths, 1.0)
 
 
-def _by_eigengap(singular_values: FloatArray) -> int:
+def _by_eigengap(eigenvalues: FloatArray) -> int:
     """Return the number of eigenvalues of the Laplacian before the largest step, at least 2."""
-    if len(singular_values) < 3:
+    if len(eigenvalues) < 3:
         return 2
-    eigenvalues = np.maximum(1.0 - singular_values[1:] ** 2, _NO_GAP)
-    return 2 + int(np.argmax(eigenvalues[1:] / eigenvalues[:-1]))
+    values = np.maximum(eigenvalues[1:], _NO_GAP)
+    return 2 + int(np.argmax(values[1:] / values[:-1]))
