@@ -138,7 +138,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
                 f"for {least} clusters."
             )
         row_weights = self._row_weights(sample_weight, n_rows)
-        vars(self).pop("eigenvalues_", None)
+        self.__dict__.pop("eigenvalues_", None)
         if n_clusters is None:
             most = min(n_rows, int(self.max_clusters) + 1)
             self._decompose(self._degree_normalised(matrix, row_weights), most, seed)
