@@ -594,6 +594,11 @@ class TweedieFamily(Loss):
 
     ``y^(2-p) / ((1-p) (2-p)) - y m^(1-p) / (1-p) + m^(2-p) / (2-p)`` at the mean m, its limits at
     p = 1 and 2. Divided targets change the loss by a factor alone. The curvature has no bound.
+
+    Examples
+    --------
+    >>> Poisson().gradient(np.array([0.0]), np.array([3.0]))
+    array([-2.])
     """
 
     power: float

@@ -73,12 +73,18 @@ class Diagnostics:
         Theorem 1 of RB16: ``E F(w_R) - F(w*) <= beta |w*|^2 / (kappa R')`` with ``R' = R - c`` and
         ``c = ceil(2 kappa (F(0) - F(w*)) / (beta |w*|^2))``. F is the objective on the training
         rows, ``w_R`` its minimiser on R random grids, ``w*`` a reference solution over the bins of
-        infinitely many grids, and beta is ``loss.smoothness``. ``weights``, one row per column and
-        without the intercept, are in the units of the targets.
+        infinitely many grids, and beta is ``loss.smoothness``.
 
         This is no bound: the norm of the fitted weights replaces that of the unknown ``w*``, and R
         replaces ``R'``. It is about the mean over draws of the grids and the training objective,
         not about this draw or new rows: a small bandwidth raises kappa and overfits.
+
+        Parameters
+        ----------
+        loss : Loss
+            With a bounded curvature.
+        weights : array (n_columns,) or (n_columns, K)
+            Without the intercept, in the units of the targets.
         """
         if len(weights) != self.n_columns:
             raise InputError(

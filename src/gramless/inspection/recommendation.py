@@ -159,6 +159,7 @@ def recommend(
     Parameters
     ----------
     X : array-like, sparse matrix, data frame or Table (n_samples, n_features)
+        Rows of the table.
     y : array-like (n_samples,)
         Numbers or labels.
     task : {"auto", "regression", "classification"}, default="auto"

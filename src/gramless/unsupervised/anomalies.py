@@ -62,6 +62,7 @@ class AnomalyDetector(OutlierMixin, StatefulEstimator):
     Parameters
     ----------
     n_grids : int, default=256
+        Number of grids.
     resolution : int, default=256
         The most cells of a grid, about. Shares of the rows far below ``1 / resolution`` all count
         as empty. Larger numbers find finer gaps, and need more rows.
@@ -73,6 +74,7 @@ class AnomalyDetector(OutlierMixin, StatefulEstimator):
         As in :class:`KernelRegressor`: names, positions or a mask of columns of categories, beside
         text, truth values and categories of data frames.
     random_state : int, RandomState or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 
@@ -136,6 +138,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         X : array-like, sparse matrix or data frame (n_samples, n_features)
             At least two rows. NaN is a missing value, but in sparse rows.
         y : ignored
+            Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
             A row of weight w counts as w rows, one of weight 0 not at all.
 
@@ -181,8 +184,11 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Further training rows.
         y : ignored
+            Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
+            Weights of the rows; only their proportions matter.
 
         Returns
         -------
@@ -202,6 +208,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to score.
 
         Returns
         -------
@@ -217,6 +224,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to score.
 
         Returns
         -------
@@ -230,6 +238,7 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -284,10 +293,11 @@ IsolationForest` does. Time grows with the rows times the grids, memory with the
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to score.
 
         Returns
         -------
-        array (n_samples, n_features_in_)
+        array (n_samples, n_features)
             Positive where a column makes a row stranger. Rows sum to minus ``score_samples``, less
             the mean of that over the rows of the fit.
         """

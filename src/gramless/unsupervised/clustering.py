@@ -69,6 +69,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     max_iter : int, default=200
         The most products with a block of vectors.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Number of threads; None means every processor. Results do not depend on it.
 
@@ -77,9 +78,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     labels_ : array (n_samples,)
         The cluster of each training row.
     n_clusters_ : int
-    cluster_centers_ : array (n_clusters_, n_clusters_)
+    cluster_centers_ : array (n_clusters, n_clusters)
         In the coordinates of the singular vectors.
-    components_, singular_values_ : array (n_clusters_, n_features_out), (n_clusters_,)
+    components_, singular_values_ : array (n_clusters, n_features_out), (n_clusters,)
         Right singular vectors of ``D^-1/2 Z``, and singular values; their squares are
         eigenvalues of the normalised graph.
     eigenvalues_ : array (max_clusters + 1,) or shorter
@@ -118,7 +119,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Training rows.
         y : ignored
+            Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
             A row of weight 2 counts like two equal rows, in degrees and centres; units and
             bandwidths ignore weights.
@@ -157,6 +160,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------

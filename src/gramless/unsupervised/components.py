@@ -48,16 +48,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProjectingMac
     max_iter : int, default=200
         The most products with a block of vectors.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Number of threads; None means every processor. Results do not depend on it.
 
     Attributes
     ----------
-    components_ : array (n_components_, n_features_out)
+    components_ : array (n_components, n_features_out)
         Directions in the space of features, orthonormal.
-    singular_values_, explained_variance_ : array (n_components_,)
+    singular_values_, explained_variance_ : array (n_components,)
         Of the centred features; the variance of the training rows along each component.
-    explained_variance_ratio_ : array (n_components_,)
+    explained_variance_ratio_ : array (n_components,)
         The share of each in the variance of all features.
     mean_ : array (n_features_out,)
     features_, scaler_, bandwidth_ : feature map, units of the inputs, bandwidth
@@ -82,7 +83,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProjectingMac
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Training rows.
         y : ignored
+            Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
             Relative weights of the rows in means and variances; units and bandwidths ignore them.
 
@@ -112,10 +115,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ProjectingMac
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to transform.
 
         Returns
         -------
-        array (n_samples, n_components_)
+        array (n_samples, n_components)
         """
         self._check_fitted()
         return self._projected(X)

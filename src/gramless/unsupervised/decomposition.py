@@ -48,14 +48,15 @@ class FeatureDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
     max_iter : int, default=200
         The most products with a block of vectors.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Number of threads; None means every processor. Results do not depend on it.
 
     Attributes
     ----------
-    components_ : array (n_components_, n_features_out)
+    components_ : array (n_components, n_features_out)
         The right singular vectors, orthonormal.
-    singular_values_, residuals_ : array (n_components_,)
+    singular_values_, residuals_ : array (n_components,)
         Singular values, and the norms of the residuals relative to the largest of them.
     mean_ : array (n_features_out,)
         What is subtracted from features: zeros unless they are centred.
@@ -93,7 +94,9 @@ class FeatureDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Training rows.
         y : ignored
+            Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
             Relative weights of the rows, whose roots are factors of the rows of Z; units and
             bandwidths ignore them.
@@ -131,10 +134,11 @@ class FeatureDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to transform.
 
         Returns
         -------
-        array (n_samples, n_components_)
+        array (n_samples, n_components)
         """
         self._check_fitted()
         if self.normalization != "degree":

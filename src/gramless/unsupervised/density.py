@@ -114,6 +114,7 @@ class Density(DensityMixin, StatefulEstimator):
     n_grids : int, default=64
         Number of grids of each width.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Number of threads; None means every processor. Results do not depend on it.
 
@@ -163,6 +164,7 @@ class Density(DensityMixin, StatefulEstimator):
         X : array-like (n_samples, n_features)
             Numbers without gaps; at least two rows, and at most 50 columns.
         y : ignored
+            Taken for scikit-learn's sake.
 
         Returns
         -------
@@ -206,6 +208,7 @@ class Density(DensityMixin, StatefulEstimator):
         Parameters
         ----------
         X : array-like (n_samples, n_features)
+            Rows to score.
 
         Returns
         -------
@@ -227,7 +230,9 @@ class Density(DensityMixin, StatefulEstimator):
         Parameters
         ----------
         X : array-like (n_samples, n_features)
+            Rows with known targets.
         y : ignored
+            Taken for scikit-learn's sake.
 
         Returns
         -------
@@ -244,7 +249,9 @@ class Density(DensityMixin, StatefulEstimator):
         Parameters
         ----------
         n_samples : int, default=1
+            Number of rows to draw.
         random_state : int, RandomState, Generator or None, default=None
+            Seed of everything that is drawn; None draws one from NumPy's global state.
 
         Returns
         -------

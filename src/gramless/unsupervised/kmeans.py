@@ -37,6 +37,7 @@ class KernelKMeans(ClusterMixin, UnsupervisedMachine):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters.
     n_init : int, default=3
         Number of starts; the one with the smallest inertia is kept.
     features : str or feature map, default="binning"
@@ -54,6 +55,7 @@ class KernelKMeans(ClusterMixin, UnsupervisedMachine):
     max_iter : int, default=300
         The most steps of a start.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Number of threads; None means every processor. Results do not depend on it.
 
@@ -98,7 +100,9 @@ class KernelKMeans(ClusterMixin, UnsupervisedMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Training rows.
         y : ignored
+            Taken for scikit-learn's sake.
         sample_weight : array-like (n_samples,), optional
             Relative weights of the rows in means and inertia; units and bandwidths ignore them.
 
@@ -157,6 +161,7 @@ class KernelKMeans(ClusterMixin, UnsupervisedMachine):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------

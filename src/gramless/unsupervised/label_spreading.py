@@ -186,6 +186,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
     max_iter : int, default=100
         The most conjugate gradient steps.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Number of threads; None means every processor. Results do not depend on it.
 
@@ -244,6 +245,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Training rows.
         y : array-like (n_samples,)
             Labels, -1 for rows without one.
 
@@ -277,6 +279,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
@@ -300,6 +303,7 @@ class LabelSpreading(ClassifierMixin, StatefulEstimator):
         Parameters
         ----------
         X : array-like, sparse matrix or data frame (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------

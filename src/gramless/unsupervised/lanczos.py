@@ -66,6 +66,7 @@ class SingularTriplets:
         Parameters
         ----------
         matrix : FeatureMatrix
+            Features of the rows.
         n_components : int
             Number of singular triplets.
         tol : float, default=1e-4
