@@ -1,0 +1,36 @@
+"""
+Why this prediction?
+====================
+
+Shapley values share a prediction out among the columns: from the mean prediction, column by
+column, to that of the row. For sums of grids over few columns they are exact. Here: why a model
+takes a tumour for malignant.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
+
+from gramless import KernelClassifier
+from gramless.inspection import AttributionsDisplay, shapley_values
+
+X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+model = KernelClassifier(grids="grown", effort=1, random_state=0).fit(X_train, y_train)
+
+found = shapley_values(model, X_test)
+sums = found.base_values + found.values.sum(axis=1)
+print(f"off by {np.abs(sums - model.decision_function(X_test)).max():.1e} at most")
+
+# %%
+# The least certain tumour of those not seen: what speaks for benign (to the right), and what
+# against.
+
+doubtful = int(np.argmin(np.abs(model.decision_function(X_test))))
+print(f"probability of benign: {model.predict_proba(X_test)[doubtful, 1]:.2f}")
+
+display = AttributionsDisplay(found).plot(row=doubtful, max_features=10)
+display.figure_.set_size_inches(7, 4)
+display.figure_.set_layout_engine("constrained")
+plt.show()

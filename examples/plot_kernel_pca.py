@@ -1,0 +1,25 @@
+"""
+Digits in two dimensions
+========================
+
+Kernel principal components are the directions in which features vary most: a map of a table that
+needs no targets. New rows find their place on it.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+
+from gramless import KernelPCA
+
+X, y = load_digits(return_X_y=True)
+pca = KernelPCA(2, features="nystrom", random_state=0).fit(X[:1500])
+print("share of the variance:", pca.explained_variance_ratio_.round(3))
+
+places, new = pca.transform(X[:1500]), pca.transform(X[1500:])
+
+figure, ax = plt.subplots(figsize=(6, 4.8), layout="constrained")
+shown = ax.scatter(*places.T, c=y[:1500], cmap="tab10", s=6, vmin=-0.5, vmax=9.5)
+ax.scatter(*new.T, c=y[1500:], cmap="tab10", s=22, marker="x", lw=0.8, vmin=-0.5, vmax=9.5)
+ax.set(title="dots: rows of the fit, crosses: new rows", xticks=[], yticks=[])
+figure.colorbar(shown, ticks=range(10), label="digit")
+plt.show()
