@@ -13,7 +13,7 @@ WHEEL := .environments/wheel
 BENCHES ?= $(sort $(wildcard benchmarks/micro/[a-z]*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-data test-cluster test-all test-avx2 test-generic test-lowest campaign lint format dist test-wheel bench claims versus papers clean
+.PHONY: help demo test test-data test-cluster test-all test-avx2 test-generic test-lowest campaign lint format docs dist test-wheel bench claims versus papers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,11 @@ lint: $(VENV)/.dev ## Check style, types and the floors
 format: $(VENV)/.dev ## Put the code in its standard form
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+# The programs of the gallery run one after the other, and are kept: only those that changed run again.
+docs: $(VENV)/.docs ## Build the site into out/docs, with the gallery run, and check its links
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs out/docs
+	$(BIN)/python docs/check_links.py out/docs
 
 dist: $(VENV)/.release ## Build the wheel and the source archive, and check both
 	rm -rf dist
@@ -102,6 +107,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(PIP) install -e ".[cli,dev]"
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/pip
+	$(PIP) install -e ".[cli,docs]"
 	@touch $@
 
 $(VENV)/.release: pyproject.toml | $(BIN)/pip
