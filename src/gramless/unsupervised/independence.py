@@ -115,6 +115,7 @@ def independence_test(
     n_permutations : int, default=499
         At least 19; rounded up to what whole rounds of shifts give.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 

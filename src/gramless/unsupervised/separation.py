@@ -56,6 +56,7 @@ def separation(
     categorical_features : "auto" or array-like, default="auto"
         As in :class:`~gramless.KernelClassifier`.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 

@@ -163,6 +163,7 @@ def two_sample_test(
         Weights of the rows. The null hypothesis is then that rows and their weights together follow
         the same law in both tables.
     random_state : int, RandomState, Generator or None, default=None
+        Seed of everything that is drawn; None draws one from NumPy's global state.
     n_jobs : int or None, default=None
         Threads; None means every processor. Results do not depend on it.
 
