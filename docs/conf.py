@@ -28,7 +28,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["gallery/**/*.ipynb", "node_modules", "sg_execution_times.rst"]
+exclude_patterns = ["gallery/**/*.ipynb", "node_modules", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]
 
