@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import zlib
 from typing import Any
 
 import numpy as np
@@ -176,8 +177,9 @@ class _Bins:
         self.limits = np.minimum(far, np.finfo(float).max)
         self.first, self.end = part["offsets_"][:-1], part["offsets_"][1:]
         ranges = zip(self.first, self.end, strict=True)
-        order = np.concatenate([a + np.argsort(part["keys"][a:b]) for a, b in ranges])
-        self.keys = part["keys"][order]
+        keys = part["keys"] if "keys" in part else _keys_of_cells(part)
+        order = np.concatenate([a + np.argsort(keys[a:b]) for a, b in ranges])
+        self.keys = keys[order]
         self.weights = weights[order] * part.get("scale_", len(self.inverse) ** -0.5)
 
     @staticmethod
@@ -203,6 +205,27 @@ class _Bins:
         own = self.weights[at]
         own[self.keys[at] != keys] = 0.0
         return own.sum(axis=1)
+
+
+def _keys_of_cells(part: dict[str, Any]) -> Any:
+    """Return the keys of bins that are given by the ranks of their cells in boxes."""
+    cells, divided = part["cells"], np.isfinite(part["widths_"])
+    ends, keys = np.cumsum(divided.sum(axis=1)), []
+    gaps = np.split(cells["gaps"], np.cumsum(cells["runs"])[:-1])
+    ranks = np.concatenate([np.cumsum(own + 1) - 1 for own in gaps])
+    for r, (a, b) in enumerate(zip(part["offsets_"][:-1], part["offsets_"][1:], strict=True)):
+        columns = np.flatnonzero(divided[r])
+        own = slice(ends[r] - len(columns), ends[r])
+        lowest, lengths, rest = cells["lowest"][own], cells["lengths"][own], ranks[a:b]
+        if not lengths.all():
+            keys.append(rest << 24)
+            continue
+        found = np.full(b - a, part["cell_offsets"][r])
+        for k in range(len(columns) - 1, -1, -1):
+            rest, cell = np.divmod(rest, lengths[k])
+            found += part["multipliers"][r, columns[k]] * (cell + lowest[k])
+        keys.append(found)
+    return np.concatenate(keys)
 
 
 class _Gaussians:
@@ -258,7 +281,19 @@ def _high_bytes(high: Any) -> Any:
     return own.view("<i8")[..., 0]
 
 
+def _fixed_point(exponents: Any, planes: Any, shape: Any) -> Any:
+    zigzag = np.zeros(math.prod(shape), np.int64)
+    for k, plane in enumerate(planes):
+        own = np.frombuffer(zlib.decompress(plane.tobytes()), np.uint8)
+        zigzag |= own.astype(np.int64) << 8 * k
+    multiples = (zigzag >> 1) ^ -(zigzag & 1)
+    if exponents:
+        multiples = np.ldexp(multiples.reshape(-1, len(exponents)), exponents)
+    return multiples.reshape(tuple(shape))
+
+
 _FORMS: dict[str, Any] = {
+    "FixedPoint": _fixed_point,
     "MostlyOne": _mostly_one,
     "SinglePrecision": lambda values: values.astype(np.float64),
     "HighBytes": _high_bytes,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,11 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from gramless.base.compact import (
+    MOST_FILLED,
     CompactArray,
+    FixedPoint,
     HighBytes,
     MostlyOne,
     SinglePrecision,
     compacted,
+    rounded_to_multiples,
     rounded_to_single,
 )
 
@@ -35,11 +40,6 @@ def restored(array):
     return array.restored() if isinstance(array, CompactArray) else array
 
 
-def n_bytes(form):
-    own = [n_bytes(part) for part in vars(form).values() if isinstance(part, CompactArray)]
-    return sum(own) + sum(part.nbytes for part in vars(form).values() if hasattr(part, "nbytes"))
-
-
 @pytest.mark.parametrize(
     ("array", "kind", "share"),
     [
@@ -55,13 +55,21 @@ def n_bytes(form):
         (np.where(FEW, KEYS, 1 << 24), MostlyOne, 0.13),
         (np.tril(np.outer(NORMAL[0], NORMAL[1])), MostlyOne, 0.55),
         (np.repeat(np.where(FEW, KEYS << 24, 7), 8, axis=0), MostlyOne, 0.09),
-        (np.zeros((50, 50)), MostlyOne, 0.02),
+        (np.zeros((50, 50)), FixedPoint, 0.001),
+        (np.full((50, 50), np.inf), MostlyOne, 0.02),
+        (rounded_to_multiples(NORMAL, 0.125), FixedPoint, 0.11),
+        (rounded_to_multiples(NORMAL, 2.0 ** -(np.arange(40) % 8.0)), FixedPoint, 0.2),
+        (rounded_to_multiples(NORMAL * 2.0**-1065, 2.0**-1070), FixedPoint, 0.12),
+        (rounded_to_multiples(NORMAL * 2.0**1000, 2.0**995), FixedPoint, 0.12),
+        (KEYS >> 50, FixedPoint, 0.26),
+        (KEYS >> 17, FixedPoint, 0.76),
+        (np.arange(5000), FixedPoint, 0.2),
     ],
 )
 def test_all_bits_come_back_from_fewer_bytes(array, kind, share):
     form = compacted(array)
     assert type(form) is kind
-    assert n_bytes(form) <= share * array.nbytes
+    assert form.n_bytes <= share * array.nbytes
     same_bits(form.restored(), np.ascontiguousarray(array))
 
 
@@ -86,9 +94,14 @@ def test_other_arrays_stay_as_they_are(array):
 
 
 def test_large_arrays_that_are_mostly_one_number_stay_as_they_are():
-    zeros = np.zeros(2000)
-    assert type(compacted(zeros, zeros.nbytes)) is MostlyOne
-    assert type(compacted(zeros, zeros.nbytes - 1)) is SinglePrecision
+    infinite = np.full(2000, np.inf)
+    assert type(compacted(infinite, infinite.nbytes)) is MostlyOne
+    assert type(compacted(infinite, infinite.nbytes - 1)) is SinglePrecision
+    # Deflated zeros too: they may be 64 times as long as their form.
+    even = np.arange(10_000) % 2.0
+    assert type(compacted(even, 79_000)) is FixedPoint
+    assert type(compacted(even, 70_000)) is SinglePrecision
+    assert type(compacted(np.zeros(MOST_FILLED // 8 + 1))) is SinglePrecision
 
 
 NUMBERS = st.one_of(
@@ -108,6 +121,11 @@ def test_any_numbers_come_back(numbers, size, shift):
     same_bits(restored(compacted(whole)), whole)
 
 
+def deflated(array):
+    return np.frombuffer(zlib.compress(array.astype(np.uint8)), np.uint8)
+
+
+ZEROS, SHORT = deflated(np.zeros(2000)), deflated(np.arange(1999))
 BITS = np.packbits(np.arange(2000) % 4 == 0)
 
 
@@ -133,6 +151,23 @@ BITS = np.packbits(np.arange(2000) % 4 == 0)
         MostlyOne(0.0, BITS, np.ones(500), 2000),
         MostlyOne(0.0, BITS.astype(bool), np.ones(500), (2000,)),
         MostlyOne(0.0, BITS, None, (2000,)),
+        FixedPoint([0], [SHORT], (2000,)),
+        FixedPoint([0], [ZEROS], (1999,)),
+        FixedPoint([0], [ZEROS[:-1]], (2000,)),
+        FixedPoint([0], [np.append(ZEROS, ZEROS)], (2000,)),
+        FixedPoint([0], [ZEROS[::-1]], (2000,)),
+        FixedPoint([0], [ZEROS] * 7, (2000,)),
+        FixedPoint([0], [ZEROS.astype(np.int8)], (2000,)),
+        FixedPoint([0, 0], [ZEROS], (2000,)),
+        FixedPoint([0], [ZEROS], (1000, 2)),
+        FixedPoint([0], [ZEROS], (-2000, -1)),
+        FixedPoint([0], [ZEROS], 2000),
+        FixedPoint([0.0], [ZEROS], (2000,)),
+        FixedPoint([True], [ZEROS], (2000,)),
+        FixedPoint([2**70], [ZEROS], (2000,)),
+        FixedPoint([4000], [ZEROS], (2000,)),
+        FixedPoint(None, [ZEROS], (2000,)),
+        FixedPoint([0], None, (2000,)),
     ],
 )
 def test_damaged_forms_are_refused(form):

@@ -7,13 +7,14 @@ checks what they hold, and an array is at most :data:`MOST_FILLED` bytes longer 
 from __future__ import annotations
 
 import math
+import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from gramless.base.types import AnyArray, FloatArray
+from gramless.base.types import AnyArray, FloatArray, IntArray
 
 MOST_FILLED = 1 << 24
 """Bytes of arrays that are mostly one value: a small file must not ask for much memory."""
@@ -26,6 +27,14 @@ _NUMBER_BYTES = 8
 _MOST_ZERO_BYTES = 4
 _SINGLE_DIGITS = 24
 """Binary digits of a number of single precision."""
+_DOUBLE_DIGITS = 53
+_MOST_PLANES, _MOST_PLANES_OF_FLOATS = 6, 4
+"""Bytes of the whole numbers of fixed-point arrays; floats of more digits deflate badly."""
+_MOST_SHORTENED = 64
+"""By which deflated arrays may be longer than what they are restored from, and more only within
+:data:`MOST_FILLED`."""
+_MOST_EXPONENT = 1 << 11
+_DAMAGED = "a compact form of an array is damaged"
 
 
 class CompactArray(ABC):
@@ -44,6 +53,11 @@ class CompactArray(ABC):
     def n_filled(self) -> int:
         """Bytes of the array that no bytes of the form stand for."""
         return 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays of the form."""
+        return sum(map(_bytes_of, vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,8 @@ class MostlyOne(CompactArray):
     @classmethod
     def of(cls, array: AnyArray) -> MostlyOne | None:
         """Return the form; see :class:`CompactArray`."""
+        if array.nbytes > MOST_FILLED:
+            return None
         bits = array.reshape(-1).view(np.int64)
         quarters = [len(bits) * k // 4 for k in (1, 2, 3)]
         # What makes up more than a quarter of all numbers stands at one of these places.
@@ -84,7 +100,7 @@ class MostlyOne(CompactArray):
     def restored(self) -> AnyArray:
         """Return the array; see :class:`CompactArray`."""
         others = _restored(self.others)
-        size = self.n_filled // _NUMBER_BYTES
+        size = _bytes_of_shape(self.shape) // _NUMBER_BYTES
         _check(self.places, np.uint8, -(-size // 8))
         _require(others.dtype in (np.float64, np.int64) and others.ndim == 1)
         other = np.unpackbits(self.places, count=size).view(bool)
@@ -94,9 +110,9 @@ class MostlyOne(CompactArray):
 
     @property
     def n_filled(self) -> int:
-        """Bytes of the array."""
-        _require(all(type(length) is int and length > 0 for length in self.shape))
-        return math.prod(self.shape) * _NUMBER_BYTES
+        """Bytes of the array, and those of the form of its other numbers."""
+        others = self.others.n_filled if isinstance(self.others, CompactArray) else 0
+        return _bytes_of_shape(self.shape) + others
 
 
 @dataclass(frozen=True)
@@ -155,8 +171,75 @@ class HighBytes(CompactArray):
         return own.view("<i8")[..., 0].astype(np.int64, copy=False)
 
 
+@dataclass(frozen=True)
+class FixedPoint(CompactArray):
+    """An array whose numbers are whole multiples of powers of two, one power for each column.
+
+    Attributes
+    ----------
+    exponents : list of int
+        Of the columns, all axes but the first taken as one; none for whole numbers.
+    planes : list of arrays of uint8
+        Of the lowest bytes of all multiples, of the next ones and so on, each compressed by
+        deflate. Multiples are 0, -1, 1, -2, ... as 0, 1, 2, 3, ...: small ones leave high bytes 0.
+    shape : tuple of int
+    """
+
+    exponents: list[int]
+    planes: list[AnyArray]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: AnyArray) -> FixedPoint | None:
+        """Return the form; see :class:`CompactArray`."""
+        columns, exponents = array.reshape(len(array), -1), np.zeros(0, np.int64)
+        if array.dtype == np.float64:
+            # Most arrays of other numbers are seen to be none from a few.
+            for part in (columns[: _LEAST_NUMBERS // columns.shape[1] + 1], columns):
+                exponents = _lowest_exponents(part)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    multiples = np.ldexp(part, -exponents)
+                if not (np.abs(multiples) < 1 << (8 * _MOST_PLANES_OF_FLOATS - 1)).all():
+                    return None
+        else:
+            multiples = columns
+            most = 1 << (8 * _MOST_PLANES - 1)
+            if multiples.min() < -most or multiples.max() >= most:
+                return None
+        whole = multiples.astype(np.int64)
+        zigzag = ((whole << 1) ^ (whole >> 63)).astype("<i8").reshape(-1, 1).view(np.uint8)
+        n_planes = int(np.flatnonzero(zigzag.any(axis=0)).max(initial=-1)) + 1
+        planes = [_deflated(plane) for plane in zigzag.T[:n_planes]]
+        form = cls(exponents.tolist(), planes, array.shape)
+        # Minus zero has no multiple of its own.
+        is_same = np.array_equal(form.restored().view(np.int64), array.view(np.int64))
+        return form if is_same else None
+
+    def restored(self) -> AnyArray:
+        """Return the array; see :class:`CompactArray`."""
+        size, known = _bytes_of_shape(self.shape) // _NUMBER_BYTES, map(type, self.exponents)
+        _require(set(known) <= {int} and len(self.planes) <= _MOST_PLANES)
+        zigzag = np.zeros(size, np.int64)
+        for k, plane in enumerate(self.planes):
+            zigzag |= _inflated(plane, size).astype(np.int64) << 8 * k
+        multiples = (zigzag >> 1) ^ -(zigzag & 1)
+        if not self.exponents:
+            return multiples.reshape(self.shape)
+        exponents = np.array(self.exponents)
+        _require((np.abs(exponents) <= _MOST_EXPONENT).all())
+        columns = multiples.astype(np.float64).reshape(self.shape[0], -1)
+        _require(columns.shape[1] == len(exponents))
+        with np.errstate(over="ignore"):
+            return np.ldexp(columns, exponents).reshape(self.shape)
+
+    @property
+    def n_filled(self) -> int:
+        """Bytes of the array beyond a multiple of those of the planes."""
+        return max(0, _bytes_of_shape(self.shape) - _MOST_SHORTENED * self.n_bytes)
+
+
 FORMS: dict[str, type[CompactArray]] = {
-    kind.__name__: kind for kind in (MostlyOne, SinglePrecision, HighBytes)
+    kind.__name__: kind for kind in (MostlyOne, SinglePrecision, HighBytes, FixedPoint)
 }
 """By the names that files give them."""
 
@@ -180,12 +263,10 @@ def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | Com
     if array.size < _LEAST_NUMBERS or array.dtype not in (np.float64, np.int64):
         return array
     contiguous = np.ascontiguousarray(array)
-    found: CompactArray | None = None
-    if array.nbytes <= most_filled:
-        found = MostlyOne.of(contiguous)
-    for kind in (SinglePrecision, HighBytes):
-        found = found if found is not None else kind.of(contiguous)
-    return array if found is None else found
+    tried = [kind.of(contiguous) for kind in FORMS.values()]
+    found = [form for form in tried if form is not None and form.n_filled <= most_filled]
+    best = min(found, key=lambda form: form.n_bytes, default=None)
+    return array if best is None or best.n_bytes >= array.nbytes else best
 
 
 def rounded_to_single(array: FloatArray) -> FloatArray:
@@ -205,6 +286,59 @@ def rounded_to_single(array: FloatArray) -> FloatArray:
     return np.ldexp(whole, exponents - _SINGLE_DIGITS)
 
 
+def rounded_to_multiples(array: FloatArray, step: float | FloatArray) -> FloatArray:
+    """Round numbers to multiples of a step above 0, which may be one for each column.
+
+    Examples
+    --------
+    >>> rounded_to_multiples(np.array([0.1, -0.3, 1.0]), 0.25)
+    array([ 0.  , -0.25,  1.  ])
+    """
+    return np.rint(array / step) * step + 0.0
+
+
+def _lowest_exponents(columns: FloatArray) -> IntArray:
+    """Return for each column the largest power of two whose multiples all its numbers are."""
+    digits, exponents = np.frexp(columns)
+    with np.errstate(invalid="ignore"):
+        whole = np.ldexp(digits, _DOUBLE_DIGITS).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    powers = np.where(whole == 0, _MOST_EXPONENT, exponents - _DOUBLE_DIGITS + lowest)
+    found = powers.min(axis=0)
+    return np.where(found == _MOST_EXPONENT, 0, found)
+
+
+def _deflated(plane: AnyArray) -> AnyArray:
+    return np.frombuffer(zlib.compress(plane.tobytes()), np.uint8)
+
+
+def _inflated(plane: object, size: int) -> AnyArray:
+    """Return so many bytes of a foreign file, never more."""
+    _check(plane, np.uint8)
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(np.asarray(plane).tobytes(), size)
+    except zlib.error as fault:
+        raise ValueError(_DAMAGED) from fault
+    _require(len(found) == size and stream.decompress(stream.unconsumed_tail, 1) == b"")
+    _require(stream.eof and not stream.unused_data)
+    return np.frombuffer(found, np.uint8)
+
+
+def _bytes_of(part: object) -> int:
+    """Return the bytes of arrays of a form."""
+    if isinstance(part, CompactArray):
+        return part.n_bytes
+    if isinstance(part, list):
+        return sum(map(_bytes_of, part))
+    return part.nbytes if isinstance(part, np.ndarray) else 0
+
+
+def _bytes_of_shape(shape: tuple[int, ...]) -> int:
+    _require(all(type(length) is int and length > 0 for length in shape))
+    return math.prod(shape) * _NUMBER_BYTES
+
+
 def _restored(array: AnyArray | CompactArray) -> AnyArray:
     return array.restored() if isinstance(array, CompactArray) else array
 
@@ -218,4 +352,4 @@ def _check(array: object, dtype: type[np.generic], length: int | None = None) ->
 
 def _require(condition: bool) -> None:
     if not condition:
-        raise ValueError("a compact form of an array is damaged")
+        raise ValueError(_DAMAGED)

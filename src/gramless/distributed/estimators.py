@@ -22,7 +22,7 @@ from gramless.base.memory import limited_memory
 from gramless.base.random import seed_from
 from gramless.base.reporting import Callbacks
 from gramless.base.state import State
-from gramless.base.types import AnyArray, FloatArray, IntArray
+from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.distributed.bins import BinKeys, SortedKeys
 from gramless.distributed.blocks import Layout, RowPlan, keys_of, new_block, numbered
 from gramless.distributed.checkpoints import Resumable, solved
@@ -39,7 +39,7 @@ from gramless.estimators.classifier import KernelClassifier, _check_probabilitie
 from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.regressor import KernelRegressor
 from gramless.estimators.targets import ClassEncoder, NumberEncoder, plain_labels
-from gramless.features.binning import BinningMap
+from gramless.features.binning import BinningMap, GivenBinning
 from gramless.features.hybrid import Hybrid, JoinedMaps, parts_of
 from gramless.features.smooth import SmoothBinning
 from gramless.losses import SmoothPinball
@@ -278,6 +278,11 @@ class DaskMachine(_Machine):
         )
         solution = self._solved_there(problem, chosen, checkpoint)
         self._keep_solution(solution, chosen, rows.n_rows)
+
+    def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
+        # The rows of the bins are elsewhere.
+        bins.keep_bins(used)
+        return np.flatnonzero(used)
 
     def _solved_there(
         self, problem: ClusterProblem, chosen: Chosen, checkpoint: str | Path | None

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from gramless.base.compact import rounded_to_single
+from gramless.base.compact import rounded_to_multiples, rounded_to_single
 from gramless.base.deadline import Deadline, Watch
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
@@ -55,6 +55,9 @@ from gramless.features.shapley_grids import Players
 from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
+from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.row_products import MatrixWithRowProducts
+from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow, rows_in_time
 from gramless.model_selection.config import EFFORTS, SearchConfig
@@ -602,10 +605,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self.limits_ += [f"callback: {stage} was ended early" for stage in sorted(ended)]
         weights = self._without_zeros(solution.weights, self.features_)
         self.coef_, self.intercept_ = chosen.encoder.decode_weights(weights)
-        if isinstance(parts_of(self.features_)[0], GivenBinning):
-            # Half the bytes in files; features are bins and whitened, so that rounding cancels
-            # nothing.
-            self.coef_ = rounded_to_single(self.coef_)
+        self._round_weights(chosen)
         self.n_samples_fit_ = n_rows
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         self.history_ = solution.history
@@ -620,6 +620,49 @@ class KernelMachine(StatefulEstimator, ABC):
             status=self.status_,
             n_iter=self.n_iter_,
         )
+
+    def _round_weights(self, chosen: Chosen) -> None:
+        """Round the weights over grown grids as far as rows held back allow; forget bins of none.
+
+        Other features keep all digits. Those of grown grids are bins and whitened kernel values, so
+        that rounding cancels nothing.
+        """
+        bins, step = parts_of(self.features_)[0], chosen.selected.step
+        if not isinstance(bins, GivenBinning):
+            return
+        if step <= 0.0:
+            self.coef_ = rounded_to_single(self.coef_)
+            return
+        # Powers of two, of which files keep the exponent alone.
+        unit, _ = chosen.encoder.decode_weights(np.ones((2, *self.coef_.shape[1:])))
+        least = np.finfo(np.float64).tiny
+        steps = 2.0 ** np.floor(np.log2(np.maximum(step * np.abs(unit[0]), least)))
+        self.coef_ = rounded_to_multiples(self.coef_, steps)
+        if self._tells_of_all_bins():
+            return
+        n_bins = bins._n_features_out
+        used: BoolArray = (self.coef_[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
+        used[0] |= not used.any()
+        left = self._keep_bins(chosen, bins, used)
+        self.coef_ = np.concatenate([self.coef_[:n_bins][left], self.coef_[n_bins:]])
+
+    def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
+        """Forget other bins; return which of the former columns each one is."""
+        selected = chosen.selected
+        matrix = selected.matrix
+        matrix = matrix.matrix if isinstance(matrix, MatrixWithRowProducts) else matrix
+        matrix = matrix.parts[0] if isinstance(matrix, HStack) else matrix
+        # An L1 penalty has dropped bins already; matrices and rows of many numbers lie on the disk.
+        if isinstance(matrix, BinnedMatrix) and matrix.shape[1] == len(used):
+            rows = selected.scaler.ordered(chosen.data.rows, selected.order, self.n_jobs)
+            if isinstance(rows, np.ndarray):
+                return bins.keep_ranked(used, matrix, rows)
+        bins.keep_bins(used)
+        return np.flatnonzero(used)
+
+    def _tells_of_all_bins(self) -> bool:
+        """Tell whether more than the predictions depends on which bins are known."""
+        return False
 
     def _background(self, data: Data) -> AnyArray | None:
         """Return some rows of the fit, drawn by their weights; None where they are sparse."""

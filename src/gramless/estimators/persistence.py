@@ -68,7 +68,8 @@ def save(model: StatefulEstimator, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     Mostly 8 bytes a bin for its key and 8 a bin and output for its weight; over grown grids, as
-    default fits have, 5 and 4. Long arrays are written in fewer bytes where that loses no bit.
+    default fits have, one to two bytes a bin in all, and some five bits more for each further
+    output. Long arrays are written in fewer bytes where that loses no bit.
 
     Examples
     --------

@@ -796,6 +796,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         n_scores = errors.scores[:1].size
         require(n_scores in (coef[:1].size, coef[:1].size // 2), "errors_ do not fit coef_")
 
+    def _tells_of_all_bins(self) -> bool:
+        return self.n_posterior > 0
+
     def _learn_errors(self, chosen: Chosen) -> None:
         data, validation, encoder = chosen.data, chosen.judged, chosen.encoder
         assert isinstance(encoder, NumberEncoder)

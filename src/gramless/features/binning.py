@@ -16,6 +16,7 @@ from gramless.base.random import RandomState
 from gramless.base.state import State, array_in, check_columns, number_in, part_in
 from gramless.base.types import BoolArray, FloatArray, IntArray, TableLike
 from gramless.features.base import FeatureMap, SizedMap
+from gramless.features.cells import CellRanks
 from gramless.features.grids import CodeType, Grids, KnownBins, bytes_of_codes, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
@@ -37,33 +38,42 @@ class GridMap(FeatureMap):
     scale_: float
     _grids: Grids
     _known: KnownBins
-    _rebuilt = frozenset(("_grids", "_known", "n_bins_"))
+    _cells: CellRanks | None
+    _rebuilt = frozenset(("_grids", "_known", "_cells", "n_bins_"))
 
     def transform(self, X: TableLike) -> sp.csr_array:
         return self.feature_matrix(X).tocsr()
 
     def check_state(self, state: State) -> None:
         check_columns(state, KnownBins.check_state(state))
+        if "cells" in state:
+            widths, offsets = (part_in(state, name, np.ndarray) for name in ("widths_", "offsets_"))
+            part_in(state, "cells", CellRanks).check_bins(widths, offsets)
 
-    def _know(self, known: KnownBins) -> None:
-        """Take grids whose bins are known."""
-        self._grids, self._known = known.grids, known
+    def _know(self, known: KnownBins, cells: CellRanks | None = None) -> None:
+        """Take grids whose bins are known, by keys or by cells too."""
+        self._grids, self._known, self._cells = known.grids, known, cells
         self.widths_, self.shifts_ = known.grids.widths, known.grids.shifts
         self.n_bins_ = known.n_bins
         self.offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)])
 
     def _fitted(self) -> dict[str, object]:
         fitted = super()._fitted()
-        return fitted | self._known.arrays() if fitted else fitted
+        if not fitted:
+            return fitted
+        return fitted | self._known.arrays() | self._fitted_keys()
+
+    def _fitted_keys(self) -> dict[str, object]:
+        return {"keys": self._known.keys()} if self._cells is None else {"cells": self._cells}
 
     def _take(self, attributes: dict[str, object]) -> None:
-        known = None
-        if "keys" in attributes:
-            known = KnownBins.from_arrays(attributes)
+        known, cells = None, cast(CellRanks | None, attributes.pop("cells", None))
+        if "keys" in attributes or cells is not None:
+            known = KnownBins.from_arrays(attributes, None if cells is None else cells.keys)
             attributes.setdefault("scale_", unit_scale(len(known.grids)))
         super()._take(attributes)
         if known is not None:
-            self._know(known)
+            self._know(known, cells)
 
     @property
     def _n_features_out(self) -> int:
@@ -231,6 +241,36 @@ class BinningMap(GridMap):
         offsets = np.concatenate([[0], np.cumsum(counts[grids])])
         left, code_type = self._grids.take(grids), self._known.code_type
         self._know(KnownBins.from_keys(left, keys, offsets, code_type))
+
+    def keep_ranked(self, kept: BoolArray, matrix: BinnedMatrix, rows: FloatArray) -> IntArray:
+        """Forget bins as :meth:`keep_bins` does, and order the others so that files are short.
+
+        Parameters
+        ----------
+        kept : array (n_bins,) of bool
+            At least one must be kept.
+        matrix : BinnedMatrix (n_rows, n_bins)
+        rows : array (n_rows, n_features)
+            That the matrix has the features of.
+
+        Returns
+        -------
+        array of int
+            Which of the former columns each one is.
+        """
+        known = self._known
+        found = CellRanks.of(self.grids, self.keys, self.offsets_, kept, matrix, rows, self.n_jobs)
+        if found is None:
+            self.keep_bins(kept)
+            return np.flatnonzero(kept)
+        cells, order = found
+        counts = np.add.reduceat(kept, self.offsets_[:-1], dtype=np.int64)
+        left = counts > 0
+        offsets = np.append(0, np.cumsum(counts[left]))
+        self.nu_ = self.nu_[left]
+        grids, keys = self.grids.take(left), self.keys[order]
+        self._know(KnownBins.from_keys(grids, keys, offsets, known.code_type), cells)
+        return order
 
     def describe(self, shares: FloatArray) -> None:
         """Record the share of the training rows in the fullest bin of each grid."""

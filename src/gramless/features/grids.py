@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, cast
@@ -379,19 +379,25 @@ class KnownBins:
         return cls(grids, tables, code_type)
 
     def arrays(self) -> dict[str, object]:
-        """Return what :meth:`from_arrays` needs besides widths, shifts and offsets."""
-        multipliers, offsets = self.grids.multipliers, self.grids.offsets
-        return {"multipliers": multipliers, "cell_offsets": offsets, "keys": self.keys()}
+        """Return what :meth:`from_arrays` needs besides widths, shifts, offsets and keys."""
+        return {"multipliers": self.grids.multipliers, "cell_offsets": self.grids.offsets}
 
     @classmethod
-    def from_arrays(cls, state: dict[str, object]) -> KnownBins:
-        """Rebuild bins from arrays of a fitted map; those of :meth:`arrays` are taken out."""
+    def from_arrays(
+        cls, state: dict[str, object], keys_of: Callable[[Grids, IntArray], IntArray] | None = None
+    ) -> KnownBins:
+        """Rebuild bins from arrays of a fitted map, of which some are taken out.
+
+        Keys are among them, or follow from the grids and where each one's bins start.
+        """
         offsets = array_in(state, "offsets_", np.int64)
         widths, shifts = (array_in(state, name, np.float64) for name in ("widths_", "shifts_"))
-        multipliers, cells, keys = (
-            cast(IntArray, state.pop(name)) for name in ("multipliers", "cell_offsets", "keys")
+        multipliers, cells = (
+            cast(IntArray, state.pop(name)) for name in ("multipliers", "cell_offsets")
         )
-        return cls.from_keys(Grids(widths, shifts, multipliers, cells), keys, offsets)
+        grids = Grids(widths, shifts, multipliers, cells)
+        found = cast(IntArray, state.pop("keys")) if keys_of is None else keys_of(grids, offsets)
+        return cls.from_keys(grids, found, offsets)
 
     @staticmethod
     def check_state(state: State) -> int:
@@ -406,7 +412,8 @@ class KnownBins:
         rising = (offsets[1:] > offsets[:-1]).all() and offsets[0] == 0
         require(rising and offsets[-1] <= len(widths) * _MOST_BINS, "offsets_ do not rise from 0")
         require(np.diff(offsets).max() <= _MOST_BINS, "a grid has too many bins")
-        array_in(state, "keys", np.int64, (int(offsets[-1]),))
+        if "cells" not in state:
+            array_in(state, "keys", np.int64, (int(offsets[-1]),))
         if "scale_" in state:
             require(number_in(state, "scale_", float, 0.0, _MOST_SCALE) > 0.0, "scale_ is 0")
         return widths.shape[1]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg import cholesky, eigvalsh, solve_triangular
 from sklearn.utils import Tags
 
+from gramless.base.compact import rounded_to_single
 from gramless.base.errors import InputError
 from gramless.base.random import RandomState, stream
 from gramless.base.state import State, array_in, number_in, part_in, require
@@ -249,6 +250,15 @@ class LandmarkMap(DenseMap, SeparableMap):
             fill(values, X[a:b], block)
             mixed.begin(out[a:b], block)
         mixed.finish(out)
+
+    def round_factor(self) -> None:
+        """Round ``factor_`` to the digits of single precision, which halves the bytes in files.
+
+        Features are then those of the rounded factor: hardly less white, and as exact as before.
+        """
+        for name in ("_made", "_solved"):
+            self.__dict__.pop(name, None)
+        self.factor_ = rounded_to_single(self.factor_)
 
     @property
     def whitening_(self) -> FloatArray:

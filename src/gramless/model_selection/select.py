@@ -48,6 +48,7 @@ from gramless.model_selection.random_features import (
     fitted_in_memory,
     validate_random,
 )
+from gramless.model_selection.rounding import coarsest_step
 from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
@@ -119,6 +120,8 @@ class SelectedModel:
         Weights of an earlier fit, from which the final one starts where there is no validation.
     signs : array (n_grids,), optional
         Which way weights go along the input of a grid, see :class:`Goal`.
+    step : float
+        Of which weights shall be multiples, see :func:`coarsest_step`; 0 keeps all digits.
     """
 
     scaler: Scaler
@@ -136,6 +139,7 @@ class SelectedModel:
     weights: Vector | None = field(default=None, repr=False)
     start: Vector | None = field(default=None, repr=False)
     signs: IntArray | None = field(default=None, repr=False)
+    step: float = 0.0
 
     @property
     def alpha(self) -> float:
@@ -230,6 +234,8 @@ def select_grown(
             return ridge.selected(budget, grown[0].history)
     if given is None and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
+    assert result.weights is not None
+    step = coarsest_step(goal, data, best.matrix, split, result.weights)
     fitted, matrix = _fitted(data, order, best.matrix)
     alpha = result.alpha / data.n_fitted if given is None else given
     return SelectedModel(
@@ -246,6 +252,7 @@ def select_grown(
         budget.limits,
         goal.loss,
         signs=validation.goal.signs,
+        step=step,
     )
 
 
@@ -323,6 +330,9 @@ def select_again(
     if result is not None:
         size = feature_map.numbers_per_row
         record(search, goal, "validation", settings, result, len(splits[0][0]), size)
+    step = 0.0
+    if result is not None and result.weights is not None:
+        step = coarsest_step(goal, data, matrix, splits[0], result.weights)
     order, matrix = _fitted(data, order, matrix)
     return SelectedModel(
         earlier.scaler,
@@ -339,6 +349,7 @@ def select_again(
         goal.loss,
         start=weights,
         signs=signs,
+        step=step,
     )
 
 
@@ -601,6 +612,7 @@ def _with_smooth_kernels(
     ]
     for part in smooth:
         part.fit_rows(rows[: len(validation.split[0])])
+        part.round_factor()
     whole = np.asarray(rows)
     dense = [DenseMatrix(np.asarray(part.transform(whole)), search.n_jobs) for part in smooth]
     scales = [1.0] * (1 + len(dense))
