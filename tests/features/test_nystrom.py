@@ -600,3 +600,17 @@ def test_predictions_with_other_weights_and_after_another_fit_are_not_the_rememb
                 found = nystrom.rows_matrix(new).matvec(own)
                 np.testing.assert_allclose(found, nystrom.transform(new) @ own, atol=1e-9)
     assert "_solved" not in nystrom.__getstate__()
+
+
+def test_features_of_a_rounded_factor_are_as_good() -> None:
+    rows = some_rows()
+    nystrom = Nystrom(bandwidth=2.0, n_components=60, random_state=0).fit(rows)
+    before, n_bytes = nystrom.transform(rows), len(pickle.dumps(nystrom))
+    nystrom.round_factor()
+    assert (nystrom.factor_ == nystrom.factor_.astype(np.float32)).all()
+    found = nystrom.transform(rows)
+    assert not np.array_equal(found, before)
+    np.testing.assert_allclose(found @ found.T, before @ before.T, atol=1e-4)
+    again = pickle.loads(pickle.dumps(nystrom))
+    np.testing.assert_array_equal(again.transform(rows), found)
+    assert len(pickle.dumps(nystrom)) < n_bytes
