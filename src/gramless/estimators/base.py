@@ -56,7 +56,6 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.row_products import MatrixWithRowProducts
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow, rows_in_time
@@ -650,7 +649,6 @@ class KernelMachine(StatefulEstimator, ABC):
         """Forget other bins; return which of the former columns each one is."""
         selected = chosen.selected
         matrix = selected.matrix
-        matrix = matrix.matrix if isinstance(matrix, MatrixWithRowProducts) else matrix
         matrix = matrix.parts[0] if isinstance(matrix, HStack) else matrix
         # An L1 penalty has dropped bins already; matrices and rows of many numbers lie on the disk.
         if isinstance(matrix, BinnedMatrix) and matrix.shape[1] == len(used):
