@@ -12,7 +12,7 @@ from gramless.features.grids import Grids
 from gramless.losses import Logistic, Loss, Poisson, Squared
 from gramless.model_selection.alpha import Goal, mean_loss
 from gramless.model_selection.data import Data
-from gramless.model_selection.rounding import coarsest_step
+from gramless.model_selection.validation import coarsest_step
 from gramless.solvers.choose import choose_solver
 
 RNG = np.random.default_rng(0)

@@ -20,7 +20,7 @@ from gramless.features.binning import GivenBinning
 from gramless.features.grids import bytes_of_grid
 from gramless.losses import Squared
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.codes import PlainBins
+from gramless.matrices.plain_bins import PlainBins
 from gramless.model_selection.budget import LEAST_TO_GROW
 from gramless.model_selection.config import SearchConfig
 from gramless.model_selection.data import Data

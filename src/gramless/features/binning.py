@@ -20,7 +20,7 @@ from gramless.features.cells import CellRanks
 from gramless.features.grids import CodeType, Grids, KnownBins, bytes_of_codes, bytes_of_grid
 from gramless.kernels import BinningKernel, KernelLike, as_binning_kernel
 from gramless.matrices.binned import BinnedMatrix, fullest_shares, unit_scale
-from gramless.matrices.codes import PlainBins
+from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.stored import StoredBinnedMatrix
 from gramless.preprocessing.rows import Rows, check_rows
 
@@ -259,7 +259,8 @@ class BinningMap(GridMap):
             Which of the former columns each one is.
         """
         known = self._known
-        found = CellRanks.of(self.grids, self.keys, self.offsets_, kept, matrix, rows, self.n_jobs)
+        seen = kept, matrix, rows, matrix.bin_counts()
+        found = CellRanks.of(self.grids, self.keys, self.offsets_, *seen, self.n_jobs)
         if found is None:
             self.keep_bins(kept)
             return np.flatnonzero(kept)

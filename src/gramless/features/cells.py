@@ -54,6 +54,7 @@ class CellRanks(Stateful):
         kept: BoolArray,
         matrix: BinnedMatrix,
         rows: FloatArray,
+        counts: FloatArray,
         n_jobs: int | None,
     ) -> tuple[CellRanks, IntArray] | None:
         """Return ranks of some bins, and which of the columns each is, in the order of the runs.
@@ -68,6 +69,8 @@ class CellRanks(Stateful):
         matrix : BinnedMatrix (n_rows, n_bins)
         rows : array (n_rows, n_features)
             That the matrix has the features of.
+        counts : array (n_bins,)
+            Rows of each bin.
 
         Returns
         -------
@@ -76,7 +79,6 @@ class CellRanks(Stateful):
         """
         if (keys & ((1 << SHORT_HASH) - 1)).any():
             return None
-        counts = matrix.gram_diagonal() / matrix.scale**2
 
         def of_grid(r: int) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
             a, b = offsets[r], offsets[r + 1]

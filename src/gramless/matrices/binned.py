@@ -17,7 +17,8 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.loops import gather as loops
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import Rows, Vector, check_room, operand
-from gramless.matrices.codes import CodedMatrix, CodePiece, PlainBins, TaskSizes, taken
+from gramless.matrices.codes import CodedMatrix, TaskSizes, taken
+from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists, list_bins
 
 _FEW_BINS = 1024

@@ -10,22 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramless.base.arrays import padded_rows, readonly
+from gramless.base.arrays import padded_rows
 from gramless.base.errors import InputError
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.loops.gather import add_row_products
-from gramless.matrices.abilities import SupportsRowProducts
-from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows, Vector
+from gramless.matrices.base import ColumnBlock, FeatureMatrix, Rows
 
 _ALIGNED_ROWS = 32
 """Threads take multiples of so many rows, so that their codes start on a cache line."""
 _TAKEN_NUMBERS = 1 << 18
 _FEW = 8
-_GRIDS_A_PASS = 4
-"""Whose bins a pass over the rows sums in products of rows."""
-_PRODUCT_PARTS, _PRODUCT_BYTES = 8, 1 << 26
-"""Parts of the grids whose row products are summed side by side, and bytes of these sums."""
 
 
 @dataclass(frozen=True)
@@ -43,64 +37,6 @@ class TaskSizes:
     part_rows: int = 1 << 15
     """Rows of a part of the lists of the rows of each bin, cut into 1, 2, 4 ... parts."""
     most_parts: int = 16
-
-
-CodePiece = tuple[NDArray[np.unsignedinteger], int, IntArray, int, int]
-"""Flat codes of some grids, how far those of two are apart, their numbers of bins, and the first
-and the last of those meant."""
-
-
-class PlainBins(SupportsRowProducts):
-    """Bins of training rows or new ones whose non-zeros all have one value, wherever codes lie."""
-
-    offsets: IntArray
-    scale: float
-
-    @property
-    def n_grids(self) -> int:
-        """Number of grids: non-zeros per row."""
-        return len(self.offsets) - 1
-
-    @abstractmethod
-    def bin_counts(self) -> FloatArray:
-        """Return how many rows each bin holds: exact whole numbers."""
-
-    def row_products(
-        self, v: Vector, rows: NDArray[np.intp] | None = None, *, single: bool = False
-    ) -> Vector:
-        """Return ``Z @ Z[rows].T @ v``, by sums in the bins of four grids at a time."""
-        n_rows, n_columns = self.shape[0], v.shape[1]
-        kind: type[np.floating] = np.float32 if single else np.float64
-        width, chosen = -(-n_columns // 4) * 4, np.arange(n_rows) if rows is None else rows
-        values = np.zeros((len(v), width), kind)
-        values[:, :n_columns] = v * self.scale**2
-        given, most_bins = readonly(values), int(np.diff(self.offsets).max(initial=0))
-        room = _GRIDS_A_PASS * (most_bins + 1) * width
-        n_parts = _PRODUCT_BYTES // max(1, 4 * n_rows * width)
-
-        def add_up(first: int, last: int) -> FloatArray:
-            out, sums = np.zeros((n_rows, width), kind), np.empty(room, kind)
-            for piece in self._code_pieces(first, last):
-                add_row_products(*piece, chosen, given, sums, out)
-            return out
-
-        passes = -(-self.n_grids // (_GRIDS_A_PASS * min(max(1, n_parts), _PRODUCT_PARTS)))
-        # Which grids go together does not depend on where codes lie.
-        blocks = row_blocks(self.n_grids, _GRIDS_A_PASS * max(1, passes))
-        parts = map_blocks(add_up, blocks, self.n_jobs)
-        return np.sum(parts, axis=0, dtype=kind)[:, :n_columns].astype(np.float64)
-
-    @abstractmethod
-    def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:
-        """Yield the codes of some grids, a multiple of four at a time but for the last ones."""
-
-    @abstractmethod
-    def take_grids(self, kept: BoolArray) -> tuple[PlainBins, Callable[[], None]]:
-        """Return the matrix of some grids, and a function that takes that back.
-
-        The codes of the other grids may be moved: this matrix must not be used again, unless that
-        function has been called, and the new one is not used after it.
-        """
 
 
 class CodedMatrix(FeatureMatrix):

@@ -17,7 +17,7 @@ from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
 from gramless.matrices.abilities import SupportsRowLists
 from gramless.matrices.base import Rows, Vector, check_room, operand, row_weights_of
 from gramless.matrices.binned import BinnedMatrix
-from gramless.matrices.codes import CodePiece, PlainBins
+from gramless.matrices.plain_bins import CodePiece, PlainBins
 from gramless.matrices.row_lists import RowLists
 
 BLOCK_BYTES = 1 << 25

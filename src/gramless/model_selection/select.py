@@ -27,8 +27,8 @@ from gramless.features.nystrom import Nystrom
 from gramless.losses import Loss
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Vector
-from gramless.matrices.codes import PlainBins
 from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.plain_bins import PlainBins
 from gramless.matrices.row_products import SingleRowProducts, single_row_gram, stacked_parts
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal, mean_loss
@@ -48,7 +48,6 @@ from gramless.model_selection.random_features import (
     fitted_in_memory,
     validate_random,
 )
-from gramless.model_selection.rounding import coarsest_step
 from gramless.model_selection.scoring import scaled_score
 from gramless.model_selection.search import Search
 from gramless.model_selection.search_space import Hyperparameters
@@ -56,6 +55,7 @@ from gramless.model_selection.smooth import contributions, fineness, smooth_band
 from gramless.model_selection.splits import Split, all_rows
 from gramless.model_selection.validation import (
     ValidationResult,
+    coarsest_step,
     improve_alpha,
     joined,
     record,
@@ -223,8 +223,7 @@ def select_grown(
         best = replace(best, result=validation.nearby(best.matrix, best.result))
     best = _with_smooth_kernels(best, validation, config, scaler, rows)
     best = _without_the_weakest(best, validation, config.dropped_share)
-    validation = validation.over(best.binning.grids)
-    result = best.result
+    result, validation = best.result, validation.over(best.binning.grids)
     least = _BETTER * validation.loss_of(result)
     if ridge is not None and ridge.loss < _MORE_ROWS * least:
         ridge = ridge.validated(split)
@@ -234,7 +233,6 @@ def select_grown(
             return ridge.selected(budget, grown[0].history)
     if given is None and not (straight or validation.is_ended):
         result = validation.nearby(best.matrix, result)
-    assert result.weights is not None
     step = coarsest_step(goal, data, best.matrix, split, result.weights)
     fitted, matrix = _fitted(data, order, best.matrix)
     alpha = result.alpha / data.n_fitted if given is None else given
@@ -331,7 +329,7 @@ def select_again(
         size = feature_map.numbers_per_row
         record(search, goal, "validation", settings, result, len(splits[0][0]), size)
     step = 0.0
-    if result is not None and result.weights is not None:
+    if result is not None:
         step = coarsest_step(goal, data, matrix, splits[0], result.weights)
     order, matrix = _fitted(data, order, matrix)
     return SelectedModel(

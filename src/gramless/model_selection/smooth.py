@@ -9,7 +9,7 @@ import numpy as np
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.matrices.base import Vector
-from gramless.matrices.codes import PlainBins
+from gramless.matrices.plain_bins import PlainBins
 from gramless.model_selection.kernel_ridge import compare_metrics
 from gramless.model_selection.search import Search
 from gramless.model_selection.splits import Split

@@ -33,7 +33,7 @@ from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count, check_number, is_auto
 from gramless.features.base import FeatureMap, SizedMap
 from gramless.matrices.base import FeatureMatrix
-from gramless.matrices.codes import PlainBins
+from gramless.matrices.plain_bins import PlainBins
 from gramless.preprocessing.neighbours import neighbour_distance, scaled_sample
 from gramless.preprocessing.rows import Rows
 from gramless.solvers.cg import ConjugateRuns, RowCurvature
