@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import gramless
 from gramless.cli.main import app
 
@@ -54,6 +56,7 @@ assert ready and not later, later
 """
 
 
+@pytest.mark.slow
 def test_default_fits_compile_nothing_after_warmup() -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True)
 

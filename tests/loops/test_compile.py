@@ -126,6 +126,7 @@ print(found)
 """
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_written_to_is_imported(tmp_path: Path):
     # Folders below regular files can be made by nobody, not even by root.
     blocked = tmp_path / "file"
