@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramless.base.arrays import padded_rows
 from gramless.base.cached import cached_property
@@ -17,7 +18,13 @@ from gramless.base.random import streams
 from gramless.base.state import State, array_in, number_in, require
 from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray
-from gramless.features.packing import PackedBlock, block_rows, pack_block, plan_columns
+from gramless.features.packing import (
+    ColumnPlan,
+    PackedBlock,
+    block_rows,
+    pack_block,
+    plan_columns,
+)
 from gramless.kernels import BinningKernel
 from gramless.loops import binning as loops
 from gramless.loops.binning import GROUP
@@ -240,7 +247,9 @@ def _filled_up(part: AnyArray) -> AnyArray:
     return wide
 
 
-_WORTH_THREADS = 1 << 15
+_WORTH_THREADS, _WORTH_A_PLAN = 1 << 15, 1 << 24
+"""Codes that are looked up by several threads; rows times columns times grids of which a plan, which
+takes a millisecond or two of one thread, may save more."""
 CodeType = type[np.unsignedinteger]
 
 _MOST_BINS, _MOST_SCALE = 2**31 - 2, 1e3
@@ -449,9 +458,19 @@ class KnownBins:
     ) -> Iterator[tuple[int, int, PackedBlock]]:
         """Yield ``(start, stop, packed block)`` over the rows, at most so many at a time."""
         check_width("Grids", X, self.grids.n_features)
-        plan = plan_columns(X, self._divided)
+        plan = self._plan(X)
         for start, stop in row_blocks(X.shape[0], min(block_rows(plan.width), most)):
             yield start, stop, pack_block(X, start, stop, plan, self._limits, n_jobs)
+
+    def _plan(self, X: Rows) -> ColumnPlan:
+        """Return the layout of the rows; a plain one where a plan would take longer than it saves.
+
+        Growth bins a dozen grids a round.
+        """
+        n_cells = X.shape[0] * len(self._divided) * len(self.grids)
+        if n_cells < _WORTH_A_PLAN and not sp.issparse(X):
+            return ColumnPlan(self._divided, (), np.empty(0, np.int64))
+        return plan_columns(X, self._divided)
 
     def learn_block(self, block: PackedBlock, codes: AnyArray, n_jobs: int | None) -> bool:
         """Number the bins of one packed block, see :meth:`BinTables.learn`."""

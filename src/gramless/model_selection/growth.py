@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gramless.base.arrays import padded_rows
 from gramless.base.random import stream
 from gramless.base.reporting import Reporter
-from gramless.base.threads import map_blocks, row_blocks
+from gramless.base.threads import map_blocks, row_blocks, thread_count
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import SHORT_HASH, Grids
 from gramless.loops import backfitting
@@ -52,7 +52,7 @@ _AS_GOOD = 0.999
 """An input goes if the grid keeps this share of its gain without it."""
 _MOST_SCORED = 3
 """Outputs that candidates are scored on; more are projected on as many random directions."""
-_TASK_GRIDS, _TABLE_BITS, _ROWS_A_BIN = 8, (9, 15), 8
+_TASK_GRIDS, _TASKS_A_THREAD, _TABLE_BITS, _ROWS_A_BIN = 8, 2, (9, 15), 8
 _LEVELS = 512
 _SETTLED = 160
 """Grids after which stages that gain little end growth."""
@@ -526,7 +526,10 @@ class _Growth:
             sums = np.empty((2, 1 << bits, packed.shape[1]), np.float32)
             score_grids(*fixed, shrinkage, first, last, gains, tile, sums)
 
-        map_blocks(score, row_blocks(len(candidates), _TASK_GRIDS), self.n_jobs)
+        # A few are shared out among all threads.
+        together = -(-len(candidates) // (_TASKS_A_THREAD * thread_count(self.n_jobs)))
+        blocks = row_blocks(len(candidates), max(1, min(together, _TASK_GRIDS)))
+        map_blocks(score, blocks, self.n_jobs)
         return gains
 
     def _simplified(
