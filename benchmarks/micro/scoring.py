@@ -76,7 +76,7 @@ class Candidates:
 
         def score(a: int, b: int) -> None:
             room = (
-                np.empty(scoring.TILE, np.uint32),
+                np.empty((2, scoring.TILE), np.uint32),
                 np.empty((2, 1 << self.bits, LANES[n_outputs]), np.float32),
             )
             steering = self.multipliers, self.bits, SHRINKAGE

@@ -63,3 +63,16 @@ def test_narrow_and_wide_codes_are_not_held_together(n_bins: int, dtype: type) -
     assert codes.dtype == dtype
     # Besides, there are 16 MB of packed rows and the tables of bins.
     assert peak < 1.2 * codes.nbytes + 30e6
+
+
+def test_few_grids_are_binned_without_a_plan_and_alike() -> None:
+    rng = np.random.default_rng(1)
+    # Columns of two values are patterns where a plan is made.
+    rows = np.column_stack([rng.integers(0, 2, (5000, 8)).astype(float), rng.normal(size=5000)])
+    widths = rng.uniform(0.5, 1.5, (600, 9))
+    hashes = rng.integers(-(2**63), 2**63, (600, 10))
+    grids = Grids(widths, 0.3 * widths, hashes[:, 1:] | 1, hashes[:, 0].copy())
+    few = grids.take(np.arange(600) < 12)
+    plans = [grids.learn(rows, 1)[1]._plan(rows), few.learn(rows, 1)[1]._plan(rows)]
+    assert [len(plan.patterned) for plan in plans] == [1, 0]
+    np.testing.assert_array_equal(few.learn(rows, 1)[0], grids.learn(rows, 1)[0][:12])

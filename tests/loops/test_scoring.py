@@ -194,11 +194,10 @@ def test_the_edge_of_a_cell_belongs_to_it() -> None:
 
 
 def run_sums(
-    columns: Floats, values: Floats, start: int, stop: int, grid: Grid, bits: int, sums: Floats
+    columns: Floats, values: Floats, parts: list[list[int]], grid: Grid, bits: int, sums: Floats
 ) -> None:
-    slots = np.empty(loops.TILE, np.uint32)
-    shift = np.uint32(32 - bits)
-    sum_bins(columns, values, start, stop, grid.arguments(), grid.size, shift, slots, sums)
+    slots, shift = np.empty((2, loops.TILE), np.uint32), np.uint32(32 - bits)
+    sum_bins(columns, values, np.array(parts), grid.arguments(), grid.size, shift, slots, sums)
 
 
 @any_lanes
@@ -208,23 +207,25 @@ def test_sums(lanes: int, parts: list[list[int]]) -> None:
         columns, values = draw_columns(5), whole_numbers(N_ROWS, lanes)
         grid = draw_grid(3, 5)
         slots = slots_twin(columns, grid, bits)
-        for start, stop in parts:
-            sums = np.zeros((2**bits, lanes), np.float32)
-            run_sums(columns, values, start, stop, grid, bits, sums)
+        sums = np.zeros((2, 2**bits, lanes), np.float32)
+        run_sums(columns, values, parts, grid, bits, sums)
+        for found, (start, stop) in zip(sums, parts, strict=True):
             own = slice(start, stop)
-            np.testing.assert_array_equal(sums, sums_twin(values[own], slots[own], bits))
+            np.testing.assert_array_equal(found, sums_twin(values[own], slots[own], bits))
 
 
 @any_lanes
 def test_sums_are_added_to_what_is_there(lanes: int) -> None:
     columns, values, grid = draw_columns(5), whole_numbers(N_ROWS, lanes), draw_grid(2, 5)
-    before = whole_numbers(2**9, lanes, seed=2)
+    before = whole_numbers(2 * 2**9, lanes, seed=2).reshape(2, 2**9, lanes)
     whole, parts = before.copy(), before.copy()
-    run_sums(columns, values, 0, N_ROWS, grid, 9, whole)
+    run_sums(columns, values, [[0, N_ROWS], [5, 9]], grid, 9, whole)
     for start, stop in ((0, 10), (10, 1500), (1500, N_ROWS)):
-        run_sums(columns, values, start, stop, grid, 9, parts)
+        second = [5, 9] if start == 0 else [0, 0]
+        run_sums(columns, values, [[start, stop], second], grid, 9, parts)
     np.testing.assert_array_equal(whole, parts)
-    np.testing.assert_array_equal(whole.sum(axis=0), before.sum(axis=0) + values.sum(axis=0))
+    added = values.sum(axis=0), values[5:9].sum(axis=0)
+    np.testing.assert_array_equal(whole.sum(axis=1), before.sum(axis=1) + added)
 
 
 # The gain.
@@ -285,7 +286,7 @@ class Scoring:
             *(self.columns, self.values, self.parts, self.n_outputs, sizes),
             *((inputs, inverse, shifts), MULTIPLIERS, self.bits, np.float32(self.shrinkage)),
             *(first, n if last is None else last, gains),
-            np.empty(loops.TILE, np.uint32),
+            np.empty((2, loops.TILE), np.uint32),
             np.full((2, 1 << self.bits, self.values.shape[1]), 77.0, np.float32),
         )
         return gains

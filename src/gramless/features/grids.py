@@ -248,8 +248,8 @@ def _filled_up(part: AnyArray) -> AnyArray:
 
 
 _WORTH_THREADS, _WORTH_A_PLAN = 1 << 15, 1 << 24
-"""Codes that are looked up by several threads; rows times columns times grids of which a plan, which
-takes a millisecond or two of one thread, may save more."""
+"""Codes that several threads look up; rows times columns times grids that are worth a plan,
+which takes a millisecond or two of one thread."""
 CodeType = type[np.unsignedinteger]
 
 _MOST_BINS, _MOST_SCALE = 2**31 - 2, 1e3

@@ -34,24 +34,43 @@ def tile_slots(  # type: ignore[no-untyped-def]
 
 
 @inner_loop
-def sum_bins(columns, values, start, stop, grid, size, shift, slots, sums):  # type: ignore[no-untyped-def]
-    """Add the values of rows ``start:stop`` to the sums of their bins in one grid.
+def add_row(values, row, slot, sums):  # type: ignore[no-untyped-def]
+    """Add the 4 or 8 values of a row to the sums of a bin."""
+    lanes = sums.shape[1]
+    if lanes == 4:
+        deposit_4(sums, np.int64(slot) * 4, values, row * 4)
+    else:
+        deposit_8(sums, np.int64(slot) * 8, values, row * 8)
 
-    ``values`` (n_rows, 4 or 8) and ``sums``, one row per bin, are contiguous. ``grid`` is (inputs,
-    inverse widths, shifts, multipliers), of which the first ``size`` count; ``slots`` is scratch
-    memory for a tile.
+
+@inner_loop
+def sum_bins(columns, values, parts, grid, size, shift, slots, sums):  # type: ignore[no-untyped-def]
+    """Add the values of the rows of two parts to the sums of their bins in one grid.
+
+    ``values`` (n_rows, 4 or 8) and ``sums`` (2, n_bins, as many) are contiguous. ``grid`` is
+    (inputs, inverse widths, shifts, multipliers), of which the first ``size`` count; ``slots``
+    (2, TILE) is scratch memory. Rows of both parts take turns: each waits for the row before if
+    that was in the same bin, and the sums of two parts do not wait for each other.
     """
     inputs, inverse, shifts, multipliers = grid
-    lanes = sums.shape[1]
-    for a in range(start, stop, TILE):
-        b = a + TILE if a + TILE < stop else stop
-        tile_slots(columns, a, b, inputs, inverse, shifts, multipliers, size, shift, slots)
-        if lanes == 4:
-            for i in range(b - a):
-                deposit_4(sums, np.int64(slots[i]) * 4, values, (a + i) * 4)
-        else:
-            for i in range(b - a):
-                deposit_8(sums, np.int64(slots[i]) * 8, values, (a + i) * 8)
+    first, second = parts[0, 0], parts[1, 0]
+    n_first, n_second = parts[0, 1] - first, parts[1, 1] - second
+    for a in range(0, max(n_first, n_second), TILE):
+        b, c = min(a + TILE, n_first), min(a + TILE, n_second)
+        if a < b:
+            rows = first + a, first + b
+            tile_slots(columns, *rows, inputs, inverse, shifts, multipliers, size, shift, slots[0])
+        if a < c:
+            rows = second + a, second + c
+            tile_slots(columns, *rows, inputs, inverse, shifts, multipliers, size, shift, slots[1])
+        both = min(b, c)
+        for i in range(a, both):
+            add_row(values, first + i, slots[0, i - a], sums[0])
+            add_row(values, second + i, slots[1, i - a], sums[1])
+        for i in range(max(a, both), b):
+            add_row(values, first + i, slots[0, i - a], sums[0])
+        for i in range(max(a, both), c):
+            add_row(values, second + i, slots[1, i - a], sums[1])
 
 
 @reordering_loop
@@ -86,7 +105,7 @@ def score_grids(  # type: ignore[no-untyped-def]
     float32 and C-contiguous. ``parts`` (2, 2) holds the first and last row of each part. Grid g
     divides ``sizes[g]`` inputs; ``grids`` are their numbers, inverse widths and shifts, each
     (n_grids, most). ``multipliers`` (most,) are odd. Bins share ``2**bits`` places. ``slots``
-    (TILE,) of uint32 and ``sums`` (2, 2**bits, lanes of the values) of float32 are room.
+    (2, TILE) of uint32 and ``sums`` (2, 2**bits, lanes of the values) of float32 are room.
     """
     inputs, inverse, shifts = grids
     shift = np.uint32(32 - bits)
@@ -96,7 +115,5 @@ def score_grids(  # type: ignore[no-untyped-def]
             for b in range(sums.shape[1]):
                 for lane in range(sums.shape[2]):
                     sums[k, b, lane] = np.float32(0.0)
-        for k in range(2):
-            start, stop = parts[k, 0], parts[k, 1]
-            sum_bins(columns, values, start, stop, grid, sizes[c], shift, slots, sums[k])
+        sum_bins(columns, values, parts, grid, sizes[c], shift, slots, sums)
         gains[c] = crossed_gain(sums[0], sums[1], n_outputs, shrinkage)

@@ -522,7 +522,7 @@ class _Growth:
         fixed = columns, packed, halves, n_outputs, candidates.sizes, grids, self.multipliers, bits
 
         def score(first: int, last: int) -> None:
-            tile = np.empty(TILE, np.uint32)
+            tile = np.empty((2, TILE), np.uint32)
             sums = np.empty((2, 1 << bits, packed.shape[1]), np.float32)
             score_grids(*fixed, shrinkage, first, last, gains, tile, sums)
 
