@@ -258,7 +258,7 @@ def compacted(array: AnyArray, most_filled: int = MOST_FILLED) -> AnyArray | Com
     >>> weights = np.arange(2000) / 8
     >>> short = compacted(weights)
     >>> type(short).__name__, bool((short.restored() == weights).all())
-    ('SinglePrecision', True)
+    ('FixedPoint', True)
     """
     if array.size < _LEAST_NUMBERS or array.dtype not in (np.float64, np.int64):
         return array
