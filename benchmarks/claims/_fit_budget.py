@@ -21,6 +21,8 @@ from benchmarks.common import Row, made_up
 from gramless import KernelRegressor
 from harness.memory import PeakMemory
 
+PREDICTED = 10_000
+
 
 def main() -> None:
     job: Row = json.loads(sys.argv[1])
@@ -32,11 +34,14 @@ def main() -> None:
     y = np.load(job["targets"])
     started = perf_counter()
     model = KernelRegressor(random_state=0, **job["parameters"]).fit(X, y)
+    seconds, most = perf_counter() - started, peak.bytes()
+    # Of the model on the disk, the columns have another order.
+    predicted = model.predict(np.asarray(X[:PREDICTED]))
     found = {
-        "seconds": perf_counter() - started,
-        "peak": peak.bytes(),
+        "seconds": seconds,
+        "peak": most,
         "inputs": X.nbytes + y.nbytes,
-        "bits": hashlib.sha256(np.ascontiguousarray(model.coef_).tobytes()).hexdigest()[:16],
+        "bits": hashlib.sha256(predicted.tobytes()).hexdigest()[:16],
         "columns": len(model.coef_),
         "limits": "; ".join(model.limits_),
     }

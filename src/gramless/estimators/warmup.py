@@ -60,6 +60,7 @@ def _default_fits(n_jobs: int | None) -> Iterator[tuple[KernelMachine, AnyArray,
     grown = {**common, "n_grids": _N_GRIDS}
     yield KernelRegressor(**grown), X, z
     yield KernelRegressor(**grown), X.astype(np.float32), z
+    yield KernelRegressor(**grown), X, np.column_stack([z, X[:, 3]])
     yield KernelClassifier(**grown), X, z > 0
     yield KernelClassifier(**grown), X, labels
     categories = generator.integers(0, 2, (_N_ROWS, 8)).astype(np.float64)
