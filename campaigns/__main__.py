@@ -12,7 +12,7 @@ from campaigns.harness import Outcome, load, run
 
 _SUPPORT = (
     *("__init__", "__main__", "harness", "worker"),
-    *("file_edits", "fitted", "processors", "smoke", "virtual"),
+    *("file_edits", "fitted", "processors", "release", "smoke", "virtual"),
 )
 NAMES = sorted(
     path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _SUPPORT
