@@ -10,8 +10,8 @@ from scipy.stats import binom
 from gramless import RandomBinning, independence_test
 from gramless.base.errors import InputError
 from gramless.unsupervised import independence
+from gramless.unsupervised.encoded_tables import EncodedTable
 from gramless.unsupervised.independence import _of_few_rows, _of_many_rows, _orders, _Side
-from gramless.unsupervised.tables import EncodedTable
 
 QUICK = {"n_permutations": 99, "random_state": 0}
 

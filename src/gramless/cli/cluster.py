@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +18,7 @@ from gramless.cli.report import facts, reporting
 
 if TYPE_CHECKING:
     from gramless.cli.cluster_findings import Clustering
+    from gramless.datasets.table import Matrix, Table
 
 Page = Annotated[Path | None, Option(metavar="OUT.html", help="A page about them.")]
 NClusters = Annotated[
@@ -102,12 +103,7 @@ def cluster(
         lines = told | {"sizes": ", ".join(f"{size:,}" for size in sizes)}
         if page is not None:
             with report.stage("write", f"writing {page}"):
-                from gramless.cli.cluster_findings import cluster_findings
-                from gramless.cli.cluster_page import cluster_page
-                from gramless.cli.templating import write_page
-
-                found = cluster_findings(machine, X, used, {"data": data})
-                write_page(page, cluster_page(found), "--page")
+                _write_page(page, machine, X, used, data)
             document |= {"page": page, "bytes": page.stat().st_size}
             lines |= {"page": f"{page} ({sized(page.stat().st_size)})"}
         columns = {name: table.column(name) for name in kept} | {"cluster": labels + 1}
@@ -120,6 +116,17 @@ def cluster(
             report.result(document | columns)
         else:
             write_columns(sys.stdout, columns)
+
+
+def _write_page(
+    page: Path, machine: Clustering, X: Matrix | Table, used: Sequence[str], data: Path
+) -> None:
+    """Write the page about the clusters of rows."""
+    from gramless.cli.cluster_findings import cluster_findings
+    from gramless.cli.cluster_page import cluster_page
+    from gramless.cli.templating import write_page
+
+    write_page(page, cluster_page(cluster_findings(machine, X, used, {"data": data})), "--page")
 
 
 def _check_places(data: Path, output: Path | None, page: Path | None, force: bool) -> None:

@@ -34,7 +34,8 @@ from gramless.distributed.rows import ClusterRows, mean_squares, means_and_right
 from gramless.distributed.samples import Sample
 from gramless.distributed.solving import ClusterProblem, squares
 from gramless.estimators.available import available_if
-from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.base import KernelMachine
+from gramless.estimators.chosen import Chosen
 from gramless.estimators.classifier import KernelClassifier, _check_probabilities
 from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.regressor import KernelRegressor

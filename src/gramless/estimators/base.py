@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from gramless.base.compact import rounded_to_multiples, rounded_to_single
-from gramless.base.deadline import Deadline, Watch
+from gramless.base.deadline import Deadline
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
 from gramless.base.memory import limited_memory, parse_bytes
@@ -31,6 +31,7 @@ from gramless.base.state import (
 from gramless.base.threads import thread_count
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
 from gramless.estimators.batches import Batch
+from gramless.estimators.chosen import Chosen, scored_by, scores_by_round
 from gramless.estimators.eval_rows import EvalRows, EvalSet
 from gramless.estimators.features import check_fitted_features, feature_blocks, given_map, named_map
 from gramless.estimators.given_rows import GivenRows, told_cv
@@ -72,7 +73,7 @@ from gramless.model_selection.select import (
     select_random,
 )
 from gramless.model_selection.splits import drawn_rows
-from gramless.model_selection.validation import ValidationResult, relative_error
+from gramless.model_selection.validation import relative_error
 from gramless.preprocessing.encoder import TableEncoder
 from gramless.preprocessing.rows import Rows, validated_targets
 from gramless.solvers.base import Solver
@@ -80,8 +81,6 @@ from gramless.solvers.choose import choose_solver
 from gramless.solvers.monotone import MonotoneBins
 from gramless.solvers.objective import Problem, Solution, columns
 
-_SOLVE_SHARE = 0.95
-"""Fraction of a time budget after which the final solve stops."""
 _BACKGROUND_ROWS = 200
 """Rows of a fit that a model keeps, to explain predictions by."""
 _LEAST_WEIGHT = 2.0**-900
@@ -316,7 +315,7 @@ class KernelMachine(StatefulEstimator, ABC):
         judges_for_sure = data.n_judging > 0 and is_auto(self.calibrate)
         validates = self._validates(search, grows) or judges_for_sure
         if scorer is not None:
-            search, goal = _chosen_by(scorer, search, goal, given, encoder)
+            search, goal = scored_by(scorer, search, goal, given, encoder)
         self.scorer_ = "loss" if scorer is None else scorer.name
         self.cv_ = "eval_set" if data.n_judging else told_cv(self.cv, given.groups)
         if again:
@@ -334,7 +333,7 @@ class KernelMachine(StatefulEstimator, ABC):
             judged = judged.of_rows(budget.judged_rows(len(judged.rows)))
         self.evals_result_ = {}
         if data.n_judging:
-            self.evals_result_ = {"valid_0": _scores_by_round(selected, goal, data)}
+            self.evals_result_ = {"valid_0": scores_by_round(selected, goal, data)}
         return Chosen(
             data, goal, selected, judged, encoder, search.report, search.deadline, given.used
         )
@@ -626,7 +625,7 @@ class KernelMachine(StatefulEstimator, ABC):
         Other features keep all digits. Those of grown grids are bins and whitened kernel values, so
         that rounding cancels nothing.
         """
-        bins, step = parts_of(self.features_)[0], chosen.selected.step
+        bins, step = parts_of(self.features_)[0], chosen.selected.rounding_step
         if not isinstance(bins, GivenBinning):
             return
         if step <= 0.0:
@@ -855,42 +854,6 @@ class KernelMachine(StatefulEstimator, ABC):
         """Learn how far predictions are off, from held-back rows or the problem of all."""
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """What a fit chose, and the rows that it chose by.
-
-    ``judged`` tells of the rows held back that say how far predictions are off, None if none do;
-    ``used`` (n_rows,) has the number of each row among those given.
-    """
-
-    data: Data
-    goal: Goal
-    selected: SelectedModel
-    judged: ValidationResult | None
-    encoder: TargetEncoder
-    report: Reporter
-    deadline: Deadline
-    used: IntArray
-
-    def watch(self) -> Watch | None:
-        """Return what tells iterations of the final solve, and ends it; None for no one."""
-        deadline, report = self.deadline, self.report
-        if not report.tells_details:
-            return deadline.watch(_SOLVE_SHARE)
-
-        def stops(iteration: int) -> bool:
-            report.detail("solve", f"iteration {iteration}", n_iter=iteration)
-            return "solve" in report.ended or deadline.beyond(_SOLVE_SHARE)
-
-        return Watch(stops)
-
-    def problem(self) -> Problem:
-        """Return the problem over these rows."""
-        selected = self.selected
-        matrix = self.data.matrix(selected.matrix)
-        return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
-
-
 def relative_weights(weight: FloatArray, largest: float) -> FloatArray:
     """Return sample weights relative to the largest, with negligible ones as zeros."""
     return np.where(weight > _LEAST_WEIGHT * largest, weight / largest, 0.0)
@@ -902,36 +865,6 @@ def _taken(
     """Return some of the rows with their targets and weights."""
     weight = None if weight is None else weight[chosen]
     return taken(rows, chosen), targets[chosen], weight
-
-
-def _chosen_by(
-    scorer: NamedScorer, search: Search, goal: Goal, given: GivenRows, encoder: TargetEncoder
-) -> tuple[Search, Goal]:
-    """Return the search and its goal with a scorer that chooses.
-
-    Predictions that are right but for noise are scored first: what fails should fail soon.
-    """
-    codes = search.data.targets
-    search = replace(search, scorer=scorer.of_rows(given, encoder, codes, Squared()))
-    goal = replace(goal, scorer=scorer.of_rows(given, encoder, codes, goal.loss))
-    data, rows = search.data, search.splits()[0][1]
-    noise = stream(search.seed, "scoring").normal(size=data.targets[rows].shape)
-    goal.scored(data, data.targets[rows] + noise, rows)
-    return search, goal
-
-
-def _scores_by_round(selected: SelectedModel, goal: Goal, data: Data) -> dict[str, list[float]]:
-    """Return by their measure the scores of growth, then of fits; the last is the one chosen."""
-    measure = f"{goal.loss.name} loss" if goal.scorer is None else goal.scorer.name
-    scores = {measure: [stage["score"] for stage in selected.growth]}
-    for trial in selected.trials:
-        if trial["stage"] == "validation":
-            scores.setdefault(trial["measure"], []).append(trial["score"])
-    assert selected.validation is not None
-    chosen, own = selected.validation.score, scores.setdefault(goal.measure(data), [])
-    if own[-1:] != [chosen]:
-        own.append(chosen)
-    return {name: own for name, own in scores.items() if own}
 
 
 def _count(sample_weight: ArrayLike | None, used: IntArray) -> float:

@@ -18,8 +18,9 @@ from gramless.base.reporting import Callbacks
 from gramless.base.state import State, array_in, number_in, part_in, require
 from gramless.base.types import AnyArray, FloatArray, TableLike
 from gramless.estimators.available import available_if
-from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.base import KernelMachine
 from gramless.estimators.batches import check_batches
+from gramless.estimators.chosen import Chosen
 from gramless.estimators.eval_rows import EvalSet
 from gramless.estimators.parameters import check_count, check_number
 from gramless.estimators.targets import NumberEncoder, QuantileEncoder, plain_numbers

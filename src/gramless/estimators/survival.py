@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from gramless.base.errors import InputError
 from gramless.base.state import State, part_in, require
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
-from gramless.estimators.base import Chosen, KernelMachine
+from gramless.estimators.base import KernelMachine
+from gramless.estimators.chosen import Chosen
 from gramless.estimators.hazards import BaselineHazard, concordance_index, event_times
 from gramless.estimators.targets import NumberEncoder, TargetEncoder
 from gramless.losses import Loss, Poisson

@@ -10,6 +10,7 @@ trials that a search keeps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,7 +121,7 @@ class SelectedModel:
         Weights of an earlier fit, from which the final one starts where there is no validation.
     signs : array (n_grids,), optional
         Which way weights go along the input of a grid, see :class:`Goal`.
-    step : float
+    rounding_step : float
         Of which weights shall be multiples, see :func:`coarsest_step`; 0 keeps all digits.
     """
 
@@ -139,7 +140,7 @@ class SelectedModel:
     weights: Vector | None = field(default=None, repr=False)
     start: Vector | None = field(default=None, repr=False)
     signs: IntArray | None = field(default=None, repr=False)
-    step: float = 0.0
+    rounding_step: float = 0.0
 
     @property
     def alpha(self) -> float:
@@ -212,10 +213,7 @@ def select_grown(
     search.report("binning", f"{len(order):>7} rows, binned by {len(grids)} grids")
     binned = _binned(binning, rows, grids, search, budget)
     given = search.space.alpha
-    straight, first = goal.loss.straight, float(np.mean([own.alpha for own in grown]))
-    first *= _STRAIGHT_FIRST if straight else 1.0
-    if given is not None:
-        first = given * data.mass_of(split[0])
+    straight, first = goal.loss.straight, _first_alpha(goal, data, grown, split, given)
     validation = _Validation(search, goal, budget, split, len(grids)).over(binning.grids)
     best = _Features(binning, binned, validation.of(binned, first, None))
     goal, validation, best = _with_adapted_loss(goal, validation, best)
@@ -250,8 +248,18 @@ def select_grown(
         budget.limits,
         goal.loss,
         signs=validation.goal.signs,
-        step=step,
+        rounding_step=step,
     )
+
+
+def _first_alpha(
+    goal: Goal, data: Data, grown: Sequence[GrownGrids], split: Split, given: float | None
+) -> float:
+    """Return the penalty that is tried first, times the number of rows that are fitted to."""
+    if given is not None:
+        return given * data.mass_of(split[0])
+    mean = float(np.mean([own.alpha for own in grown]))
+    return mean * (_STRAIGHT_FIRST if goal.loss.straight else 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +355,7 @@ def select_again(
         goal.loss,
         start=weights,
         signs=signs,
-        step=step,
+        rounding_step=step,
     )
 
 

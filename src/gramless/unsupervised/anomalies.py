@@ -26,9 +26,9 @@ from gramless.estimators.inputs import RowInputs
 from gramless.estimators.parameters import check_count
 from gramless.features.grids import Grids, cell_limits
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.axes import PrincipalAxes, spreads
 from gramless.unsupervised.bin_counts import BinCounts
 from gramless.unsupervised.marginals import MarginalCells
+from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 
 _ROWS_AT_ONCE = 1 << 16
 _NUMBERS_TO_SHARE = 1 << 24

@@ -20,7 +20,6 @@ from sklearn.base import clone
 from gramless.base.columns import is_frame, labels
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
-from gramless.base.numeric import is_whole
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks, thread_count
 from gramless.base.types import AnyArray, FloatArray, IntArray, TableLike
@@ -29,15 +28,15 @@ from gramless.features.base import SizedMap
 from gramless.features.registry import map_class
 from gramless.matrices.chunked import ChunkedMatrix
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.permutations import p_value, standardised
-from gramless.unsupervised.tables import EncodedTable, bandwidths_of, scaler_of
+from gramless.unsupervised.encoded_tables import EncodedTable, bandwidths_of, scaler_of
+from gramless.unsupervised.permutations import check_permutations, p_value, standardised
 
 Orders: TypeAlias = Sequence[tuple[IntArray, IntArray]]
 """For each round, the order of the rows of both tables."""
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0)
 """Bandwidths that are tried for either table, in median distances."""
 _OWNER = "independence_test"
-_LEAST_ROWS, _LEAST_PERMUTATIONS = 4, 19
+_LEAST_ROWS = 4
 _FEW_ROWS, _FEW_COLUMNS = 1000, 256
 """Up to so many rows, Gram matrices of more features take less time than cross-covariances."""
 _COLUMNS = 64
@@ -148,11 +147,7 @@ def independence_test(
     >>> independence_test(X, rng.normal(size=500), random_state=0).p_value > 0.05
     True
     """
-    if not is_whole(n_permutations, _LEAST_PERMUTATIONS):
-        raise InputError(
-            f"{_OWNER}: n_permutations must be an integer, at least {_LEAST_PERMUTATIONS}; got "
-            f"{n_permutations!r}."
-        )
+    n_permutations = check_permutations(n_permutations, _OWNER)
     tables = [
         EncodedTable.of(*_as_table(table, categorical), _OWNER)
         for table, categorical in ((X, x_categorical), (Y, y_categorical))
@@ -168,7 +163,7 @@ def independence_test(
         _Side.of(table, features, bandwidth, scaling, (seed + k) % 2**32, n_jobs)
         for k, (table, bandwidth) in enumerate(zip(tables, (x_bandwidth, y_bandwidth), strict=True))
     )
-    orders = _orders(n_rows, int(n_permutations), seed)
+    orders = _orders(n_rows, n_permutations, seed)
     shifted = _of_few_rows if n_rows <= _FEW_ROWS else _of_many_rows
     criteria = np.concatenate(shifted(first, second, orders, n_jobs), axis=1)
     largest = standardised(criteria).max(axis=0)

@@ -39,7 +39,7 @@ from gramless.preprocessing.rows import Rows
 from gramless.solvers.cg import ConjugateRuns, RowCurvature
 from gramless.solvers.preconditioners import DiagonalInverse
 from gramless.solvers.vectors import matvec, rmatvec
-from gramless.unsupervised.axes import PrincipalAxes, spreads
+from gramless.unsupervised.principal_axes import PrincipalAxes, spreads
 
 _UNLABELLED = -1
 _BANDWIDTH = 0.12

@@ -13,7 +13,7 @@ from gramless.base.random import stream
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray
 from gramless.matrices.base import FeatureMatrix
-from gramless.unsupervised import tall
+from gramless.unsupervised import tall_arrays as tall
 
 _MORE_COLUMNS = 2
 """Vectors of a block beyond those that are asked for, at least: the last ones then converge too."""

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from gramless.base.errors import InputError
+from gramless.base.numeric import is_whole
 from gramless.base.types import FloatArray
 
+LEAST_PERMUTATIONS = 19
 _TIES = 1e-9
 """Statistics that differ by less, relative to the largest, count as equal: that is rounding."""
+
+
+def check_permutations(given: int, owner: str) -> int:
+    """Return a number of permutations that is worth a test; ``owner`` names the caller."""
+    if not is_whole(given, LEAST_PERMUTATIONS):
+        raise InputError(
+            f"{owner}: n_permutations must be an integer, at least {LEAST_PERMUTATIONS}; got "
+            f"{given!r}."
+        )
+    return int(given)
 
 
 def p_value(statistics: FloatArray) -> float:

@@ -13,7 +13,7 @@ from gramless.base.lazy_rows import taken
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.types import FloatArray, IntArray, TableLike
 from gramless.estimators.classifier import KernelClassifier
-from gramless.unsupervised.tables import EncodedTable, pooled
+from gramless.unsupervised.encoded_tables import EncodedTable, pooled
 
 LEAST_ROWS = 20
 _MOST_ROWS = 5000

@@ -19,7 +19,6 @@ from sklearn.utils.validation import _check_sample_weight
 
 from gramless.base.errors import InputError
 from gramless.base.lazy_rows import taken
-from gramless.base.numeric import is_whole
 from gramless.base.random import RandomState, seed_from, stream
 from gramless.base.threads import map_blocks, one_blas_thread
 from gramless.base.types import AnyArray, BoolArray, FloatArray, IntArray, TableLike
@@ -31,9 +30,14 @@ from gramless.kernels import Laplacian
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.rows import Rows, dense_columns
 from gramless.preprocessing.scaling import Scaler
-from gramless.unsupervised.blocks import FEW_ROWS, RowBlocks, block_gram
-from gramless.unsupervised.permutations import adjusted_p_values, p_value, standardised
-from gramless.unsupervised.tables import EncodedTable, bandwidths_of, pooled, scaler_of
+from gramless.unsupervised.encoded_tables import EncodedTable, bandwidths_of, pooled, scaler_of
+from gramless.unsupervised.permutation_blocks import FEW_ROWS, RowBlocks, block_gram
+from gramless.unsupervised.permutations import (
+    adjusted_p_values,
+    check_permutations,
+    p_value,
+    standardised,
+)
 
 BANDWIDTHS = (0.25, 1.0, 4.0)
 """Bandwidths that are tried together, in median distances."""
@@ -49,7 +53,6 @@ _MOST_INPUTS, _INPUTS_AT_ONCE = 500, 16
 """Inputs that are looked at by themselves, and at the same time."""
 _FEW_ROWS = 999
 """Rows that tell the usual value of each of very many inputs."""
-_LEAST_PERMUTATIONS = 19
 
 
 @dataclass(frozen=True)
@@ -196,11 +199,7 @@ def two_sample_test(
     (0.001, ['x2'])
     """
     owner = "two_sample_test"
-    if not is_whole(n_permutations, _LEAST_PERMUTATIONS):
-        raise InputError(
-            f"{owner}: n_permutations must be an integer, at least {_LEAST_PERMUTATIONS}; got "
-            f"{n_permutations!r}."
-        )
+    n_permutations = check_permutations(n_permutations, owner)
     both, n_first = pooled(X, Y, owner)
     table = EncodedTable.of(both, categorical_features, owner)
     n_rows = n_first, table.rows.shape[0] - n_first
@@ -211,7 +210,7 @@ def two_sample_test(
         for given, size in zip((x_weight, y_weight), n_rows, strict=True)
     ]
     seed = seed_from(random_state)
-    samples = _Samples.drawn(table, weights, int(n_permutations), seed, n_jobs)
+    samples = _Samples.drawn(table, weights, n_permutations, seed, n_jobs)
     scaler = scaler_of(scaling, replace(table, rows=samples.rows))
     kernels = _Kernels.of(samples, scaler, features, bandwidth, n_grids)
     joint = np.stack(
@@ -237,7 +236,7 @@ def two_sample_test(
                 inputs, statistics[:, 0], adjusted, strict=True
             )
         ),
-        int(n_permutations),
+        n_permutations,
         n_rows,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramless.unsupervised import tall
+from gramless.unsupervised import tall_arrays as tall
 
 
 @pytest.mark.parametrize("shape", [(9000, 5), (4097, 3), (3, 7), (0, 2)])
