@@ -14,7 +14,7 @@ from gramless.base.errors import InputError
 from gramless.base.formatting import sized
 from gramless.cli import options
 from gramless.cli.predict import Force, Ids, write_columns
-from gramless.cli.reading import read_data
+from gramless.cli.reading import read_data, unlabelled_rows
 from gramless.cli.report import Report, facts, reporting
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def anomalies(
         with report.stage("fit", "counting rows"):
             if model is None:
                 source = table if fitted_to is None else fitted_to
-                detector = _fitted(_inputs(source, [*ignored, *kept]), share, seed, n_jobs)
+                X, _ = unlabelled_rows(source, None, [*ignored, *kept])
+                detector = _fitted(X, share, seed, n_jobs)
             else:
                 detector = _loaded(model, n_jobs)
             if save is not None:
@@ -146,28 +147,12 @@ def _columns(detector: AnomalyDetector, X: Matrix | Table, is_new: bool) -> dict
     return found | ({"p_value": detector.p_values(X)} if is_new else {})
 
 
-def _inputs(table: Table, ignored: Sequence[str]) -> Matrix | Table:
-    """Return the columns of a table that are not ignored, with their names where they have some."""
-    from gramless.datasets import Table
-
-    if table.names is None:
-        positions = {table.index_of(name) for name in ignored}
-        return table.select([j for j in range(table.shape[1]) if j not in positions] or None)
-    names = [name for name in table.names if name not in ignored]
-    if not names:
-        raise InputError(f"{table.source}: all columns are ignored; leave one.")
-    if table.columns is None:
-        return table.select(names)
-    columns = {name: table.column(name) for name in names}
-    return Table(columns, source=table.source, declared=table.declared)
-
-
 def _inputs_for(detector: AnomalyDetector, table: Table, ignored: Sequence[str]) -> Matrix | Table:
     """Return the columns that a detector takes: by name where it was fitted with names."""
     from gramless.datasets import Table
 
     if detector.inputs_.encoder is None:
-        return _inputs(table, ignored)
+        return unlabelled_rows(table, None, ignored)[0]
     wanted = detector.inputs_.encoder.names
     missing = [name for name in wanted if name not in (table.names or ())]
     if missing:

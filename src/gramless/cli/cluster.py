@@ -91,6 +91,8 @@ def cluster(
         with report.stage("read", f"reading {data}"):
             declared = options.names(categorical, "--categorical") or []
             table = read_data(data, categorical=declared, part=part, limits=limits)
+            for name in left_out:
+                table.index_of(name)
             X, used = unlabelled_rows(table, options.names(features, "--features"), left_out)
         with report.stage("cluster", "clustering"):
             from gramless.cli.cluster_findings import by_size

@@ -173,15 +173,13 @@ def unlabelled_rows(
 
     Labels that the file keeps apart are left out.
     """
-    for name in ignored:
-        table.index_of(name)
     if table.names is None and not features and not ignored:
         X = table.select()
         return X, [f"x{j + 1}" for j in range(table.shape[1])]
     every = table.names or [f"x{j + 1}" for j in range(table.shape[1])]
     names = [name for name in features or every if name not in ignored]
     if not names:
-        raise InputError(f"{table.source}: no column is left to cluster by; ignore fewer.")
+        raise InputError(f"{table.source}: no column is left; ignore fewer.")
     if table.columns is None:
         return table.select(names), names
     return _inputs(table, names, named=True), names
