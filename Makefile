@@ -77,6 +77,7 @@ test-wheel: dist ## Run the tests against the built wheel, in an environment of 
 	$(PYTHON) -m venv $(WHEEL)
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$(ls $(CURDIR)/dist/*.whl)[cli,dev]"
 	$(WHEEL)/bin/python -m mypy --strict --config-file= tests/typing/*.py
+	$(WHEEL)/bin/python -m mypy --config-file= --ignore-missing-imports examples/*.py
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(WHEEL)/bin/python -m pytest -q -n auto --dist loadfile tests studies harness
 
 bench: $(VENV)/.bench ## Time the loops (BENCHES="files" for others)

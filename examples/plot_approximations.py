@@ -7,6 +7,8 @@ everything else stays as it is. Which one suits a table is a matter of trying. E
 three sizes to a smooth function, and to one with steps.
 """
 
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,13 +26,14 @@ kinds = {
     "landmarks": lambda size: Nystrom(n_components=size),
 }
 sizes = [32, 128, 512]
-settings = {
-    "scaling": "standard",
-    "alpha": 1e-4,
-    "relevance": "equal",
-    "calibrate": False,
-    "random_state": 0,
-}
+machine = partial(
+    KernelRegressor,
+    scaling="standard",
+    alpha=1e-4,
+    relevance="equal",
+    calibrate=False,
+    random_state=0,
+)
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for ax, (title, values) in zip(axes, functions.items()):
@@ -38,7 +41,7 @@ for ax, (title, values) in zip(axes, functions.items()):
     for name, features in kinds.items():
         errors = []
         for size in sizes:
-            model = KernelRegressor(features(size), **settings)
+            model = machine(features(size))
             predicted = model.fit(X[:1000], y[:1000]).predict(X[1000:])
             errors.append(np.sqrt(np.mean((predicted - values[1000:]) ** 2)) / values.std())
         ax.semilogx(sizes, errors, "o-", label=name)

@@ -30,7 +30,6 @@ print(f"off by {np.abs(sums - model.decision_function(X_test)).max():.1e} at mos
 doubtful = int(np.argmin(np.abs(model.decision_function(X_test))))
 print(f"probability of benign: {model.predict_proba(X_test)[doubtful, 1]:.2f}")
 
-display = AttributionsDisplay(found).plot(row=doubtful, max_features=10)
-display.figure_.set_size_inches(7, 4)
-display.figure_.set_layout_engine("constrained")
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+AttributionsDisplay(found).plot(ax, row=doubtful, max_features=10)
 plt.show()

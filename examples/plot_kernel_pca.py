@@ -18,8 +18,10 @@ print("share of the variance:", pca.explained_variance_ratio_.round(3))
 places, new = pca.transform(X[:1500]), pca.transform(X[1500:])
 
 figure, ax = plt.subplots(figsize=(6, 4.8), layout="constrained")
-shown = ax.scatter(*places.T, c=y[:1500], cmap="tab10", s=6, vmin=-0.5, vmax=9.5)
-ax.scatter(*new.T, c=y[1500:], cmap="tab10", s=22, marker="x", lw=0.8, vmin=-0.5, vmax=9.5)
+shown = ax.scatter(places[:, 0], places[:, 1], c=y[:1500], cmap="tab10", s=6, vmin=-0.5, vmax=9.5)
+ax.scatter(
+    new[:, 0], new[:, 1], c=y[1500:], cmap="tab10", s=22, marker="x", lw=0.8, vmin=-0.5, vmax=9.5
+)
 ax.set(title="dots: rows of the fit, crosses: new rows", xticks=[], yticks=[])
 figure.colorbar(shown, ticks=range(10), label="digit")
 plt.show()

@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 from statsmodels.datasets import fair
 
 from gramless import KernelClassifier
+from gramless.losses import CumulativeLogistic
 
 table = fair.load_pandas().data
 names = ["very poor", "poor", "fair", "good", "very good"]
@@ -23,6 +24,7 @@ rating = pd.Series(
 X_train, X_test, y_train, y_test = train_test_split(table, rating, test_size=0.5, random_state=0)
 
 model = KernelClassifier(effort=1, random_state=0).fit(X_train, y_train)
+assert isinstance(model.loss_, CumulativeLogistic)  # the default for ordered classes
 print("thresholds:", np.round(model.loss_.thresholds, 2))
 said = model.predict_proba(X_test)[np.arange(len(y_test)), y_test.cat.codes]
 print(f"mean log loss: {-np.log(said).mean():.3f}")

@@ -29,7 +29,6 @@ print(f"{model.feature_importances_[noise].sum():.3f} of the importance lies on 
 
 # %%
 
-display = FeatureImportancesDisplay.from_estimator(model, max_features=20)
-display.figure_.set_size_inches(6, 5)
-display.figure_.set_layout_engine("constrained")
+figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
+FeatureImportancesDisplay.from_estimator(model, ax=ax, max_features=20)
 plt.show()

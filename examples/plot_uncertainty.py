@@ -24,9 +24,12 @@ model.fit(year[known].reshape(-1, 1), flow[known])
 
 line = np.linspace(1871, 1970, 300)
 mean, std = model.predict(line.reshape(-1, 1), return_std=True)
-inside = np.interp(year[~known], line, std), np.interp(year[~known], line, mean)
-off = np.abs(flow[~known] - inside[1]) < 1.645 * np.hypot(inside[0], model.posterior_.noise)
-print(f"{off.mean():.2f} of the flows taken out lie within 90 % bounds")
+there = year[~known].reshape(-1, 1)
+expected, spread = model.predict(there, return_std=True)
+assert model.posterior_ is not None  # for n_posterior was given
+bound = 1.645 * np.hypot(spread, model.posterior_.noise)
+inside = np.abs(flow[~known] - expected) < bound
+print(f"{inside.mean():.2f} of the flows taken out lie within 90 % bounds")
 
 # %%
 

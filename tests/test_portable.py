@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +97,16 @@ def test_numpy_alone_predicts_the_same(tmp_path: Path) -> None:
     assert "proba" in np.load(tmp_path / "classes.npz")
 
 
+@pytest.fixture(scope="module")
+def page() -> dict[str, Any]:
+    """Return what the blocks of the page define, and what they print as ``printed``."""
+    names: dict[str, Any] = {}
+    with redirect_stdout(StringIO()) as printed:
+        for code in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+            exec(compile(code, PAGE.name, "exec"), names)
+    return {**names, "printed": printed.getvalue()}
+
+
 def test_no_rows_give_no_predictions(tmp_path: Path) -> None:
     X = rows(0)[:, [0, 2]]
     save(joined(X), tmp_path / "model")
@@ -118,7 +131,15 @@ def test_what_is_not_covered_is_refused(tmp_path: Path, case: str) -> None:
         PortableModel(path).predict(X[:, :1])
 
 
-def test_the_example_of_the_page_runs(capsys) -> None:
-    (code,) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    exec(compile(code, PAGE.name, "exec"), {})
-    assert capsys.readouterr().out == "True\n"
+def test_the_page_reads_what_it_describes(page: dict[str, Any], tmp_path: Path) -> None:
+    assert page["printed"] == "True\nTrue\n"
+    new = rows(1)
+    X = rows(0)
+    grown = KernelClassifier(n_grids=24, effort=1, random_state=0).fit(
+        X, np.digitize(X[:, 0], [0, 1])
+    )
+    for model, columns in ((grown, [0, 1, 2, 3]), (joined(X[:, [0, 2]]), [0, 2])):
+        save(model, tmp_path / "model")
+        found = page["responses"](page["read_model"](tmp_path / "model"), new[:, columns])
+        expected = model._responses(new[:, columns])
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
