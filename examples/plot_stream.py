@@ -22,8 +22,8 @@ def measurements(n_batches, rng):
         yield places, heights + 0.2 * rng.normal(size=1000)
 
 
-stream = IteratorSource(measurements(110, np.random.default_rng(0)), n_held_out=2000)
-model = DoublyStochasticRegressor(random_state=0, batch_size=1000, max_steps=100, time_budget=12)
+stream = IteratorSource(measurements(70, np.random.default_rng(0)), n_held_out=2000)
+model = DoublyStochasticRegressor(random_state=0, batch_size=1000, max_steps=60)
 model.fit_stream(stream)
 print(model.status_, "after", model.n_iter_, "steps;", f"{model.weights_.size:,} weights")
 
