@@ -13,6 +13,7 @@ from tests.test_extending import BLOCK, failures
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 REFERENCE = (DOCS / "reference.rst").read_text(encoding="utf-8")
+LISTED = set(re.findall(r"^   (?:\w+\.)*(\w+)$", REFERENCE, re.MULTILINE))
 PAGES = sorted([*DOCS.glob("guide/*.md"), *DOCS.glob("coming-from/*.md")])
 
 
@@ -36,6 +37,8 @@ def test_what_the_guide_imports_is_there() -> None:
             module = importlib.import_module(node.module or "")
             missing = [name.name for name in node.names if not hasattr(module, name.name)]
             assert not missing, f"{page.name}, line {node.lineno}: {node.module} has no {missing}"
+            unlisted = {name.name for name in node.names} - LISTED
+            assert not unlisted, f"{page.name}, line {node.lineno}: no reference of {unlisted}"
             seen += 1
     assert seen > 10
 
@@ -49,13 +52,14 @@ def test_indices_list_their_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["gramless", *(f"gramless.{name}" for name in ("datasets", "inspection", "kernels"))]
+    "name", ["", "datasets", "distributed", "inspection", "kernels", "losses", "penalties"]
 )
-def test_the_reference_lists_public_names(module: str) -> None:
-    names = importlib.import_module(module).__all__
-    listed = set(re.findall(r"^   (?:inspection\.)?(\w+)$", REFERENCE, re.MULTILINE))
+def test_the_reference_lists_public_names(name: str) -> None:
+    module = importlib.import_module(f"gramless.{name}" if name else "gramless")
+    own = [key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"]
+    own = [key for key in own if vars(module)[key].__module__ == module.__name__]
     types = {"__version__", "KERNELS", "KernelLike"}
-    assert set(names) - listed - types == set()
+    assert set(getattr(module, "__all__", own)) - LISTED - types == set()
 
 
 @pytest.mark.slow
