@@ -1,4 +1,4 @@
-"""The commands of docs/start.md, copied in order, lead to a model of a CSV file."""
+"""The commands of the first pages, copied in order, lead to a model of a CSV file."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "start.md"
+ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INSTALL = "## Install"
 
 
-def script() -> str:
-    """Return all blocks after the installation as one shell script."""
-    text = PAGE.read_text(encoding="utf-8")
-    after = text[text.index("\n## ", text.index(INSTALL) + 1) :]
+def script(text: str) -> str:
+    """Return all blocks of a page, but those of the installation, as one shell script."""
     lines = ["set -eu"]
-    for language, code in BLOCK.findall(after):
+    installed = text.index("\n## ", text.index(INSTALL) + 1) if INSTALL in text else 0
+    for language, code in BLOCK.findall(text[installed:]):
         lines.append(code if language == "sh" else f"python - <<'END'\n{code}END\n")
     return "\n".join(lines)
 
 
-@pytest.mark.slow
-def test_the_page_leads_to_a_model_of_a_file(tmp_path: Path) -> None:
+def run(page: str, tmp_path: Path) -> None:
+    """Run a page's script in an empty folder, with this Python and its command line."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, options in (("python", ""), ("gramless", "-m gramless")):
@@ -34,10 +33,21 @@ def test_the_page_leads_to_a_model_of_a_file(tmp_path: Path) -> None:
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
         command.chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", script()], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    command = ["bash", "-c", script((ROOT / page).read_text(encoding="utf-8"))]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_start_leads_to_a_model_of_a_file(tmp_path: Path) -> None:
+    run("docs/start.md", tmp_path)
     assert len((tmp_path / "new.csv").read_text().splitlines()) == 1 + 442 // 5
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 442 // 5
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_readme_runs(tmp_path: Path) -> None:
+    run("README.md", tmp_path)
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 2001
     assert (tmp_path / "page.html").stat().st_size > 10_000

@@ -91,7 +91,17 @@ class PortableModel:
             start += n_columns
 
     def decision_function(self, X: Any) -> Any:
-        """Return the raw responses of rows (n_samples, n_features), as of the saved model."""
+        """Return the raw responses of rows, as of the saved model.
+
+        Parameters
+        ----------
+        X : array-like of numbers (n_samples, n_features)
+            NaN where a number is missing.
+
+        Returns
+        -------
+        array (n_samples,) or (n_samples, n_outputs)
+        """
         rows = self._scaled(self._filled(np.asarray(X, np.float64)))
         step = max(1, _MOST_NUMBERS // max(part.numbers_a_row for part in self._parts))
         # At least one block, of no rows if there are none.
@@ -100,14 +110,34 @@ class PortableModel:
         return np.concatenate(sums) + self.fitted["intercept_"]
 
     def predict(self, X: Any) -> Any:
-        """Return numbers, or the most likely class of each row."""
+        """Return numbers, or the most likely class of each row.
+
+        Parameters
+        ----------
+        X : array-like of numbers (n_samples, n_features)
+            NaN where a number is missing.
+
+        Returns
+        -------
+        array (n_samples,) or (n_samples, n_outputs)
+        """
         raw = self.decision_function(X)
         if "classes_" in self.fitted:
             return self.fitted["classes_"][raw.argmax(1) if raw.ndim > 1 else (raw > 0).astype(int)]
         return np.exp(raw) if self.fitted["loss_"]["class"] in _EXPONENTIAL else raw
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the calibrated probability of each class, of classifiers that have them."""
+        """Return the calibrated probability of each class, of classifiers that have them.
+
+        Parameters
+        ----------
+        X : array-like of numbers (n_samples, n_features)
+            NaN where a number is missing.
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
         link, z = self.fitted["calibration_"], self.decision_function(X)
         z, scores = z.reshape(len(z), -1), np.zeros((1, 1))
         ends = [-np.inf, *link["knots"][1:-1], np.inf]
