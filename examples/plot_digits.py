@@ -1,6 +1,6 @@
 """
-Handwritten digits, and how sure to be
-======================================
+Handwritten digits, and how certain to be
+=========================================
 
 1,797 digits of 8 by 8 pixels. Beside a class, a model can return all classes that may well be the
 true one: sets that hold it with the probability asked for. Digits that get more than one class are

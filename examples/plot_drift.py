@@ -1,10 +1,10 @@
 """
-Has the law changed?
-====================
+Has the distribution changed?
+=============================
 
 A model that was fitted to old rows may fail on new ones, and its errors say so only when targets
-arrive. A test of two tables needs none: it says whether the rows follow one law, and which columns
-do not. The economy of the United States by quarters, before and after 1985.
+arrive. A test of two tables needs none: it says whether the rows of both follow one distribution,
+and which columns do not. The economy of the United States by quarters, before and after 1985.
 """
 
 import matplotlib.pyplot as plt

