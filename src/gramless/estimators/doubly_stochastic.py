@@ -122,7 +122,8 @@ class DoublyStochasticRegressor(RegressorMixin, StreamedMachine):
         One entry per step: ``block``, ``n_blocks``, ``step``, ``loss`` and ``objective`` of the
         batch, ``gradient_norm``, ``seconds``.
     evaluations_ : dict of arrays
-        One entry per evaluation: ``iteration``, ``n_blocks``, ``loss``, ``error``.
+        One entry per evaluation: ``iteration``, ``n_blocks``, ``loss``, ``error``. Empty where
+        the run ended before the first one.
     n_iter_ : int
     status_ : str
         ``"patience"``, ``"max_steps"``, ``"time"``, ``"stopped"`` by the callback, ``"ended"``
