@@ -76,7 +76,8 @@ def test_integers_that_floats_cannot_tell_apart_are_refused(kind: type) -> None:
             model.fit(far, TARGETS)
     with pytest.raises(InputError, match="y: the integers are around"):
         KernelRegressor(n_grids=8).fit(whole, far[:, 0])
-    ends = np.where(np.arange(80) > 40, np.iinfo(kind).max, np.iinfo(kind).min)
+    limits = np.iinfo(kind)
+    ends = np.where(np.arange(80) > 40, kind(limits.max), kind(limits.min))
     KernelRegressor(n_grids=8).fit(whole, ends)
     spread = whole.copy()
     spread[0] = 2**60

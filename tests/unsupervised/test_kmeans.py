@@ -76,7 +76,7 @@ def test_frames_and_sparse_rows():
     table = pd.DataFrame({"kind": rng.choice(["a", "b"], 100), "x": rng.normal(size=100)})
     table.loc[3, "x"] = np.nan
     assert set(KernelKMeans(2, random_state=0).fit(table).predict(table)) == {0, 1}
-    X = sp.csr_array(sp.block_diag([np.ones((30, 4)), np.ones((30, 4))]))
+    X = sp.csr_array(sp.block_diag([sp.csr_array(np.ones((30, 4)))] * 2))
     labels = KernelKMeans(2, random_state=0).fit(X).labels_
     assert adjusted_rand_score(np.repeat([0, 1], 30), labels) == 1.0
 

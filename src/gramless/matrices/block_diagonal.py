@@ -107,7 +107,8 @@ class BlockDiagonalMatrix(SupportsDiagonalBlocks):
     def tocsr(self) -> sp.csr_array:
         if not self.parts:
             return sp.csr_array(self.shape)
-        stacked = sp.block_diag([array for _, array in self.parts], "csr", np.float64)
+        blocks = [sp.coo_array(array) for _, array in self.parts]
+        stacked = sp.block_diag(blocks, "csr", np.float64)
         rows = np.concatenate([rows for rows, _ in self.parts])
         places = rows, np.arange(len(rows))
         order = sp.csr_array((np.ones(len(rows)), places), (self.shape[0], len(rows)))
