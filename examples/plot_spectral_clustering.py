@@ -3,7 +3,7 @@ Clusters of any shape
 =====================
 
 k-means cuts space by straight lines. Spectral clustering asks which rows are connected: rows are
-vertices of a graph, the kernel says how strongly two are joined, and random grids make that linear
+vertices of a graph, and two are joined by the neighbours that they have in common, in time linear
 in the number of rows.
 """
 
@@ -22,7 +22,7 @@ figure, axes = plt.subplots(2, 2, figsize=(7, 6), layout="constrained")
 for line, rows, truth in zip(axes, (moons, circles), (moon, circle)):
     methods = {
         "k-means": KMeans(2, n_init=5, random_state=0),
-        "spectral clustering": SpectralClustering(2, n_grids=512, random_state=0),
+        "spectral clustering": SpectralClustering(2, random_state=0),
     }
     for ax, (name, method) in zip(line, methods.items()):
         labels = method.fit_predict(rows)

@@ -7,7 +7,7 @@ classes at best (Hungarian method), and seconds; means over seeds. scikit-learn'
 clustering (ten nearest neighbours) is given at most ``--neighbour-rows`` rows, as its time grows
 fast, and is judged on these.
 
-usps and mnist are tables by which the rule of the bandwidth was chosen; letter, ijcnn1, cod-rna and
+usps and mnist are tables by which the number of neighbours was chosen; letter, ijcnn1, cod-rna and
 covtype are not. Then the number of clusters that the eigengap finds in made-up rows, beside the
 largest mean silhouette of k-means, and the seconds of fits to blobs of up to a million rows.
 """
@@ -48,6 +48,7 @@ def methods(k: int, seed: int, jobs: int | None) -> dict[str, Any]:
     ours = {"random_state": seed, "n_jobs": jobs}
     return {
         "spectral": SpectralClustering(k, **ours),
+        "spectral bins": SpectralClustering(k, features="binning", **ours),
         "spectral Nyström": SpectralClustering(k, features="nystrom", **ours),
         "spectral Fourier": SpectralClustering(k, features="fourier", **ours),
         "kernel k-means": KernelKMeans(k, **ours),

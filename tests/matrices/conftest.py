@@ -14,6 +14,7 @@ from gramless.matrices.base import FeatureMatrix
 from gramless.matrices.binned import BinnedMatrix
 from gramless.matrices.computed import ComputedMatrix
 from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.matrices.normalised import CentredMatrix, RowScaledMatrix
 from gramless.matrices.stacked import HStack, WithIntercept
 from gramless.matrices.stored import StoredBinnedMatrix, code_file
@@ -84,6 +85,14 @@ def computed(dtype, n_rows, n_columns, budget=None) -> Sample:
         ),
         np.square(rows).astype(np.float64),
     )
+
+
+def neighbours(k, n_rows, n_columns) -> Sample:
+    """Draw different columns for each row."""
+    rng, dense = np.random.default_rng(n_rows), np.zeros((n_rows, n_columns))
+    codes = rng.random((n_columns, n_rows)).argsort(axis=0)[:k].astype(np.uint32)
+    np.put_along_axis(dense.T, codes, 1 / np.sqrt(k), axis=0)
+    return Sample(lambda n_jobs: NeighbourMatrix(codes + 1, n_columns, n_jobs=n_jobs), dense)
 
 
 def beside(*samples, scales=None) -> Sample:
@@ -162,6 +171,8 @@ ALL_MATRICES: dict[str, Sample] = {
     "centred_dense": centred(stored(np.float32, 50, 6)),
     "scaled": scaled(binned(np.uint16, [260, 3, 9], 90)),
     "scaled_and_centred": scaled(centred(stored(np.float64, 40, 5))),
+    "neighbours": neighbours(3, 70, 9),
+    "neighbours_no_row": neighbours(2, 0, 5),
     "beside_nothing": beside(stored(np.float64, 20, 0), binned(np.uint8, [], 20)),
 }
 

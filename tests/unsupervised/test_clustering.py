@@ -20,7 +20,7 @@ from tests.unsupervised.test_kmeans import UNITS_IGNORE_WEIGHTS
 
 
 @parametrize_with_checks(
-    [SpectralClustering(3, n_grids=32, n_init=1)],
+    [SpectralClustering(3, n_init=1)],
     expected_failed_checks=lambda estimator: {
         f"check_sample_weight_equivalence_on_{kind}_data": UNITS_IGNORE_WEIGHTS
         for kind in ("dense", "sparse")
@@ -34,10 +34,11 @@ def moons(n=600, seed=0):
     return make_moons(n, noise=0.06, random_state=seed)
 
 
-def test_moons_by_the_rule_of_the_bandwidth():
+@pytest.mark.parametrize("features", ["neighbors", "binning"])
+def test_moons(features):
     X, y = moons()
     new, y_new = moons(300, seed=1)
-    clusters = SpectralClustering(2, n_grids=256, random_state=0).fit(X)
+    clusters = SpectralClustering(2, features=features, random_state=0).fit(X)
     assert adjusted_rand_score(y, clusters.labels_) > 0.95
     assert adjusted_rand_score(y_new, clusters.predict(new)) > 0.95
     assert adjusted_rand_score(y, KMeans(2, n_init=3, random_state=0).fit(X).labels_) < 0.6
@@ -45,9 +46,9 @@ def test_moons_by_the_rule_of_the_bandwidth():
 
 def test_many_rows_start_from_some(monkeypatch):
     X, y = moons()
-    whole = SpectralClustering(2, n_grids=64, random_state=0).fit(X)
+    whole = SpectralClustering(2, random_state=0).fit(X)
     monkeypatch.setattr("gramless.unsupervised.clustering._ROWS_OF_STARTS", 100)
-    some = SpectralClustering(2, n_grids=64, random_state=0).fit(X)
+    some = SpectralClustering(2, random_state=0).fit(X)
     assert adjusted_rand_score(whole.labels_, some.labels_) > 0.99
     assert adjusted_rand_score(y, some.labels_) > 0.9
 
@@ -58,25 +59,27 @@ def test_rare_rows_are_no_clusters():
     found, plain = (
         adjusted_rand_score(
             y[30:],
-            SpectralClustering(4, regularization=added, n_grids=128, random_state=0)
+            SpectralClustering(4, features="binning", regularization=added, random_state=0)
             .fit(X)
             .labels_[30:],
         )
-        for added in (0.1, 0.0)
+        for added in ("auto", 0.0)
     )
     assert found > 0.9 > 0.5 > plain
+    by_neighbours = SpectralClustering(4, random_state=0).fit(X)
+    assert adjusted_rand_score(y[30:], by_neighbours.labels_[30:]) > 0.9
 
 
 def test_training_rows_are_predicted_as_they_are_labelled():
     X, _ = moons()
-    clusters = SpectralClustering(5, n_grids=64, random_state=0).fit(X)
+    clusters = SpectralClustering(5, random_state=0).fit(X)
     np.testing.assert_array_equal(clusters.predict(X), clusters.labels_)
     np.testing.assert_array_equal(clusters.fit_predict(X), clusters.labels_)
 
 
 def test_it_is_the_spectrum_of_the_normalised_graph():
     X, _ = moons(200)
-    clusters = SpectralClustering(4, regularization=0, n_grids=32, tol=1e-7, random_state=0).fit(X)
+    clusters = SpectralClustering(4, n_neighbors=12, tol=1e-7, random_state=0).fit(X)
     gram = clusters.features_.feature_matrix(X).row_gram()
     root = np.sqrt(gram.sum(axis=1))
     values, vectors = np.linalg.eigh(gram / np.outer(root, root))
@@ -93,7 +96,7 @@ def test_the_eigengap_counts_clusters(n_blobs):
     places = np.random.default_rng(n_blobs).permutation(16)[:n_blobs]
     centres = 5.0 * np.column_stack([places // 4, places % 4])
     X, y = make_blobs(400, centers=centres, cluster_std=0.5, random_state=0)
-    clusters = SpectralClustering("eigengap", n_grids=128, random_state=0).fit(X)
+    clusters = SpectralClustering("eigengap", random_state=0).fit(X)
     assert clusters.n_clusters_ == n_blobs
     assert adjusted_rand_score(y, clusters.labels_) > 0.99
     assert clusters.components_.shape[0] == n_blobs < len(clusters.eigenvalues_)
@@ -104,7 +107,7 @@ def test_frames_with_categories_and_gaps():
     kind = rng.choice(["a", "b", "c"], 300)
     table = pd.DataFrame({"kind": kind, "x": rng.normal(size=300)})
     table.loc[5, "x"] = np.nan
-    clusters = SpectralClustering(3, n_grids=128, bandwidth=0.5, random_state=0).fit(table)
+    clusters = SpectralClustering(3, random_state=0).fit(table)
     assert clusters.predict(table).shape == (300,)
     assert len(set(clusters.labels_)) == 3
 
@@ -112,13 +115,13 @@ def test_frames_with_categories_and_gaps():
 def test_sparse_rows():
     blocks = [sp.random_array((80, 10), density=0.5, rng=seed, format="csr") for seed in (0, 1)]
     X = sp.csr_array(sp.block_diag(blocks))
-    clusters = SpectralClustering(2, n_grids=256, random_state=0).fit(X)
+    clusters = SpectralClustering(2, random_state=0).fit(X)
     assert adjusted_rand_score(np.repeat([0, 1], 80), clusters.labels_) > 0.9
 
 
 def test_a_saved_model_predicts_the_same(tmp_path):
     X, _ = moons(200)
-    clusters = SpectralClustering("eigengap", n_grids=32, random_state=0).fit(X)
+    clusters = SpectralClustering("eigengap", random_state=0).fit(X)
     save(clusters, tmp_path / "clusters")
     again = load(tmp_path / "clusters")
     np.testing.assert_array_equal(again.predict(X), clusters.predict(X))
@@ -140,9 +143,7 @@ def test_weights_are_repeated_rows():
 
 def test_threads_change_nothing():
     X, _ = moons(300)
-    one, two = (
-        SpectralClustering(3, n_grids=32, random_state=0, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2)
-    )
+    one, two = (SpectralClustering(3, random_state=0, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
     assert one.cluster_centers_.tobytes() == two.cluster_centers_.tobytes()
 
 
@@ -159,7 +160,15 @@ def test_too_few_rows_are_refused():
         SpectralClustering(4).fit(np.ones((3, 1)))
 
 
-@pytest.mark.parametrize("wrong", [{"n_clusters": "many"}, {"n_clusters": 0}, {"max_clusters": 1}])
+@pytest.mark.parametrize("given", [{"bandwidth": 0.2}, {"n_grids": 64}])
+def test_what_neighbours_do_not_have_is_refused(given):
+    with pytest.raises(InputError, match=f"{next(iter(given))} is for features of a kernel"):
+        SpectralClustering(2, **given).fit(np.eye(4))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n_clusters": "many"}, {"n_clusters": 0}, {"max_clusters": 1}, {"n_landmarks": 0}]
+)
 def test_wrong_numbers_of_clusters_are_refused(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         SpectralClustering(**wrong).fit(np.zeros((10, 1)))

@@ -45,7 +45,12 @@ Ignored = Annotated[
     Option("--ignore", metavar="A,B,...", help="Columns to leave out, such as known labels."),
 ]
 Bandwidth = Annotated[
-    str, Option(metavar="auto|NUMBER", help="Width of the kernel, in scaled inputs.")
+    str,
+    Option(
+        metavar="auto|NUMBER",
+        help="Width of the kernel, in scaled inputs; with a number spectral clustering joins rows "
+        "by a kernel, not by neighbors.",
+    ),
 ]
 Scaling = Annotated[
     Literal["auto", "standard", "quantile", "both", "none"],
@@ -86,6 +91,8 @@ def cluster(
     left_out = [*kept, *(options.names(ignored, "--ignore") or [])]
     width = options.auto_or_number(bandwidth, "--bandwidth")
     shared = {"bandwidth": width, "scaling": scaling, "random_state": seed, "n_jobs": n_jobs}
+    if width != "auto":
+        shared["features"] = "binning"
     with reporting(as_json, debug) as report:
         _check_places(data, output, page, force)
         with report.stage("read", f"reading {data}"):

@@ -9,9 +9,10 @@ import numpy as np
 import gramless
 from gramless.base.types import FloatArray
 from gramless.cli.charts import Cell, Chart, Series, ShadedTable, bar_cells, readable
-from gramless.cli.cluster_findings import ClusterFindings, Trait
+from gramless.cli.cluster_findings import ClusterFindings, Clustering, Trait
 from gramless.cli.pages import page_templates
 from gramless.cli.svg import COLOURS, LIGHT
+from gramless.features.neighbours import NearestLandmarks
 
 _MOST_COLOURS = 7
 """The largest clusters have colours of their own on the map."""
@@ -38,9 +39,17 @@ def cluster_page(found: ClusterFindings) -> str:
                 )
             ],
             spectrum=_spectrum(machine.eigenvalues_) if machine.n_clusters == "eigengap" else None,
-            bandwidth=", ".join(readable(float(b)) for b in np.atleast_1d(machine.bandwidth_)[:8]),
+            rule=_rule(machine),
         )
     )
+
+
+def _rule(machine: Clustering) -> str:
+    """Return what makes rows similar."""
+    if isinstance(machine.features_, NearestLandmarks):
+        return f"{machine.features_.numbers_per_row} neighbours of a row"
+    widths = np.atleast_1d(machine.bandwidth_)[:8]
+    return f"bandwidth {', '.join(readable(float(b)) for b in widths)}"
 
 
 def _sizes(found: ClusterFindings) -> ShadedTable:

@@ -65,14 +65,18 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         seed, kind = seed_from(self.random_state), scalings_of(self.scaling, sp.issparse(rows))[0]
         self.scaler_: Scaler = Scaler.fit(kind, rows, categorical=self.inputs_.categorical)
         rows = self.scaler_.rows(rows, self.n_jobs)
+        return self._learn_features(rows, seed), seed
+
+    def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
+        """Learn features from scaled rows; return their matrix."""
         feature_map = self._feature_map(rows.shape, seed)
         self.bandwidth_ = self._bandwidth(rows, feature_map, seed)
         feature_map.set_params(
             bandwidth=self.scaler_.unscaled(self.bandwidth_), categorical=self.scaler_.categorical
         )
-        matrix = feature_map.fit_rows(rows)
+        matrix: FeatureMatrix = feature_map.fit_rows(rows)
         self.features_: FeatureMap = feature_map
-        return matrix, seed
+        return matrix
 
     def _feature_map(self, shape: tuple[int, int], seed: int) -> Any:
         """Return the unfitted feature map."""

@@ -1,0 +1,242 @@
+"""The landmarks nearest to a row as its features: a graph of neighbours, linear in the rows."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from gramless.base.errors import InputError
+from gramless.base.lazy_rows import taken
+from gramless.base.numeric import is_whole
+from gramless.base.random import RandomState, seed_from, stream
+from gramless.base.state import State, array_in, check_columns, require
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
+from gramless.base.types import BoolArray, FloatArray, TableLike
+from gramless.features.base import FeatureMap
+from gramless.matrices.neighbours import NeighbourMatrix
+from gramless.preprocessing.categories import category_mask, check_categories
+from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
+
+_NUMBERS_AT_ONCE = 1 << 19
+"""Distances that are computed before the smallest are looked for: 4 MB."""
+
+
+class NearestLandmarks(FeatureMap):
+    """Features that are 1 for the few landmarks nearest to a row, 0 for all others.
+
+    Landmarks are rows of the fit, drawn at random, or all of them. The product of two rows is the
+    number of neighbours that they share, over ``n_neighbors``: the graph of shared nearest
+    neighbours (Jarvis & Patrick 1973), whose degree-normalised features are those of landmark-based
+    spectral clustering (Chen & Cai 2011) with weights of 1.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=8
+        Landmarks that a row is joined to, a landmark to itself first.
+    n_landmarks : int, default=10_000
+        The most landmarks. Equal rows count as one.
+    units : array-like (n_features,), default=None
+        What each input is divided by, infinity for those that are ignored; 1 by default.
+    categorical : list of int or array (n_features,) of bool, default=None
+        Positions or a mask of inputs whose numbers are categories: two that differ are 1 apart.
+    random_state : int, RandomState or None, default=None
+        Seed of the landmarks.
+    n_jobs : int or None, default=None
+        Threads; None means every processor. Results do not depend on it.
+
+    Attributes
+    ----------
+    landmarks_ : array (m, n_features)
+        Their inputs less ``centre_``, over units. Of sparse rows the stored numbers alone, of which
+        ``indices_`` and ``indptr_`` are those of CSR.
+    levels_ : array (n_categorical, m)
+        Their categories.
+    centre_, inverse_ : array (n_features,)
+        What is subtracted from inputs, and what they are then multiplied by.
+    categorical_ : array (n_features,) of bool
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    A row takes ``n_landmarks * (n_features + n_neighbors)`` operations. Distances are Euclidean.
+
+    Examples
+    --------
+    >>> X = [[0.0], [1.0], [5.0], [6.0]]
+    >>> NearestLandmarks(2, random_state=0).fit_transform(X).toarray().round(1)
+    array([[0.7, 0.7, 0. , 0. ],
+           [0.7, 0.7, 0. , 0. ],
+           [0. , 0. , 0.7, 0.7],
+           [0. , 0. , 0.7, 0.7]])
+    """
+
+    fitted_name: ClassVar[str] = "landmarks_"
+    size_unit: ClassVar[str] = "landmarks"
+
+    def __init__(
+        self,
+        n_neighbors: int = 8,
+        *,
+        n_landmarks: int = 10_000,
+        units: ArrayLike | None = None,
+        categorical: ArrayLike | None = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors, self.n_landmarks, self.units = n_neighbors, n_landmarks, units
+        self.categorical, self.random_state, self.n_jobs = categorical, random_state, n_jobs
+
+    def fit(self, X: TableLike, y: object = None) -> Self:
+        """Draw landmarks.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (n_samples, n_features)
+            Rows to draw from.
+        y : ignored
+            Taken for scikit-learn's sake.
+
+        Returns
+        -------
+        The map itself.
+        """
+        rows = check_rows(self, X, reset=True)
+        check_categories(rows, category_mask(self.categorical, rows.shape[1]))
+        self._learn(rows)
+        return self
+
+    def transform(self, X: TableLike) -> sp.csr_array:
+        """Return the features of rows, CSR with ``n_neighbors`` numbers a row."""
+        self._check_fitted()
+        return self.rows_matrix(check_rows(self, X, reset=False)).tocsr()
+
+    def fit_rows(self, X: Rows) -> NeighbourMatrix:
+        """Draw landmarks among validated rows and return the feature matrix of these."""
+        self._learn(X)
+        return self.rows_matrix(X)
+
+    def rows_matrix(self, X: Rows) -> NeighbourMatrix:
+        """Return the feature matrix of validated rows."""
+        check_width(type(self).__name__, X, self.n_inputs)
+        n_rows, n_landmarks = X.shape[0], self._n_features_out
+        codes = np.empty((self.numbers_per_row, n_rows), np.uint32)
+        towards, halves = self._factors()
+
+        def search(a: int, b: int) -> None:
+            codes[:, a:b] = self._nearest(X[a:b], towards, halves)
+
+        blocks = row_blocks(n_rows, max(16, _NUMBERS_AT_ONCE // n_landmarks))
+        with one_blas_thread():
+            map_blocks(search, blocks, self.n_jobs)
+        return NeighbourMatrix(codes, n_landmarks, n_jobs=self.n_jobs)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the rows of the fit."""
+        return len(self.inverse_)
+
+    @property
+    def numbers_per_row(self) -> int:
+        """Landmarks that a row is joined to."""
+        return min(int(self.n_neighbors), self._n_features_out)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.levels_.shape[1]
+
+    def check_state(self, state: State) -> None:
+        """Check that fitted attributes from a file fit each other."""
+        self._check_parameters()
+        inverse = array_in(state, "inverse_", np.float64, (None,), finite=True)
+        n_inputs = len(inverse)
+        array_in(state, "centre_", np.float64, (n_inputs,), finite=True)
+        mask = array_in(state, "categorical_", np.bool_, (n_inputs,))
+        levels = array_in(state, "levels_", np.float64, (int(mask.sum()), None))
+        n_landmarks = levels.shape[1]
+        require(n_landmarks > 0, "there are no landmarks")
+        if "indptr_" in state:
+            values = array_in(state, "landmarks_", np.float64, (None,), finite=True)
+            indices = array_in(state, "indices_", np.int64, values.shape)
+            indptr = array_in(state, "indptr_", np.int64, (n_landmarks + 1,))
+            sp.csr_array((values, indices, indptr), (n_landmarks, n_inputs)).check_format()
+        else:
+            shape = n_landmarks, n_inputs
+            array_in(state, "landmarks_", np.float64, shape, finite=True)
+        check_columns(state, n_inputs)
+
+    def _check_parameters(self) -> None:
+        for name in ("n_neighbors", "n_landmarks"):
+            if not is_whole(getattr(self, name), 1):
+                raise InputError(
+                    f"NearestLandmarks: {name} must be an integer, at least 1; got "
+                    f"{getattr(self, name)!r}."
+                )
+
+    def _learn(self, X: Rows) -> None:
+        self._check_parameters()
+        n_rows, n_inputs = X.shape
+        mask = category_mask(self.categorical, n_inputs)
+        units = np.ones(n_inputs) if self.units is None else np.asarray(self.units, np.float64)
+        self.inverse_: FloatArray = np.where(mask, 0.0, 1.0 / units)
+        self.categorical_: BoolArray = mask
+        seed = seed_from(self.random_state)
+        drawn = stream(seed, "landmarks").permutation(n_rows)[: int(self.n_landmarks)]
+        some = taken(X, np.sort(drawn))
+        some = some[_first_of_equal(some)]
+        n_landmarks = some.shape[0]
+        self.levels_: FloatArray = np.zeros((int(mask.sum()), n_landmarks))
+        for k, (_, column) in enumerate(dense_columns(some, mask)):
+            self.levels_[k] = column
+        self.centre_: FloatArray = np.zeros(n_inputs)
+        for name in ("indices_", "indptr_"):
+            self.__dict__.pop(name, None)
+        if sp.issparse(some):
+            scaled = self._scaled(some)
+            self.landmarks_: FloatArray = scaled.data
+            self.indices_: NDArray[np.int64] = scaled.indices.astype(np.int64)
+            self.indptr_: NDArray[np.int64] = scaled.indptr.astype(np.int64)
+        else:
+            # Products of rows that are far from 0 would lose digits.
+            self.centre_ = np.asarray(some, np.float64).mean(axis=0)
+            self.landmarks_ = self._scaled(some)
+
+    def _scaled(self, X: Rows) -> Rows:
+        """Return rows from the centre in units, sparse ones from 0; categories are 0."""
+        if sp.issparse(X):
+            return sp.csr_array(X.astype(np.float64) @ sp.diags_array(self.inverse_))
+        return (np.asarray(X, np.float64) - self.centre_) * self.inverse_
+
+    def _factors(self) -> tuple[Rows, FloatArray]:
+        """Return what multiplies scaled rows, (n_features, m), and halves of squared lengths."""
+        if "indptr_" not in vars(self):
+            return -self.landmarks_.T, 0.5 * np.einsum("ij,ij->i", self.landmarks_, self.landmarks_)
+        shape = len(self.indptr_) - 1, self.n_inputs
+        landmarks = sp.csr_array((self.landmarks_, self.indices_, self.indptr_), shape)
+        return sp.csr_array(-landmarks.T), 0.5 * landmarks.power(2).sum(axis=1)
+
+    def _nearest(self, X: Rows, towards: Rows, halves: FloatArray) -> NDArray[np.intp]:
+        """Return the numbers of the nearest landmarks of a few rows, from 1, the nearest first."""
+        # Half of the squared distances, less half of the row's own square.
+        scaled = self._scaled(X)
+        products = scaled @ towards
+        distances = products.toarray() if sp.issparse(products) else products
+        distances += halves
+        for k, (_, column) in enumerate(dense_columns(X, self.categorical_)):
+            distances += 0.5 * (np.asarray(column, np.float64)[:, None] != self.levels_[k])
+        found = np.empty((self.numbers_per_row, len(distances)), np.intp)
+        rows = np.arange(len(distances))
+        for nearest in found:
+            distances.argmin(axis=1, out=nearest)
+            distances[rows, nearest] = np.inf
+        return found + 1
+
+
+def _first_of_equal(rows: Rows) -> NDArray[np.intp]:
+    """Return the numbers of rows that equal none before them, in order."""
+    # Sums over the stored numbers of a row do not depend on where the row stands.
+    weights = stream(0, "equal rows").random(rows.shape[1])
+    _, first = np.unique(sp.csr_array(rows) @ weights, return_index=True)
+    return np.sort(first)

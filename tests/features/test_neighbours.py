@@ -1,0 +1,69 @@
+"""NearestLandmarks: the nearest by definition, of dense and sparse rows, with categories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gramless.base.errors import InputError, ModelFileError
+from gramless.estimators.persistence import load, pack, save, write
+from gramless.features.neighbours import NearestLandmarks
+
+
+def slow_neighbours(X, landmarks, units, categorical, k):
+    """Return which landmarks are nearest, as a mask."""
+    gaps = (X[:, None] - landmarks) / units
+    gaps = np.where(categorical, X[:, None] != landmarks, gaps)
+    order = np.argsort((gaps**2).sum(axis=2), axis=1, kind="stable")
+    found = np.zeros(order.shape, bool)
+    np.put_along_axis(found, order[:, :k], True, axis=1)
+    return found
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_neighbours_are_the_nearest_landmarks(form):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4)) * (rng.random((120, 4)) < 0.7)
+    X[:, 3] = rng.integers(0, 3, 120)
+    units = np.array([1.0, 2.0, np.inf, 1.0])
+    neighbours = NearestLandmarks(5, units=units, categorical=[3], random_state=0).fit(form(X))
+    found = neighbours.transform(form(X)).toarray()
+    wanted = slow_neighbours(X, X, units, np.arange(4) == 3, 5)
+    np.testing.assert_allclose(found, wanted / np.sqrt(5), atol=1e-15)
+    one = NearestLandmarks(5, units=units, categorical=[3], random_state=0, n_jobs=1).fit(form(X))
+    assert (one.transform(form(X)) != neighbours.transform(form(X))).nnz == 0
+
+
+def test_rows_far_from_zero_keep_their_digits():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    near, far = (NearestLandmarks(4, random_state=0).fit_transform(rows) for rows in (X, X + 1e9))
+    assert abs(near - far).max() < 1e-6 or (near != far).mean() < 1e-3
+
+
+def test_equal_landmarks_count_once_and_few_are_enough():
+    X = np.repeat([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]], 40, axis=0)
+    for rows in (X, sp.csr_array(X)):
+        neighbours = NearestLandmarks(8, random_state=0).fit(rows)
+        assert neighbours.transform(rows).shape == (120, 3)
+        assert neighbours.numbers_per_row == 3
+    assert NearestLandmarks(2, n_landmarks=7, random_state=0).fit(X[::40]).transform(X).nnz == 240
+
+
+def test_files_hold_the_map(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    for rows in (X, sp.csr_array(np.where(X > 0, X, 0))):
+        neighbours = NearestLandmarks(3, random_state=0).fit(rows)
+        save(neighbours, tmp_path / "map")
+        assert (load(tmp_path / "map").transform(rows) != neighbours.transform(rows)).nnz == 0
+    content, tensors = pack(neighbours)
+    tensors["indices_"] = tensors["indices_"] + 3
+    write(tmp_path / "foreign", content, tensors)
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "foreign")
+
+
+@pytest.mark.parametrize("wrong", [{"n_neighbors": 0}, {"n_landmarks": 0.5}])
+def test_wrong_sizes_are_refused(wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        NearestLandmarks(**wrong).fit(np.eye(3))
