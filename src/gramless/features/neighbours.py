@@ -20,6 +20,8 @@ from gramless.matrices.neighbours import NeighbourMatrix
 from gramless.preprocessing.categories import category_mask, check_categories
 from gramless.preprocessing.rows import Rows, check_rows, check_width, dense_columns
 
+_MOST_DEVIATIONS = 2.0
+"""Inputs count up to so many standard deviations from their mean: rare values are no clusters."""
 _NUMBERS_AT_ONCE = 1 << 19
 """Distances that are computed before the smallest are looked for: 4 MB."""
 
@@ -54,6 +56,9 @@ class NearestLandmarks(FeatureMap):
         ``indices_`` and ``indptr_`` are those of CSR.
     levels_ : array (n_categorical, m)
         Their categories.
+    low_, high_ : array (n_features,)
+        Two standard deviations below and above the mean of the landmarks: inputs beyond count as
+        these bounds. Of sparse rows the bounds include 0.
     centre_, inverse_ : array (n_features,)
         What is subtracted from inputs, and what they are then multiplied by.
     categorical_ : array (n_features,) of bool
@@ -152,7 +157,8 @@ class NearestLandmarks(FeatureMap):
         self._check_parameters()
         inverse = array_in(state, "inverse_", np.float64, (None,), finite=True)
         n_inputs = len(inverse)
-        array_in(state, "centre_", np.float64, (n_inputs,), finite=True)
+        for name in ("centre_", "low_", "high_"):
+            array_in(state, name, np.float64, (n_inputs,), finite=True)
         mask = array_in(state, "categorical_", np.bool_, (n_inputs,))
         levels = array_in(state, "levels_", np.float64, (int(mask.sum()), None))
         n_landmarks = levels.shape[1]
@@ -182,32 +188,47 @@ class NearestLandmarks(FeatureMap):
         units = np.ones(n_inputs) if self.units is None else np.asarray(self.units, np.float64)
         self.inverse_: FloatArray = np.where(mask, 0.0, 1.0 / units)
         self.categorical_: BoolArray = mask
-        seed = seed_from(self.random_state)
-        drawn = stream(seed, "landmarks").permutation(n_rows)[: int(self.n_landmarks)]
-        some = taken(X, np.sort(drawn))
-        some = some[_first_of_equal(some)]
-        n_landmarks = some.shape[0]
-        self.levels_: FloatArray = np.zeros((int(mask.sum()), n_landmarks))
-        for k, (_, column) in enumerate(dense_columns(some, mask)):
-            self.levels_[k] = column
-        self.centre_: FloatArray = np.zeros(n_inputs)
+        drawn = stream(seed_from(self.random_state), "landmarks").permutation(n_rows)
+        some = taken(X, np.sort(drawn[: int(self.n_landmarks)]))
+        means, deviations = _moments(some)
+        self.low_: FloatArray = means - _MOST_DEVIATIONS * deviations
+        self.high_: FloatArray = means + _MOST_DEVIATIONS * deviations
+        # Products of rows that are far from 0 would lose digits.
+        self.centre_: FloatArray = means
+        if sp.issparse(some):
+            self.low_, self.high_ = np.minimum(self.low_, 0.0), np.maximum(self.high_, 0.0)
+            self.centre_ = np.zeros(n_inputs)
+        scaled, levels = self._scaled(some), self._levels(some)
+        kept = _first_of_equal(scaled, levels)
+        self.levels_: FloatArray = levels[:, kept]
+        self._keep(scaled[kept])
+
+    def _keep(self, landmarks: Rows) -> None:
         for name in ("indices_", "indptr_"):
             self.__dict__.pop(name, None)
-        if sp.issparse(some):
-            scaled = self._scaled(some)
-            self.landmarks_: FloatArray = scaled.data
-            self.indices_: NDArray[np.int64] = scaled.indices.astype(np.int64)
-            self.indptr_: NDArray[np.int64] = scaled.indptr.astype(np.int64)
-        else:
-            # Products of rows that are far from 0 would lose digits.
-            self.centre_ = np.asarray(some, np.float64).mean(axis=0)
-            self.landmarks_ = self._scaled(some)
+        if not sp.issparse(landmarks):
+            self.landmarks_: FloatArray = landmarks
+            return
+        self.landmarks_ = landmarks.data
+        self.indices_: NDArray[np.int64] = landmarks.indices.astype(np.int64)
+        self.indptr_: NDArray[np.int64] = landmarks.indptr.astype(np.int64)
 
     def _scaled(self, X: Rows) -> Rows:
-        """Return rows from the centre in units, sparse ones from 0; categories are 0."""
-        if sp.issparse(X):
-            return sp.csr_array(X.astype(np.float64) @ sp.diags_array(self.inverse_))
-        return (np.asarray(X, np.float64) - self.centre_) * self.inverse_
+        """Return rows from the centre in units, within the bounds; categories are 0."""
+        if not sp.issparse(X):
+            clipped = np.clip(np.asarray(X, np.float64), self.low_, self.high_)
+            found: FloatArray = (clipped - self.centre_) * self.inverse_
+            return found
+        at = X.indices
+        clipped = np.clip(X.data.astype(np.float64), self.low_[at], self.high_[at])
+        return sp.csr_array((clipped * self.inverse_[at], at, X.indptr), X.shape)
+
+    def _levels(self, X: Rows) -> FloatArray:
+        """Return the categories of rows, (n_categorical, n_rows)."""
+        columns = [
+            np.asarray(column, np.float64) for _, column in dense_columns(X, self.categorical_)
+        ]
+        return np.array(columns).reshape(-1, X.shape[0])
 
     def _factors(self) -> tuple[Rows, FloatArray]:
         """Return what multiplies scaled rows, (n_features, m), and halves of squared lengths."""
@@ -224,8 +245,8 @@ class NearestLandmarks(FeatureMap):
         products = scaled @ towards
         distances = products.toarray() if sp.issparse(products) else products
         distances += halves
-        for k, (_, column) in enumerate(dense_columns(X, self.categorical_)):
-            distances += 0.5 * (np.asarray(column, np.float64)[:, None] != self.levels_[k])
+        for own, known in zip(self._levels(X), self.levels_, strict=True):
+            distances += 0.5 * (own[:, None] != known)
         found = np.empty((self.numbers_per_row, len(distances)), np.intp)
         rows = np.arange(len(distances))
         for nearest in found:
@@ -234,9 +255,20 @@ class NearestLandmarks(FeatureMap):
         return found + 1
 
 
-def _first_of_equal(rows: Rows) -> NDArray[np.intp]:
-    """Return the numbers of rows that equal none before them, in order."""
+def _moments(rows: Rows) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the standard deviation of each input."""
+    if not sp.issparse(rows):
+        numbers = np.asarray(rows, np.float64)
+        return numbers.mean(axis=0), numbers.std(axis=0)
+    numbers = sp.csr_array(rows, dtype=np.float64)
+    means = numbers.mean(axis=0)
+    return means, np.sqrt(np.maximum(numbers.power(2).mean(axis=0) - means**2, 0.0))
+
+
+def _first_of_equal(numbers: Rows, levels: FloatArray) -> NDArray[np.intp]:
+    """Return the positions of rows that equal none before them, in order."""
     # Sums over the stored numbers of a row do not depend on where the row stands.
-    weights = stream(0, "equal rows").random(rows.shape[1])
-    _, first = np.unique(sp.csr_array(rows) @ weights, return_index=True)
+    both = sp.hstack([sp.csr_array(numbers), sp.csr_array(levels.T)], format="csr")
+    weights = stream(0, "equal rows").random(both.shape[1])
+    _, first = np.unique(both @ weights, return_index=True)
     return np.sort(first)

@@ -61,5 +61,6 @@ class NeighbourMatrix(FeatureMatrix):
 
     def _folded(self, sums: Vector) -> Vector:
         """Return sums over the bins of all grids that are the same column."""
-        found: Vector = sums.reshape(-1, self._n_columns, *sums.shape[1:]).sum(axis=0)
+        shape = len(self.codes), self._n_columns, *sums.shape[1:]
+        found: Vector = sums.reshape(shape).sum(axis=0)
         return found

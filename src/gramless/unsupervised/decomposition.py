@@ -32,7 +32,8 @@ class FeatureDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
     normalization : {"none", "centered", "degree"}, default="none"
         Of Z before it is decomposed: as it is; less the mean of the training rows, as in
         :class:`KernelPCA`; or each row over the root of its degree, the sum of its similarities,
-        which makes coordinates those of a Laplacian eigenmap, as in :class:`SpectralClustering`.
+        which makes coordinates those of a Laplacian eigenmap, as in :class:`SpectralClustering` by
+        a kernel.
     features : str or feature map, default="binning"
         As in :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
