@@ -78,7 +78,7 @@ def compared(kind: str, bandwidth: float, n_rows: int, chosen: Any) -> Row:
         "bandwidth": bandwidth,
         "columns": matrix.shape[1],
         **{f"{name} s": own for name, own in least.items()},
-        "ratio": min(least["arpack"], least["propack"]) / least["gramless"],
+        **{f"{name} ratio": least[name] / least["gramless"] for name in ("arpack", "propack")},
         "residual": own,
         **{f"{name} residual": value for name, value in residuals.items()},
     }
