@@ -110,9 +110,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
 
     Notes
     -----
-    Neighbours take ``n_samples * n_landmarks * (n_features + n_neighbors)`` operations, half a
-    second for 100,000 rows of 20 inputs on two cores. More landmarks find clusters of images
-    better, fewer long shapes.
+    Neighbours take ``n_samples * n_landmarks * (n_features + n_neighbors)`` operations, a second
+    for 100,000 rows of 20 inputs on two cores. More landmarks find clusters of images better, fewer
+    long and thin ones.
 
     Features of a kernel must have positive products: bins always have. Of Fourier features, which
     approximate small similarities by numbers around 0, rows may have no positive degree; they are
