@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gramless.base import deadline as clocks
-from gramless.base.deadline import Deadline
+from gramless.base.deadline import Deadline, PeriodicCheck
 
 
 @pytest.fixture
@@ -54,3 +54,10 @@ def test_it_begins_when_it_is_made() -> None:
 def test_deadlines_can_be_copied_to_other_processes() -> None:
     deadline = Deadline(3.0)
     assert pickle.loads(pickle.dumps(deadline)) == deadline
+
+
+def test_a_periodic_check_looks_at_few_iterations() -> None:
+    check = PeriodicCheck(lambda iteration: iteration == 9, lambda weights: weights > 5, first=4)
+    assert [i for i in range(1, 40) if check.looks(i)] == [4, 8, 16, 32]
+    assert [i for i in range(1, 12) if check(i, 6)] == [4, 8, 9]
+    assert not check(8, 5)

@@ -258,3 +258,19 @@ def test_matrices_stand_for_the_rows_of_the_split_in_order() -> None:
     shorter: Split = SPLIT[0], SPLIT[1][:50]
     found = validate(search, goal, matrix, shorter, 3.0)
     np.testing.assert_array_equal(found.raw, validated(3.0).raw[:50])
+
+
+def test_a_fit_that_stays_clearly_worse_is_given_up() -> None:
+    signs = np.where(Y > 0, 1.0, -1.0)
+    good = validated(10.0, signs, loss=Logistic())
+    kept: dict[str, Any] = {"loss": Logistic(), "start": good.weights}
+    whole, ended = (validated(1e-4, signs, **kept, beat=beat) for beat in (np.inf, good.score))
+    assert ended.trials[0]["n_iter"] < whole.trials[0]["n_iter"]
+    assert min(ended.score, whole.score) > 1.02 * good.score
+
+
+def test_a_fit_that_becomes_better_is_not_given_up() -> None:
+    start = 3.0 * np.random.default_rng(1).normal(size=MATRIX.shape[1] + 1)
+    beaten = 1.001 * validated(10.0, start=start).score
+    found = validated(10.0, start=start, beat=beaten)
+    assert found.score < beaten

@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray, FloatArray, IntArray
 
 MOST_FILLED = 1 << 24
@@ -27,6 +28,7 @@ _NUMBER_BYTES = 8
 _MOST_ZERO_BYTES = 4
 _SINGLE_DIGITS = 24
 """Binary digits of a number of single precision."""
+_ROUNDED_AT_A_TIME = 1 << 12
 _DOUBLE_DIGITS = 53
 _MOST_PLANES, _MOST_PLANES_OF_FLOATS = 6, 4
 """Bytes of the whole numbers of fixed-point arrays; floats of more digits deflate badly."""
@@ -286,7 +288,9 @@ def rounded_to_single(array: FloatArray) -> FloatArray:
     return np.ldexp(whole, exponents - _SINGLE_DIGITS)
 
 
-def rounded_to_multiples(array: FloatArray, step: float | FloatArray) -> FloatArray:
+def rounded_to_multiples(
+    array: FloatArray, step: float | FloatArray, n_jobs: int | None = 1
+) -> FloatArray:
     """Round numbers to multiples of a step above 0, which may be one for each column.
 
     Examples
@@ -294,7 +298,17 @@ def rounded_to_multiples(array: FloatArray, step: float | FloatArray) -> FloatAr
     >>> rounded_to_multiples(np.array([0.1, -0.3, 1.0]), 0.25)
     array([ 0.  , -0.25,  1.  ])
     """
-    return np.rint(array / step) * step + 0.0
+    found = np.empty(array.shape)
+
+    def fill(first: int, last: int) -> None:
+        own = found[first:last]
+        np.divide(array[first:last], step, out=own)
+        np.rint(own, out=own)
+        own *= step
+        own += 0.0  # No zero is negative.
+
+    map_blocks(fill, row_blocks(len(array), _ROUNDED_AT_A_TIME), n_jobs)
+    return found
 
 
 def _lowest_exponents(columns: FloatArray) -> IntArray:

@@ -45,3 +45,22 @@ class Watch:
     def __call__(self, iteration: int, weights: Any) -> bool:
         """Tell whether to stop."""
         return self.stops(iteration)
+
+
+@dataclass(frozen=True)
+class PeriodicCheck(Watch):
+    """A callback of solvers that looks at the weights after iterations 2**k, from ``first`` on.
+
+    ``ends`` gets the weights and tells whether to stop.
+    """
+
+    ends: Callable[[Any], bool]
+    first: int = 1
+
+    def looks(self, iteration: int) -> bool:
+        """Tell whether the weights of an iteration are looked at."""
+        return iteration >= self.first and iteration & (iteration - 1) == 0
+
+    def __call__(self, iteration: int, weights: Any) -> bool:
+        """Tell whether to stop."""
+        return self.stops(iteration) or (self.looks(iteration) and self.ends(weights))

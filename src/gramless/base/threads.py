@@ -54,8 +54,10 @@ def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int 
     never end.
     """
     calls = list(blocks)
-    n_threads = min(thread_count(n_jobs), len(calls))
-    if n_threads <= 1 or _runs_in_place():
+    alone = len(calls) <= 1 or _runs_in_place()
+    # To ask the system for the number of processors takes microseconds.
+    n_threads = 1 if alone and n_jobs is None else thread_count(n_jobs)
+    if alone or n_threads == 1:
         return [function(*call) for call in calls]
     results: list[T | None] = [None] * len(calls)
     numbers = count()
@@ -65,7 +67,7 @@ def map_blocks(function: Callable[..., T], blocks: Iterable[tuple], n_jobs: int 
         while (k := next(numbers)) < len(calls):
             results[k] = function(*calls[k])
 
-    _share(work, n_threads - 1)
+    _share(work, min(n_threads, len(calls)) - 1)
     return results  # type: ignore[return-value]
 
 

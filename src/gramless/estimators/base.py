@@ -57,6 +57,7 @@ from gramless.kernels import bandwidth_vector
 from gramless.losses import LOSSES, Loss, Squared, TargetKind
 from gramless.matrices.base import FeatureMatrix, Vector
 from gramless.matrices.binned import BinnedMatrix
+from gramless.matrices.dense import taken_rows
 from gramless.matrices.stacked import HStack
 from gramless.model_selection.alpha import Goal
 from gramless.model_selection.budget import LEAST_TO_GROW, Budget, can_grow, rows_in_time
@@ -562,7 +563,7 @@ class KernelMachine(StatefulEstimator, ABC):
         self._keep_selected(chosen.selected)
         start, tighten = self._warm_start(chosen)
         if chosen.selected.weights is None:
-            problem = chosen.problem()
+            problem = chosen.problem(float(self.tol) * tighten)
             solution = self._solved(problem, start, tighten, chosen)
             solution = self._in_turns(problem, solution, chosen)
         else:
@@ -635,14 +636,16 @@ class KernelMachine(StatefulEstimator, ABC):
         unit, _ = chosen.encoder.decode_weights(np.ones((2, *self.coef_.shape[1:])))
         least = np.finfo(np.float64).tiny
         steps = 2.0 ** np.floor(np.log2(np.maximum(step * np.abs(unit[0]), least)))
-        self.coef_ = rounded_to_multiples(self.coef_, steps)
+        self.coef_ = rounded_to_multiples(self.coef_, steps, self.n_jobs)
         if self._tells_of_all_bins():
             return
         n_bins = bins._n_features_out
         used: BoolArray = (self.coef_[:n_bins].reshape(n_bins, -1) != 0.0).any(axis=1)
         used[0] |= not used.any()
         left = self._keep_bins(chosen, bins, used)
-        self.coef_ = np.concatenate([self.coef_[:n_bins][left], self.coef_[n_bins:]])
+        numbers = np.concatenate([left, np.arange(n_bins, len(self.coef_))])
+        columns = taken_rows(self.coef_.reshape(len(self.coef_), -1), numbers, self.n_jobs)
+        self.coef_ = columns.reshape(-1, *self.coef_.shape[1:])
 
     def _keep_bins(self, chosen: Chosen, bins: GivenBinning, used: BoolArray) -> IntArray:
         """Forget other bins; return which of the former columns each one is."""

@@ -21,6 +21,8 @@ from gramless.solvers.objective import Problem
 
 _SOLVE_SHARE = 0.95
 """Fraction of a time budget after which the final solve stops."""
+_LEAST_TOL_OF_SINGLE = 1e-5
+"""Of a relative residual: a solution to more digits needs products in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +54,12 @@ class Chosen:
 
         return Watch(stops)
 
-    def problem(self) -> Problem:
-        """Return the problem over these rows."""
-        selected = self.selected
-        matrix = self.data.matrix(selected.matrix)
+    def problem(self, tol: float = 0.0) -> Problem:
+        """Return the problem over these rows, for a solution to a relative tolerance."""
+        selected, features = self.selected, self.selected.matrix
+        if selected.multiplied is not None and tol >= _LEAST_TOL_OF_SINGLE:
+            features = selected.multiplied
+        matrix = self.data.matrix(features)
         return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
 
 

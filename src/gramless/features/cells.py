@@ -18,7 +18,8 @@ from gramless.base.types import BoolArray, FloatArray, IntArray
 from gramless.features.grids import SHORT_HASH, Grids
 from gramless.matrices.binned import BinnedMatrix
 
-_MOST_CELLS = 1 << (64 - SHORT_HASH)
+_RANK_BITS = 64 - SHORT_HASH
+_MOST_CELLS = 1 << _RANK_BITS
 """Of a box: beyond, the hash itself is a shorter rank."""
 _RUNS = (32.0, 4.0)
 """Rows of a bin: those of as many stand first, then the next, so that look-ups of most rows meet
@@ -88,7 +89,7 @@ class CellRanks(Stateful):
             own = keys[a:b][columns]
             lowest, lengths, ranks = _box(grids, r, rows, seen[columns], own)
             run = len(_RUNS) - np.searchsorted(_RUNS[::-1], counts[a:b][columns], side="right")
-            order = np.lexsort((ranks, run))
+            order = np.argsort((run << _RANK_BITS) | ranks)
             sizes = np.bincount(run, minlength=len(_RUNS) + 1)
             gaps = np.diff(ranks[order], prepend=-1) - 1
             starts = np.append(0, np.cumsum(sizes)[:-1])[sizes > 0]

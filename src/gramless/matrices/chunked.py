@@ -111,7 +111,7 @@ class ChunkedMatrix(SupportsColumnGram):
         with one_blas_thread():
             map_blocks(fill, row_blocks(self.shape[0], self.chunk_rows), self.n_jobs)
             _add_gram(wide.T, gram, self.n_jobs)
-        _mirror(gram)
+        _mirror(gram, self.n_jobs)
         return gram
 
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
@@ -148,7 +148,7 @@ class ChunkedMatrix(SupportsColumnGram):
                 chosen = rows if columns is None else np.ascontiguousarray(rows[:, columns])
                 _add_gram(chosen, total, self.n_jobs)
         total *= _largest(weights)
-        _mirror(total)
+        _mirror(total, self.n_jobs)
         return total
 
     def tocsr(self) -> sp.csr_array:
@@ -244,12 +244,15 @@ def _add_gram(rows: AnyArray, total: FloatArray, n_jobs: int | None) -> None:
     map_blocks(add, sorted(pairs, key=lambda pair: pair[0] == pair[1]), n_jobs)
 
 
-def _mirror(gram: FloatArray) -> None:
+def _mirror(gram: FloatArray, n_jobs: int | None) -> None:
     """Copy the upper triangle to the lower one."""
-    for start, stop in row_blocks(len(gram), _TILES[0][0]):
+
+    def copy(start: int, stop: int) -> None:
         gram[stop:, start:stop] = gram[start:stop, stop:].T
         square = gram[start:stop, start:stop]
         square[...] = np.triu(square) + np.triu(square, 1).T
+
+    map_blocks(copy, row_blocks(len(gram), _TILES[0][0]), n_jobs)
 
 
 def cached_pieces(chunk: AnyArray, n_outputs: int) -> Iterator[tuple[int, int, AnyArray]]:

@@ -6,9 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
+
+_TAKEN_ROWS, _CHUNK_ROWS = 256, 512
+"""Taken, and multiplied, at a time."""
 
 
 class DenseMatrix(ChunkedMatrix):
@@ -30,8 +34,27 @@ class DenseMatrix(ChunkedMatrix):
     def dtype(self) -> np.dtype[np.floating]:
         return self.array.dtype
 
+    @property
+    def chunk_rows(self) -> int:
+        # They are not computed: more tasks let few rows keep all threads busy.
+        return min(super().chunk_rows, _CHUNK_ROWS)
+
     def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
         return self.array[start:stop]
 
     def take_rows(self, rows: Rows) -> DenseMatrix:
-        return DenseMatrix(self.array[rows], self.n_jobs)
+        return DenseMatrix(taken_rows(self.array, rows, self.n_jobs), self.n_jobs)
+
+
+def taken_rows(array: AnyArray, rows: Rows, n_jobs: int | None) -> AnyArray:
+    """Return some rows of an array (n_rows, n_columns), in parallel where they are copied."""
+    if isinstance(rows, slice):
+        return array[rows]
+    numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    found = np.empty((len(numbers), array.shape[1]), array.dtype)
+
+    def take(first: int, last: int) -> None:
+        found[first:last] = array.take(numbers[first:last], axis=0)
+
+    map_blocks(take, row_blocks(len(numbers), _TAKEN_ROWS), n_jobs)
+    return found

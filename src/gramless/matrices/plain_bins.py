@@ -19,6 +19,8 @@ _GRIDS_A_PASS = 4
 """Whose bins a pass over the rows sums in products of rows."""
 _PRODUCT_PARTS, _PRODUCT_BYTES = 8, 1 << 26
 """Parts of the grids whose row products are summed side by side, and bytes of these sums."""
+_JOINED_NUMBERS = 1 << 14
+"""Whose sums are joined at a time: fewer are not worth a thread."""
 
 CodePiece = tuple[NDArray[np.unsignedinteger], int, IntArray, int, int]
 """Flat codes of some grids, how far those of two are apart, their numbers of bins, and the first
@@ -63,7 +65,16 @@ class PlainBins(SupportsRowProducts):
         # Which grids go together does not depend on where codes lie.
         blocks = row_blocks(self.n_grids, _GRIDS_A_PASS * max(1, passes))
         parts = map_blocks(add_up, blocks, self.n_jobs)
-        return np.sum(parts, axis=0, dtype=kind)[:, :n_columns].astype(np.float64)
+        found = np.empty((n_rows, n_columns))
+
+        def join(first: int, last: int) -> None:
+            total = parts[0][first:last]
+            for part in parts[1:]:
+                total += part[first:last]
+            found[first:last] = total[:, :n_columns]
+
+        map_blocks(join, row_blocks(n_rows, max(1, _JOINED_NUMBERS // width)), self.n_jobs)
+        return found
 
     @abstractmethod
     def _code_pieces(self, first: int, last: int) -> Iterator[CodePiece]:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gramless.base.cached import cached_property
 from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
-from gramless.base.types import FloatArray
+from gramless.base.types import AnyArray, FloatArray
 from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import FeatureMatrix, Rows, Vector
 from gramless.matrices.chunked import ChunkedMatrix
-from gramless.matrices.dense import DenseMatrix
+from gramless.matrices.dense import DenseMatrix, taken_rows
 from gramless.matrices.stacked import HStack
 
 Floats = NDArray[np.float32]
@@ -54,7 +54,7 @@ class SingleRowProducts(SupportsRowProducts):
         if self._given_values is not None:
             return self._given_values
         return [
-            (scale * part.array).astype(np.float32)
+            _scaled(part.array, scale, self.n_jobs)
             for scale, part in stacked_parts(self.matrix)
             if isinstance(part, DenseMatrix)
         ]
@@ -79,7 +79,9 @@ class SingleRowProducts(SupportsRowProducts):
     def take_rows(self, rows: Rows) -> SingleRowProducts:
         own = cast(SupportsRowProducts, self.matrix.take_rows(rows))
         if self.gram is None:
-            return SingleRowProducts(own, values=[part[rows] for part in self.values])
+            return SingleRowProducts(
+                own, values=[taken_rows(part, rows, self.n_jobs) for part in self.values]
+            )
         both = isinstance(rows, slice)
         gram = self.gram[rows, rows] if both else self.gram[rows][:, rows]
         return SingleRowProducts(own, gram)
@@ -131,6 +133,16 @@ def stacked_parts(matrix: FeatureMatrix) -> Iterator[tuple[float, FeatureMatrix]
         yield from zip(matrix.scales, matrix.parts, strict=True)
     else:
         yield 1.0, matrix
+
+
+def _scaled(array: AnyArray, scale: float, n_jobs: int | None) -> Floats:
+    found = np.empty(array.shape, np.float32)
+
+    def scale_rows(first: int, last: int) -> None:
+        np.multiply(array[first:last], scale, out=found[first:last], casting="same_kind")
+
+    map_blocks(scale_rows, row_blocks(len(array), _BLOCK_ROWS), n_jobs)
+    return found
 
 
 def _pulled_back(values: Floats, v: Floats, first: int, last: int) -> Floats:

@@ -33,6 +33,9 @@ _BYTES_PER_CODE = 2
 """More a row and grid where bins are many."""
 _BYTES_A_RESPONSE = 80
 """Of a row and output, in a solve."""
+_CERTAIN = 8
+"""A share of the columns that fit, up to which the system is not asked again: that takes a third
+of a millisecond."""
 _MOST_TARGETS, _LEAST_SAMPLE = 1 << 20, 500
 """Rows times outputs of a sample, and rows whatever the outputs."""
 _MOST_WIDTHS, _LEAST_DRAWN = 1 << 22, 16
@@ -66,6 +69,7 @@ class Budget:
         self.shape, self.deadline, self.report = shape, deadline, report
         self.n_outputs = n_outputs
         self.limits: list[str] = []
+        self._surely_fit = 0
         if n_given is not None and n_given > shape[0]:
             self._note(f"time: {shape[0]} of {n_given} rows")
 
@@ -100,7 +104,11 @@ class Budget:
 
     def fits(self, n_columns: int) -> bool:
         """Tell whether the weights of so many columns fit; remember if they do not."""
-        if n_columns <= self.most_columns():
+        if n_columns <= self._surely_fit:
+            return True
+        most = self.most_columns()
+        self._surely_fit = most // _CERTAIN
+        if n_columns <= most:
             return True
         self._note(f"memory: grids whose weights of {self.n_outputs} outputs fit")
         return False

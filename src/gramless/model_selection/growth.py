@@ -53,6 +53,8 @@ _AS_GOOD = 0.999
 _MOST_SCORED = 3
 """Outputs that candidates are scored on; more are projected on as many random directions."""
 _TASK_GRIDS, _TASKS_A_THREAD, _TABLE_BITS, _ROWS_A_BIN = 8, 2, (9, 15), 8
+_PACKED_ROWS = 2048
+"""Whose derivatives are put side by side at a time."""
 _LEVELS = 512
 _SETTLED = 160
 """Grids after which stages that gain little end growth."""
@@ -117,7 +119,9 @@ def grow(
     training, half = cut_in_two(split[0], groups, config.growth_rows, generator)
     judges = generator.permutation(split[1])[: config.judging_rows]
     rows = data.take(np.concatenate([training, judges]))
-    candidates = CandidateSpace.of(scaler, np.asarray(scaler.rows(rows.rows, n_jobs)), alone)
+    candidates = CandidateSpace.of(
+        scaler, np.asarray(scaler.rows(rows.rows, n_jobs)), alone, n_jobs
+    )
     models = CrossFittedModels(rows, len(training), loss, most, n_jobs, half)
     judge = None
     if scorer is not None and scorer.is_gradual:
@@ -144,21 +148,29 @@ class CandidateSpace:
 
     @classmethod
     def of(
-        cls, scaler: Scaler, rows: FloatArray, alone: NDArray[np.bool_] | None = None
+        cls,
+        scaler: Scaler,
+        rows: FloatArray,
+        alone: NDArray[np.bool_] | None = None,
+        n_jobs: int | None = None,
     ) -> CandidateSpace:
         """Return the space of a scaler's rows."""
         usable = np.flatnonzero(np.isfinite(scaler.unit))
         inputs = usable if len(usable) > 0 else np.arange(1)
         unit = np.where(np.isfinite(scaler.unit), scaler.unit, 1.0)[inputs]
         categorical = scaler.categorical_mask[inputs]
-        middle = np.array([np.median(rows[:, j]) for j in inputs])
-        centre = np.where(categorical, 0.0, middle)
+        centre = np.zeros(len(inputs))
         columns = np.empty((len(inputs), len(rows)), np.float32)
-        for k, j in enumerate(inputs):
-            distance = (rows[:, j] - centre[k]) / unit[k]
+
+        def fill(k: int) -> None:
+            values = rows[:, inputs[k]]
+            centre[k] = 0.0 if categorical[k] else np.median(values)
+            distance = (values - centre[k]) / unit[k]
             if categorical[k]:
                 distance = np.unique(distance, return_inverse=True)[1]
             columns[k] = np.clip(distance, -_FARTHEST, _FARTHEST)
+
+        map_blocks(fill, [(k,) for k in range(len(inputs))], n_jobs)
         own = None if alone is None else alone[inputs]
         return cls(scaler, rows, inputs, centre, unit, categorical, columns, own)
 
@@ -198,6 +210,16 @@ class _Model:
     weights: Floats
     raw: Floats
     derivatives: tuple[Floats, Floats] | None = None
+    _room: Floats | None = None
+
+    def add_weights(self, n_bins: int) -> None:
+        """Add weights of 0, with room for as many again as there are."""
+        before = len(self.weights)
+        if self._room is None or before + n_bins > len(self._room):
+            shape = max(before + n_bins, 2 * before), *self.weights.shape[1:]
+            self._room = np.zeros(shape, np.float32)
+            self._room[:before] = self.weights
+        self.weights = self._room[: before + n_bins]
 
     def copy(self) -> _Model:
         """Return a model that may change while this one does not."""
@@ -282,7 +304,8 @@ class CrossFittedModels:
         return self._score_of([model.raw for model in self.models])
 
     def _score_of(self, raws: list[Floats]) -> float:
-        return float(np.mean([self._best_scale(raw)[0] for raw in raws]))
+        scores = map_blocks(self._best_scale, [(raw,) for raw in raws], self.n_jobs)
+        return float(np.mean([loss for loss, _ in scores]))
 
     def _best_scale(self, raw: Floats) -> tuple[float, float]:
         """Return the least loss of the judging rows, and the scale of predictions that has it."""
@@ -310,26 +333,33 @@ class CrossFittedModels:
         The slopes of the model that is fitted to a row, those of the model that is judged by it,
         and the mean curvatures of both.
         """
-        shape = self.n_rows, self.n_outputs
         models = [(model,) for model in self.models]
-        (own, bent), (others, others_bent) = map_blocks(self._derived, models, self.n_jobs)
-        slopes = own.reshape(shape), others.reshape(shape)
-        curvatures = [part if part.ndim == 1 else part.mean(axis=1) for part in (bent, others_bent)]
-        first = np.arange(self.n_training) < self.half
-        fitted = np.where(first[:, None], *(part[: self.n_training] for part in slopes))
-        judged = np.where(first[:, None], *(part[: self.n_training] for part in slopes[::-1]))
-        n_outputs = self.n_outputs
+        derived = map_blocks(self._derived, models, self.n_jobs)
+        n_outputs, directions = self.n_outputs, None
         if n_outputs > _MOST_SCORED:
             directions = generator.normal(size=(n_outputs, _MOST_SCORED)).astype(np.float32)
-            # einsum: the sums of BLAS depend on the number of its threads.
-            fitted = np.einsum("nk,ks->ns", fitted, directions)
-            judged = np.einsum("nk,ks->ns", judged, directions)
             n_outputs = _MOST_SCORED
         values = np.zeros((self.n_training, 4 if n_outputs == 1 else 8), np.float32)
-        values[:, :n_outputs], values[:, n_outputs : 2 * n_outputs] = fitted, judged
-        at = 2 * n_outputs
-        values[:, at] = np.where(first, *(part[: self.n_training] for part in curvatures))
-        values[:, at + 1] = np.where(first, *(part[: self.n_training] for part in curvatures[::-1]))
+
+        def fill(first: int, last: int, fitted: int) -> None:
+            rows, at = slice(first, last), 0
+            for k in (fitted, 1 - fitted):
+                slopes = derived[k][0][rows].reshape(last - first, -1)
+                if directions is not None:
+                    # einsum: the sums of BLAS depend on the number of its threads.
+                    slopes = np.einsum("nk,ks->ns", slopes, directions)
+                values[rows, at : at + n_outputs] = slopes
+                at += n_outputs
+            for k in (fitted, 1 - fitted):
+                curvatures = derived[k][1][rows]
+                whole = curvatures if curvatures.ndim == 1 else curvatures.mean(axis=1)
+                values[rows, at] = whole
+                at += 1
+
+        halves = enumerate(self.halves)
+        blocks = [(a, b, k) for k, (a, b) in halves for a, b in _blocks_between(a, b)]
+        few = self.n_training <= _PACKED_ROWS
+        map_blocks(fill, blocks, 1 if few else self.n_jobs)
         return values, n_outputs
 
     def add(self, codes: NDArray[np.unsignedinteger], n_bins: NDArray[np.int64]) -> None:
@@ -339,8 +369,7 @@ class CrossFittedModels:
         self.offsets[at + 1 : at + n_new + 1] = self.offsets[at] + np.cumsum(n_bins)
         self.n_grids += n_new
         for model in self.models:
-            more = np.zeros((int(n_bins.sum()), *model.weights.shape[1:]), np.float32)
-            model.weights = np.concatenate([model.weights, more])
+            model.add_weights(int(n_bins.sum()))
 
     def backfit(self, grids: NDArray[np.int64]) -> None:
         """Fit the weights of some grids again, in the order given, by one pass of backfitting."""
@@ -396,6 +425,11 @@ class CrossFittedModels:
         wide = np.zeros((len(values), self.n_columns), np.float32)
         wide[:, : self.n_outputs] = values
         return wide
+
+
+def _blocks_between(first: int, last: int) -> list[tuple[int, int]]:
+    """Cut a run of rows into blocks."""
+    return [(first + a, first + b) for a, b in row_blocks(last - first, _PACKED_ROWS)]
 
 
 def _filled_up(n_outputs: int) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramless.base.errors import InputError
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.base import FeatureMap
 from gramless.features.binning import BinningMap, GivenBinning
@@ -92,6 +93,8 @@ _MOST_ADAPTATIONS = 4
 _FEWEST_ROWS_TO_MULTIPLY, _MOST_ROWS_TO_MULTIPLY = 600, 2500
 """Between these numbers of rows the Gram matrix is computed once. Fewer rows take no time, and
 sums over them would lose digits: the rows that precondition are nearly all."""
+_SUMMED_ROWS = 128
+"""Of Gram matrices that are added up, at a time."""
 _MOST_SMOOTH_NUMBERS, _LEAST_LANDMARKS = 50_000_000, 100
 """Of smooth features of all rows; fewer landmarks than so many are not worth their time."""
 
@@ -123,6 +126,8 @@ class SelectedModel:
         Which way weights go along the input of a grid, see :class:`Goal`.
     rounding_step : float
         Of which weights shall be multiples, see :func:`coarsest_step`; 0 keeps all digits.
+    multiplied : SingleRowProducts, optional
+        The same features of the same rows with their Gram matrix, where selection has it.
     """
 
     scaler: Scaler
@@ -141,6 +146,7 @@ class SelectedModel:
     start: Vector | None = field(default=None, repr=False)
     signs: IntArray | None = field(default=None, repr=False)
     rounding_step: float = 0.0
+    multiplied: SingleRowProducts | None = field(default=None, repr=False)
 
     @property
     def alpha(self) -> float:
@@ -249,6 +255,7 @@ def select_grown(
         goal.loss,
         signs=validation.goal.signs,
         rounding_step=step,
+        multiplied=_fitted_products(data, order, validation.prepared(best.matrix)),
     )
 
 
@@ -385,6 +392,15 @@ def _fitted(data: Data, order: Order, matrix: FeatureMatrix) -> tuple[Order, Fea
     return order[: data.n_fitted], matrix.take_rows(slice(0, data.n_fitted))
 
 
+def _fitted_products(data: Data, order: Order, matrix: FeatureMatrix) -> SingleRowProducts | None:
+    """Return the Gram matrix of the rows of the final fit beside their features, if it is there."""
+    if not isinstance(matrix, SingleRowProducts) or matrix.gram is None:
+        return None
+    own = _fitted(data, order, matrix)[1]
+    assert isinstance(own, SingleRowProducts)
+    return own
+
+
 @dataclass(frozen=True, eq=False)
 class _Ridge:
     """Kernel ridge regression, and what rows held back and left out said of it."""
@@ -473,12 +489,28 @@ class _RowGrams:
             if other is matrix:
                 return gram
         if isinstance(matrix, HStack):
-            parts = [np.float32(scale**2) * self.of(part) for scale, part in stacked_parts(matrix)]
-            found = np.sum(parts, axis=0)
+            parts = [(np.float32(scale**2), self.of(part)) for scale, part in stacked_parts(matrix)]
+            found = _weighted_sum(parts, matrix.n_jobs)
         else:
             found = single_row_gram(matrix)
         self._known.append((matrix, found))
         return found
+
+
+def _weighted_sum(
+    parts: Sequence[tuple[np.float32, NDArray[np.float32]]], n_jobs: int | None
+) -> NDArray[np.float32]:
+    """Return the sum of arrays of one shape, each times its factor."""
+    total = np.empty_like(parts[0][1])
+
+    def add_up(first: int, last: int) -> None:
+        rows = slice(first, last)
+        np.multiply(parts[0][1][rows], parts[0][0], out=total[rows])
+        for factor, part in parts[1:]:
+            total[rows] += factor * part[rows]
+
+    map_blocks(add_up, row_blocks(len(total), _SUMMED_ROWS), n_jobs)
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -508,10 +540,11 @@ class _Validation:
         matrix: FeatureMatrix,
         alpha: float,
         start: Vector | None,
+        beat: float = np.inf,
     ) -> ValidationResult:
-        """Return the result of features with a penalty."""
+        """Return the result of features with a penalty; it may be given up above a score."""
         own = self.prepared(matrix)
-        return self._recorded(validate(self.search, self.goal, own, self.split, alpha, start))
+        return self._recorded(validate(self.search, self.goal, own, self.split, alpha, start, beat))
 
     def nearby(self, matrix: FeatureMatrix, found: ValidationResult) -> ValidationResult:
         """Return the result of the best penalty near that of a result."""
@@ -626,7 +659,7 @@ def _with_smooth_kernels(
     start = np.zeros((joint.shape[1] + int(search.data.intercept), *weights.shape[1:]))
     start[: binned.shape[1]] = weights[: binned.shape[1]]
     start[joint.shape[1] :] = weights[binned.shape[1] :]
-    tried = validation.of(joint, grown.result.alpha, start)
+    tried = validation.of(joint, grown.result.alpha, start, grown.result.score)
     if tried.score >= scaled_score(grown.result.score, _CLEAR_GAIN):
         return grown
     maps = JoinedMaps.of([grown.binning, *smooth], scales, search.n_jobs)
@@ -656,7 +689,9 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
     if not validation.budget.has_time(_PRUNING_SHARE, "the trial of fewer grids"):
         return features
     counts = binned.gram_diagonal() / binned.scale**2
-    strength = contributions(counts, binned.offsets, weights[: binned.shape[1]])
+    strength = contributions(
+        counts, binned.offsets, weights[: binned.shape[1]], validation.search.n_jobs
+    )
     kept = np.ones(binned.n_grids, bool)
     kept[np.argsort(strength, kind="stable")[:n_dropped]] = False
     n_bins = np.diff(binned.offsets)
@@ -667,7 +702,8 @@ def _without_the_weakest(features: _Features, validation: _Validation, share: fl
     columns = np.ones(len(weights), bool)
     columns[: binned.shape[1]] = np.repeat(kept, n_bins)
     own = validation.over(features.binning.grids.take(kept))
-    tried = own.of(matrix, features.result.alpha, weights[columns])
+    before = features.result
+    tried = own.of(matrix, before.alpha, weights[columns], before.score)
     if tried.score >= scaled_score(features.result.score, _AS_GOOD):
         undo()
         return features

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gramless.base.threads import map_blocks, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.grids import Grids
 from gramless.matrices.base import Vector
@@ -17,6 +18,7 @@ from gramless.preprocessing.scaling import Scaler
 
 _CLEARLY_BETTER = 0.97
 """Inputs count alike if that lowers the error of a sample below this share."""
+_GRIDS_AT_A_TIME = 16
 _EQUAL_LENGTH = 0.6
 """Then the bandwidth of length 1, relative to that of the sample: there are more rows now."""
 
@@ -31,13 +33,15 @@ def fineness(grids: Grids, matrix: PlainBins, weights: Vector, scaler: Scaler) -
     finite = np.isfinite(grids.widths) & np.isfinite(scaler.unit)
     inverse = np.where(finite, scaler.unit, 0.0) / np.where(finite, grids.widths, 1.0)
     counts = matrix.gram_diagonal() / matrix.scale**2
-    shares = contributions(counts, matrix.offsets, weights)
+    shares = contributions(counts, matrix.offsets, weights, matrix.n_jobs)
     found = np.sqrt(np.einsum("r,rj->j", shares, inverse**2))
     length = np.sqrt(np.einsum("j,j->", found, found))
     return np.asarray(found / length if length > 0 else found)
 
 
-def contributions(counts: FloatArray, offsets: IntArray, weights: Vector) -> FloatArray:
+def contributions(
+    counts: FloatArray, offsets: IntArray, weights: Vector, n_jobs: int | None = 1
+) -> FloatArray:
     """Return the variance of what each grid adds to the predictions, summed over outputs.
 
     ``counts`` are the numbers of rows in each bin.
@@ -48,12 +52,19 @@ def contributions(counts: FloatArray, offsets: IntArray, weights: Vector) -> Flo
     >>> contributions(counts, offsets, np.array([1.0, -1.0, 5.0]))
     array([1., 0.])
     """
-    w = weights.reshape(len(weights), -1)
-    starts = np.asarray(offsets[:-1], np.intp)
-    n_rows = np.add.reduceat(counts, starts)[:, None]
-    means = np.add.reduceat(counts[:, None] * w, starts) / n_rows
-    squares = np.add.reduceat(counts[:, None] * w**2, starts) / n_rows
-    return np.maximum(squares - means**2, 0.0).sum(axis=1)
+    w, found = weights.reshape(len(weights), -1), np.empty(len(offsets) - 1)
+
+    def fill(first: int, last: int) -> None:
+        columns = slice(offsets[first], offsets[last])
+        own, own_counts = w[columns], counts[columns, None]
+        starts = np.asarray(offsets[first:last] - offsets[first], np.intp)
+        n_rows = np.add.reduceat(own_counts, starts)
+        means = np.add.reduceat(own_counts * own, starts) / n_rows
+        squares = np.add.reduceat(own_counts * own**2, starts) / n_rows
+        found[first:last] = np.maximum(squares - means**2, 0.0).sum(axis=1)
+
+    map_blocks(fill, row_blocks(len(found), _GRIDS_AT_A_TIME), n_jobs)
+    return found
 
 
 def smooth_bandwidths(

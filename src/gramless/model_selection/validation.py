@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gramless.base.compact import rounded_to_multiples
+from gramless.base.deadline import PeriodicCheck, Watch
 from gramless.base.threads import one_blas_thread
 from gramless.base.types import FloatArray, IntArray
 from gramless.matrices.base import FeatureMatrix, Vector
@@ -29,6 +30,9 @@ _WARM_SHARE, _WARM_NEWTON_SHARE = 0.2, 0.04
 """Of the tolerance: a start may meet it before columns that are new have any weight. Newton's
 method measures it in the metric there, where the gradient at zero is larger."""
 _TIE = 1.001
+_CLEARLY_WORSE, _NEXT_FALL, _FIRST_CHECK = 1.02, 0.5, 4
+"""A fit is given up whose score is above this share of another's, if half of its last fall would
+not make up for that; solvers of many cheap iterations are looked at from the fourth on."""
 """Of penalties whose scores differ by less, the strongest."""
 _SHARE_OF_ERROR, _LEAST_TOL = 0.05, 1e-4
 """Of the error that is left, what solutions along the path may be off by."""
@@ -81,6 +85,7 @@ def validate(
     split: tuple[IntArray, IntArray],
     alpha: float,
     start: Vector | None = None,
+    beat: float = np.inf,
 ) -> ValidationResult:
     """Fit to the training rows of a split and score the others.
 
@@ -92,9 +97,11 @@ def validate(
         The penalty, times the number of training rows, by their weights where these count rows.
     start : array (n_columns,) or (n_columns, K), optional
         Weights to start from, that of the intercept last if there is one.
+    beat : float
+        A score; fits that are clearly worse, and gain too little to become better, are given up.
     """
     path = _Path(search, goal, matrix, split)
-    path.solve(alpha, start)
+    path.solve(alpha, start, beat)
     return path.found[alpha]
 
 
@@ -118,7 +125,7 @@ def improve_alpha(
         for _ in range(_MOST_STEPS):
             if search.deadline.beyond(_TIME_SHARE):
                 break
-            path.solve(at * factor, path.found[at].weights)
+            path.solve(at * factor, path.found[at].weights, path.best.score)
             if path.found[at * factor].score >= path.found[at].score:
                 break
             at, moved = at * factor, True
@@ -190,8 +197,11 @@ class _Path:
         """That of the penalty with the least score."""
         return min(self.found.values(), key=lambda own: own.score)
 
-    def solve(self, alpha: float, start: Vector | None) -> None:
-        """Solve the problem of the training rows for ``alpha`` over their number."""
+    def solve(self, alpha: float, start: Vector | None, beat: float = np.inf) -> None:
+        """Solve the problem of the training rows for ``alpha`` over their number.
+
+        This ends early where it becomes clear that no score below ``beat`` will be reached.
+        """
         begun, strength = time.perf_counter(), alpha / self.data.mass_of(self.training)
         problem = self.goal.problem(self.data, self.own, strength, self.training)
         if self.solver is None:
@@ -203,7 +213,7 @@ class _Path:
         if isinstance(self.solver, ConjugateGradient) and self.found:
             self.solver = replace(self.solver, tol=self._tol(self.solver.tol))
         with one_blas_thread():  # A solve enters it hundreds of times, which takes time alone.
-            solution = self.solver.solve(problem, start, self.watch)
+            solution = self.solver.solve(problem, start, self._check(start, beat))
         raw = self.others.matvec(solution.weights)
         score, loss = self.goal.scored(self.data, raw, self.held_back)
         told = {"alpha": strength, "score": score, "n_iter": solution.n_iter}
@@ -211,6 +221,19 @@ class _Path:
         self.found[alpha] = ValidationResult(
             alpha, score, loss, self.held_back, raw, solution.weights, trials
         )
+
+    def _check(self, start: Vector | None, beat: float) -> Watch | None:
+        """Return what ends a solve: the deadline, or a score that stays above another."""
+        if not np.isfinite(beat):
+            return self.watch
+
+        def score(weights: Vector) -> float:
+            return self.goal.scored(self.data, self.others.matvec(weights), self.held_back)[0]
+
+        prospects = _Prospects(score, beat, np.inf if start is None else score(start))
+        stops = (lambda iteration: False) if self.watch is None else self.watch.stops
+        first = 1 if isinstance(self.solver, NewtonCG) else _FIRST_CHECK
+        return PeriodicCheck(stops, prospects.are_poor, first)
 
     def _tol(self, tol: float) -> float:
         """Return a tolerance that is well below the error that is left.
@@ -220,6 +243,22 @@ class _Path:
         """
         error = relative_error(self.goal, self.best)
         return min(tol, max(_SHARE_OF_ERROR * error, _LEAST_TOL))
+
+
+@dataclass
+class _Prospects:
+    """Tells whether the score of a fit, as it goes on, can still fall below another."""
+
+    score: Callable[[Vector], float]
+    beat: float
+    last: float
+
+    def are_poor(self, weights: Vector) -> bool:
+        """Tell whether the score is clearly worse and has hardly fallen since the last time."""
+        score = self.score(weights)
+        fall, self.last = self.last - score, score
+        clearly_worse = score > scaled_score(self.beat, _CLEARLY_WORSE)
+        return clearly_worse and _NEXT_FALL * fall < score - self.beat
 
 
 def relative_error(goal: Goal, found: ValidationResult) -> float:
@@ -271,7 +310,8 @@ def coarsest_step(
         return 0.0
 
     def is_fine(step: float) -> bool:
-        rounded = [rounded_to_multiples(weights[:n_bound], step), weights[n_bound:]]
+        bound = rounded_to_multiples(weights[:n_bound], step, matrix.n_jobs)
+        rounded = [bound, weights[n_bound:]]
         return judges.lost(others.matvec(np.concatenate(rounded))) <= _MOST_LOST
 
     low, high = np.log2(_FINEST), 0.0

@@ -106,9 +106,7 @@ class Scaler(Stateful):
     ) -> Scaler:
         step = _sample_step(X)
         sample, weight = np.asarray(X[::step], np.float64), weight[::step]
-        order = np.argsort(sample, axis=0, kind="stable")
-        ordered = np.take_along_axis(sample, order, axis=0)
-        share = np.cumsum(weight[order], axis=0) / weight.sum()
+        ordered, share = _ordered(sample, weight)
         knots = levels = np.empty((X.shape[1], 0))
         units = []
         if kind != "quantile":
@@ -237,6 +235,17 @@ def _as_finite(numbers: FloatArray, beside: FloatArray) -> FloatArray:
 
 def _sample_step(X: Rows) -> int:
     return max(1, -(-X.shape[0] // _SAMPLE_ROWS))
+
+
+def _ordered(sample: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the values of each column in order, and which share of all weight lies up to each."""
+    if (weight == 1.0).all():
+        # The order itself is not needed, and takes ten times as long.
+        share = np.arange(1.0, len(weight) + 1.0) / len(weight)
+        return np.sort(sample, axis=0), np.broadcast_to(share[:, None], sample.shape)
+    order = np.argsort(sample, axis=0, kind="stable")
+    share = np.cumsum(weight[order], axis=0) / weight.sum()
+    return np.take_along_axis(sample, order, axis=0), share
 
 
 def _dense_unit(X: Rows, ordered: FloatArray, share: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from gramless.base.deadline import Watch
+from gramless.base.deadline import PeriodicCheck, Watch
 from gramless.base.errors import InputError
 from gramless.base.numeric import as_float, is_whole, too_large
 from gramless.base.state import Stateful
@@ -262,6 +262,9 @@ class Iterations:
             # Looking at the weights may cost a product.
             if isinstance(callback, Watch):
                 if callback.stops(iteration):
+                    break
+                checks = isinstance(callback, PeriodicCheck) and callback.looks(iteration)
+                if checks and callback(iteration, self.weights):
                     break
             elif callback is not None and callback(iteration, self.weights):
                 break

@@ -25,6 +25,8 @@ _DECREASE = 1e-4
 _HALVINGS = 30
 _DOUBLINGS = 60
 _REFINEMENTS = 3
+_LOSS_BLOCKS = 1 << 13, 1
+"""Numbers in a block, and blocks that one thread takes: exponentials and logarithms are slow."""
 _CLOSE = 0.05
 """Skip refinements that would change a length by less than this fraction."""
 
@@ -74,7 +76,7 @@ def derivatives(losses: Losses, responses: Vector, n_jobs: int | None) -> tuple[
         part, there = losses.of_rows(rows), responses[rows]
         slopes[rows], curvatures[rows] = part.slopes(there), part.curvatures(there)
 
-    over_blocks(fill, responses, n_jobs)
+    over_blocks(fill, responses, n_jobs, *_LOSS_BLOCKS)
     return slopes, curvatures
 
 
@@ -120,13 +122,16 @@ class Line(AnyLine):
     penalty: tuple[Numbers, Numbers, Numbers]
     n_jobs: int | None = None
 
+    def _over_blocks(self, function: Callable[[int, int], Vector]) -> list[Vector]:
+        return over_blocks(function, self.responses, self.n_jobs, *_LOSS_BLOCKS)
+
     def mean_loss(self, lengths: Numbers) -> Numbers:
         def of_rows(first: int, last: int) -> Numbers:
             rows = slice(first, last)
             there = self.responses[rows] + lengths * self.change[rows]
             return self.losses.of_rows(rows).mean(there)
 
-        return np.asarray(np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0))
+        return np.asarray(np.sum(self._over_blocks(of_rows), axis=0))
 
     def loss_derivatives(self, lengths: Numbers) -> tuple[Numbers, Numbers]:
         def of_rows(first: int, last: int) -> Vector:
@@ -137,7 +142,7 @@ class Line(AnyLine):
             slopes = np.einsum("nk,nk->k", part.slopes(there), change)
             return np.stack([slopes, np.einsum("nk,nk->k", curved, change)])
 
-        slopes, curvatures = np.sum(over_blocks(of_rows, self.responses, self.n_jobs), axis=0)
+        slopes, curvatures = np.sum(self._over_blocks(of_rows), axis=0)
         return self.losses.by_run(slopes), self.losses.by_run(curvatures)
 
 

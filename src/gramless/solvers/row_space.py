@@ -17,7 +17,7 @@ from gramless.matrices.abilities import SupportsRowProducts
 from gramless.matrices.base import Vector
 from gramless.solvers.cg import Curvature, Runs
 from gramless.solvers.preconditioners import SampledInverse
-from gramless.solvers.vectors import add_times, matvec, rmatvec, weighted_inner
+from gramless.solvers.vectors import add_times, matvec, over_blocks, rmatvec, weighted_inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,8 @@ class RowSpace:
     def vector(self, u: Vector, t: FloatArray) -> Vector:
         """Return the vector ``Z' u + t g``: one product of the rows."""
         responses = self.matrix.row_products(u)
-        responses += t * self.of_given
+        if t.any():
+            responses += t * self.of_given
         return np.concatenate([u, np.broadcast_to(t, (1, u.shape[1])), responses])
 
     def multiple(self, t: FloatArray) -> Vector:
@@ -75,7 +76,7 @@ class RowSpace:
         """Return a vector as weights (n_columns, K)."""
         weights = rmatvec(self.matrix, np.ascontiguousarray(vector[: self.n_rows]))
         if self.given is not None:
-            weights += vector[self.n_rows] * self.given
+            add_times(weights, vector[self.n_rows], self.given, self.matrix.n_jobs)
         return weights
 
     def keeping(self, outputs: NDArray[np.bool_]) -> RowSpace:
@@ -123,9 +124,17 @@ class RowSpaceRuns(Runs):
 
     def _curvatures(self) -> FloatArray:
         space, n, direction = self.space, self.space.n_rows, self.direction
-        curved = direction[n + 1 :].copy()
-        self.curvature.apply(slice(None), curved, self.active)
-        sums = weighted_inner(None, direction[n + 1 :], curved, self.n_jobs)
+        responses = direction[n + 1 :]
+        curved = np.empty_like(responses)
+
+        def curve(first: int, last: int) -> FloatArray:
+            rows = slice(first, last)
+            there = responses[rows].copy()
+            self.curvature.apply(rows, there, self.active)
+            curved[rows] = there
+            return np.asarray(np.einsum("nk,nk->k", responses[rows], there))
+
+        sums = np.sum(over_blocks(curve, responses, self.n_jobs), axis=0)
         sums += self.alpha * space.product(direction, direction)
         self.product = space.vector(curved, np.zeros(len(self.active)))
         add_times(self.product, np.full(len(self.active), self.alpha), direction, self.n_jobs)
