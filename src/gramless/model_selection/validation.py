@@ -224,7 +224,7 @@ class _Path:
 
     def _check(self, start: Vector | None, beat: float) -> Watch | None:
         """Return what ends a solve: the deadline, or a score that stays above another."""
-        if not np.isfinite(beat):
+        if not (np.isfinite(beat) and isinstance(self.solver, NewtonCG | ConjugateGradient)):
             return self.watch
 
         def score(weights: Vector) -> float:
