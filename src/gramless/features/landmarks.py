@@ -25,6 +25,8 @@ Values = Callable[[Rows], FloatArray]
 ROWS_AT_ONCE = 1024
 _STRIP_NUMBERS, _TILE_NUMBERS = 1 << 16, 1 << 18
 _NEAR = 2.0**-16
+_FEW_PAIRS = 4
+"""Landmarks a row that are near: of more, the distances of the row to all are measured."""
 _PANEL = 128
 
 
@@ -120,7 +122,7 @@ class RadialValues:
 
     ``|x - l|^2 = |x|^2 + |l|^2 - 2 x'l`` loses as many digits as ``|x|`` exceeds the distance by.
     Rows are therefore measured from the landmarks' mean (sparse ones from 0), and rows so near a
-    landmark that more than about six digits would be lost by their differences.
+    landmark that more than about six digits would be lost, by their differences.
     """
 
     def __init__(self, kernel: RadialKernel, landmarks: AnyArray, bandwidth: FloatArray) -> None:
@@ -145,10 +147,15 @@ class RadialValues:
 
     def _finish(self, X: Rows, size: FloatArray, squares: FloatArray) -> None:
         """Turn squared distances of a few rows into kernel values, in place."""
-        doubtful = ~(squares.min(axis=1, initial=np.inf) >= _NEAR * size)
-        if doubtful.any():
+        doubtful = np.flatnonzero(~(squares.min(axis=1, initial=np.inf) >= _NEAR * size))
+        if len(doubtful):
             rows = (dense_rows(X[doubtful]) - self.centre) * self.inverse
-            squares[doubtful] = cdist(rows, self.landmarks, "sqeuclidean")
+            row, column = np.nonzero(~(squares[doubtful] >= _NEAR * size[doubtful, None]))
+            if len(row) <= _FEW_PAIRS * len(doubtful):
+                apart = rows[row] - self.landmarks[column]
+                squares[doubtful[row], column] = np.einsum("ij,ij->i", apart, apart)
+            else:
+                squares[doubtful] = cdist(rows, self.landmarks, "sqeuclidean")
         if isinstance(self.kernel, Gaussian):
             # The Gaussian needs no square roots, which would take half of the time.
             squares *= -0.5

@@ -6,6 +6,7 @@ import math
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +47,14 @@ class ChunkedMatrix(SupportsColumnGram):
     whose bounds depend on the shape alone and whose sums are added in order, so results are the
     same to the last bit for any ``n_jobs``. Sums are float64: float32 rows are widened in registers
     for one output, at most 2 MB at a time for several, and not at all in :meth:`column_gram`.
+
+    Attributes
+    ----------
+    most_chunk_rows : int
+        Rows of the longest chunks, a power of two.
     """
+
+    most_chunk_rows: ClassVar[int] = _MOST_ROWS
 
     @property
     @abstractmethod
@@ -76,9 +84,9 @@ class ChunkedMatrix(SupportsColumnGram):
 
     @property
     def chunk_rows(self) -> int:
-        """Rows per chunk: a power of two from 256 to 2,048 that depends on n_columns alone."""
+        """Rows per chunk: a power of two from 256 on that depends on n_columns alone."""
         wanted = _CHUNK_NUMBERS // max(1, self.shape[1])
-        return min(max(1 << wanted.bit_length() >> 1, _FEWEST_ROWS), _MOST_ROWS)
+        return min(max(1 << wanted.bit_length() >> 1, _FEWEST_ROWS), self.most_chunk_rows)
 
     def _matvec(self, w: Vector, out: Vector) -> None:
         room = self._scratch()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,12 +13,15 @@ from gramless.base.types import AnyArray
 from gramless.matrices.base import Rows
 from gramless.matrices.chunked import ChunkedMatrix
 
-_TAKEN_ROWS, _CHUNK_ROWS = 256, 512
-"""Taken, and multiplied, at a time."""
+_TAKEN_ROWS = 256
+"""Taken at a time."""
 
 
 class DenseMatrix(ChunkedMatrix):
     """A matrix stored as an array (n_rows, n_columns) of float64 or float32, not copied."""
+
+    # They are not computed: more tasks let few rows keep all threads busy.
+    most_chunk_rows: ClassVar[int] = 512
 
     def __init__(self, array: NDArray[np.floating], n_jobs: int | None = None) -> None:
         array = np.asarray(array)
@@ -33,11 +38,6 @@ class DenseMatrix(ChunkedMatrix):
     @property
     def dtype(self) -> np.dtype[np.floating]:
         return self.array.dtype
-
-    @property
-    def chunk_rows(self) -> int:
-        # They are not computed: more tasks let few rows keep all threads busy.
-        return min(super().chunk_rows, _CHUNK_ROWS)
 
     def chunk(self, start: int, stop: int, scratch: AnyArray | None = None) -> AnyArray:
         return self.array[start:stop]

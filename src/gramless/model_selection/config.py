@@ -46,17 +46,17 @@ class SearchConfig:
         Examples
         --------
         >>> SearchConfig().of_rows(1500).most_grids, SearchConfig().of_rows(2500).most_grids
-        (480, 640)
+        (320, 640)
         """
         if n_rows >= self.quick_rows:
             return self
         most = min(self.most_grids, _QUICK_GRIDS)
         return replace(
-            self, most_grids=most, proposals=240, kept_a_round=20, refitted_a_round=26, quick_rows=0
+            self, most_grids=most, proposals=300, kept_a_round=26, refitted_a_round=26, quick_rows=0
         )
 
 
-_QUICK_GRIDS = 480
+_QUICK_GRIDS = 320
 _FAST = SearchConfig(
     most_grids=160,
     proposals=128,

@@ -384,7 +384,7 @@ class CrossFittedModels:
         """
         models = [(model,) for model in self.models]
         map_blocks(self._derived, models, self.n_jobs)
-        tried = [model.copy() for model in self.models]
+        tried = map_blocks(_Model.copy, models, self.n_jobs)
         self.backfit(order)
         best, ridge = self.score(), self.ridge * self.factor
         if not self.least_ridge * self.unit <= ridge <= _MOST_RIDGE * self.unit:

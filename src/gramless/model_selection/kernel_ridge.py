@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 
 from gramless.base.arrays import inner
 from gramless.base.random import stream
-from gramless.base.threads import map_blocks, one_blas_thread
+from gramless.base.threads import map_blocks, one_blas_thread, row_blocks
 from gramless.base.types import FloatArray, IntArray
 from gramless.features.expansion import KernelExpansion
 from gramless.features.landmarks import InputKernel, dense_rows
@@ -42,6 +42,8 @@ _TIE = 0.998
 """Another penalty must lower the score at least to this share."""
 _MOST_TRAINING, _MOST_HELD_BACK = 400, 300
 """Rows of the samples that choose."""
+_GRAM_ROWS = 128
+"""Of a kernel matrix, computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,7 @@ class GaussianRidge:
         """
         own, source = _scaled(data, rows, self.scaler, n_jobs), self.source
         with one_blas_thread():
-            found = _solved(source.towards(own.rows)(own.rows), own, self.ridge)
+            found = _solved(_gram(source, own.rows, n_jobs), own, self.ridge)
         return KernelExpansion.of(source, own.rows, n_jobs), found
 
 
@@ -166,7 +168,8 @@ def choose_gaussian(search: Search, splits: Sequence[Split]) -> GaussianRidge:
     kernel matrices and some twenty factorisations for each split. The search gets the trials.
     """
     data = search.data
-    samples = [_Sample.of(data, splits, data.scaler(kind), search.seed) for kind in _SCALINGS]
+    scalers = map_blocks(data.scaler, [(kind,) for kind in _SCALINGS], search.n_jobs)
+    samples = _samples(search, splits, scalers)
     with one_blas_thread():
         first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
         best = min(_tried(search, first), key=_by_score)
@@ -192,9 +195,9 @@ def compare_metrics(
     relevance that of the columns that it returns.
     """
     data, splits = search.data, sampled_splits([split], search.seed)
-    others = [data.scaler(kind) for kind in _SCALINGS if kind != scaler.kind]
-    scalers = [scaler.weighted(relevance), scaler, *others]
-    samples = [_Sample.of(data, splits, scaler, search.seed) for scaler in scalers]
+    kinds = [(kind,) for kind in _SCALINGS if kind != scaler.kind]
+    others = map_blocks(data.scaler, kinds, search.n_jobs)
+    samples = _samples(search, splits, [scaler.weighted(relevance), scaler, *others])
     with one_blas_thread():
         first = [(sample, _FIRST_LENGTH, _FIRST_RIDGE) for sample in samples]
         weighted, *equal = _tried(search, first)
@@ -246,6 +249,12 @@ class _Sample:
         return float(np.mean(scores))
 
 
+def _samples(search: Search, splits: Sequence[Split], scalers: Sequence[Scaler]) -> list[_Sample]:
+    """Return the samples of some splits, scaled in each way."""
+    tasks = [(search.data, splits, scaler, search.seed) for scaler in scalers]
+    return map_blocks(_Sample.of, tasks, search.n_jobs)
+
+
 def _tried(
     search: Search, candidates: Sequence[tuple[_Sample, float, float]]
 ) -> list[GaussianRidge]:
@@ -274,6 +283,17 @@ def _scaled(data: Data, rows: IntArray | slice, scaler: Scaler, n_jobs: int | No
     """Return some of the rows as a scaler returns them."""
     own = data.take(rows)
     return replace(own, rows=dense_rows(scaler.rows(own.rows, n_jobs)))
+
+
+def _gram(source: InputKernel, rows: FloatArray, n_jobs: int | None) -> FloatArray:
+    """Return the kernel matrix of rows."""
+    values, gram = source.towards(rows), np.empty((len(rows), len(rows)))
+
+    def write(first: int, last: int) -> None:
+        gram[first:last] = values(rows[first:last])
+
+    map_blocks(write, row_blocks(len(rows), _GRAM_ROWS), n_jobs)
+    return gram
 
 
 def _solved(gram: FloatArray, data: Data, ridge: float) -> Vector:
@@ -327,7 +347,7 @@ def pessimistic_loss(
         return held_back
     own = _scaled(data, training, chosen.scaler, search.n_jobs)
     with one_blas_thread():
-        gram = chosen.source.towards(own.rows)(own.rows)
+        gram = _gram(chosen.source, own.rows, search.n_jobs)
         left_out = leave_one_out(gram, own.targets, chosen.ridge, own.sample_weight, data.intercept)
     return max(held_back, loss_of(training, left_out))
 
