@@ -43,10 +43,12 @@ def distributions(model, scores):
     return np.where(sums > 1e-9, scores / np.where(sums > 1e-9, sums, 1.0), model.prior_)
 
 
-def test_scores_follow_the_definition() -> None:
+@pytest.mark.parametrize(
+    "graph", [{"bandwidth": 0.2, "n_grids": 30}, {"features": "neighbors"}], ids=["bins", "nearest"]
+)
+def test_scores_follow_the_definition(graph) -> None:
     X, _, labels = rings(120)
-    model = LabelSpreading(0.9, estimator=None, bandwidth=0.2, n_grids=30, tol=1e-10)
-    model.set_params(random_state=0).fit(X, labels)
+    model = LabelSpreading(0.9, estimator=None, tol=1e-10, random_state=0, **graph).fit(X, labels)
     given = (labels[:, None] == [0, 1]).astype(float)
     wanted = distributions(model, slow_scores(model, X, given))
     np.testing.assert_allclose(model.label_distributions_, wanted, atol=1e-6)
@@ -118,6 +120,7 @@ def test_text_labels_categories_and_lonely_rows() -> None:
         ({"space": "all"}, "space"),
         ({"n_grids": 0}, "n_grids"),
         ({"bandwidth": 0.0}, "bandwidth"),
+        ({"features": "neighbors", "n_grids": 8}, "n_grids is for features of a kernel"),
         ({"features": RandomFourier(n_components=8)}, "negative degree"),
     ],
 )

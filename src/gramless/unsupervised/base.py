@@ -222,6 +222,16 @@ class ProjectingMachine(UnsupervisedMachine):
         require(len(values) >= n_components, "components have no singular values")
 
 
+def refuse_kernel_parameters(estimator: Any) -> None:
+    """Refuse what only features of a kernel have, where neighbours join rows."""
+    for name in ("bandwidth", "n_grids"):
+        if not is_auto(getattr(estimator, name)):
+            raise InputError(
+                f"{type(estimator).__name__}: {name} is for features of a kernel, and neighbors "
+                f"have none; pass features='binning' too, or leave {name} out."
+            )
+
+
 def weighted_rows(matrix: FeatureMatrix, weights: FloatArray) -> FeatureMatrix:
     """Return a matrix with each row times the root of its weight."""
     return matrix if (weights == 1.0).all() else RowScaledMatrix(matrix, np.sqrt(weights))

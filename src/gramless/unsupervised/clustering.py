@@ -22,7 +22,11 @@ from gramless.features.base import SizedMap
 from gramless.features.neighbours import NearestLandmarks
 from gramless.matrices.base import FeatureMatrix
 from gramless.preprocessing.rows import Rows
-from gramless.unsupervised.base import BandwidthRule, ProjectingMachine
+from gramless.unsupervised.base import (
+    BandwidthRule,
+    ProjectingMachine,
+    refuse_kernel_parameters,
+)
 
 Labels = NDArray[np.int32]
 
@@ -204,12 +208,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         """Learn features from scaled rows; return their matrix."""
         if not self._is_of_neighbours():
             return super()._learn_features(rows, seed)
-        for name in ("bandwidth", "n_grids"):
-            if not is_auto(getattr(self, name)):
-                raise InputError(
-                    f"SpectralClustering: {name} is for features of a kernel, and neighbors have "
-                    f"none; pass features='binning' too, or leave {name} out."
-                )
+        refuse_kernel_parameters(self)
         self.__dict__.pop("bandwidth_", None)
         neighbours = NearestLandmarks(
             check_count(self, "n_neighbors"),
