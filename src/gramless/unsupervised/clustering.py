@@ -71,10 +71,11 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     features : "neighbors", other str or feature map, default="neighbors"
         What joins rows: neighbours in common, or features of a kernel as in
         :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
-    n_neighbors, n_landmarks : int, default=8, 10_000
-        Of "neighbors": how many a row has, and among how many rows, drawn at random, they are
-        looked for; equal rows count as one there. Distances are Euclidean in scaled inputs; two
-        categories that differ are 1 apart.
+    n_neighbors : int, default=8
+        How many a row has, with "neighbors". Distances are Euclidean in scaled inputs, which count
+        up to two standard deviations from their mean; two categories that differ are 1 apart.
+    n_landmarks : int, default=10_000
+        Among how many rows, drawn at random, neighbours are looked for; equal ones count as one.
     bandwidth : float, array-like (n_inputs,), "auto", "median" or "neighbors", default="auto"
         Of features of a kernel, in units of the scaled inputs. "neighbors" is the median distance
         of a row to its tenth neighbour, among at most 1,000 rows, and "median" that between two
