@@ -73,6 +73,9 @@ class SingleRowProducts(SupportsRowProducts):
     def _rmatvec(self, v: Vector, out: Vector) -> None:
         self.matrix.rmatvec(v, out)
 
+    def add_rmatvec(self, v: Vector, out: Vector) -> None:
+        self.matrix.add_rmatvec(v, out)
+
     def gram_diagonal(self, weights: FloatArray | None = None) -> FloatArray:
         return self.matrix.gram_diagonal(weights)
 

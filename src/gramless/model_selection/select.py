@@ -564,6 +564,8 @@ class _Validation:
             return matrix
         n_rows, n_columns = matrix.shape
         few = _FEWEST_ROWS_TO_MULTIPLY <= n_rows <= _MOST_ROWS_TO_MULTIPLY and n_columns > n_rows
+        if data.n_outputs == 1 and not few:
+            return matrix
         return SingleRowProducts(matrix, self.row_grams.of(matrix) if few else None)
 
     def _recorded(self, found: ValidationResult) -> ValidationResult:
