@@ -163,7 +163,14 @@ def test_too_few_rows_are_refused():
 @pytest.mark.parametrize("given", [{"bandwidth": 0.2}, {"n_grids": 64}])
 def test_what_neighbours_do_not_have_is_refused(given):
     with pytest.raises(InputError, match=f"{next(iter(given))} is for features of a kernel"):
-        SpectralClustering(2, **given).fit(np.eye(4))
+        SpectralClustering(2, features="neighbors", **given).fit(np.eye(4))
+    assert SpectralClustering(2, **given).fit(np.eye(4)).features_.n_grids > 0
+
+
+def test_groups_on_a_line():
+    X, y = make_blobs(1000, centers=[[0.0], [8.0], [16.0]], random_state=0)
+    clusters = SpectralClustering(3, random_state=0).fit(X)
+    assert adjusted_rand_score(y, clusters.labels_) > 0.8
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,6 @@ def cluster(
     left_out = [*kept, *(options.names(ignored, "--ignore") or [])]
     width = options.auto_or_number(bandwidth, "--bandwidth")
     shared = {"bandwidth": width, "scaling": scaling, "random_state": seed, "n_jobs": n_jobs}
-    if width != "auto":
-        shared["features"] = "binning"
     with reporting(as_json, debug) as report:
         _check_places(data, output, page, force)
         with report.stage("read", f"reading {data}"):

@@ -78,13 +78,19 @@ class UnsupervisedMachine(StatefulEstimator, ABC):
         self.features_: FeatureMap = feature_map
         return matrix
 
+    @property
+    def _kernel_features(self) -> str | SizedMap:
+        """Which features of a kernel are taken."""
+        return self.features
+
     def _feature_map(self, shape: tuple[int, int], seed: int) -> Any:
         """Return the unfitted feature map."""
         n_grids = None if is_auto(self.n_grids) else check_count(self, "n_grids")
-        if not isinstance(self.features, str):
+        features = self._kernel_features
+        if not isinstance(features, str):
             owner = type(self).__name__
-            return given_map(self.features, owner, shape, n_grids, seed, self.n_jobs)
-        feature_map = named_map(self.features, shape, 1, n_grids, seed, self.n_jobs)
+            return given_map(features, owner, shape, n_grids, seed, self.n_jobs)
+        feature_map = named_map(features, shape, 1, n_grids, seed, self.n_jobs)
         feature_map.check_memory(shape)
         return feature_map
 

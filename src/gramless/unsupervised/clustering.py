@@ -48,9 +48,9 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     to length 1, are clustered by k-means (Wu et al. 2018, SC_RB). A new row gets its coordinates by
     the same projection (Nyström's extension) and the cluster of the nearest centre.
 
-    By default the weight of two rows is the share of their nearest neighbours, among landmarks,
-    that they have in common. With ``features="binning"`` it is the share of random grids in which
-    they have one bin, as in SC_RB.
+    The weight of two rows is the share of their nearest neighbours, among landmarks, that they have
+    in common. With ``features="binning"`` it is the share of random grids in which they have one
+    bin, as in SC_RB.
 
     Parameters
     ----------
@@ -68,9 +68,11 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         similar ones are no clusters of their own (Qin & Rohe 2013, "Regularized spectral clustering
         under the degree-corrected stochastic blockmodel"). "auto" is 0 for neighbours, which every
         row has, and 0.1 for other features; 0 is plain SC_RB.
-    features : "neighbors", other str or feature map, default="neighbors"
+    features : "auto", "neighbors", other str or feature map, default="auto"
         What joins rows: neighbours in common, or features of a kernel as in
-        :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth.
+        :class:`~gramless.KernelRegressor`; a map brings its kernel and its own bandwidth. "auto"
+        takes "binning" where fewer than two inputs are numbers that vary, since on a line a graph
+        of few neighbours falls apart, and where ``bandwidth`` or ``n_grids`` is given.
     n_neighbors : int, default=8
         How many a row has, with "neighbors". Distances are Euclidean in scaled inputs, which count
         up to two standard deviations from their mean; two categories that differ are 1 apart.
@@ -141,7 +143,7 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
     max_clusters: int = 20
     n_init: int = 10
     regularization: float | str = "auto"
-    features: str | SizedMap = "neighbors"
+    features: str | SizedMap = "auto"
     n_neighbors: int = 8
     n_landmarks: int = 10_000
     tol: float = 1e-4
@@ -165,9 +167,10 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         The estimator itself.
         """
         n_clusters = self._given_clusters()
-        check_count(self, "n_init")
-        added = self._regularization()
+        for name in ("n_init", "n_neighbors", "n_landmarks"):
+            check_count(self, name)
         matrix, seed = self._fit_features(X)
+        added = self._regularization()
         n_rows, least = matrix.shape[0], 2 if n_clusters is None else n_clusters
         if n_rows < least:
             raise InputError(
@@ -207,13 +210,13 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
 
     def _learn_features(self, rows: Rows, seed: int) -> FeatureMatrix:
         """Learn features from scaled rows; return their matrix."""
-        if not self._is_of_neighbours():
+        if not self._takes_neighbours():
             return super()._learn_features(rows, seed)
         refuse_kernel_parameters(self)
         self.__dict__.pop("bandwidth_", None)
         neighbours = NearestLandmarks(
-            check_count(self, "n_neighbors"),
-            n_landmarks=check_count(self, "n_landmarks"),
+            self.n_neighbors,
+            n_landmarks=self.n_landmarks,
             units=self.scaler_.unit,
             categorical=self.scaler_.categorical,
             random_state=seed,
@@ -222,13 +225,23 @@ class SpectralClustering(ClusterMixin, ProjectingMachine):
         self.features_ = neighbours
         return neighbours.fit_rows(rows)
 
-    def _is_of_neighbours(self) -> bool:
-        return isinstance(self.features, str) and self.features == "neighbors"
+    def _takes_neighbours(self) -> bool:
+        """Tell whether neighbours join rows, or features of a kernel."""
+        if not is_auto(self.features):
+            return isinstance(self.features, str) and self.features == "neighbors"
+        is_kernel = not (is_auto(self.bandwidth) and is_auto(self.n_grids))
+        numbers = np.isfinite(self.scaler_.unit) & ~self.scaler_.categorical_mask
+        # On a line a graph of few neighbours falls apart.
+        return not is_kernel and int(np.count_nonzero(numbers)) > 1
+
+    @property
+    def _kernel_features(self) -> str | SizedMap:
+        return "binning" if is_auto(self.features) else self.features
 
     def _regularization(self) -> float:
         """Return what is added to degrees, in means of these."""
         if is_auto(self.regularization):
-            return 0.0 if self._is_of_neighbours() else _REGULARIZATION
+            return 0.0 if isinstance(self.features_, NearestLandmarks) else _REGULARIZATION
         return check_number(self, "regularization", low=0.0)
 
     def _given_clusters(self) -> int | None:
