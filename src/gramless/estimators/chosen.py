@@ -57,8 +57,8 @@ class Chosen:
     def problem(self, tol: float = 0.0) -> Problem:
         """Return the problem over these rows, for a solution to a relative tolerance."""
         selected, features = self.selected, self.selected.matrix
-        if selected.multiplied is not None and tol >= _LEAST_TOL_OF_SINGLE:
-            features = selected.multiplied
+        if selected.products is not None and tol >= _LEAST_TOL_OF_SINGLE:
+            features = selected.products
         matrix = self.data.matrix(features)
         return self.goal.problem(self.data, matrix, selected.alpha, selected.order)
 

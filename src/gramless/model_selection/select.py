@@ -126,7 +126,7 @@ class SelectedModel:
         Which way weights go along the input of a grid, see :class:`Goal`.
     rounding_step : float
         Of which weights shall be multiples, see :func:`coarsest_step`; 0 keeps all digits.
-    multiplied : SingleRowProducts, optional
+    products : SingleRowProducts, optional
         The same features of the same rows with their Gram matrix, where selection has it.
     """
 
@@ -146,7 +146,7 @@ class SelectedModel:
     start: Vector | None = field(default=None, repr=False)
     signs: IntArray | None = field(default=None, repr=False)
     rounding_step: float = 0.0
-    multiplied: SingleRowProducts | None = field(default=None, repr=False)
+    products: SingleRowProducts | None = field(default=None, repr=False)
 
     @property
     def alpha(self) -> float:
@@ -255,7 +255,7 @@ def select_grown(
         goal.loss,
         signs=validation.goal.signs,
         rounding_step=step,
-        multiplied=_fitted_products(data, order, validation.prepared(best.matrix)),
+        products=_fitted_products(data, order, validation.prepared(best.matrix)),
     )
 
 
