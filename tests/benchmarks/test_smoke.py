@@ -313,7 +313,7 @@ def test_clustering(folder: Path) -> None:
     rows, shares, seconds = tables("claims/clustering.py", folder, *only).values()
     assert {row["table"] for row in rows} == {"letter"}
     assert all(0.0 <= row["accuracy"] <= 1.0 for row in rows if row["accuracy"] is not None)
-    assert len(shares) == 7
+    assert len(shares) == 8
     assert seconds[-1]["rows"] == "slope"
 
 

@@ -70,11 +70,7 @@ def energy(
     """Return ``residual' inverse residual`` of each column, (K,)."""
     if coefficients is None:
         coefficients = inverse.coefficients(residual)
-    if isinstance(inverse, SampledInverse):
-        # Its diagonal is one number, which needs no vector.
-        whole = weighted_inner(None, residual, residual, n_jobs) / inverse.mu
-    else:
-        whole = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
+    whole = weighted_inner(inverse.diagonal, residual, residual, n_jobs)
     return np.maximum(whole - inverse.energy(coefficients), 0.0)
 
 
